@@ -51,9 +51,13 @@ def touch(here: Here, held: Any, progress: Progress, *, folder: Path, number: in
     return number
 
 
-def touch_later(here: Here, held: Any, progress: Progress, *, folder: Path, seconds: float) -> None:
-    """Ends before the folder is there, as where nodes share it by a cache."""
-    threading.Timer(seconds, here.path(folder).mkdir).start()
+def touch_later(here: Here, held: Any, progress: Progress, *, file: Path, seconds: float) -> None:
+    """Ends before the file is there, as where machines share a folder that shows it late."""
+    threading.Timer(seconds, here.path(file).touch).start()
+
+
+def copied_text(here: Here, held: Any, progress: Progress, *, source: Path, target: Path) -> None:
+    here.path(target).write_text(here.path(source).read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def threads(here: Here, held: Any, progress: Progress) -> list[int]:

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -26,11 +27,11 @@ from attnaudit.runner.claim import claimed
 from attnaudit.runner.engine import Call
 from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Head, Seen, _needs_token, _question, connected, environment, refuse
 from attnaudit.runner.ray_engine import AHEAD, RayCluster
-from attnaudit.runner.ray_worker import await_path
+from attnaudit.runner.ray_worker import Order, _performed, await_path
 from attnaudit.runner.store import versions
 from attnaudit.runner.studies import StudySpec
 from attnaudit.trace import write_shards
-from tests.calls import gpus, threads, too_large, touch, touch_later
+from tests.calls import copied_text, gpus, threads, too_large, touch, touch_later
 from tests.test_engine import SMALL, made
 from tests.traces import make_trace
 
@@ -271,7 +272,10 @@ def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(engine: RayClust
 
 
 def test_what_a_slow_folder_shows_late_is_waited_for(engine: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = [Call(f"{late}", touch_later, tmp_path / f"{late}", {"folder": tmp_path / f"{late}", "seconds": late}) for late in (2.0, 60.0)]
+    """A file in a folder that is there already, as that of a run that is resumed."""
+    calls = [
+        Call(f"{late}", touch_later, tmp_path, {"file": tmp_path / f"{late}", "seconds": late}, last=f"{late}") for late in (2.0, 60.0)
+    ]
     with engine.opened(tmp_path) as opened:
         assert [done.error for done in opened.do(calls[:1], silent)] == [None]
         assert (tmp_path / "2.0").exists()
@@ -280,6 +284,16 @@ def test_what_a_slow_folder_shows_late_is_waited_for(engine: RayCluster, tmp_pat
             list(opened.do(calls[1:], silent))
         with pytest.raises(RunError, match=r"never: not seen on .* after the command wrote it"):
             await_path(tmp_path / "never", "the command")
+
+
+def test_a_worker_waits_for_what_it_reads(tmp_path: Path) -> None:
+    reads = tmp_path / "late"
+    call = Call("copy", copied_text, tmp_path / "copy", {"source": reads, "target": tmp_path / "copy"}, reads=(reads,))
+    threading.Timer(1.0, reads.write_text, ["arrived"]).start()
+    with ExitStack() as stack:
+        answer = _performed(Order(call, tmp_path, "cpu", None, None), None, stack)
+    assert answer.error is None
+    assert (tmp_path / "copy").read_text() == "arrived"
 
 
 def test_a_call_takes_the_threads_that_it_is_given(engine: RayCluster, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from attnaudit.core.ragged import Ragged
+from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.experiments import joint
 from attnaudit.experiments.joint import Joint, groups_of
 from attnaudit.hf.capture import Attention, forward
@@ -27,8 +27,10 @@ from tests.hf.test_trace import REPLAYED, collected, drawn
 from tests.oracles.joint import NaiveHeads
 
 HEADS, TEXTS, SHUFFLES, SWEEPS = 4, 4, 3, 2
-CLASSES = [(name, False) for name in (*REPLAYED, "FalconForCausalLM", "GPTBigCodeForCausalLM")]
-CLASSES += [(name, True) for name in ("MarianMTModel", "T5ForConditionalGeneration")]
+CLASSES: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in (*REPLAYED, "FalconForCausalLM", "GPTBigCodeForCausalLM")),
+    *((name, {"sliding_window": 4}) for name in ("MistralForCausalLM", "Gemma3ForCausalLM", "GptOssForCausalLM")),
+]
 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel"])
@@ -60,19 +62,29 @@ def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: P
         assert found["layers_flips"].unique().to_list() == [by_layer or any(map(naive.flips, [uniform, worst, *shuffled]))]
 
 
-@pytest.mark.parametrize(("name", "cross"), CLASSES)
-def test_weights_in_all_layers_give_what_a_pass_of_the_whole_model_gives(name: str, cross: bool, tmp_path: Path) -> None:
-    """With as many keys as the layers have, of some heads, in one layer and in all."""
-    model = tiny(name)
-    gate, texts = check_model(model), random_texts(model, 2)
+@pytest.mark.parametrize(("name", "options"), CLASSES)
+def test_weights_in_all_layers_give_what_a_pass_of_the_whole_model_gives(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    """Of some heads, in one layer and in all; also of texts that are longer than a window of the layers."""
+    _check_weights(tiny(name, **options), False, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["MarianMTModel", "T5ForConditionalGeneration"])
+def test_weights_of_cross_attention_in_all_layers(name: str, tmp_path: Path) -> None:
+    _check_weights(tiny(name), True, tmp_path)
+
+
+def _check_weights(model: Any, cross: bool, tmp_path: Path) -> None:
+    gate, texts = check_model(model), random_texts(model, 3)
     trace = Trace.read(collected(model, gate, texts, tmp_path, layers="all", cross=cross, scores=()), Replay(model, gate))
-    chosen = trace.take(np.flatnonzero(trace.array("head") != 1))
-    for some in (chosen, chosen.take(np.flatnonzero(chosen.array("layer") == 0))):
+    three = trace.take(np.flatnonzero(trace.array("head") != 1))
+    for some in (three, three.take(np.flatnonzero(three.array("layer") == 0))):
         groups = groups_of(some, ("instance",))
-        joint, alphas = JointReadout(some.readout, some.alpha, groups), [some.alpha, drawn(some.alpha)]
-        own, found = (joint.under(alpha, np.arange(len(groups))) for alpha in alphas)
-        assert tvd(own, some.prediction[groups.values[groups.offsets[:-1]]]).max() <= 1e-5
-        expected = np.stack([_passed(model, gate, texts, some, rows, alphas[1]) for rows in groups])
+        alphas = [some.alpha, drawn(some.alpha), drawn(some.alpha, 1)]
+        several = concatenate([alpha.take(rows) for rows in groups for alpha in alphas])
+        chosen = np.repeat(np.arange(len(groups)), len(alphas))
+        found = JointReadout(some.readout, some.alpha, groups).predict_from_attention(chosen, several)
+        assert tvd(found[:: len(alphas)], some.prediction[groups.values[groups.offsets[:-1]]]).max() <= 1e-5
+        expected = np.stack([_passed(model, gate, texts, some, rows, alpha) for rows in groups for alpha in alphas])
         assert tvd(found, expected).max() <= 1e-5
 
 

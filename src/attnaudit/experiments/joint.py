@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.kernels import over_rows
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
-from attnaudit.core.ragged import Ragged
+from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.core.settings import setting
 from attnaudit.experiments.maximal_change.found import one_head
 from attnaudit.experiments.rows import keys, require, row_streams
@@ -29,7 +30,6 @@ from attnaudit.stats.measures import predicted_class, tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 
-Predicted = Callable[[Ragged], np.ndarray]  # of weights of all rows, the outputs of all groups
 NUMBERS = 1 << 22  # attended sums of one call
 MATTERS = 0.15  # a change of probability from which on all weights of a layer together are said to matter
 _NAMED = ("split", "instance", "query")
@@ -96,29 +96,26 @@ class Joint:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         alone = one_head(trace).change  # which all heads at once can do too
+        tried = [_uniform(trace.alpha), *_shuffled(trace, self.seed, self.shuffles)]
         layer = _Search(JointReadout(trace.readout, trace.alpha, groups_of(trace, (*_NAMED, "layer"))))
         most = layer.most(self.sweeps)
         change, flips = (_to_rows(values, layer.joint.groups) for values in (most.change, most.flips))
-        found = self._measured("joint", trace, layer, layer.by_sums, np.maximum(alone.largest, change), alone.flips | flips)
+        found = self._measured("joint", layer, layer.with_sums(tried), np.maximum(alone.largest, change), alone.flips | flips)
         if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
             everything = _Search(JointReadout(trace.readout, trace.alpha, groups_of(trace, _NAMED)))
-            worst = _to_rows(everything.change(everything.under(most.alpha)), everything.joint.groups)
-            largest = np.maximum(found["joint_max_delta_y"], worst)
-            found |= self._measured("layers", trace, everything, everything.under, largest, found["joint_flips"])
+            compared = everything.with_attention([*tried, most.alpha])
+            found |= self._measured("layers", everything, compared, found["joint_max_delta_y"], found["joint_flips"])
         return keys(trace).with_columns(pl.Series(name, values) for name, values in found.items())
 
     def _measured(
-        self, name: str, trace: Trace, search: _Search, predicted: Predicted, largest: Float[np.ndarray, " n"],
-        flips: Bool[np.ndarray, " n"],
-    ) -> dict[str, np.ndarray]:  # fmt: skip
+        self, name: str, search: _Search, compared: Compared, largest: Float[np.ndarray, " n"], flips: Bool[np.ndarray, " n"]
+    ) -> dict[str, np.ndarray]:
         """At every row the measures ``<name>_…`` of its group, with what else was found: the ``largest`` change, and ``flips``."""
         groups = search.joint.groups
-        uniform = search.change(predicted(_uniform(trace.alpha)))
-        shuffled = [search.change(predicted(drawn)) for drawn in _shuffled(trace, self.seed, self.shuffles)]
         measured = {
-            "uniform": uniform, "shuffled": np.median(shuffled, axis=0),
-            "max_delta_y": np.maximum.reduce([uniform, *shuffled, _to_groups(largest, groups)]),
-            "flips": search.flips | _to_groups(flips, groups),
+            "uniform": compared.change[0], "shuffled": np.median(compared.change[1 : self.shuffles + 1], axis=0),
+            "max_delta_y": np.maximum(compared.change.max(axis=0), _to_groups(largest, groups)),
+            "flips": compared.flips.any(axis=0) | _to_groups(flips, groups),
         }  # fmt: skip
         return {f"{name}_{measure}": _to_rows(values, groups) for measure, values in measured.items()}
 
@@ -193,10 +190,10 @@ def _uniform(alpha: Ragged) -> Ragged:
 
 
 def _shuffled(trace: Trace, seed: int, shuffles: int) -> Iterator[Ragged]:
-    streams, drawn = row_streams(trace, seed, Joint.name), trace.alpha.with_values(trace.alpha.values.copy())
+    streams, drawn = row_streams(trace, seed, Joint.name), trace.alpha.values.copy()
     for k in range(shuffles):
-        over_rows(shuffle_rows, len(streams), drawn.values, drawn.offsets, streams, k)
-        yield drawn
+        over_rows(shuffle_rows, len(streams), drawn, trace.alpha.offsets, streams, k)
+        yield trace.alpha.with_values(drawn.copy())
 
 
 def _to_groups(values: np.ndarray, groups: Ragged) -> np.ndarray:
@@ -220,34 +217,58 @@ class Most:
     alpha: Ragged
 
 
+class Compared(NamedTuple):
+    """How far k outputs of g groups are from their own (TVD), and whether they decide otherwise."""
+
+    change: Float[np.ndarray, "k g"]
+    flips: Bool[np.ndarray, "k g"]
+
+
 @dataclass(frozen=True)
 class _Search:
-    """Groups with their own outputs; ``flips`` collects which decisions have been flipped."""
+    """Groups, whose outputs under other weights are compared with their own."""
 
     joint: JointReadout
 
     @cached_property
     def own(self) -> Float[np.ndarray, "g C"]:
-        return self.by_sums(self.joint.alpha)
+        joint, everything = self.joint, np.arange(len(self.joint.groups))
+        parts = [joint.predict(part, joint.own[joint.groups.take(part).values]) for part in self._parts(everything)]
+        return np.concatenate(parts)
 
-    @cached_property
-    def flips(self) -> Bool[np.ndarray, " g"]:
-        return np.zeros(len(self.joint.groups), bool)
+    def with_sums(self, alphas: Sequence[Ragged]) -> Compared:
+        """Under each of the ``alphas``, of all rows, by attended sums of the contributions of the trace."""
+        joint, everything = self.joint, np.arange(len(self.joint.groups))
+        sums = [joint.sums(alpha) for alpha in alphas]
+        compared = [self._compared(everything, lambda part, of=of: joint.predict(part, of[joint.groups.take(part).values])) for of in sums]
+        return Compared(*(np.stack(values) for values in zip(*compared, strict=True)))
 
-    def by_sums(self, alpha: Ragged) -> Float[np.ndarray, "g C"]:
-        """The output of every group under ``alpha``, with the contributions of the trace."""
-        joint, sums = self.joint, self.joint.sums(alpha)
-        everything = np.arange(len(joint.groups))
-        return _in_parts(joint, everything, lambda part: joint.predict(part, sums[joint.groups.take(part).values]))
+    def with_attention(self, alphas: Sequence[Ragged]) -> Compared:
+        """Under each of the ``alphas``, of all rows, with the values that follow from it; those of a text in one batch."""
+        joint, number, rows = self.joint, len(alphas), len(self.joint.alpha)
+        everything = concatenate(list(alphas))
+        chosen, which = np.repeat(np.arange(len(joint.groups)), number), np.tile(np.arange(number), len(joint.groups))
 
-    def under(self, alpha: Ragged) -> Float[np.ndarray, "g C"]:
-        """The output of every group under ``alpha``, with the values that follow from it."""
-        return _in_parts(self.joint, np.arange(len(self.joint.groups)), lambda part: self.joint.under(alpha, part))
+        def predicted(part: Int64[np.ndarray, " b"]) -> np.ndarray:
+            of_groups = joint.groups.take(chosen[part])
+            return joint.predict_from_attention(chosen[part], everything.take(of_groups.values + rows * of_groups.spread(which[part])))
 
-    def change(self, prediction: Float[np.ndarray, "g C"]) -> Float[np.ndarray, " g"]:
-        """How far other outputs of all groups are from their own."""
-        np.logical_or(self.flips, self._flips(prediction, np.arange(len(self.own))), out=self.flips)
-        return tvd(prediction, self.own)
+        return Compared(*(values.reshape(-1, number).T for values in self._compared(chosen, predicted)))
+
+    def _compared(
+        self, groups: Int64[np.ndarray, " m"], predicted: Callable[[np.ndarray], np.ndarray]
+    ) -> tuple[Float[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
+        """Change and flip of many groups; ``predicted(part)`` are outputs of some of them, by their positions."""
+        change, flips = np.zeros(len(groups)), np.zeros(len(groups), bool)
+        for part in self._parts(groups):
+            prediction = predicted(part)
+            change[part], flips[part] = tvd(prediction, self.own[groups[part]]), self._flips(prediction, groups[part])
+        return change, flips
+
+    def _parts(self, groups: Int64[np.ndarray, " m"]) -> Iterator[Int64[np.ndarray, " b"]]:
+        """Positions of ``groups``, in parts that memory holds: of a group its sums, and the input of the tail."""
+        size = self.joint.groups.lengths[groups] * self.joint.own.shape[1] + self.joint.readout.offset.shape[1]
+        return Ragged.from_lengths(np.zeros(0), size).blocks(NUMBERS)
 
     def _flips(self, prediction: Float[np.ndarray, "m C"], groups: Int64[np.ndarray, " m"]) -> np.ndarray:
         both, decided = two_classes(prediction), predicted_class(self.own)[groups]
@@ -291,13 +312,4 @@ class _Search:
             found[rows.offsets[:-1] + place] = sums[part]
             return self.joint.predict(tried[part], found)
 
-        found = _in_parts(self.joint, tried, predicted)
-        return tvd(found, self.own[tried]), self._flips(found, tried)
-
-
-def _in_parts(
-    joint: JointReadout, groups: Int64[np.ndarray, " m"], predicted: Callable[[np.ndarray], np.ndarray]
-) -> Float[np.ndarray, "m C"]:
-    """Outputs of many groups, in parts that memory holds; ``predicted(part)`` are those of some of them, by their places."""
-    size = joint.groups.lengths[groups] * joint.own.shape[1] + joint.readout.offset.shape[1]  # of a group its sums, and the tail's input
-    return np.concatenate([predicted(part) for part in Ragged.from_lengths(np.zeros(0), size).blocks(NUMBERS)])
+        return self._compared(tried, predicted)

@@ -23,15 +23,13 @@ from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.products import fast_products
-from attnaudit.hf.replay import FAILS, Changes, Kept, Query, States, Weights, replayed, replayed_together, states_of
+from attnaudit.hf.replay import FAILS, Changes, Kept, KeysLeftOutError, Query, States, Weights, replayed, replayed_together, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace.some_classes import OutputLayer
 
 OF_TEXTS, OF_TOKENS = 64, 256  # replays in a pass, of whole texts and of one position
-OF_ALL_KEYS = {
-    "position": "upper",
-    "step": "copied step",
-}  # where weights are replaced: the way that computes or repeats all keys and values
+# The way for several layers, which hear of each other at all positions, and for weights, which need all keys, by that of one layer's sums.
+WITH_ALL_POSITIONS = {"position": "upper", "step": "copied step"}
 SAME = 1e-5  # of an attended sum, relative to the model's own: float32 of a trace
 
 
@@ -152,7 +150,7 @@ class Rows:
 
         return self._of_groups(rows, changes)
 
-    def under(self, alpha: Ragged, rows: Ragged) -> Float[np.ndarray, "m C"]:
+    def logits_from_attention(self, alpha: Ragged, rows: Ragged) -> Float[np.ndarray, "m C"]:
         """The logits of groups of rows, each of one text, all weights of a group replaced at once; values are those of their pass."""
 
         def changes(of_group: tuple[int, ...], groups: list[int]) -> Changes:
@@ -187,10 +185,14 @@ class Rows:
 
     def _changed(self, row: int, changes: Changes) -> Float[np.ndarray, "N C"]:
         """The logits of the text of a row, N times."""
-        network, way = self.network, self.network.gate.layers[min(changes)].way
+        model, states, way = self.network.model, self.network.states(self._places[row]), self.network.gate.layers[min(changes)].way
         if len(changes) > 1 or any(isinstance(change, Weights) for change in changes.values()):
-            way = OF_ALL_KEYS.get(way, way)
-        return replayed(network.model, network.states(self._places[row]), changes, way).double().cpu().numpy()
+            way = WITH_ALL_POSITIONS.get(way, way)
+        try:
+            logits = replayed(model, states, changes, way)
+        except KeysLeftOutError:  # of a text that is longer than a window
+            logits = replayed(model, states, changes, "full")
+        return logits.double().cpu().numpy()
 
     def _of_text(self, pooled: np.ndarray, rows: np.ndarray, group: list[int]) -> dict[int, np.ndarray]:
         """The logits of rows of one text and layer."""

@@ -10,8 +10,8 @@ there, from the shortest to the whole pass (`WAYS`):
 - ``upper``: all positions, from the layer on.
 - ``full``: everything.
 
-In each the attended sums of the query, ``Σ_t alpha_t · v_t`` of every head, are put in place of the model's own, or its weights, with the
-values that the pass computes. Which of the ways a layer allows is tried on the model itself (`ways`).
+A replay replaces the attended sums of the query, ``Σ_t alpha_t · v_t`` of every head, or its attention weights; with weights, the values
+are those that the pass computes. Which of the ways a layer allows is tried on the model itself (`ways`).
 """
 
 from __future__ import annotations
@@ -42,25 +42,32 @@ Sums = Float[Tensor, "N H D"]  # attended sums of the query, of every head
 Exchange = Callable[[Attention], Tensor | Mixture | None]
 
 
+class KeysLeftOutError(ValueError):
+    """A pass does not have all keys of a query, as where a cache keeps those of a window alone."""
+
+
 @dataclass(frozen=True)
 class Weights:
-    """Attention weights (N, R, K) of the query, of R ``heads`` among ``of``; the others keep what the pass computes."""
+    """Attention weights (N, R, K) of the query, of R ``heads`` among ``all_heads``; the others keep what the pass computes."""
 
     heads: Sequence[int]
-    of: int
+    all_heads: int
     values: Float[Tensor, "N R K"]
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def within(self, found: Attention, position: int) -> Tensor:
-        """The weights of ``found`` with these at a position; heads that share keys may stand as queries of one."""
+    def placed_at(self, position: int, found: Attention) -> Tensor:
+        """The weights of ``found`` with these at a position; heads that share keys may stand as queries of one. Raises KeysLeftOutError."""
         weights = found.weights.clone()
-        size = weights.shape[-1]  # a sink's weight, which stands behind those of the keys, multiplies nothing
-        if weights.shape[1] * weights.shape[2] == self.of:
-            weights.view(len(weights), self.of, size)[:, self.heads] = self.values[..., :size].to(weights)
+        keys, size = self.values.shape[-1] - found.sink, weights.shape[-1]  # a sink, which comes last, has a weight and no value
+        if keys != size:
+            raise KeysLeftOutError(f"weights of {keys} keys in a pass with {size}")
+        new = self.values[..., :keys].to(weights)
+        if weights.shape[1] * weights.shape[2] == self.all_heads:
+            weights.view(len(weights), self.all_heads, size)[:, self.heads] = new
         else:
-            weights[:, self.heads, position] = self.values[..., :size].to(weights)
+            weights[:, self.heads, position] = new
         return weights
 
 
@@ -281,7 +288,7 @@ def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0)
         if new is None:
             return None
         if isinstance(new, Weights):
-            return new.within(found, position)
+            return new.placed_at(position, found)
         if found.weights.shape[2] * found.weights.shape[1] == new.shape[1]:  # the one query, or its heads that share keys
             return Mixture(new[:, :, None])
         mixed = _sums(found)

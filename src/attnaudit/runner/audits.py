@@ -129,7 +129,8 @@ def audit_into(
     All experiments that the trace allows, or just those named; ``settings`` are dotted names, as ``{"adversary.epsilon": 0.05}``.
     ``replay`` is the model of a trace without a tail of its own, or its folder. The ``engine`` audits the files of the trace.
     Overwrites an earlier audit in ``out`` once the new one is computed, and never a run. Raises InputError, TraceError and RunError, and
-    then leaves ``out`` as it was.
+    then leaves ``out`` as it was. Where it is stopped otherwise, or cannot write, finished tables of a model that is replayed stay in
+    ``.unfinished``, from which the same call resumes.
     """
     from attnaudit.trace import trace_task
 

@@ -1,4 +1,4 @@
-"""What is made of the rows of a trace piece by piece, a call for each, and joined in their order: collecting, and audits."""
+"""What is made of the rows of a trace piece by piece, kept until all are done, and joined in their order: collecting, and audits."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import atomic, read_with_digest, write_with_digest
+from attnaudit.core.files import atomic, content_key, read_with_digest, write_with_digest
 from attnaudit.core.progress import Progress
 from attnaudit.experiments import Experiment, make_experiment
 from attnaudit.experiments.replay import network_of
 from attnaudit.runner.engine import Call, Engine, Here
-from attnaudit.runner.store import PIECES, UNFINISHED, digests
+from attnaudit.runner.store import PIECES, UNFINISHED, digests, versions
 from attnaudit.trace import Trace, tail_file, trace_files
 
 DIGESTS = "digests.json"  # of the files of a piece
 
 
 def pieces_folder(out: Path, key: str) -> Path:
-    """Where the pieces of a step of a run are kept until it is done, by the content ``key`` of the step."""
-    return out / UNFINISHED / PIECES / key[:16]
+    """Where the pieces of a step of a run are kept until it is done, by the content ``key`` of the step and the version of this package."""
+    return out / UNFINISHED / PIECES / content_key(key, versions()["attnaudit"])[:16]
 
 
 def collected(engine: Engine, calls: Iterable[Call], trace: Path, progress: Progress) -> int:
@@ -73,7 +73,7 @@ class AuditOfPieces:
         reads = (file, *([tail] if tail else []), *([self.replay] if self.replay else []))
         settings = {name: asdict(experiment) for name, experiment in experiments.items()}
         arguments = {"file": file, "settings": settings, "fixed": first.fixed, "folder": self.folder / file.stem, "replay": self.replay}
-        return Call(f"audit {file.name}", audit_file, self.folder / file.stem, arguments, reads)
+        return Call(f"audit {file.name}", audit_file, self.folder / file.stem, arguments, reads, last=DIGESTS)
 
 
 def audit_file(
@@ -123,8 +123,6 @@ def _table(folder: Path, name: str) -> pl.DataFrame:
 def do_missing(engine: Engine, calls: Sequence[Call], progress: Progress) -> None:
     """Do those of ``calls`` whose folders are not there whole; a damaged one is made again. Raises InputError."""
     missing = [call for call in calls if not is_whole(call.writes)]
-    for call in missing:
-        shutil.rmtree(call.writes, ignore_errors=True)
     for done in engine.do(missing, progress, len(missing)):
         done.result()
 
@@ -137,6 +135,8 @@ def whole(place: Path) -> Iterator[Path]:
     try:
         yield made
         write_with_digest(made / DIGESTS, _digests(made))
+        if not is_whole(place):  # a damaged one gives way
+            shutil.rmtree(place, ignore_errors=True)
         with suppress(OSError):  # one that is there was made of the same
             made.rename(place)
     finally:

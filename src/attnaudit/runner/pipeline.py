@@ -18,8 +18,8 @@ from attnaudit.core.files import atomic, content_key, write_json, write_with_dig
 from attnaudit.core.progress import Progress, silent
 from attnaudit.runner.audits import RESULTS, Battery, audit_page, audited, report_step, tables_on
 from attnaudit.runner.engine import LOCAL, LOCALLY, Call, Engine, Here, files_of
-from attnaudit.runner.pieces import collected, pieces_folder, whole
-from attnaudit.runner.store import OF_TRANSFORMERS, Record, alone, check_place, read_manifest, trace_digests, versions
+from attnaudit.runner.pieces import DIGESTS, collected, pieces_folder, whole
+from attnaudit.runner.store import MANIFEST, OF_TRANSFORMERS, Record, alone, check_place, read_manifest, trace_digests, versions
 from attnaudit.runner.tasks import Job, Step, Task, task_of
 from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.trace.probe import STEP_FOLDER, Probe, step_part
@@ -129,7 +129,7 @@ class _Run:
     def _fit_by_call(self, place: Path, outputs: Sequence[str], folder: Path) -> dict[str, Any]:
         """Train in a folder of its own, on a machine of the engine; returns the notes of that training."""
         job, spec = self.job, self.job.spec
-        call = Call(spec.name, do_train, place, {"spec": spec, "folder": place}, files_of(spec), self.corpus, device=spec.device)
+        call = Call(spec.name, do_train, place, {"spec": spec, "folder": place}, files_of(spec), self.corpus, (), spec.device, MANIFEST)
         for done in self.engine.do([call], job.progress, 1):
             done.result()
         for output in outputs:
@@ -207,7 +207,7 @@ class _Run:
                 "span": span,
                 "folder": place / f"{number}",
             }
-            yield Call(f"collect {number}", do_shard, place / f"{number}", arguments, (model,), job.corpus, device=job.spec.device)
+            yield Call(f"collect {number}", do_shard, place / f"{number}", arguments, (model,), job.corpus, (), job.spec.device, DIGESTS)
 
     def _origin(self, model: Any) -> dict[str, Any]:
         """What any trace says of its origin: nothing in it depends on when, where or how fast it was made."""

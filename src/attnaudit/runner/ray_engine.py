@@ -174,12 +174,8 @@ class _Flight:
 
         call, cluster = one.call, self.cluster
         device = cluster.nodes.device(call.device)
-        there = [path for path in (*call.reads, call.writes) if path.exists()]
-        copied = {path.absolute(): files_in(path) for path in there if cluster.unshared}
-        reads = tuple(path for path in call.reads if path in there)
-        order = Order(
-            replace(call, held=None, reads=reads), Path.cwd(), device, ray.put(copied) if cluster.unshared else None, cluster.nodes.board
-        )
+        copied = {path.absolute(): files_in(path) for path in (*call.reads, call.writes) if cluster.unshared and path.exists()}
+        order = Order(replace(call, held=None), Path.cwd(), device, ray.put(copied) if cluster.unshared else None, cluster.nodes.board)
         remote = cluster.perform.options(
             num_cpus=one.cpus, num_gpus=int(device == "cuda"), max_retries=0, name=call.name, scheduling_strategy="SPREAD"
         )
@@ -217,7 +213,7 @@ class _Flight:
         if answer.error is None and self.cluster.unshared:
             put_files(answer.files, one.call.writes)
         elif answer.error is None:
-            await_path(one.call.writes, "a node")
+            await_path(one.call.writes / one.call.last, "a node")
         return Done(one.call, answer.value, answer.error)
 
     def _try_again(self, one: _Try, counted: str, tries: int, pause: float, got: str, cpus: int = 0) -> None:

@@ -22,7 +22,7 @@ from attnaudit.plans.spec import differences
 from attnaudit.runner.claim import NAME as CLAIM
 
 MANIFEST = "manifest.json"
-PIECES = "pieces"  # of an unfinished run: what calls of an engine have left
+PIECES = "pieces"  # of an unfinished run: what calls of an engine, or the experiments of an audit that takes long, have left
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
 PACKAGES = ("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow", "safetensors", "scipy", "spacy", "torch")
 OF_TRANSFORMERS = ("transformers", "tokenizers", "onnxruntime")

@@ -306,7 +306,7 @@ def _calls(study: Prepared, store: Path) -> Iterator[Call]:
         after = known.get(key_of(training.teacher)) if isinstance(training.teacher, Training) else None
         yield Call(
             training.name, do_training, study.folders[training.id], arguments, files_of(spec), study.corpus,
-            (after,) if after is not None else (), spec.device,
+            (after,) if after is not None else (), spec.device, MANIFEST,
         )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from attnaudit.runner.jobs import (
 )
 from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
+from attnaudit.runner.store import MANIFEST
 from attnaudit.runner.twice import not_asked_for, not_run_of, record_corpora, recorded, reproduction_of
 
 Say = Callable[[str], None]
@@ -134,7 +135,7 @@ class _Work:
                 self._skip(job.cell.corpus, job.cell, error)
                 continue
             arguments = {"spec": spec, "folder": job.folder}
-            yield Call(job.cell.name, do_run, job.folder, arguments, files_of(spec), corpus, device=spec.device)
+            yield Call(job.cell.name, do_run, job.folder, arguments, files_of(spec), corpus, (), spec.device, MANIFEST)
 
     def _do_study(self, job: StudyJob | CopyingJob, engine: Engine) -> None:
         started, error = time.perf_counter(), None

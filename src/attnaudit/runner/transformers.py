@@ -23,7 +23,7 @@ from attnaudit.plans.spec import SCHEMA
 from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, report_step
 from attnaudit.runner.engine import LOCAL, Call, Engine, Here
 from attnaudit.runner.hf_training import TRAINING
-from attnaudit.runner.pieces import collected, pieces_folder, whole
+from attnaudit.runner.pieces import DIGESTS, collected, pieces_folder, whole
 from attnaudit.runner.store import OF_TRANSFORMERS, Store, alone, check_place, versions
 from attnaudit.trace import trace_metadata
 
@@ -267,6 +267,7 @@ class _Work:
             Call(
                 f"collect {start}", do_shard, place / str(start), {"model": self.spec.model, "folder": place / str(start)},
                 (self.spec.model,), (self.encoded.take(np.arange(start, min(start + options["shard_texts"], texts))), *of_all),
+                last=DIGESTS,
             ) for start in range(0, texts, options["shard_texts"])
         ]  # fmt: skip
         return {"shards": collected(engine, calls, trace, self.progress)}

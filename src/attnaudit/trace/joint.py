@@ -43,13 +43,17 @@ class JointReadout:
             logits = readout.tail(self._pooled(rows.values[rows.offsets[:-1]], rows, sums))
         return self._activated(logits, rows)
 
-    def under(self, alpha: Ragged, chosen: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m C"]:
-        """Predictions of the groups ``chosen`` under ``alpha``, of all rows; values of upper layers are those that follow from it."""
+    def predict_from_attention(self, chosen: Int64[np.ndarray, " m"], alpha: Ragged) -> Float[np.ndarray, "m C"]:
+        """Predictions of the groups ``chosen``, which may repeat; ``alpha`` are the weights of all their rows, one group after another.
+
+        Values of upper layers are those that follow from it where a model is at hand, else those of the trace.
+        """
         readout, rows = self.readout, self.groups.take(chosen)
-        if readout.rows is None or not isinstance(readout.tail, LayersTail):
-            return self.predict(chosen, self.sums(alpha)[rows.values])
-        logits = readout.tail.under(alpha.take(rows.values), rows.with_values(readout.rows[rows.values]))
-        return self._activated(logits, rows)
+        if readout.rows is None:
+            contribution = readout.contribution.take(rows.values)
+            return self.predict(chosen, alpha.with_values(alpha.values[:, None] * contribution.values).sum())
+        assert isinstance(readout.tail, LayersTail)  # a network of one layer has no rows of others
+        return self._activated(readout.tail.logits_from_attention(alpha, rows.with_values(readout.rows[rows.values])), rows)
 
     def _activated(self, logits: Float[np.ndarray, "m C"], rows: Ragged) -> Float[np.ndarray, "m C"]:
         candidates = self.readout.candidates

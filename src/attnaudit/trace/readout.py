@@ -61,7 +61,7 @@ class RowTail(Protocol):
 class LayersTail(RowTail, Protocol):
     """The tail of a network whose rows are of several layers, each of which makes the values of those above."""
 
-    def under(self, alpha: Ragged, rows: Ragged) -> Float[np.ndarray, "m C"]:
+    def logits_from_attention(self, alpha: Ragged, rows: Ragged) -> Float[np.ndarray, "m C"]:
         """`together` with the attention weights of all M rows in place of their sums; values are those that the pass computes."""
         ...
 
