@@ -49,8 +49,8 @@ class Call:
 
     Its result is a file or a folder, ``writes``, whole or not there, whose name follows from what it is made of: done twice it is the same.
     What it answers is small. ``reads`` are further files and folders that it reads, ``held`` an object that many calls read, as a corpus.
-    The calls named in ``after`` are done before it. ``device`` is what the settings of its model say. ``last`` is the file that is written last
-    into a folder.
+    The calls named in ``after`` are done before it. ``device`` is what the settings of its model say, ``last`` the file of the folder that
+    is written last.
     """
 
     name: str
