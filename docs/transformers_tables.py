@@ -12,7 +12,7 @@ tables have all records, whatever was run now.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -90,13 +90,17 @@ def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
         audit_transformer(model, "sst", run, collect={"scores": COLLECTED}, data_dir=str(options.data_dir))
     if (run / "manifest.json").exists():
         known = {(experiment, measure) for experiment, measure in MEASURES} | {tuple(name.split(".")) for name in OF_HEADS}
-        summary, agree = read_summary(run / "summary.json"), pl.col("experiment") == "agreement"
-        shown = pl.struct("experiment", "measure").map_elements(lambda row: tuple(row.values()) in known, pl.Boolean)
-        of_heads = shown & pl.col("group").str.contains("^(all|head:.*)$")
-        rows = summary.filter(of_heads | (agree & (pl.col("group") == "all"))).to_dicts()
+        rows = [row for row in read_summary(run / "summary.json").to_dicts() if _is_shown(row, known)]
         scores = " ".join(f"--score {score}" for score in COLLECTED)
         train = f"attnaudit hf train sst --data-dir DATA --seed {seed} --out MODEL"
         save(RECORDS / f"{name}.json", f"{train}; attnaudit hf MODEL sst --data-dir DATA {scores}", rows)
+
+
+def _is_shown(row: Mapping[str, Any], known: Collection[tuple[str, ...]]) -> bool:
+    """Of all rows and of heads the ``known`` measures, of all rows the agreement of every two scores too."""
+    if row["group"] != "all" and not row["group"].startswith("head:"):
+        return False
+    return (row["experiment"], row["measure"]) in known or (row["experiment"] == "agreement" and row["group"] == "all")
 
 
 def taus_of(run: Path) -> dict[str, np.ndarray]:
