@@ -35,8 +35,8 @@ def kinds(rows: int) -> dict[str, Trace]:
 def timed(command: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
     """Wall and CPU seconds of a command of attnaudit."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run([sys.executable, "-m", "attnaudit", *command, "--json"], check=True, env=environment, **silent)
+    argv = [sys.executable, "-m", "attnaudit", *command, "--json"]
+    subprocess.run(argv, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.perf_counter() - begun, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
