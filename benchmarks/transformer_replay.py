@@ -77,9 +77,11 @@ def _of_bert() -> list[tuple[str, str, str, float, float, float]]:
         fast = seconds(lambda: graph(pooled)) / ALTERNATIVES
         gap = _gap(torch.from_numpy(graph(pooled)[:OF_WHOLE]), expected)
     name = f"BERT-base, T = {TOKENS_OF_BERT}"
+    below, of_below, slow_below, expected_below = _case(model, 10, TOKENS_OF_BERT, Query("classification", 0))
     return [
         (name, "last layer", "stored graph", slow, fast, gap),
         _by(model, states, changes, "position", name, "last layer", slow, expected),
+        *(_by(model, below, of_below, way, name, "layer 10", slow_below, expected_below) for way in ("last two", "upper")),
     ]
 
 

@@ -43,6 +43,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "SqueezeBert": {"embedding_size": 32, **_GROUPS}, "XLM": {"emb_dim": 32, "n_layers": 2, "n_heads": 4}, "XLMRoberta": {},
     "XLMRobertaXL": {},
     "XLNet": {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}, "Llama": _GROUPED, "GPT2": {}, "Bart": _STACKS, "T5": _T5,
+    "Mistral": _GROUPED, "Qwen3": _GROUPED,
 }  # fmt: skip
 DECODERS: dict[str, dict[str, Any]] = {
     "BioGpt": {}, "Bloom": {}, "CodeGen": {"rotary_dim": 4}, "Cohere2": _GROUPED, "DeepseekV3": _LATENT,

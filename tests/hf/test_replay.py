@@ -10,26 +10,33 @@ import torch
 from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import forward
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.replay import Query, positions_read, replayed, states_of, task_of
+from attnaudit.hf.replay import Query, positions_read, replayed, states_of, task_of, tvd, whole
 from attnaudit.hf.resume import layers_around, record, repeated, resumed
 from attnaudit.hf.trace import choose_layers
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 
 WAYS = {
-    "BertForSequenceClassification": ["upper", "position"],
+    "BertForSequenceClassification": ["last two", "position"],
+    "DebertaV2ForSequenceClassification": ["upper", "position"],  # it computes its scores itself
     "ConvBertForSequenceClassification": ["upper", "upper"],  # its convolutions read the neighbours of a position
+    "GPT2ForSequenceClassification": ["step", "position"],
     "GPT2LMHeadModel": ["step", "position"],
     "LlamaForCausalLM": ["step", "position"],
+    "LlamaForSequenceClassification": ["step", "position"],
+    "XLNetForSequenceClassification": ["upper", "upper"],  # it keeps hidden states, not keys and values
     "BloomForCausalLM": ["copied step", "position"],  # an attention of its own
     "GPTNeoForCausalLM": ["copied step", "position"],
     "T5ForConditionalGeneration": ["", "", "copied step", "copied step", "whole step", "whole step"],  # layers hand on biases of positions
     "MarianMTModel": ["", "", "step", "step", "step", "step"],
+    "ModernBertForSequenceClassification": ["last two", "position"],
     "SqueezeBertForSequenceClassification": ["full", "full"],
 }
 
 
-@pytest.mark.parametrize("name", ["MistralForCausalLM", "LlamaForCausalLM", "MarianMTModel"])
+@pytest.mark.parametrize(
+    "name", ["MistralForCausalLM", "LlamaForCausalLM", "MarianMTModel", "MistralForSequenceClassification", "GPT2ForSequenceClassification"]
+)
 def test_keys_and_values_that_rows_share_give_what_copies_give(name: str) -> None:
     """Also where the texts are longer than the window of a layer, and where heads share keys."""
     model = tiny(name, **({"sliding_window": 8} if name.startswith("Mistral") else {}))
@@ -47,6 +54,20 @@ def test_keys_and_values_that_rows_share_give_what_copies_give(name: str) -> Non
             shared, copied = (replayed(model, states, sums, way) for way in ("step", "copied step"))
             torch.testing.assert_close(shared, copied, rtol=1e-5, atol=1e-5)
     assert "step" in {layer.way for layer in gate.layers}
+
+
+@pytest.mark.parametrize("settings", [{}, {"local_attention": 32}])
+def test_the_last_two_layers_are_replayed_with_the_mask_of_the_text_at_hand(settings: dict[str, Any]) -> None:
+    """The window of the last layer may be wider than the texts that a model is checked on, and narrower than those of an audit."""
+    model = tiny("ModernBertForSequenceClassification", **settings)
+    assert check_model(model).layers[0].way == "last two"
+    inputs = {"input_ids": torch.randint(5, 99, (1, 40)), "attention_mask": torch.ones(1, 40, dtype=torch.long)}
+    seen = forward(model, inputs)
+    states = states_of(model, inputs, Query("classification", 0), seen)
+    own = seen.attentions[0]
+    drawn = torch.distributions.Dirichlet(torch.ones(40)).sample((3, own.weights.shape[1]))
+    sums = {0: torch.einsum("nhk,hkd->nhd", drawn, own.values[0])}
+    assert tvd(replayed(model, states, sums, "last two"), whole(model, inputs, states.query, {0: drawn})) <= 1e-6
 
 
 @pytest.mark.parametrize("name", WAYS)

@@ -51,12 +51,35 @@ def reading(model: Any) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
+class Keys:
+    """What the queries of one text are scored with, the values that they mix, and the mask of the scores as torch's function takes it."""
+
+    keys: Float[Tensor, "1 H K E"]
+    values: Float[Tensor, "1 H K D"]
+    mask: Tensor | None
+
+    def of_query(self, position: int) -> Keys:
+        """Those of one query, without the key at its own position; its column of the mask comes last."""
+        keys, values = (torch.cat([one[:, :, :position], one[:, :, position + 1 :]], dim=2) for one in (self.keys, self.values))
+        if self.mask is None:
+            return Keys(keys, values, None)
+        row = self.mask if self.mask.shape[-2] == 1 else self.mask[..., position : position + 1, :]
+        return Keys(keys, values, torch.cat([row[..., :position], row[..., position + 1 :], row[..., position : position + 1]], dim=-1))
+
+    def with_own(self, keys: Tensor, values: Tensor) -> Keys:
+        """With the own keys and values (B, H, 1, ·) of queries of a batch, as `attnaudit.hf.shared` has them."""
+        own = keys.transpose(0, 2), values.transpose(0, 2)
+        return Keys(torch.cat([self.keys, own[0]], dim=2), torch.cat([self.values, own[1]], dim=2), self.mask)
+
+
+@dataclass(frozen=True)
 class Attention:
     """One attention of a forward pass, of B texts, H heads, Q queries and K keys, with values of width D.
 
     ``path`` is the module that multiplies, ``index`` the number of the attention in the pass. ``weights`` are those that the ``values`` are
     multiplied with; where ``sink`` is true their softmax was over more than the K keys, so that they sum to less than 1. ``elsewhere``
-    names the functions that read the weights besides this product: what these do is not changed when the weights are replaced.
+    names the functions that read the weights besides this product: what these do is not changed when the weights are replaced. ``keys`` are
+    known where torch's function computes the scores, and only while the attention takes effect.
     """
 
     path: str
@@ -65,6 +88,7 @@ class Attention:
     values: Float[Tensor, "B H K D"]
     sink: bool
     elsewhere: tuple[str, ...] = ()
+    keys: Keys | None = None
 
 
 @dataclass(frozen=True)
@@ -91,14 +115,21 @@ class Pass:
     unread: tuple[Unread, ...]
 
 
-def forward(model: nn.Module, inputs: Mapping[str, Any], exchange: Exchange | None = None, gradients: bool = False) -> Pass:
+def forward(
+    model: nn.Module,
+    inputs: Mapping[str, Any],
+    exchange: Exchange | None = None,
+    gradients: bool = False,
+    others: Mapping[int, Keys] | None = None,
+) -> Pass:
     """Run ``model(**inputs)`` once and return its output and its attentions; with ``gradients``, ready for a backward pass.
 
     All tensors of ``inputs`` have B rows. ``exchange`` is called with every attention before it takes effect, and the weights (B, H, Q, K)
     that it returns are used instead, or the `Mixture` in place of their product with the values; with None the model's own weights are.
-    `Pass.attentions` always has the model's own.
+    `Pass.attentions` always has the model's own. In a pass of one position, ``others`` are the keys of the other positions of the text
+    (`Keys.of_query`), by the number of the attention.
     """
-    watch = _Watch(len(next(value for value in inputs.values() if isinstance(value, Tensor))), exchange)
+    watch = _Watch(len(next(value for value in inputs.values() if isinstance(value, Tensor))), exchange, others or {})
     with watch.inside(model), _gradients(gradients), watch:
         output = model(**inputs)
     return Pass(output, tuple(watch.seen()), tuple(watch.unread))
@@ -121,9 +152,9 @@ class _Softmax:
 class _Watch(TorchFunctionMode):
     """Sees every function of torch that is called while it is active."""
 
-    def __init__(self, batch: int, exchange: Exchange | None) -> None:
+    def __init__(self, batch: int, exchange: Exchange | None, others: Mapping[int, Keys]) -> None:
         super().__init__()
-        self.batch, self.exchange = batch, exchange
+        self.batch, self.exchange, self.others = batch, exchange, others
         self.unread: list[Unread] = []
         self._found: list[tuple[Attention, _Softmax]] = []
         self._paths: list[str] = []  # of the modules that are running, the innermost last
@@ -181,7 +212,7 @@ class _Watch(TorchFunctionMode):
         alive, source = self._followed.get(id(tensor), (None, None))
         return source if alive is not None and alive() is tensor else None
 
-    def _product(self, product: _Matmul | _Einsum, source: _Softmax, name: str) -> Tensor:
+    def _product(self, product: _Matmul | _Einsum, source: _Softmax, name: str, keys: Keys | None = None) -> Tensor:
         """The product, with the weights that are to take effect."""
         source.products.append(name)
         path, parts = self._paths[-1], product.parts(self.batch)
@@ -190,7 +221,7 @@ class _Watch(TorchFunctionMode):
             return product.result(product.weights)
         own = Attention(path, len(self._found), *parts, sink=source.width > product.weights.shape[-1])
         self._found.append((own, source))
-        new = self.exchange(own) if self.exchange else None
+        new = self.exchange(replace(own, keys=keys)) if self.exchange else None
         if isinstance(new, Mixture):
             return product.mixed(new.values)
         return product.result(product.weights if new is None else product.restored(new))
@@ -206,6 +237,9 @@ class _Watch(TorchFunctionMode):
         groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
         key, value = (part.repeat_interleave(groups, dim=-3) for part in (key, value))
         scale = float(query.shape[-1] ** -0.5 if scale is None else scale)
+        if (others := self.others.get(len(self._found))) is not None:
+            together = others.with_own(key, value)
+            key, value, attn_mask, is_causal = together.keys, together.values, together.mask, False
         shared = len(key) < len(query)
         scores = (_by_rows(query, key.transpose(-2, -1)) if shared else query @ key.transpose(-2, -1)) * scale
         if shared:
@@ -220,7 +254,8 @@ class _Watch(TorchFunctionMode):
             weights = weights.masked_fill(nothing, 0.0)
         weights = functional.dropout(weights, dropout_p) if dropout_p else weights  # of a model that trains
         product = (_Shared if shared else _Matmul)(weights, value)
-        return self._product(product, _Softmax(weights.shape[-1], [], []), "scaled_dot_product_attention")
+        found = Keys(key, value, attn_mask)
+        return self._product(product, _Softmax(weights.shape[-1], [], []), "scaled_dot_product_attention", found)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from attnaudit.trace.some_classes import OutputLayer
 
 OF_TEXTS, OF_TOKENS = 64, 256  # replays in a pass, of whole texts and of one position
 # The way for several layers, which hear of each other at all positions, and for weights, which need all keys, by that of one layer's sums.
-WITH_ALL_POSITIONS = {"position": "upper", "step": "copied step"}
+WITH_ALL_POSITIONS = {"position": "upper", "last two": "upper", "step": "copied step"}
 SAME = 1e-5  # of an attended sum, relative to the model's own: float32 of a trace
 
 

@@ -4,7 +4,8 @@ The query is the position that the prediction reads: what a classifier pools, or
 there, from the shortest to the whole pass (`WAYS`):
 
 - ``position``: one position of the last layer and what comes after it.
-- ``step``: the step of a decoder that writes one more token, from the layer on, with keys and values of the earlier ones kept and shared.
+- ``last two``: one position of the last two layers of an encoder, with keys and values of the other positions in the last one kept.
+- ``step``: the last position of a decoder, from the layer on, with keys and values of the earlier ones kept and shared.
 - ``copied step``: that step with keys and values repeated, for attention that cannot share them.
 - ``whole step``: that step from the first layer on, for models whose layers hand on more than their hidden states.
 - ``upper``: all positions, from the layer on.
@@ -26,12 +27,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnaudit.hf.capture import Attention, Mixture, Pass, forward
+from attnaudit.hf.capture import Attention, Keys, Mixture, Pass, forward
 from attnaudit.hf.resume import Call, layers_around, record, repeated, resumed
 from attnaudit.hf.shared import shared
 
 ModelTask = Literal["classification", "causal-lm", "seq2seq"]
-WAYS = ("position", "step", "copied step", "whole step", "upper", "full")
+WAYS = ("position", "last two", "step", "copied step", "whole step", "upper", "full")
 TRIALS = 5
 EXACT = 1e-5  # TVD of the predictions by a shorter way and by the whole pass
 APART = 1e-6  # of logits: a position of the last layer hears of the others by its attention alone
@@ -86,7 +87,8 @@ class Query:
 class States:
     """What a pass of one text left: ``sums`` (H, D) of every attention at the query, the calls of the layers around each, the logits.
 
-    ``prefix`` are keys and values of all positions of a decoder but the last; ``encoded`` is what its encoder gave.
+    ``keys`` are those of the last attention at the other positions, of an encoder whose attention torch's function computes. ``prefix``
+    are keys and values of all positions of a decoder but the last, ``encoded`` is what its encoder gave. Each is None of other models.
     """
 
     inputs: Mapping[str, Tensor]
@@ -94,6 +96,7 @@ class States:
     sums: tuple[Tensor, ...]
     calls: Mapping[int, tuple[tuple[Call, ...], int]]
     logits: Float[Tensor, "1 C"]
+    keys: Keys | None = None
     prefix: Any = None
     encoded: Any = None
 
@@ -137,14 +140,19 @@ def states_of(model: Any, inputs: Mapping[str, Tensor], query: Query, first: Pas
     """Run one text and keep what replays start from; ``first`` is a pass of it that was made already."""
     first = forward(model, inputs) if first is None else first
     calls: dict[int, tuple[tuple[Call, ...], int]] = {}
+    keys = None
     for layers in {id(found): found for one in first.attentions if (found := layers_around(model, one.path))}.values():
         recorded = record(model, inputs, layers)
+        keys = recorded.keys
         for one in first.attentions:
             call = recorded.call_of(one.index)
             if call is not None and one.index not in calls:
                 calls[one.index] = recorded.calls, call
     sums = tuple(_sums(one)[0, :, min(query.position, one.weights.shape[2] - 1)] for one in first.attentions)
-    return States(inputs, query, sums, calls, logits_at_query(first.output, query.task), *_prefix(model, inputs, query.task))
+    prefix, encoded = _prefix(model, inputs, query)
+    is_encoder = query.task == "classification" and prefix is None and not model.config.is_encoder_decoder
+    others = keys.of_query(query.position) if keys and is_encoder else None
+    return States(inputs, query, sums, calls, logits_at_query(first.output, query.task), others, prefix, encoded)
 
 
 def states_at(model: Any, inputs: Mapping[str, Tensor], task: ModelTask, reads: int) -> States:
@@ -183,11 +191,15 @@ def replayed(model: Any, states: States, changes: Changes, way: str) -> Float[Te
         return logits_at_query(seen.output, query.task)
     calls, first = states.calls[min(changes)]
     begun, skipped = calls[0].attentions.start, calls[first].attentions.start - calls[0].attentions.start
-    if way == "position":
-        if len(changes) > 1 or first != len(calls) - 1 or query.task == "seq2seq":
+    others: dict[int, Keys] = {}
+    if way in ("position", "last two"):
+        above = len(calls) - 1 - first
+        if len(changes) > 1 or above != (way == "last two") or query.task == "seq2seq":
             raise ValueError("other positions are read above this layer")
-        inputs = {name: value[:, query.position : query.position + 1].repeat(number, 1) for name, value in states.inputs.items()}
-        exchange, chosen = _exchange(changes, 0, begun + skipped), repeated(number, query.position)
+        if above and states.keys is None:
+            raise ValueError("keys and values of the last layer are not known")
+        others = {calls[-1].attentions.start - skipped: states.keys} if states.keys and above else {}
+        inputs, exchange, chosen = _one_position(states, number), _exchange(changes, 0, begun + skipped), repeated(number, query.position)
     elif way == "upper":
         inputs, chosen = _copies(states.inputs, number), repeated(number)
         exchange = _exchange(changes, query.position, skipped, begun)
@@ -197,7 +209,7 @@ def replayed(model: Any, states: States, changes: Changes, way: str) -> Float[Te
             return logits_at_query(forward(model, inputs, _exchange(changes, 0, begun)).output, query.task)
         exchange = _exchange(changes, 0, begun + skipped)
     with resumed(calls, first, chosen):
-        return logits_at_query(forward(model, inputs, exchange).output, query.task)
+        return logits_at_query(forward(model, inputs, exchange, others=others).output, query.task)
 
 
 def replayed_together(model: Any, states: Sequence[States], sums: Mapping[int, Sums], way: str) -> Float[Tensor, "N C"]:
@@ -215,8 +227,8 @@ def replayed_together(model: Any, states: Sequence[States], sums: Mapping[int, S
     def chosen(tensor: Tensor) -> Tensor:
         return hidden if tensor is calls[first].hidden else repeated(len(states), position)(tensor)
 
-    inputs = {name: value[:, position : position + 1].repeat(len(states), 1) for name, value in states[0].inputs.items()}
     with resumed(calls, first, chosen):
+        inputs = _one_position(states[0], len(states))
         return logits_at_query(forward(model, inputs, _exchange(sums, 0, number)).output, states[0].query.task)
 
 
@@ -239,7 +251,7 @@ def ways(model: Any, states: States, seen: Pass) -> Iterator[tuple[str, float]]:
 def _difference(model: Any, states: States, sums: Mapping[int, Sums], way: str, expected: Tensor) -> float:
     """How far the predictions by a way differ from those expected; infinity where the model does not allow it."""
     try:
-        if way == "position" and not _stands_alone(model, states, min(sums)):
+        if way in ("position", "last two") and not _stands_alone(model, states, min(sums)):
             return float("inf")
         return tvd(replayed(model, states, sums, way), expected)
     except FAILS:
@@ -247,7 +259,10 @@ def _difference(model: Any, states: States, sums: Mapping[int, Sums], way: str, 
 
 
 def _stands_alone(model: Any, states: States, number: int) -> bool:
-    """Whether the logits stay the same when the last layer is given other states at all positions but the query, whose sums are kept."""
+    """Whether the logits stay the same when a layer is given other states at all positions but the query.
+
+    The query's attended sums are kept, of this layer and of those above.
+    """
     calls, first = states.calls[number]
     hidden, position = calls[first].hidden, states.query.position
     random = torch.Generator().manual_seed(0)
@@ -259,7 +274,7 @@ def _stands_alone(model: Any, states: States, number: int) -> bool:
         return given if tensor is hidden else repeated(len(given))(tensor)
 
     begun, skipped = calls[0].attentions.start, calls[first].attentions.start - calls[0].attentions.start
-    kept = {number: states.sums[number].expand(len(given), -1, -1)}
+    kept = {later: states.sums[later].expand(len(given), -1, -1) for later in range(number, len(states.sums))}
     with resumed(calls, first, chosen):
         seen = forward(model, _copies(states.inputs, len(given)), _exchange(kept, position, skipped, begun))
     own, *rest = logits_at_query(seen.output, states.query.task)
@@ -274,6 +289,12 @@ def tvd(logits: Float[Tensor, "N C"], others: Float[Tensor, "N C"]) -> float:
 
 def _sums(found: Attention) -> Float[Tensor, "B H Q D"]:
     return found.weights @ found.values
+
+
+def _one_position(states: States, number: int) -> dict[str, Tensor]:
+    """The inputs of the query's position, ``number`` times."""
+    position = states.query.position
+    return {name: value[:, position : position + 1].repeat(number, 1) for name, value in states.inputs.items()}
 
 
 def _copies(inputs: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
@@ -298,15 +319,16 @@ def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0)
     return exchange
 
 
-def _prefix(model: Any, inputs: Mapping[str, Tensor], task: ModelTask) -> tuple[Any, Any]:
+def _prefix(model: Any, inputs: Mapping[str, Tensor], query: Query) -> tuple[Any, Any]:
     """Keys and values of all positions of a decoder but the last, and what the encoder gave; None where there are none."""
-    if task == "classification":
+    ids = inputs["input_ids"]
+    if query.task == "classification" and (model.config.is_encoder_decoder or query.position != ids.shape[1] - 1):
         return None, None
     try:
         with torch.no_grad():
-            if task == "causal-lm":
+            if query.task != "seq2seq":
                 earlier = {name: value[:, :-1] for name, value in inputs.items()}
-                return (model(**earlier, use_cache=True).past_key_values if earlier["input_ids"].shape[1] else None), None
+                return (model(**earlier, use_cache=True).past_key_values if ids.shape[1] > 1 else None), None
             own = {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
             encoded, written = model.get_encoder()(**own), inputs["decoder_input_ids"][:, :-1]
             if not written.shape[1]:
@@ -318,14 +340,15 @@ def _prefix(model: Any, inputs: Mapping[str, Tensor], task: ModelTask) -> tuple[
 
 
 def _step(states: States, number: int, cache: Callable[[Any, int], Any]) -> dict[str, Any]:
-    """The inputs of the step that writes after the last token, ``number`` times, with the ``cache`` made from the kept one."""
-    if states.query.task == "classification":
-        raise ValueError("a classifier writes no tokens")
-    inputs, last = _copies(states.inputs, number), "input_ids" if states.query.task == "causal-lm" else "decoder_input_ids"
-    given: dict[str, Any] = {last: inputs[last][:, -1:], "attention_mask": inputs["attention_mask"]}
+    """The inputs of the last position of a decoder, ``number`` times, with the ``cache`` made from the kept one."""
+    inputs, read = _copies(states.inputs, number), "input_ids"
+    if states.query.task == "seq2seq":
+        read = "decoder_input_ids"
+        inputs = {name: inputs[name] for name in ("attention_mask", read)}
+    given: dict[str, Any] = {name: value if name == "attention_mask" else value[:, -1:] for name, value in inputs.items()}
     if states.prefix is not None:
         given |= {"past_key_values": cache(states.prefix, number), "use_cache": True}
-    elif inputs[last].shape[1] > 1:
+    elif inputs[read].shape[1] > 1:
         raise ValueError("keys and values are not kept")
     if states.encoded is not None:
         encoded = copy.copy(states.encoded)

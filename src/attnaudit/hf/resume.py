@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from attnaudit.hf.capture import Pass, forward
+from attnaudit.hf.capture import Attention, Keys, Pass, forward
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,11 @@ class Call:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A pass of one text: what the model returned, its attentions, and the calls of the layers of one stack, in order."""
+    """A pass of one text: what the model returned, its attentions, the calls of the layers of one stack in order, the last one's keys."""
 
     seen: Pass
     calls: tuple[Call, ...]
+    keys: Keys | None
 
     def call_of(self, attention: int) -> int | None:
         """The number of the call within which an attention was computed; None outside of all."""
@@ -51,9 +52,11 @@ def record(model: nn.Module, inputs: Mapping[str, Any], layers: nn.ModuleList) -
     calls: list[Call] = []
     begun: list[tuple[Tensor, int]] = []
     count = [0]
+    keys: list[Keys | None] = [None]
 
-    def counted(attention: Any) -> None:
+    def counted(attention: Attention) -> None:
         count[0] += 1
+        keys[0] = attention.keys
 
     def enters(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         begun.append((_hidden(args, kwargs), count[0]))
@@ -70,7 +73,7 @@ def record(model: nn.Module, inputs: Mapping[str, Any], layers: nn.ModuleList) -
     finally:
         for handle in handles:
             handle.remove()
-    return Recorded(seen, tuple(calls))
+    return Recorded(seen, tuple(calls), keys[0])
 
 
 @contextmanager
