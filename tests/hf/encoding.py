@@ -11,10 +11,10 @@ from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.replay import task_of
 
 
-def random_texts(model: Any, number: int = 4, seed: int = 0) -> Encoded:
-    """Texts of 4 to 11 tokens; for an encoder–decoder that writes, also 1 to 5 tokens that it has written."""
+def random_texts(model: Any, number: int = 4, seed: int = 0, lengths: tuple[int, int] = (4, 11)) -> Encoded:
+    """Texts of ``lengths``; for an encoder–decoder that writes, also 1 to 5 tokens that it has written."""
     random = np.random.default_rng(seed)
-    ids = _drawn(random, random.integers(4, 12, number))
+    ids = _drawn(random, random.integers(lengths[0], lengths[1] + 1, number))
     if model.config.is_encoder_decoder:
         ids.values[ids.offsets[1:] - 1] = model.config.eos_token_id
     written = _drawn(random, random.integers(1, 6, number)) if task_of(model) == "seq2seq" else None

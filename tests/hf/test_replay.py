@@ -56,6 +56,14 @@ def test_keys_and_values_that_rows_share_give_what_copies_give(name: str) -> Non
     assert "step" in {layer.way for layer in gate.layers}
 
 
+def test_predictions_that_are_saturated_hide_no_wrong_way() -> None:
+    """Tokens that see the one after them have other keys with it than without; softmax shows nothing of that here."""
+    model: Any = tiny("LlamaForSequenceClassification", is_causal=False, num_hidden_layers=3)
+    with torch.no_grad():
+        model.score.weight.mul_(1000)
+    assert [layer.way for layer in check_model(model).layers] == ["upper", "upper", "position"]
+
+
 @pytest.mark.parametrize("settings", [{}, {"local_attention": 32}])
 def test_the_last_two_layers_are_replayed_with_the_mask_of_the_text_at_hand(settings: dict[str, Any]) -> None:
     """The window of the last layer may be wider than the texts that a model is checked on, and narrower than those of an audit."""

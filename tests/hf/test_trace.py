@@ -33,8 +33,8 @@ GRAPHS = ["BertForSequenceClassification", "GPT2LMHeadModel", "ModernBertForSequ
 BY_HEAD = ["BertForSequenceClassification", "ModernBertForSequenceClassification"]  # GPT-2 multiplies and adds in one operator
 REPLAYED = [
     "BartForSequenceClassification", "BertForSequenceClassification", "Gemma2ForCausalLM", "GptOssForCausalLM", "GPT2LMHeadModel",
-    "GraniteForCausalLM", "LlamaForCausalLM", "MarianMTModel", "MobileBertForSequenceClassification", "T5ForConditionalGeneration",
-    "XLNetForSequenceClassification",
+    "GPT2ForSequenceClassification", "GraniteForCausalLM", "LlamaForCausalLM", "LlamaForSequenceClassification", "MarianMTModel",
+    "MobileBertForSequenceClassification", "T5ForConditionalGeneration", "XLNetForSequenceClassification",
 ]  # fmt: skip
 BY_CLASS = ["GptOssForCausalLM", "GPT2LMHeadModel", "LlamaForCausalLM", "MarianMTModel", "T5ForConditionalGeneration"]
 CHANGED_LATER = {"Gemma2ForCausalLM": {"final_logit_softcapping": 0.1}, "GraniteForCausalLM": {"logits_scaling": 8.0}}
@@ -116,15 +116,67 @@ def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: boo
     assert trace.metadata["tail"] == "replay"
     assert differences(model, gate, texts, trace) <= 1e-5
 
-    if gate.task == "classification":
-        return
-    monkeypatch.setattr(some_classes, "READ", 60)
+    if gate.task != "classification":
+        monkeypatch.setattr(some_classes, "READ", 60)
+        found = by_some_classes(trace)
+        assert (found is not None) == (name in BY_CLASS), "models that change logits behind the output layer are read in full"
+        assert found is None or found <= 1e-5
+
+
+def by_some_classes(trace: Trace) -> float | None:
+    """The largest TVD between what the search reads under random attention and those classes of the whole readout; None if it reads all."""
     some = some_classes.of_some_classes(Outputs.of(trace.readout, trace.alpha))
-    assert (some is not None) == (name in BY_CLASS), "models that change logits behind the output layer are read in full"
-    if some is not None:
-        classes, weight = some_classes.representatives(trace.readout(trace.alpha), 60)
-        expected = weight * np.take_along_axis(trace.readout(drawn(trace.alpha)), classes, axis=1)
-        assert tvd(some.readout(drawn(trace.alpha)), expected / expected.sum(axis=1, keepdims=True)).max() <= 1e-5
+    if some is None:
+        return None
+    classes, weight = some_classes.representatives(trace.readout(trace.alpha), some_classes.READ)
+    expected = weight * np.take_along_axis(trace.readout(drawn(trace.alpha)), classes, axis=1)
+    return float(tvd(some.readout(drawn(trace.alpha)), expected / expected.sum(axis=1, keepdims=True)).max())
+
+
+LONG_ROPE = {
+    "original_max_position_embeddings": 16,
+    "rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [9.0] * 4},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "lengths"),
+    [
+        ("LlamaForSequenceClassification", {"sliding_window": 16}, (16, 22)),  # the model reads all keys, the cache keeps 15
+        ("LlamaForCausalLM", {"sliding_window": 16}, (16, 22)),
+        ("Phi3ForCausalLM", LONG_ROPE, (17, 17)),  # with one token less, keys are rotated otherwise
+        ("MistralForSequenceClassification", {"sliding_window": 16}, (16, 22)),
+    ],
+)
+def test_keys_that_a_cache_does_not_have_are_computed_again(
+    name: str, settings: dict[str, Any], lengths: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The texts that a model is checked on, of up to 13 tokens, show none of these."""
+    model: Any = tiny(name, **settings)
+    gate, texts = check_model(model), random_texts(model, 3, lengths=lengths)
+    assert gate.layers[0].way == "step"
+    trace = Trace.read(collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate))
+    assert differences(model, gate, texts, trace) <= 1e-5
+    if gate.task != "classification":
+        monkeypatch.setattr(some_classes, "READ", 60)
+        found = by_some_classes(trace)
+        assert found is not None
+        assert found <= 1e-5
+
+
+@pytest.mark.parametrize("name", ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"])
+def test_padding_tokens_that_end_a_text_are_not_read(name: str, tmp_path: Path) -> None:
+    """As where a tokenizer appends [EOS] and pads with it: these classifiers read the last token that is none."""
+    model: Any = tiny(name)
+    gate, texts = check_model(model), random_texts(model, 4)
+    shorter = replace(texts.up_to(texts.ids.lengths - np.array([0, 1, 2, 0])), label=texts.label)
+    for row, ended in ((1, 1), (2, 2)):
+        texts.ids.values[texts.ids.offsets[row + 1] - ended : texts.ids.offsets[row + 1]] = model.config.pad_token_id
+    trace = Trace.read(collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate))
+    assert trace.alpha.lengths.max() == shorter.ids.lengths.max()
+    own = [model(**texts.batch([row])).logits.softmax(dim=-1)[0].tolist() for row in trace.instance.tolist()]
+    np.testing.assert_allclose(trace.prediction, own, atol=1e-6)
+    assert differences(model, gate, shorter, trace) <= 1e-5
 
 
 def test_texts_that_differ_in_their_types_alone_are_replayed_apart(tmp_path: Path) -> None:

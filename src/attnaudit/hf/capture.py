@@ -52,7 +52,10 @@ def reading(model: Any) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Keys:
-    """What the queries of one text are scored with, the values that they mix, and the mask of the scores as torch's function takes it."""
+    """What the queries of one text are scored with, the values that they mix, and the mask of the scores as torch's function takes it.
+
+    Of one query (`of_query`) the last column of the mask is that of its own key, which is not among the keys.
+    """
 
     keys: Float[Tensor, "1 H K E"]
     values: Float[Tensor, "1 H K D"]
@@ -79,7 +82,7 @@ class Attention:
     ``path`` is the module that multiplies, ``index`` the number of the attention in the pass. ``weights`` are those that the ``values`` are
     multiplied with; where ``sink`` is true their softmax was over more than the K keys, so that they sum to less than 1. ``elsewhere``
     names the functions that read the weights besides this product: what these do is not changed when the weights are replaced. ``keys`` are
-    known where torch's function computes the scores, and only while the attention takes effect.
+    given to `Exchange` alone, where torch's function computes the scores; else None.
     """
 
     path: str
@@ -243,7 +246,7 @@ class _Watch(TorchFunctionMode):
         shared = len(key) < len(query)
         scores = (_by_rows(query, key.transpose(-2, -1)) if shared else query @ key.transpose(-2, -1)) * scale
         if shared:
-            attn_mask = _own_only(attn_mask, len(query), key.shape[-2])
+            attn_mask = _own_only(attn_mask, len(query), key)
         elif is_causal:
             attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
         if attn_mask is not None:
@@ -302,11 +305,11 @@ def _by_rows(queries: Float[Tensor, "B H Q L"], matrix: Float[Tensor, "1 H L M"]
     return (queries.transpose(0, 1).flatten(1, 2) @ matrix[0]).unflatten(1, (number, each)).transpose(0, 1)
 
 
-def _own_only(mask: Tensor | None, rows: int, keys: int) -> Tensor:
+def _own_only(mask: Tensor | None, rows: int, keys: Tensor) -> Tensor:
     """A mask of the kept keys and of one more as one of all ``keys``, the last of which belong to one of the ``rows`` each."""
-    own = torch.eye(rows, dtype=torch.bool, device=None if mask is None else mask.device)[:, None, None]
+    own = torch.eye(rows, dtype=torch.bool, device=keys.device)[:, None, None]
     if mask is None:
-        mask = torch.ones(1, 1, 1, keys - rows + 1, dtype=torch.bool)
+        mask = torch.ones(1, 1, 1, keys.shape[-2] - rows + 1, dtype=torch.bool, device=keys.device)
     mask = mask.expand(rows, -1, -1, -1)
     last = mask[..., -1:] & own if mask.dtype == torch.bool else mask[..., -1:].masked_fill(~own, -torch.inf)
     return torch.cat([mask[..., :-1], last], dim=-1)

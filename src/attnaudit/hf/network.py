@@ -188,11 +188,7 @@ class Rows:
         model, states, way = self.network.model, self.network.states(self._places[row]), self.network.gate.layers[min(changes)].way
         if len(changes) > 1 or any(isinstance(change, Weights) for change in changes.values()):
             way = WITH_ALL_POSITIONS.get(way, way)
-        try:
-            logits = replayed(model, states, changes, way)
-        except KeysLeftOutError:  # of a text that is longer than a window
-            logits = replayed(model, states, changes, "full")
-        return logits.double().cpu().numpy()
+        return _replayed(model, states, changes, way).double().cpu().numpy()
 
     def _of_text(self, pooled: np.ndarray, rows: np.ndarray, group: list[int]) -> dict[int, np.ndarray]:
         """The logits of rows of one text and layer."""
@@ -215,9 +211,17 @@ class Rows:
             sums = own.repeat(len(part), 1, 1)
             for place_in_part, k in enumerate(part):
                 sums[place_in_part, self._places[rows[k]]["head"]] = torch.from_numpy(pooled[k]).to(sums)
-            logits = replayed(network.model, states, {number: sums}, way).double().cpu().numpy()
+            logits = _replayed(network.model, states, {number: sums}, way).double().cpu().numpy()
             found |= dict(zip(part, logits, strict=True))
         return found
+
+
+def _replayed(model: Any, states: States, changes: Changes, way: str) -> Float[torch.Tensor, "N C"]:
+    """`replayed`, or where keys of this text were not kept, as those before a window, by a pass of the whole model."""
+    try:
+        return replayed(model, states, changes, way)
+    except KeysLeftOutError:
+        return replayed(model, states, changes, "full")
 
 
 @dataclass(frozen=True)
@@ -271,7 +275,10 @@ class Hidden:
         sums = torch.stack([one.sums[number] for one in states])
         sums[torch.arange(len(places)), [place["head"] for place in places]] = torch.from_numpy(pooled).to(sums)
         with _input_of(network.model.get_output_embeddings()) as hidden:
-            replayed_together(network.model, states, {number: sums}, self._way(places[0]))
+            if all(one is states[0] for one in states):
+                _replayed(network.model, states[0], {number: sums}, self._way(places[0]))
+            else:
+                replayed_together(network.model, states, {number: sums})
         return hidden[-1][:, -1].float().cpu().numpy()
 
 

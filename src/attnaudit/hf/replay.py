@@ -20,7 +20,7 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -35,7 +35,8 @@ ModelTask = Literal["classification", "causal-lm", "seq2seq"]
 WAYS = ("position", "last two", "step", "copied step", "whole step", "upper", "full")
 TRIALS = 5
 EXACT = 1e-5  # TVD of the predictions by a shorter way and by the whole pass
-APART = 1e-6  # of logits: a position of the last layer hears of the others by its attention alone
+ROUNDED = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32, also where predictions are saturated
+APART = 1e-6  # of logits: a position hears of the others by its attention alone
 NOISE = (0.1, 0.3, 1.0)  # standard deviations of the states that are put at other positions, over their own
 KEPT = 1 << 30  # bytes of states of texts that are kept
 FAILS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError, AssertionError, NotImplementedError)
@@ -44,7 +45,7 @@ Exchange = Callable[[Attention], Tensor | Mixture | None]
 
 
 class KeysLeftOutError(ValueError):
-    """A pass does not have all keys of a query, as where a cache keeps those of a window alone."""
+    """A pass does not have the keys of a query, as where a cache keeps those of a window alone."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,8 @@ class Query:
 class States:
     """What a pass of one text left: ``sums`` (H, D) of every attention at the query, the calls of the layers around each, the logits.
 
-    ``keys`` are those of the last attention at the other positions, of an encoder whose attention torch's function computes. ``prefix``
-    are keys and values of all positions of a decoder but the last, ``encoded`` is what its encoder gave. Each is None of other models.
+    ``keys`` are those of the last attention at the other positions, of encoders whose attention torch's function computes; of decoders
+    ``prefix`` are keys and values of all positions but the last, and ``encoded`` is what the encoder gave. Each is None of other models.
     """
 
     inputs: Mapping[str, Tensor]
@@ -148,11 +149,24 @@ def states_of(model: Any, inputs: Mapping[str, Tensor], query: Query, first: Pas
             call = recorded.call_of(one.index)
             if call is not None and one.index not in calls:
                 calls[one.index] = recorded.calls, call
-    sums = tuple(_sums(one)[0, :, min(query.position, one.weights.shape[2] - 1)] for one in first.attentions)
+    sums = tuple(_sums(one)[0, :, min(query.position, one.weights.shape[2] - 1)].clone() for one in first.attentions)
     prefix, encoded = _prefix(model, inputs, query)
     is_encoder = query.task == "classification" and prefix is None and not model.config.is_encoder_decoder
     others = keys.of_query(query.position) if keys and is_encoder else None
-    return States(inputs, query, sums, calls, logits_at_query(first.output, query.task), others, prefix, encoded)
+    states = States(inputs, query, sums, calls, logits_at_query(first.output, query.task), others, prefix, encoded)
+    return states if prefix is None or _continues(model, states) else replace(states, prefix=None)
+
+
+def _continues(model: Any, states: States) -> bool:
+    """Whether the last position gives the logits of the whole text when it continues the kept keys and values.
+
+    Not where a cache keeps fewer than the model reads, or where keys depend on the length of the text.
+    """
+    try:
+        output = forward(model, _step(states, 1, _repeated_cache)).output
+    except FAILS:
+        return False
+    return apart(logits_at_query(output, states.query.task), states.logits) <= ROUNDED
 
 
 def states_at(model: Any, inputs: Mapping[str, Tensor], task: ModelTask, reads: int) -> States:
@@ -195,10 +209,11 @@ def replayed(model: Any, states: States, changes: Changes, way: str) -> Float[Te
     if way in ("position", "last two"):
         above = len(calls) - 1 - first
         if len(changes) > 1 or above != (way == "last two") or query.task == "seq2seq":
-            raise ValueError("other positions are read above this layer")
-        if above and states.keys is None:
-            raise ValueError("keys and values of the last layer are not known")
-        others = {calls[-1].attentions.start - skipped: states.keys} if states.keys and above else {}
+            raise ValueError("several layers, or more layers above, or a model that writes another text")
+        if way == "last two":
+            if states.keys is None:
+                raise KeysLeftOutError("those of the last layer are not known")
+            others = {calls[-1].attentions.start - skipped: states.keys}
         inputs, exchange, chosen = _one_position(states, number), _exchange(changes, 0, begun + skipped), repeated(number, query.position)
     elif way == "upper":
         inputs, chosen = _copies(states.inputs, number), repeated(number)
@@ -212,14 +227,12 @@ def replayed(model: Any, states: States, changes: Changes, way: str) -> Float[Te
         return logits_at_query(forward(model, inputs, exchange, others=others).output, query.task)
 
 
-def replayed_together(model: Any, states: Sequence[States], sums: Mapping[int, Sums], way: str) -> Float[Tensor, "N C"]:
-    """`replayed` of N rows, each with a text of its own; of several texts by the way ``position`` alone.
+def replayed_together(model: Any, states: Sequence[States], sums: Mapping[int, Sums]) -> Float[Tensor, "N C"]:
+    """`replayed` of N rows, each with a text of its own, by the way ``position``.
 
     The layer is given each text's hidden state, and the rest of the pass is that of the first text: a model that brings something else of a
     text past this layer gives other logits.
     """
-    if all(one is states[0] for one in states):
-        return replayed(model, states[0], sums, way)
     (number,), position = sums, states[0].query.position
     calls, first = states[0].calls[number]
     hidden = torch.cat([one.calls[number][0][first].hidden[:, one.query.position] for one in states])[:, None]
@@ -249,17 +262,18 @@ def ways(model: Any, states: States, seen: Pass) -> Iterator[tuple[str, float]]:
 
 
 def _difference(model: Any, states: States, sums: Mapping[int, Sums], way: str, expected: Tensor) -> float:
-    """How far the predictions by a way differ from those expected; infinity where the model does not allow it."""
+    """How far the predictions by a way differ from those expected; infinity where the model does not allow it, or logits differ."""
     try:
-        if way in ("position", "last two") and not _stands_alone(model, states, min(sums)):
+        found = replayed(model, states, sums, way)
+        if apart(found, expected) > ROUNDED or (way in ("position", "last two") and not _stands_alone(model, states, min(sums))):
             return float("inf")
-        return tvd(replayed(model, states, sums, way), expected)
+        return tvd(found, expected)
     except FAILS:
         return float("inf")
 
 
 def _stands_alone(model: Any, states: States, number: int) -> bool:
-    """Whether the logits stay the same when a layer is given other states at all positions but the query.
+    """Whether the logits stay the same when the layer of attention ``number`` is given other states at all positions but the query.
 
     The query's attended sums are kept, of this layer and of those above.
     """
@@ -278,13 +292,18 @@ def _stands_alone(model: Any, states: States, number: int) -> bool:
     with resumed(calls, first, chosen):
         seen = forward(model, _copies(states.inputs, len(given)), _exchange(kept, position, skipped, begun))
     own, *rest = logits_at_query(seen.output, states.query.task)
-    return all(bool((own - other).abs().max() <= APART * own.abs().max()) for other in rest)
+    return all(apart(other, own) <= APART for other in rest)
 
 
 def tvd(logits: Float[Tensor, "N C"], others: Float[Tensor, "N C"]) -> float:
     """The largest total variation distance of the predictions of two lots of logits."""
     gap = (logits.double().softmax(dim=-1) - others.double().softmax(dim=-1)).abs().sum(dim=-1)
     return float(gap.max() / 2) if bool(gap.isfinite().all()) else float("inf")
+
+
+def apart(logits: Tensor, others: Tensor) -> float:
+    """The largest difference of logits, relative to the largest of the ``others``."""
+    return float((logits - others).abs().max() / others.abs().max().clamp(min=1e-30))
 
 
 def _sums(found: Attention) -> Float[Tensor, "B H Q D"]:
@@ -349,7 +368,7 @@ def _step(states: States, number: int, cache: Callable[[Any, int], Any]) -> dict
     if states.prefix is not None:
         given |= {"past_key_values": cache(states.prefix, number), "use_cache": True}
     elif inputs[read].shape[1] > 1:
-        raise ValueError("keys and values are not kept")
+        raise KeysLeftOutError("keys and values are not kept")
     if states.encoded is not None:
         encoded = copy.copy(states.encoded)
         encoded["last_hidden_state"] = encoded[0].repeat(number, 1, 1)

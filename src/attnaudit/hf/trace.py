@@ -5,17 +5,19 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
+from attnaudit.hf.capture import reading
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, kind_of, notes_of
 from attnaudit.hf.encoded import Encoded
@@ -29,7 +31,7 @@ from attnaudit.hf.pieces import of_spelled_bytes, spells_bytes
 from attnaudit.hf.positions import Positions, at_positions, positions_of
 from attnaudit.hf.probe import probe_of
 from attnaudit.hf.products import fast_products
-from attnaudit.hf.replay import FAILS, states_at
+from attnaudit.hf.replay import FAILS, ROUNDED, apart, states_at
 from attnaudit.hf.resume import hidden_input, layers_around, record
 from attnaudit.hf.sources import read_texts
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
@@ -104,6 +106,7 @@ def collect_shards(
     ``budget`` bounds the padded positions of a batch, and with it memory.
     """
     with tempfile.TemporaryDirectory() as temporary, frozen(model):
+        encoded = _up_to_what_is_read(model, gate, encoded)
         work = _Work(
             model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), known(scores), dict(metadata or {}), budget
         )
@@ -114,6 +117,24 @@ def collect_shards(
                 shard = work.shard(part)
             yield shard
             progress("collect", min(start + shard_texts, len(encoded)), len(encoded))
+
+
+def _up_to_what_is_read(model: Any, gate: Gate, encoded: Encoded) -> Encoded:
+    """The texts without padding tokens at their own end, for a classifier that reads the last token which is no padding.
+
+    Such as a decoder whose tokenizer appends [EOS], and pads with it too. Where the model gives other logits without them, it reads them.
+    """
+    pad = model.config.get_text_config().pad_token_id
+    if gate.task != "classification" or gate.reads != -1 or pad is None:
+        return encoded
+    sizes = np.array([1 + np.flatnonzero(ids != pad).max(initial=0) for ids in encoded.ids], dtype=np.int64)
+    ended = np.flatnonzero(sizes < encoded.ids.lengths)
+    if not len(ended):
+        return encoded
+    shorter = replace(encoded.up_to(sizes), label=encoded.label)
+    with reading(model), torch.no_grad():
+        logits, own = (model(**texts.batch(ended[:1], model.device)).logits for texts in (shorter, encoded))
+    return shorter if apart(logits, own) <= ROUNDED else encoded
 
 
 def texts_of_a_shard(encoded: Encoded, chosen: Sequence[Chosen], class_names: Sequence[str]) -> int:
