@@ -22,19 +22,22 @@ import pytest
 
 from attnaudit.core.errors import InputError, LostError, RunError
 from attnaudit.core.progress import silent
-from attnaudit.runner import audit_into, run_study
+from attnaudit.runner import audit_into, reproduce, run_study
+from attnaudit.runner.cells import RUNS
 from attnaudit.runner.claim import claimed
 from attnaudit.runner.engine import Call
 from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Head, Seen, _needs_token, _question, connected, environment, refuse
 from attnaudit.runner.ray_engine import AHEAD, RayCluster
 from attnaudit.runner.ray_worker import Order, _performed, await_path
 from attnaudit.runner.store import versions
-from attnaudit.runner.studies import StudySpec
+from attnaudit.runner.studies import TRAININGS, StudySpec
 from attnaudit.trace import write_shards
 from tests.calls import copied_text, gpus, threads, too_large, touch, touch_later
 from tests.test_engine import SMALL, made
+from tests.test_reproduce import data, small_sweep
 from tests.traces import make_trace
 
+__all__ = ["data"]
 os.environ.update(ONE_MACHINE | ON_LOOPBACK)
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.filterwarnings("ignore::FutureWarning")]
@@ -72,9 +75,9 @@ def engine(cluster: Any) -> RayCluster:
     return RayCluster(cluster.address)
 
 
-def finished(out: Path) -> dict[str, int]:
-    """When each training was finished."""
-    return {path.parent.name: path.stat().st_mtime_ns for path in (out / "trainings").glob("*/manifest.json")}
+def finished(out: Path, kind: str = TRAININGS) -> dict[str, int]:
+    """When each training, or run, was finished."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in (out / kind).glob("*/manifest.json")}
 
 
 def wait_for(ready: Callable[[], Any], seconds: float = 300) -> Any:
@@ -90,7 +93,7 @@ def workers() -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if path.read_bytes().startswith(b"ray::base-"):
+            if path.read_bytes().startswith((b"ray::base-", b"ray::sst-")):
                 found.append(int(path.parent.name))
         except OSError:
             continue
@@ -140,18 +143,27 @@ def test_a_token_is_sent_to_a_head_that_asks_for_it(cluster: Any, tmp_path: Path
     assert _needs_token(cluster.address)
 
 
-def test_a_driver_that_is_killed(cluster: Any, whole: Path, tmp_path: Path) -> None:
-    """With its workers; another one, in the next test, resumes."""
-    program = (
-        "import sys; from pathlib import Path; from tests.test_ray import SPEC, RayCluster, run_study;"
-        "run_study(SPEC, Path(sys.argv[1]), engine=RayCluster(sys.argv[2]))"
-    )
-    out = whole.parent / "killed"
-    driver = subprocess.Popen([sys.executable, "-c", program, str(out), cluster.address], cwd=Path(__file__).parents[1])
-    wait_for(lambda: finished(out) or driver.poll() is not None)
+def kill_a_driver(program: str, ready: Callable[[], Any], *arguments: str) -> None:
+    """Start a process that runs a program, and kill it as soon as it is ready."""
+    needed = "import sys; from pathlib import Path; from tests.test_ray import RayCluster, SPEC, reproduce, run_study, small_sweep;"
+    driver = subprocess.Popen([sys.executable, "-c", needed + program, *arguments], cwd=Path(__file__).parents[1])
+    wait_for(lambda: ready() or driver.poll() is not None)
     assert driver.poll() is None
     driver.kill()
     driver.wait()
+
+
+def kill_a_worker(killed: list[int]) -> None:
+    """Wait for a worker, kill it, and wait for another."""
+    killed.append(wait_for(workers)[0])
+    os.kill(killed[0], signal.SIGKILL)
+    wait_for(lambda: set(workers()) - set(killed))
+
+
+def test_a_driver_that_is_killed(cluster: Any, whole: Path) -> None:
+    """With its workers; another one, in the next test, resumes."""
+    out = whole.parent / "killed"
+    kill_a_driver("run_study(SPEC, Path(sys.argv[1]), engine=RayCluster(sys.argv[2]))", lambda: finished(out), str(out), cluster.address)
     assert 0 < len(finished(out)) < 5
 
 
@@ -162,9 +174,7 @@ def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, w
     killed: list[int] = []
 
     def kill() -> None:
-        killed.append(wait_for(workers)[0])
-        os.kill(killed[0], signal.SIGKILL)
-        wait_for(lambda: set(workers()) - set(killed))
+        kill_a_worker(killed)
         cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
 
     thread = threading.Thread(target=kill)
@@ -174,6 +184,26 @@ def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, w
     assert killed
     assert {name: finished(out)[name] for name in kept} == kept
     assert made(out) == made(whole)
+
+
+def test_a_sweep_whose_driver_and_worker_are_killed(cluster: Any, engine: RayCluster, data: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    """The same call does what is missing, and each run is to the byte that of a sweep without a cluster."""
+    monkeypatch.setattr("attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0))  # in place of 10 s
+    local, out, killed = tmp_path / "local", tmp_path / "killed", list[int]()
+    reproduce(small_sweep(local, data, seeds=3))
+    kill_a_driver(
+        "reproduce(small_sweep(Path(sys.argv[1]), Path(sys.argv[2]), seeds=3), engine=RayCluster(sys.argv[3]))",
+        lambda: finished(out, RUNS), str(out), str(data), cluster.address,
+    )  # fmt: skip
+    kept = finished(out, RUNS)
+    assert 0 < len(kept) < 3
+    thread = threading.Thread(target=kill_a_worker, args=(killed,))
+    thread.start()
+    reproduce(small_sweep(out, data, seeds=3), engine=engine)
+    thread.join()
+    assert {name: finished(out, RUNS)[name] for name in kept} == kept
+    assert made(out / RUNS) == made(local / RUNS)
+    assert (out / "reproduction.csv").read_bytes() == (local / "reproduction.csv").read_bytes()
 
 
 @pytest.fixture
