@@ -8,15 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from attnaudit.core.kernels import SETTINGS, compiling
 from attnaudit.core.progress import Progress
+from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.ahead import in_turn
 from attnaudit.experiments.registry import Experiment
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.trace import Trace
 
+PART = 128  # rows, of a shard that takes long, after which progress is reported
 Tables = list[tuple[str, pl.DataFrame]]
 Keep = Callable[[str, int, Callable[[], pl.DataFrame]], pl.DataFrame]  # of an experiment, the number of a shard, and what makes the table
 
@@ -33,17 +36,49 @@ def tables_of_shards(
     several, done = iter(shards), 0
     for number, shard in enumerate(several):
         compiled = has_compiled_tail(shard.readout)
-        made = dict[str, pl.DataFrame]()
+        parts, made = _parts(shard), dict[str, pl.DataFrame]()
         for name in in_turn(shard, list(experiments), progress, partial(_compile_summaries, experiments, made)):
-            progress(f"audit: {name}", done, rows)
-            make = partial(experiments[name], shard)
+            make = partial(_table, experiments[name], parts, _Done(progress, f"audit: {name}", done, rows))
             with compiling(partial(progress, f"audit: {name} (compiled once, on its first use)", done, rows)):
                 made[name] = make() if compiled or keep is None else keep(name, number, make)
             yield name, made[name]
         done += len(shard)
         if SETTINGS.NUMBA_NUM_THREADS > 1 and compiled:
-            yield from _at_once(experiments, several, done, rows, progress)
+            yield from _at_once(experiments, several, _Done(progress, "audit", done, rows, 1 / len(experiments)))
             return
+
+
+class _Done:
+    """Reports how many rows are done, of which an experiment is a ``share``, for several threads."""
+
+    def __init__(self, progress: Progress, what: str, done: float, rows: int, share: float = 1.0) -> None:
+        self.progress, self.what, self.done, self.rows, self.share, self.lock = progress, what, done, rows, share, threading.Lock()
+
+    def report(self) -> None:
+        with self.lock:
+            self.progress(self.what, round(self.done), self.rows)
+
+    def add(self, rows: int) -> None:
+        with self.lock:
+            self.done += self.share * rows
+
+
+def _parts(shard: Trace) -> list[Trace]:
+    """Pieces of a shard that takes long, whose adversary is one of several logits. Heads of one text, which are compared, stay together."""
+    readout = shard.readout
+    if len(shard) <= PART or "head" in shard.table.column_names or not has_compiled_tail(readout) or one_logit_decides(readout):
+        return [shard]
+    return [shard.take(np.arange(start, min(start + PART, len(shard)))) for start in range(0, len(shard), PART)]
+
+
+def _table(experiment: Experiment, parts: Iterable[Trace], done: _Done) -> pl.DataFrame:
+    """The table of all parts of a shard."""
+    tables = list[pl.DataFrame]()
+    for part in parts:
+        done.report()
+        tables.append(experiment(part))
+        done.add(len(part))
+    return pl.concat(tables, rechunk=True)
 
 
 def _compile_summaries(experiments: Mapping[str, Experiment], made: Mapping[str, pl.DataFrame]) -> None:
@@ -51,26 +86,21 @@ def _compile_summaries(experiments: Mapping[str, Experiment], made: Mapping[str,
         experiments[name].summarise(table.head(2).lazy())
 
 
-def _at_once(
-    experiments: Mapping[str, Experiment], shards: Iterable[Trace], done: int, rows: int, progress: Progress
-) -> Iterator[tuple[str, pl.DataFrame]]:
+def _at_once(experiments: Mapping[str, Experiment], shards: Iterable[Trace], done: _Done) -> Iterator[tuple[str, pl.DataFrame]]:
     """As many shards at a time as there are threads, while the next is read."""
-    stopped, waiting = threading.Event(), deque[tuple[int, Future[Tables]]]()
+    stopped, waiting = threading.Event(), deque[Future[Tables]]()
 
     def tables(shard: Trace) -> Tables:
-        return [(name, experiment(shard)) for name, experiment in experiments.items() if not stopped.is_set()]
+        parts = _parts(shard)
+        return [(name, _table(experiment, parts, done)) for name, experiment in experiments.items() if not stopped.is_set()]
 
     with ThreadPoolExecutor(SETTINGS.NUMBA_NUM_THREADS) as pool:
         try:
             for shard in shards:
-                progress("audit", done, rows)
-                waiting.append((len(shard), pool.submit(tables, shard)))
+                waiting.append(pool.submit(tables, shard))
                 if len(waiting) > SETTINGS.NUMBA_NUM_THREADS:
-                    done += waiting[0][0]
-                    yield from waiting.popleft()[1].result()
-            for height, future in waiting:
-                progress("audit", done, rows)
-                done += height
+                    yield from waiting.popleft().result()
+            for future in waiting:
                 yield from future.result()
         finally:
             stopped.set()
