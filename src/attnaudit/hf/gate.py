@@ -19,9 +19,8 @@ from attnaudit.hf.capture import Attention, Pass, forward, reading
 from attnaudit.hf.layers import Layer, layers_of, lengths_of, refused
 from attnaudit.hf.probe import Probe, probe_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
-from attnaudit.hf.replay import ModelTask, Query, positions_read, states_of, task_of, ways
+from attnaudit.hf.replay import ROUNDING, ModelTask, Query, positions_read, states_of, task_of, ways
 
-ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32
 EXACT = 1e-6  # of weights
 BATCHED, PADDED = "batched", "padded"
 STACKS = ("encoder", "decoder", "cross")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -23,10 +23,11 @@ from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.products import fast_products
-from attnaudit.hf.replay import FAILS, Changes, Kept, KeysLeftOutError, Query, States, Weights, replayed, replayed_together, states_of
+from attnaudit.hf.replay import FAILS, Changes, KeysLeftOutError, Query, States, Weights, replayed, replayed_together, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace.some_classes import OutputLayer
 
+KEPT = 1 << 30  # bytes of states of texts that are kept
 OF_TEXTS, OF_TOKENS = 64, 256  # replays in a pass, of whole texts and of one position
 # The way for several layers, which hear of each other at all positions, and for weights, which need all keys, by that of one layer's sums.
 WITH_ALL_POSITIONS = {"position": "upper", "last two": "upper", "step": "copied step"}
@@ -86,6 +87,25 @@ class Replay:
         assert self.gate.task is not None  # else nothing was collected
         query = Query(self.gate.task, row["query"])
         return self.kept.get(text_of(row), lambda: states_of(self.model, self.inputs(row), query))
+
+
+class Kept:
+    """States of the texts used last, up to `KEPT` bytes."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Any, States] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: Any, make: Callable[[], States]) -> States:
+        """The states of a text, made where they are not kept."""
+        if key in self._found:
+            self._found.move_to_end(key)
+            return self._found[key]
+        states = self._found[key] = make()
+        self._size += states.size
+        while self._size > KEPT and len(self._found) > 1:
+            self._size -= self._found.popitem(last=False)[1].size
+        return states
 
 
 def text_of(row: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:

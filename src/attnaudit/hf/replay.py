@@ -18,7 +18,6 @@ are those that the pass computes. Which of the ways a layer allows is tried on t
 from __future__ import annotations
 
 import copy
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -35,10 +34,9 @@ ModelTask = Literal["classification", "causal-lm", "seq2seq"]
 WAYS = ("position", "last two", "step", "copied step", "whole step", "upper", "full")
 TRIALS = 5
 EXACT = 1e-5  # TVD of the predictions by a shorter way and by the whole pass
-ROUNDED = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32, also where predictions are saturated
+ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32, also where predictions are saturated
 APART = 1e-6  # of logits: a position hears of the others by its attention alone
 NOISE = (0.1, 0.3, 1.0)  # standard deviations of the states that are put at other positions, over their own
-KEPT = 1 << 30  # bytes of states of texts that are kept
 FAILS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError, AssertionError, NotImplementedError)
 Sums = Float[Tensor, "N H D"]  # attended sums of the query, of every head
 Exchange = Callable[[Attention], Tensor | Mixture | None]
@@ -166,7 +164,7 @@ def _continues(model: Any, states: States) -> bool:
         output = forward(model, _step(states, 1, _repeated_cache)).output
     except FAILS:
         return False
-    return apart(logits_at_query(output, states.query.task), states.logits) <= ROUNDED
+    return apart(logits_at_query(output, states.query.task), states.logits) <= ROUNDING
 
 
 def states_at(model: Any, inputs: Mapping[str, Tensor], task: ModelTask, reads: int) -> States:
@@ -265,7 +263,7 @@ def _difference(model: Any, states: States, sums: Mapping[int, Sums], way: str, 
     """How far the predictions by a way differ from those expected; infinity where the model does not allow it, or logits differ."""
     try:
         found = replayed(model, states, sums, way)
-        if apart(found, expected) > ROUNDED or (way in ("position", "last two") and not _stands_alone(model, states, min(sums))):
+        if apart(found, expected) > ROUNDING or (way in ("position", "last two") and not _stands_alone(model, states, min(sums))):
             return float("inf")
         return tvd(found, expected)
     except FAILS:
@@ -381,22 +379,3 @@ def _repeated_cache(prefix: Any, number: int) -> Any:
     cache = copy.deepcopy(prefix)
     cache.batch_repeat_interleave(number)
     return cache
-
-
-class Kept:
-    """States of the texts used last, up to `KEPT` bytes."""
-
-    def __init__(self) -> None:
-        self._found: OrderedDict[Any, States] = OrderedDict()
-        self._size = 0
-
-    def get(self, key: Any, make: Callable[[], States]) -> States:
-        """The states of a text, made where they are not kept."""
-        if key in self._found:
-            self._found.move_to_end(key)
-            return self._found[key]
-        states = self._found[key] = make()
-        self._size += states.size
-        while self._size > KEPT and len(self._found) > 1:
-            self._size -= self._found.popitem(last=False)[1].size
-        return states

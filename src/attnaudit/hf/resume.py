@@ -29,7 +29,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A pass of one text: what the model returned, its attentions, the calls of the layers of one stack in order, the last one's keys."""
+    """A pass of one text: what the model returned, its attentions, the calls of the layers of one stack, the keys of the last attention."""
 
     seen: Pass
     calls: tuple[Call, ...]

@@ -31,7 +31,7 @@ from attnaudit.hf.pieces import of_spelled_bytes, spells_bytes
 from attnaudit.hf.positions import Positions, at_positions, positions_of
 from attnaudit.hf.probe import probe_of
 from attnaudit.hf.products import fast_products
-from attnaudit.hf.replay import FAILS, ROUNDED, apart, states_at
+from attnaudit.hf.replay import FAILS, ROUNDING, apart, states_at
 from attnaudit.hf.resume import hidden_input, layers_around, record
 from attnaudit.hf.sources import read_texts
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
@@ -134,7 +134,7 @@ def _up_to_what_is_read(model: Any, gate: Gate, encoded: Encoded) -> Encoded:
     shorter = replace(encoded.up_to(sizes), label=encoded.label)
     with reading(model), torch.no_grad():
         logits, own = (model(**texts.batch(ended[:1], model.device)).logits for texts in (shorter, encoded))
-    return shorter if apart(logits, own) <= ROUNDED else encoded
+    return shorter if apart(logits, own) <= ROUNDING else encoded
 
 
 def texts_of_a_shard(encoded: Encoded, chosen: Sequence[Chosen], class_names: Sequence[str]) -> int:
