@@ -13,7 +13,9 @@ import time
 from pathlib import Path
 
 import numba
+import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from attnaudit.cli import main
@@ -87,7 +89,7 @@ def test_a_run_as_json_is_json_alone(finished: Path, capsys: pytest.CaptureFixtu
 
 def test_an_audit_as_json_is_its_summary(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(answers(capsys, "audit", trace, "--experiment", "permutation", "--json"))
-    assert {row["experiment"] for row in told} == {"permutation"}
+    assert {row["experiment"] for row in told} == {"permutation", "prediction"}
     assert (trace.parent / "trace-audit" / "report.html").stat().st_size > 1000
 
 
@@ -96,13 +98,25 @@ def test_an_audit_prints_its_card(trace: Path, capsys: pytest.CaptureFixture[str
     said = answers(capsys, "audit", trace, *arguments)
     assert "ε-max JSD" in " ".join(said.split())
     assert "emax_jsd" not in said
-    assert "of this model" in said
+    assert said.startswith(f"audit of {trace}\nClaim nothing: the model is not shown")
     assert said.endswith(f"report: {tmp_path / 'audit' / 'report.html'}\n")
     assert json.loads((tmp_path / "audit" / "spec.json").read_text())["experiments"]["adversary"]["epsilon"] == 0.05
 
 
+def test_an_audit_of_one_experiment_concludes_nothing_from_a_model_that_learned_nothing(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    trace = make_trace(60)
+    place = trace.table.column_names.index("label")
+    for learned, label in ((True, trace.predicted), (False, np.arange(60) % 2)):
+        table = trace.table.set_column(place, "label", pa.array(label.astype(np.int32)))
+        Trace(table, trace.metadata, trace.tail).write(tmp_path / "trace")
+        said = answers(capsys, "audit", tmp_path / "trace", "--experiment", "permutation", "--out", tmp_path / "audit")
+        assert ("Claim nothing: the model is not shown to be better" in " ".join(said.split())) is not learned
+
+
 def test_an_audit_without_card_rows_prints_its_numbers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_trace(3, [1, 1, 1]).write(tmp_path / "trace")  # nothing to remove from texts of one token
+    make_trace(3, [1, 1, 1], label=False).write(tmp_path / "trace")  # nothing to remove from texts of one token
     said = answers(capsys, "audit", tmp_path / "trace", "--experiment", "comprehensiveness", "--out", tmp_path / "audit")
     assert "comprehensiveness_attention" in said
 

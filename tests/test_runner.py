@@ -426,7 +426,7 @@ def test_an_audit_of_a_run_gives_the_same_numbers(whole: Path, tmp_path: Path) -
 def test_an_audit_replaces_an_earlier_one_but_never_a_run(whole: Path, tmp_path: Path) -> None:
     audit_into(tmp_path / "audit", whole, ["permutation"])
     audit_into(tmp_path / "audit", whole, ["adversary"])
-    assert [path.name for path in (tmp_path / "audit" / "results").iterdir()] == ["adversary.parquet"]
+    assert {path.name for path in (tmp_path / "audit" / "results").iterdir()} == {"adversary.parquet", "prediction.parquet"}
     before = digests(whole)
     with pytest.raises(RunError, match="holds a run"):
         audit_into(whole, whole)
@@ -461,7 +461,7 @@ def test_tables_of_an_audit_that_was_killed_are_not_taken_over(tmp_path: Path) -
     left.parent.mkdir(parents=True)
     left.write_bytes(b"half an audit")
     audit_into(tmp_path / "audit", tmp_path / "trace", ["permutation"])
-    assert [path.name for path in (tmp_path / "audit" / "results").iterdir()] == ["permutation.parquet"]
+    assert {path.name for path in (tmp_path / "audit" / "results").iterdir()} == {"permutation.parquet", "prediction.parquet"}
 
 
 def test_an_audit_goes_beside_its_trace(whole: Path, tmp_path: Path) -> None:

@@ -49,6 +49,15 @@ def test_a_run_directory_is_read_by_its_trace_folder(tmp_path: Path):
     assert Trace.read(tmp_path).table.equals(trace.table)
 
 
+@pytest.mark.parametrize("hidden", [None, 7])
+def test_a_trace_replaces_one_that_is_there(tmp_path: Path, hidden: int | None):
+    write_shards(tmp_path, [make_trace(5, outputs=3, seed=seed, hidden=5, first_instance=5 * seed) for seed in range(3)])
+    trace = make_trace(9, outputs=3, hidden=hidden)
+    trace.write(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["part-00000.parquet", *(["tail.safetensors"] if hidden else [])]
+    assert Trace.read(tmp_path).table.equals(trace.table)
+
+
 def test_shards_are_the_whole_in_order(tmp_path: Path):
     trace = make_trace(25, (1, 9), seed=2, importance=("ig",))
     paths = write_shards(tmp_path, (trace.take(np.arange(start, min(start + 10, 25))) for start in range(0, 25, 10)))

@@ -50,6 +50,16 @@ def test_no_single_token_and_no_sample_changes_the_output_more(kind: dict[str, A
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("disguised", [False, True])
+def test_nothing_changes_where_there_is_one_token(kind: dict[str, Any], disguised: bool):
+    trace = make_trace(6, [1, 3, 1, 1, 2, 1], seed=2, **kind)
+    alone = trace.alpha.lengths == 1
+    table = MaximalChange()(opaque(trace) if disguised else trace).filter(alone)
+    assert table["max_delta_y_upper"].to_numpy().max() <= 1e-6
+    assert table["max_delta_y_proven"].all()
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_bound_alone(kind: dict[str, Any]):
     """Before what was found counts. With two classes and an identity tail it is the maximum; fewer positions never raise it."""
     trace = make_trace(40, (1, 8), seed=12, **kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
+from tokenizers import normalizers
 from torch import nn
 
 import attnaudit
@@ -63,7 +65,10 @@ def test_a_model_its_folder_or_a_replay_is_taken(model: Any, trace: Trace, tmp_p
 @pytest.mark.parametrize("stored", [False, True])
 def test_another_model_is_refused(model: Any, trace: Trace, stored: bool, tmp_path: Path) -> None:
     other = tiny("GPT2LMHeadModel", vocab_size=SIZE)
-    with trained_further(other), pytest.raises(InputError, match=r"replay: a model with the fingerprint .* another model, or its weights"):
+    with (
+        trained_further(other),
+        pytest.raises(InputError, match=r"replay: a model with the fingerprint .* another model, or its weights or its configuration"),
+    ):
         attnaudit.audit(trace if not stored else trace.write(tmp_path).parent, ONE, replay=other)
     with pytest.raises(InputError, match="replay: a Linear; expected a model of the transformers library, its folder"):
         attnaudit.audit(trace, ONE, replay=nn.Linear(2, 2))
@@ -90,6 +95,33 @@ def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) ->
         with pytest.raises(InputError, match="replay: a model with the fingerprint"):
             attnaudit.audit(stored, ONE, replay=small)
     assert table(stored, small).equals(expected)
+
+
+@pytest.mark.parametrize("layers", ["last", "all"])
+@pytest.mark.parametrize("change", [{"hidden_act": "relu"}, {"num_attention_heads": 2}, {"layer_norm_eps": 1e-3}])
+def test_the_same_weights_in_another_configuration_are_another_model(layers: str, change: dict[str, Any], tmp_path: Path) -> None:
+    small = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    made = collect(small, tokenizer("wordpiece"), ["the baker"], layers=layers, scores=())
+    made.write(tmp_path / "trace")
+    small.save_pretrained(tmp_path / "model")
+    table(tmp_path / "trace", tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"id2label": {"0": "a", "1": "b", "2": "c"}, "hidden_dropout_prob": 0.7}))
+    table(tmp_path / "trace", tmp_path / "model")
+    config.write_text(json.dumps(json.loads(config.read_text()) | change))
+    with pytest.raises(InputError, match="replay: a model with the fingerprint"):
+        table(tmp_path / "trace", tmp_path / "model")
+
+
+def test_a_text_without_a_token_is_skipped_and_counted(model: Any) -> None:
+    own, texts = tokenizer("bytes", ""), ["the baker", "\u200b", "a ladder"]
+    own.backend_tokenizer.normalizer = normalizers.Replace("\u200b", "")
+    made = collect(model, own, texts, scores=None, heads=[0])
+    assert made.instance.tolist() == [0, 2]
+    assert "1 text without a token skipped" in made.metadata["corpus"]["notes"]
+    assert made.has("gradient", "loo", "importance_norm")
+    with pytest.raises(InputError, match="texts: no text with a token among 1; expected one or more; correct the texts"):
+        collect(model, own, texts[1:2])
 
 
 def test_a_trace_that_names_no_model_takes_none(trace: Trace) -> None:

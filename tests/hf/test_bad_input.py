@@ -309,9 +309,9 @@ def test_what_is_cut_or_skipped_is_counted(models: Path, tmp_path: Path, capsys:
     found = pl.read_parquet(tmp_path / "out" / "results" / "permutation.parquet")["instance"].unique().to_list()
     long = sum(number % 2 for number in found)
     assert notes(tmp_path / "out")[-3:-1] == [
-        f"{long} of 40 texts were longer than the model reads, and cut", "10 texts without a token skipped",
+        f"{long} of 40 texts are longer than 64 tokens, the limit of the model, and cut", "10 texts without a token skipped",
     ]  # fmt: skip
-    assert "were longer than the model reads" in capsys.readouterr().out
+    assert "the limit of the model, and cut" in capsys.readouterr().out
 
 
 def test_blank_lines_between_prompts_are_none(models: Path, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_pairs_need_one_split_and_have_any_length(tmp_path: Path) -> None:
     model = tiny("BartForConditionalGeneration", vocab_size=SIZE)
     encoded = encode(model, tokenizer("pieces", "$A [SEP]"), texts)
     assert encoded.cut == 1
-    assert "1 of 2 texts were longer than the model reads, and cut" in notes_of(texts, encoded, None)
+    assert "1 of 2 texts is longer than 64 tokens, the limit of the model, and cut" in notes_of(texts, encoded, None)
 
 
 def test_what_a_program_has_is_read(tmp_path: Path) -> None:

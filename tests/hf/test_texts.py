@@ -15,8 +15,8 @@ from numpy.testing import assert_array_equal
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.read import read_corpus
-from attnaudit.hf.classes import match_outputs
-from attnaudit.hf.encode import encode, load_tokenizer, longest_text, notes_of
+from attnaudit.hf.classes import Outputs, match_outputs
+from attnaudit.hf.encode import encode, limits_of, load_tokenizer, notes_of
 from attnaudit.hf.sources import read_texts
 from attnaudit.hf.texts import Texts
 from attnaudit.hf.trace import output_names
@@ -147,7 +147,12 @@ def test_texts_longer_than_the_model_are_cut_and_counted() -> None:
     model = small("BertForSequenceClassification")
     found = encode(model, tokenizer("wordpiece"), given(long, "the mill"))
     assert (found.cut, found.ids.lengths.tolist()) == (1, [64, 4])
-    assert encode(model, tokenizer("wordpiece"), given(long), max_tokens=10).tokens[0] == ["[CLS]", *["the"] * 8, "[SEP]"]
+    assert found.notes == ("1 of 2 texts is longer than 64 tokens, the limit of the model, and cut",)
+    shorter = encode(model, tokenizer("wordpiece"), given(long), max_tokens=10)
+    assert shorter.tokens[0] == ["[CLS]", *["the"] * 8, "[SEP]"]
+    assert shorter.notes == ("1 of 1 texts is longer than 10 tokens, the limit of max_tokens, and cut",)
+    by_tokenizer = encode(model, tokenizer("wordpiece", model_max_length=20), given(long, long), max_tokens=70)
+    assert by_tokenizer.notes == ("2 of 2 texts are longer than 20 tokens, the limit of the tokenizer (model_max_length), and cut",)
     with torch.no_grad():
         model(**found.batch([0]))
 
@@ -166,7 +171,7 @@ def test_a_prompt_is_cut_at_its_start_and_the_tokenizer_is_as_before() -> None:
 @pytest.mark.parametrize("name", ["RobertaForSequenceClassification", "BertForSequenceClassification", "MPNetForSequenceClassification"])
 def test_the_longest_text_is_the_longest_that_the_model_reads(name: str) -> None:
     model = small(name)
-    longest = longest_text(model, tokenizer("bytes")) or 0
+    longest = min(limits_of(model, tokenizer("bytes")).values())
     assert longest == (64 if name.startswith("Bert") else 62)
     model(input_ids=torch.full((1, longest), 9))
     with pytest.raises((IndexError, RuntimeError)):
@@ -174,8 +179,9 @@ def test_the_longest_text_is_the_longest_that_the_model_reads(name: str) -> None
 
 
 def test_a_limit_of_the_tokenizer_counts_and_that_of_neither_is_none() -> None:
-    assert longest_text(small("BertForSequenceClassification"), tokenizer("bytes", model_max_length=20)) == 20
-    assert longest_text(small("XLNetForSequenceClassification"), tokenizer("bytes")) is None
+    limited = limits_of(small("BertForSequenceClassification"), tokenizer("bytes", model_max_length=20))
+    assert limited == {"the model": 64, "the tokenizer (model_max_length)": 20}
+    assert limits_of(small("XLNetForSequenceClassification"), tokenizer("bytes")) == {}
 
 
 @pytest.mark.parametrize("name", ["T5ForConditionalGeneration", "BartForConditionalGeneration"])
@@ -251,26 +257,40 @@ def classifier(**names: Any) -> Any:
 
 def test_classes_are_matched_by_name_by_number_or_by_count() -> None:
     outputs = match_outputs(classifier(**NAMED), ("negative", "positive"))
-    assert (outputs.names, outputs.of_class.tolist(), outputs.note) == (("Positive", "NEGATIVE"), [1, 0], "")
+    assert (outputs.names, outputs.of_class.tolist(), outputs.notes) == (("Positive", "NEGATIVE"), [1, 0], [])
     found = encode(classifier(**NAMED), tokenizer("wordpiece"), replace(given("one", "mill"), class_names=("negative", "positive")))
     assert found.label is not None
     assert (found.class_names, found.label.tolist()) == (("Positive", "NEGATIVE"), [1, 0])
     assert match_outputs(classifier(), ("x", "y", "z")).names == ("x", "y", "z")
     numbers = match_outputs(classifier(**NAMED), ("0", "1"))
     assert (numbers.names, numbers.of_class.tolist()) == (("Positive", "NEGATIVE"), [0, 1])
-    assert "0 is Positive, 1 is NEGATIVE" in numbers.note
+    assert "0 is Positive, 1 is NEGATIVE" in numbers.notes[0]
     assert match_outputs(classifier(), ("2",)).of_class.tolist() == [2]  # one class alone
 
 
 def test_names_of_outputs_can_be_stated() -> None:
     unnamed = classifier()
-    assert "LABEL_0 is x, LABEL_1 is y, LABEL_2 is z" in match_outputs(unnamed, ("x", "y", "z")).note
+    assert "LABEL_0 is x, LABEL_1 is y, LABEL_2 is z" in match_outputs(unnamed, ("x", "y", "z")).notes[0]
     stated = match_outputs(unnamed, ("x", "y", "z"), ("z", "X", "y"))
-    assert (stated.names, stated.of_class.tolist(), stated.note) == (("z", "X", "y"), [1, 2, 0], "")
+    assert (stated.names, stated.of_class.tolist(), stated.notes) == (("z", "X", "y"), [1, 2, 0], [])
     assert match_outputs(classifier(**NAMED), ("bad",), ("good", "bad")).of_class.tolist() == [1]
+    blank = Outputs(("very bad", "good"), ("LABEL_0", "LABEL_1"), np.arange(2, dtype=np.int32), "order")
+    assert "LABEL_0 is “very bad”, LABEL_1 is good; if wrong, --classes 'good,very bad'" in blank.notes[0]
     for names, got in ((("a", "b"), "a, b (2); expected 3 different names"), (("a", "b", "A"), "a, b, A (3); expected 3 different")):
         with pytest.raises(InputError, match=re.escape(f"--classes: {got}")):
             match_outputs(unnamed, ("a", "b"), names)
+
+
+def test_names_that_contradict_each_other_are_noted() -> None:
+    """Programs of the transformers library read ``id2label``; without names there, ``label2id`` is all that is known."""
+    both = classifier(id2label={0: "Positive", 1: "NEGATIVE"}, label2id={"NEGATIVE": 0, "Positive": 1})
+    (note,) = match_outputs(both, ("negative", "positive")).notes
+    assert note.startswith("config.json contradicts itself: output 0 is Positive in id2label, and output 1 in label2id; id2label is used")
+    assert match_outputs(both, ("negative", "positive"), ("negative", "positive")).notes == []
+    for known in ({"LABEL_0": 0, "LABEL_1": 1}, None):
+        assert match_outputs(classifier(id2label=NAMED["id2label"], label2id=known), ("negative", "positive")).notes == []
+    alone = match_outputs(classifier(label2id={"c": 0, "a": 1, "b": 2}), ("a", "b", "c"))
+    assert (alone.names, alone.of_class.tolist(), alone.matched) == (("c", "a", "b"), [1, 2, 0], "name")
 
 
 @pytest.mark.parametrize(

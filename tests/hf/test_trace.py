@@ -20,6 +20,7 @@ from attnaudit.hf import trace as trace_module
 from attnaudit.hf.capture import Pass, forward
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, check_model
+from attnaudit.hf.importance import MEASURES
 from attnaudit.hf.network import Replay
 from attnaudit.hf.replay import Query, whole
 from attnaudit.hf.trace import SINK, choose_layers, collect_shards
@@ -69,7 +70,7 @@ def naive(model: Any, gate: Gate, texts: Encoded, trace: Trace, alphas: list[Rag
         weights = own[instance].attentions[number].weights[:, :, query].repeat(len(alphas), 1, 1)
         for one, alpha in zip(weights, alphas, strict=True):
             one[head] = torch.from_numpy(alpha[row][: weights.shape[2]]).float()
-        together = [weights] if gate.batching == "any" else weights.split(1)
+        together = [weights] if gate.batching == "any" and model.config.pad_token_id is not None else weights.split(1)
         logits = torch.cat([whole(model, inputs, Query(gate.task, query), {number: part}) for part in together])
         found.append(logits.double().softmax(dim=-1).numpy())
     return np.stack(found, axis=1)
@@ -177,6 +178,20 @@ def test_padding_tokens_that_end_a_text_are_not_read(name: str, tmp_path: Path) 
     own = [model(**texts.batch([row])).logits.softmax(dim=-1)[0].tolist() for row in trace.instance.tolist()]
     np.testing.assert_allclose(trace.prediction, own, atol=1e-6)
     assert differences(model, gate, shorter, trace) <= 1e-5
+
+
+@pytest.mark.parametrize("name", ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"])
+@pytest.mark.parametrize("layers", ["last", "all"])
+def test_a_classifier_without_a_padding_token_reads_the_last_token_of_each_text(name: str, layers: str, tmp_path: Path) -> None:
+    """As these classes are by default; they refuse to read two texts at once."""
+    model: Any = tiny(name, pad_token_id=None)
+    gate, texts = check_model(model), random_texts(model, 5, lengths=(4, 6))
+    assert gate.batching == "of one length"
+    trace = Trace.read(collected(model, gate, texts, tmp_path, layers, scores=tuple(MEASURES)), Replay(model, gate))
+    assert model.config.pad_token_id is None
+    own = [model(**texts.batch([row])).logits.softmax(dim=-1)[0].tolist() for row in trace.instance.tolist()]
+    np.testing.assert_allclose(trace.prediction, own, atol=1e-6)
+    assert differences(model, gate, texts, trace) <= 1e-5
 
 
 def test_texts_that_differ_in_their_types_alone_are_replayed_apart(tmp_path: Path) -> None:

@@ -54,6 +54,24 @@ def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion()
     assert "Claim nothing" in card.to_json()["lead"]
 
 
+def test_few_instances_carry_no_conclusion() -> None:
+    """Each measure by its own number: of heads a text counts once."""
+    quality = {"prediction__accuracy": {"value": 0.9, "low": 0.8, "high": 1.0}, "prediction__majority": {"value": 0.5}}
+    for n, texts, enough in ((19, None, False), (20, None, True), (400, 19, False), (400, 20, True)):
+        shuffled = {"permutation__median_delta_y": {"value": 0.3, "low": 0.3, "high": 0.3, "n": n, "texts": texts}}
+        card = verdict(summary_of(**quality, **shuffled), ABOUT)
+        said = f"No conclusion from {texts or n} instances: 20 or more are needed."
+        assert (card.rows[1].sentence == said) is not enough
+        assert (card.rows[1].claim is None) is not enough
+        assert "Correct on 90 %" in card.rows[0].sentence
+
+
+def test_a_model_worse_than_chance_is_called_so() -> None:
+    quality = {"prediction__accuracy": {"value": 0.1, "low": 0.05, "high": 0.2}, "prediction__majority": {"value": 0.5}}
+    (row,) = verdict(summary_of(**quality, prediction__roc_auc={"value": 0.03, "low": 0.0, "high": 0.1}), ABOUT).rows
+    assert "That is worse than chance (ROC-AUC 0.03 [0.00, 0.10], chance 0.50): the labels" in row.sentence
+
+
 @pytest.mark.parametrize("matched", ["order", "number", "name"])
 def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_exchanged(matched: str) -> None:
     model = {"name": "Bert", "matched": matched, "outputs": {"LABEL_0": "neg", "LABEL_1": "pos"}}

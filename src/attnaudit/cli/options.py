@@ -238,7 +238,7 @@ Experiments = Annotated[
     typer.Option(
         "--experiment",
         metavar="NAME",
-        help="Only this experiment; repeatable. Default: all that the trace allows.",
+        help="Only this experiment, and prediction where labels are known; repeatable. Default: all that the trace allows.",
         autocompletion=_begin(_experiments),
     ),
 ]

@@ -69,10 +69,10 @@ def settings_for_task(task: str | None) -> dict[str, dict[str, Any]]:
 
 
 def audit(
-    trace: Trace | str | Path, experiments: Sequence[str] | None = None, settings: Mapping[str, Mapping[str, Any]] | None = None,
+    trace: Trace | str | Path, experiments: str | Sequence[str] | None = None, settings: Mapping[str, Mapping[str, Any]] | None = None,
     folder: Path | None = None, progress: Progress = silent, replay: Any = None, tables: Tables | None = None,
 ) -> Results:  # fmt: skip
-    """Run every registered experiment that the trace's columns allow; with ``experiments`` just those.
+    """Run every registered experiment that the trace's columns allow; with ``experiments`` just those, or the one.
 
     ``trace`` is a `Trace`, or the path of one, which is then read shard by shard. ``settings`` maps an experiment's name to its
     settings, for example ``{"adversary": {"epsilon": 0.05}}``; where it says nothing, the defaults for the trace's task hold. With
@@ -80,11 +80,12 @@ def audit(
     a few measures of every row at a time. ``replay`` is the model of a trace that stores no tail: one of the transformers library, its
     folder, or `attnaudit.hf.Replay`. ``tables`` computes the tables of the shards in place of this process.
 
-    Raises InputError for an unknown experiment or setting, and for a model, given or held by the trace, whose weights are not those that
-    the trace was collected from; TraceError where an experiment asked for by name cannot use this trace.
+    Raises InputError for an unknown experiment or setting, and for a model, given or held by the trace, that is not the one that the
+    trace was collected from, as it was then; TraceError where an experiment asked for by name cannot use this trace.
     """
     task = trace.task if isinstance(trace, Trace) else trace_task(trace)
     usual, given = settings_for_task(task), settings or {}
+    experiments = [experiments] if isinstance(experiments, str) else experiments
     make_all = {name: make_experiment(name, {**usual.get(name, {}), **given.get(name, {})}) for name in (experiments or EXPERIMENTS)}
     shards = _shards(trace, network_of(trace, replay))
     first = next(shards)  # of one kind with the others: what it lacks they lack

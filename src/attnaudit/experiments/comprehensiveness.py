@@ -32,7 +32,7 @@ from attnaudit.experiments.rows import (
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
-from attnaudit.results.card import FEWEST_OF_CLASS, CardRow, Claim, SummaryRows, card_row
+from attnaudit.results.card import FEWEST, CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval, percent
@@ -162,7 +162,7 @@ def _of_what_is_possible(place: float) -> str:
 
 def _claim(rows: SummaryRows, place: float | None) -> Claim | None:
     gap = rows.get("comprehensiveness", "comprehensiveness_attention_minus_comprehensiveness_random")
-    if gap is None or gap["low"] is None or gap["n"] < FEWEST_OF_CLASS:
+    if gap is None or gap["low"] is None or gap["n"] < FEWEST:
         return None
     if gap["low"] <= 0:
         return Claim(False, f"the output is not shown to need the most attended tokens{rows.of_head} more than random ones")

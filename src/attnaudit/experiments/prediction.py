@@ -192,11 +192,14 @@ def _sentence(rows: SummaryRows, about: About) -> str:
     correct = f"Correct on {percent(accuracy['value'])} of {_labelled(accuracy, rows)}" if accuracy else ""
     if accuracy:
         correct += f" (always predicting the most frequent label: {percent(majority)}). " if majority is not None else ". "
-    if about.assumed_classes and (worse := _worse_than_chance(accuracy, auc, len(about.class_names))):
+    worse = _worse_than_chance(accuracy, auc, len(about.class_names))
+    if worse and about.assumed_classes:
         return (
             f"{correct}{worse}, and which output of the model is which class was assumed: the names may be exchanged. State them, in the "
             "order of the outputs, with --classes."
         )
+    if worse and auc is not None:
+        return f"{correct}{worse}: the labels, or the names of the model's outputs, may be exchanged."
     if auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= CHANCE)):
         return correct + "It ranks the classes hardly better than chance, so explaining its output means little."
     if accuracy is not None and majority is not None and accuracy["low"] is not None and accuracy["low"] <= majority:

@@ -16,8 +16,7 @@ OPERATION = "audit"
 def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
     """The checked model of a trace: ``replay`` (a `Network`, a model of the transformers library or its folder), else that which it holds.
 
-    Raises InputError where its weights are not those that the trace was collected from, also where the trace stores its tail and needs no
-    model.
+    Raises InputError where it is not the one that the trace was collected from, also where the trace stores its tail and needs none.
     """
     held = trace.tail if isinstance(trace, Trace) and isinstance(trace.tail, Network) else None
     network = held if replay is None or (held is not None and replay is held.model) else _network(replay)
@@ -35,7 +34,7 @@ def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
     current = network.current_fingerprint()
     if current != known:
         got, expected = f"a model with the fingerprint {current[:12]}…", f"the model {known[:12]}… that the trace was collected from"
-        do = "it is another model, or its weights were changed since, as by further training: collect a trace of it"
+        do = "it is another model, or its weights or its configuration were changed since: collect a trace of it"
         raise InputError(OPERATION, "the model that the trace holds" if network is held else "replay", got, expected, do)
     return network
 

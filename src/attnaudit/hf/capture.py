@@ -29,6 +29,7 @@ PASSING = {
 }  # fmt: skip  # __getitem__ takes away the column of a sink
 ASKING = {Tensor.size, Tensor.dim, Tensor.ndimension, Tensor.numel}  # of a tensor's form, as its properties do, not of its numbers
 PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
+NO_TOKEN = -1  # the number of a padding token that no text has
 Exchange = Callable[["Attention"], "Float[Tensor, 'B H Q K'] | Mixture | None"]
 
 
@@ -36,18 +37,25 @@ Exchange = Callable[["Attention"], "Float[Tensor, 'B H Q K'] | Mixture | None"]
 def reading(model: Any) -> Iterator[None]:
     """Within, the model is in evaluation mode, and keeps no keys and values unless a call asks for them; after it, it is as before.
 
-    A pass over all positions needs none, and the decoder of FSMT sees later tokens in a pass that keeps them.
+    A pass over all positions needs none, and the decoder of FSMT sees later tokens in a pass that keeps them. A decoder that classifies
+    and has no padding token refuses batches: within, it reads the last token of each text of a batch, as of one text.
     """
     config = getattr(model, "config", None)
-    before = getattr(config, "use_cache", None)
+    changes: dict[str, Any] = {"use_cache": False} if getattr(config, "use_cache", None) else {}
+    if type(model).__name__.endswith("ForSequenceClassification") and getattr(config, "pad_token_id", 0) is None:
+        changes["pad_token_id"] = NO_TOKEN
+    before = {name: getattr(config, name) for name in changes}
     with evaluating(model):
         try:
-            if before:
-                setattr(config, "use_cache", False)  # noqa: B010  (pyright knows no such attribute)
+            _set(config, changes)
             yield
         finally:
-            if before:
-                setattr(config, "use_cache", before)  # noqa: B010
+            _set(config, before)
+
+
+def _set(config: Any, values: Mapping[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(config, name, value)
 
 
 @dataclass(frozen=True)

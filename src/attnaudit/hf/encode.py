@@ -62,9 +62,13 @@ def encode(
         empty |= np.array([all(target.special) for target in targets], dtype=bool)
     if empty.any() and on_empty == "error":
         where = reader.where(int(empty.argmax()))
-        raise InputError(OPERATION, where, "a text without a token", "one or more", "correct the row, or skip such rows")
+        do = "correct the row, or skip such rows: encode(…, on_empty='skip')"
+        raise InputError(OPERATION, where, "a text without a token", "one or more", do)
+    if empty.all():
+        do = "correct the texts, or read another split (--split)"
+        raise InputError(OPERATION, texts.name, f"no text with a token among {len(texts)}", "one or more", do)
     encoded = reader.encoded(pieces, targets, label, names)
-    encoded = replace(encoded, notes=tuple(_differences(model, tokenizer)))
+    encoded = replace(encoded, notes=(*_differences(model, tokenizer), *reader.shortened(encoded.cut)))
     return encoded if not empty.any() else replace(encoded.take(np.flatnonzero(~empty)), empty=int(empty.sum()))
 
 
@@ -87,10 +91,9 @@ def _differences(model: Any, tokenizer: Any) -> Iterator[str]:
 
 def notes_of(texts: Texts, encoded: Encoded, outputs: Outputs | None) -> list[str]:
     """What the user should know of texts and how they were read."""
-    assumed = [outputs.note] if outputs is not None and outputs.note else []
-    cut = [f"{encoded.cut} of {len(texts)} texts were longer than the model reads, and cut"] if encoded.cut else []
+    assumed = [] if outputs is None else outputs.notes
     empty = [f"{encoded.empty} text{'s' if encoded.empty > 1 else ''} without a token skipped"] if encoded.empty else []
-    return [*texts.notes, *assumed, *encoded.notes, *cut, *empty, *_repeated(texts)]
+    return [*texts.notes, *assumed, *encoded.notes, *empty, *_repeated(texts)]
 
 
 def _repeated(texts: Texts) -> list[str]:
@@ -111,22 +114,29 @@ class _Reader:
     texts: Texts
     kind: Kind
     longest: int | None
+    limited_by: str
     structural: frozenset[int]
 
     @classmethod
     def of(cls, model: Any, tokenizer: Any, texts: Texts, kind: Kind, max_tokens: int | None) -> _Reader:
-        limit = longest_text(model, tokenizer)
-        longest = min((most for most in (limit, max_tokens) if most is not None), default=None)
+        limits = {**({} if max_tokens is None else {"max_tokens": max_tokens}), **limits_of(model, tokenizer)}
+        limited_by = min(limits, key=lambda whose: limits[whose], default="")
+        longest = limits.get(limited_by)
         added = tokenizer.num_special_tokens_to_add(texts.second is not None and kind != "seq2seq")
         if longest is not None and longest <= added:
             raise InputError(OPERATION, "max_tokens", str(longest), f"more than the {added} special tokens of a text")
         named = (getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "cls", "sep", "pad"))
-        return cls(model, tokenizer, texts, kind, longest, frozenset(named) - {None, tokenizer.unk_token_id})
+        return cls(model, tokenizer, texts, kind, longest, limited_by, frozenset(named) - {None, tokenizer.unk_token_id})
 
     @property
     def of_bytes(self) -> bool:
         """Whether pieces are named by the bytes that they stand for."""
         return spells_bytes(self.tokenizer)
+
+    def shortened(self, cut: int) -> list[str]:
+        """A note on the texts that are cut, and what limits their length."""
+        number = f"{cut} of {len(self.texts)} texts {'are' if cut > 1 else 'is'} longer"
+        return [f"{number} than {self.longest} tokens, the limit of {self.limited_by}, and cut"] if cut else []
 
     def where(self, row: int) -> str:
         """How errors name a text."""
@@ -176,7 +186,7 @@ class _Reader:
         """All texts as columns."""
         config = self.model.config.get_text_config()
         own = self.tokenizer
-        pad = next((token for token in (config.pad_token_id, own.pad_token_id) if token is not None), 0)
+        pad = next((token for token in (config.pad_token_id, own.pad_token_id) if token is not None and token >= 0), 0)
         nothing = next((token for token in (own.mask_token_id, own.unk_token_id) if token is not None), pad)
         cut = sum(text.cut or (targets is not None and targets[row].cut) for row, text in enumerate(pieces))
         spans = self.texts.spans
@@ -300,13 +310,14 @@ def kind_of(model: Any) -> Kind:
     return kind
 
 
-def longest_text(model: Any, tokenizer: Any) -> int | None:
-    """The most tokens that the model reads at once, special ones among them; None where neither it nor its tokenizer states a limit."""
+def limits_of(model: Any, tokenizer: Any) -> dict[str, int]:
+    """The most tokens of a text, special ones among them, by what limits them; empty where neither model nor tokenizer states a limit."""
     config = model.config.get_text_config()
-    limits = [getattr(config, "max_position_embeddings", None), tokenizer.model_max_length]
+    limits = [getattr(config, "max_position_embeddings", None)]
     for path, module in model.named_modules():
         learned = isinstance(module, nn.Embedding) and "position" in path.rpartition(".")[2]
         if learned and module.padding_idx is not None:  # its positions count from behind that of padding, as in RoBERTa
             limits.append(module.num_embeddings - module.padding_idx - 1)
-    known = [int(limit) for limit in limits if limit is not None and 0 < limit < UNLIMITED]
-    return min(known, default=None)
+    of_model = min((int(limit) for limit in limits if limit is not None and 0 < limit < UNLIMITED), default=UNLIMITED)
+    found = {"the model": of_model, "the tokenizer (model_max_length)": int(tokenizer.model_max_length)}
+    return {whose: limit for whose, limit in found.items() if 0 < limit < UNLIMITED}

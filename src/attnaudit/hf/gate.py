@@ -119,7 +119,7 @@ def _state(model: nn.Module) -> list[Any]:
         [module.training for module in model.modules()],
         [sum(map(_is_foreign, (*module._forward_hooks.values(), *module._forward_pre_hooks.values()))) for module in model.modules()],
         [module.config._attn_implementation for module in model.modules() if isinstance(module, PreTrainedModel)],
-        [getattr(getattr(model, "config", None), "use_cache", None)],
+        [getattr(getattr(model, "config", None), name, None) for name in ("use_cache", "pad_token_id")],
     ]
 
 
@@ -364,10 +364,12 @@ def _check_kind(model: Any) -> None:
         raise refused(name, "weights without values (device meta)", "a model with its weights", "read it with from_pretrained")
     if model.main_input_name != "input_ids":
         raise refused(name, f"a model of {model.main_input_name}", "a model of tokens")
-    half = {parameter.dtype for parameter in model.parameters() if parameter.dtype in (torch.float16, torch.bfloat16)}
-    if half and model.device.type == "cpu":
+    on_cpu = model.device.type == "cpu"
+    others = {torch.float64, *((torch.float16, torch.bfloat16) if on_cpu else ())} & {parameter.dtype for parameter in model.parameters()}
+    if others:
+        got = f"weights in {', '.join(sorted(map(str, others)))}{' on a CPU' if torch.float64 not in others else ''}"
         do = "save it so in Python: model.float().save_pretrained(DIR), with its tokenizer, and audit DIR"
-        raise refused(name, f"weights in {', '.join(map(str, half))} on a CPU", "float32", do)
+        raise refused(name, got, "float32", do)
     damaged = next((path for path, parameter in model.named_parameters() if not parameter.isfinite().all()), None)
     if damaged is not None:
         raise refused(

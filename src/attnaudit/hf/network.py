@@ -20,11 +20,11 @@ from transformers import PreTrainedModel
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import reading
+from attnaudit.hf.fingerprint import model_fingerprint
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.products import fast_products
 from attnaudit.hf.replay import FAILS, Changes, KeysLeftOutError, Query, States, Weights, replayed, replayed_together, states_of
-from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace.some_classes import OutputLayer
 
 KEPT = 1 << 30  # bytes of states of texts that are kept
@@ -47,7 +47,7 @@ class Replay:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 of the weights, as they were when it was first asked for."""
+        """`model_fingerprint`, as it was when it was first asked for."""
         return self._fingerprint
 
     @cached_property
@@ -65,8 +65,8 @@ class Replay:
         return fast_products(self.model)
 
     def current_fingerprint(self) -> str:
-        """sha256 of the weights as they are."""
-        return weights_fingerprint(self.model)
+        """`model_fingerprint`, as it is."""
+        return model_fingerprint(self.model)
 
     def of_rows(self, table: pa.Table) -> Rows:
         """The tail of the rows of a trace. Raises TraceError for rows that do not say where their attention stands."""

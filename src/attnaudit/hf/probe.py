@@ -41,7 +41,7 @@ def probe_of(model: Any) -> Probe:
     named = [getattr(config, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "cls", "sep", "mask", "decoder_start")]
     taken = {token for value in named for token in (value if isinstance(value, list) else [value])}
     known = torch.tensor([token for token in range(_vocabulary(config)) if token not in taken])
-    pad = _first(config.pad_token_id, 0)
+    pad = max(_first(config.pad_token_id, 0), 0)  # a number below 0 is no token
     ids = torch.full((len(LENGTHS), max(LENGTHS)), pad)
     mask = torch.zeros_like(ids)
     for row, length in enumerate(LENGTHS):

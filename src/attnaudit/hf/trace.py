@@ -21,6 +21,7 @@ from attnaudit.hf.capture import reading
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, kind_of, notes_of
 from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.fingerprint import model_fingerprint
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import USUAL, known, measured
 from attnaudit.hf.importance.case import Case, frozen, positions_within
@@ -35,7 +36,6 @@ from attnaudit.hf.replay import FAILS, ROUNDING, apart, states_at
 from attnaudit.hf.resume import hidden_input, layers_around, record
 from attnaudit.hf.sources import read_texts
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
-from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.graph import GRAPH_FILE, GraphTail
 from attnaudit.trace.words import SPECIAL
@@ -355,7 +355,7 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 def collect(
     model: Any, tokenizer: Any, corpus: Any, *, layers: Layers = "last", heads: str | Sequence[int] = "all", cross: bool = False,
-    positions: Positions | None = None, seed: int = 0, scores: str | Sequence[str] = USUAL, class_names: Sequence[str] | None = None,
+    positions: Positions | None = None, seed: int = 0, scores: str | Sequence[str] | None = None, class_names: Sequence[str] | None = None,
     folder: str | Path | None = None, max_tokens: int | None = None, progress: Progress = silent,
 ) -> Trace:  # fmt: skip
     """The trace of a model of the transformers library on the texts of ``corpus``, with a row for every text and head.
@@ -363,18 +363,19 @@ def collect(
     ``corpus`` is a path, the name of a corpus, a `Corpus` (its test split), a list of texts or of pairs, a DataFrame, or what
     `attnaudit.hf.read_texts` gives, which has options. ``class_names`` are those of a classifier's outputs in place of its own. The model
     is checked first (`check_model`). ``layers`` are "last", "all" or numbers, ``heads`` "all" or numbers, ``cross`` chooses the
-    cross-attention of an encoder–decoder, ``scores`` are measures of importance, or one. ``positions`` of a text, or of a target, are those
-    whose next token is predicted: the "last" (the default of a causal language model), "one" drawn with ``seed`` (that of an
-    encoder–decoder) or "all"; column ``query`` says which one a row is of, and rows of one text are drawn together in every interval. A
-    tail that is stored as a graph stays in ``folder``, by default a temporary one. Raises InputError for a model that cannot be audited and
-    for texts that do not fit it.
+    cross-attention of an encoder–decoder, ``scores`` are measures of importance, or one (by default `attnaudit.hf.importance.USUAL`).
+    ``positions`` of a text, or of a target, are those whose next token is predicted: the "last" (the default of a causal language model),
+    "one" drawn with ``seed`` (that of an encoder–decoder) or "all"; column ``query`` says which one a row is of, and rows of one text are
+    drawn together in every interval. A tail that is stored as a graph stays in ``folder``, by default a temporary one. Raises InputError
+    for a model that cannot be audited and for texts that do not fit it.
     """
+    scores = known(USUAL if scores is None else scores)
     gate = check_model(model)
+    chosen = choose_layers(gate, layers, heads, cross)
+    positions = positions_of(kind_of(model), positions)
     texts = read_texts(corpus, kind_of(model), seed=seed, progress=progress)
     outputs = outputs_of(model, texts, class_names)
-    encoded = encode(model, tokenizer, texts, max_tokens=max_tokens, outputs=outputs)
-    chosen = choose_layers(gate, layers, heads, cross)
-    positions = positions_of(texts.kind, positions)
+    encoded = encode(model, tokenizer, texts, max_tokens=max_tokens, on_empty="skip", outputs=outputs)
     encoded = at_positions(encoded, positions, seed)
     place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="attnaudit-"))
     metadata = {
@@ -382,7 +383,7 @@ def collect(
             "name": texts.name, "task": texts.kind, "fingerprint": texts.fingerprint, "notes": notes_of(texts, encoded, outputs),
             "positions": positions,
         },
-        "model": {"name": gate.model, "fingerprint": weights_fingerprint(model), **(outputs.to_json() if outputs else {})},
+        "model": {"name": gate.model, "fingerprint": model_fingerprint(model), **(outputs.to_json() if outputs else {})},
         "gate": gate.to_json(),
     }  # fmt: skip
     shards = collect_shards(

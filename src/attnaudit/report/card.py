@@ -17,7 +17,7 @@ from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
-from attnaudit.results.card import CardRow, SummaryRows, claimed, without_conclusions
+from attnaudit.results.card import FEWEST, CardRow, SummaryRows, claimed, of_enough, without_conclusions
 from attnaudit.results.heads import Head, Heads, named
 from attnaudit.results.skill import no_skill_of_run
 from attnaudit.results.words import INSTANCE, count
@@ -85,7 +85,8 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     found = SummaryRows.of(summary)
     notice = no_skill_of_run(found)
     notices = (notice,) if notice else ()
-    among = None if notice else standing_row(found, about, shipped())
+    instances = max((found.instances(*key) or 0 for key in found.rows), default=0)
+    among = None if notice or instances < FEWEST else standing_row(found, about, shipped())
     rows, further = _first(_rows(found, about, withheld=bool(notice)), LINES - (among is not None))
     drawn = about.drawn if found.audited is None else "texts"
     subtitle, footnote = _subtitle(summary, found, about, drawn), _footnote((*rows, *further), found, about)
@@ -112,7 +113,7 @@ def _rows(found: SummaryRows, about: About, withheld: bool) -> Sequence[CardRow]
     known = separations()
     rows = [row for name in EXPERIMENTS for row in facts(name).card_rows(found, about)]
     rows = [_separating(row, known.get((row.experiment, row.name))) for row in sorted(rows, key=_place)]
-    return without_conclusions(rows) if withheld else rows
+    return without_conclusions(rows) if withheld else of_enough(rows, found)
 
 
 def _separating(row: CardRow, known: Separation | None) -> CardRow:

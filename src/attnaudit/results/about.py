@@ -69,7 +69,7 @@ class About:
         matched, outputs = (_entry(self.metadata, "model", name) for name in ("matched", "outputs"))
         if matched not in ("order", "number"):
             return ""
-        pairs = [f"{own} is {name}" for own, name in _mapping(outputs).items()]
+        pairs = [f"{number if own == name else own} is {name}" for number, (own, name) in enumerate(_mapping(outputs).items())]
         return f"classes assumed: {', '.join(pairs[:MOST_NAMED])}{', …' if len(pairs) > MOST_NAMED else ''}"
 
     @property

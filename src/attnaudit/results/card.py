@@ -10,10 +10,10 @@ import polars as pl
 
 from attnaudit.results.heads import Head, Heads, head_of, in_words, named
 from attnaudit.results.table import OF_HEAD
-from attnaudit.results.words import INSTANCE, ROW, TEXT, figure, interval
+from attnaudit.results.words import INSTANCE, ROW, TEXT, count, figure, interval
 
 CLASSES_APART = 0.1  # predicted classes whose means differ by this much, with intervals apart, are listed: the mean over all is no class's
-FEWEST_OF_CLASS = 20
+FEWEST = 20  # instances, of a class or of all, of whose mean something is said
 MOST_NAMED = 6  # of more classes only the lowest and the highest are named
 WITHHELD = "No conclusion: see the line on top."
 _PREDICTED = "predicted:"
@@ -113,6 +113,11 @@ class SummaryRows:
     def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
         return self.rows.get((experiment, measure))
 
+    def instances(self, experiment: str, measure: str) -> int | None:
+        """How many instances a measure is a mean over; of several rows each, such as those of heads, each counts once."""
+        row = self.get(experiment, measure)
+        return None if row is None else row.get("texts") or row.get("n")
+
     def value(self, experiment: str, measure: str) -> float | None:
         row = self.get(experiment, measure)
         return None if row is None else float(row["value"])
@@ -124,12 +129,12 @@ class SummaryRows:
     def _classes_apart(self, experiment: str, measure: str, places: int) -> str:
         """The mean of each predicted class, in ascending order."""
         classes = self.by_class.get((experiment, measure), ())
-        rows = sorted((row for row in classes if row["n"] >= FEWEST_OF_CLASS and row["low"] is not None), key=lambda row: row["value"])
+        rows = sorted((row for row in classes if row["n"] >= FEWEST and row["low"] is not None), key=lambda row: row["value"])
         if not _are_apart(rows):
             return ""
         listed = [f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}" for row in rows]
         text = ", ".join(listed) if len(listed) <= MOST_NAMED else f"{listed[0]} to {listed[-1]}, with {len(listed) - 2} between"
-        which = f" of {FEWEST_OF_CLASS} {self.unit}s or more" if len(rows) < len(classes) else ""
+        which = f" of {FEWEST} {self.unit}s or more" if len(rows) < len(classes) else ""
         return f" By predicted class{which}: {text}."
 
     def _heads_apart(self, experiment: str, measure: str, places: int) -> str:
@@ -161,6 +166,19 @@ def card_row(
         question, measure, figure(value, places), interval(row, places), yardstick, sentence, value, low, high, mark, scale,
         row.get("experiment", ""), row.get("measure", ""), claim, of_model,
     )  # fmt: skip
+
+
+def of_enough(rows: Iterable[CardRow], found: SummaryRows) -> list[CardRow]:
+    """The rows with their figures; sentences that conclude from fewer than `FEWEST` instances are withheld."""
+    return [_of_enough(row, found) for row in rows]
+
+
+def _of_enough(row: CardRow, found: SummaryRows) -> CardRow:
+    number = found.instances(row.experiment, row.name)
+    if row.of_model or number is None or number >= FEWEST:
+        return row
+    noun = INSTANCE if found.unit == INSTANCE else TEXT
+    return replace(row, sentence=f"No conclusion from {count(number, noun)}: {FEWEST} or more are needed.", claim=None)
 
 
 def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:

@@ -83,6 +83,9 @@ class RunRecord:
 def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> RunRecord:
     """Read a run directory, or a folder of results with a trace elsewhere. Raises RunError and TraceError."""
     folder = Path(folder)
+    if not (folder / "summary.json").exists():
+        got = "no summary.json there" if folder.is_dir() else "no such folder"
+        raise RunError("read results", str(folder), got, "the folder of a run or an audit", "make one with attnaudit audit")
     spec = read_with_digest(folder / "spec.json") if (folder / "spec.json").exists() else {}
     summary, results = read_summary(folder / "summary.json"), folder / "results"
     if not results.is_dir():  # a run without attention leaves it empty

@@ -14,6 +14,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA, experiment_settings
 from attnaudit.published.compare import with_references
 from attnaudit.results.about import About
+from attnaudit.results.skill import OF_RUN
 from attnaudit.runner.engine import LOCAL, Engine
 from attnaudit.runner.pieces import AuditOfPieces, KeptTables, pieces_folder, replay_folder
 from attnaudit.runner.store import (
@@ -29,7 +30,7 @@ from attnaudit.runner.store import (
     versions,
 )
 from attnaudit.runner.tasks import TASKS
-from attnaudit.trace import trace_metadata
+from attnaudit.trace import Trace, trace_metadata
 
 if TYPE_CHECKING:
     from attnaudit.experiments import Tables
@@ -57,14 +58,25 @@ def audited(
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:  # fmt: skip
     """Write the tables of the experiments into ``folder``; returns their summary rows, and which experiments were excluded and why.
 
+    Where labels are known, the quality of the model is measured also next to experiments that were chosen by name: what may be concluded
+    from these depends on it.
     ``tables`` computes the tables of shards (`tables_on`). A row has the published number of the same corpus and model, which ``spec`` and
     the trace name, as ``reference``. Raises TraceError.
     """
     from attnaudit.experiments import audit
 
-    results = audit(trace, list(battery.names) if battery.chosen else None, battery.settings, folder / RESULTS[0], progress, replay, tables)
+    names = [*battery.names, *_quality(battery, trace)] if battery.chosen else None
+    results = audit(trace, names, battery.settings, folder / RESULTS[0], progress, replay, tables)
     about = About.of(spec, trace_metadata(trace))
     return with_references(results.summary, about).to_dicts(), dict(results.left_out)
+
+
+def _quality(battery: Battery, trace: Path) -> list[str]:
+    """The experiment by which a model is judged, where it is not among those that were chosen, and the trace allows it."""
+    from attnaudit.experiments import make_experiment, refusal
+
+    name = OF_RUN[0]
+    return [] if name in battery.names or refusal(make_experiment(name), Trace.first(trace)) else [name]
 
 
 def audit_step(
@@ -126,11 +138,11 @@ def audit_into(
 ) -> Path:  # fmt: skip
     """Audit the trace (a folder of shards, one file, or a run) into ``out``, by default a folder next to it; returns that folder.
 
-    All experiments that the trace allows, or just those named; ``settings`` are dotted names, as ``{"adversary.epsilon": 0.05}``.
-    ``replay`` is the model of a trace without a tail of its own, or its folder. The ``engine`` audits the files of the trace.
-    Overwrites an earlier audit in ``out`` once the new one is computed, and never a run. Raises InputError, TraceError and RunError, and
-    then leaves ``out`` as it was. Where it is stopped otherwise, or cannot write, finished tables of a model that is replayed stay in
-    ``.unfinished``, from which the same call resumes.
+    All experiments that the trace allows, or just those named, and ``prediction`` where labels are known; ``settings`` are dotted names, as
+    ``{"adversary.epsilon": 0.05}``. ``replay`` is the model of a trace without a tail of its own, or its folder. The ``engine`` audits the
+    files of the trace. Overwrites an earlier audit in ``out`` once the new one is computed, and never a run. Raises InputError, TraceError
+    and RunError, and then leaves ``out`` as it was. Where it is stopped otherwise, or cannot write, finished tables of a model that is
+    replayed stay in ``.unfinished``, from which the same call resumes.
     """
     from attnaudit.trace import trace_task
 

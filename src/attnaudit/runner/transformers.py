@@ -190,6 +190,9 @@ class _Work:
 
     @classmethod
     def of(cls, spec: TransformerSpec, task: str | None, progress: Progress) -> _Work:
+        if task not in (None, *OF_TEXTS):
+            raise InputError("audit", f"--task {task}", "no such task", f"one of {', '.join(OF_TEXTS)}", did_you_mean(str(task), OF_TEXTS))
+        layers, heads = spec.collect.numbers("layers"), spec.collect.numbers("heads")
         from attnaudit.hf.classes import outputs_of
         from attnaudit.hf.encode import encode, load_tokenizer
         from attnaudit.hf.gate import check_model
@@ -201,8 +204,11 @@ class _Work:
         from attnaudit.hf.sources import read_texts
         from attnaudit.hf.trace import choose_layers, output_names
 
-        if task not in (None, *OF_TEXTS):
-            raise InputError("audit", f"--task {task}", "no such task", f"one of {', '.join(OF_TEXTS)}", did_you_mean(str(task), OF_TEXTS))
+        for score in spec.collect.scores or ():
+            if score not in (*MEASURES, "all"):
+                raise InputError(
+                    "audit", f"--score {score}", "no such measure", f"one of {', '.join(MEASURES)}", did_you_mean(score, MEASURES)
+                )
         progress("read the model", 0, 0)
         model = load_pretrained(spec.model)
         known = task_of(model)
@@ -213,12 +219,7 @@ class _Work:
             )
         progress("check the model", 0, 0)
         gate = check_model(model)
-        for score in spec.collect.scores or ():
-            if score not in (*MEASURES, "all"):
-                raise InputError(
-                    "audit", f"--score {score}", "no such measure", f"one of {', '.join(MEASURES)}", did_you_mean(score, MEASURES)
-                )
-        chosen = choose_layers(gate, spec.collect.numbers("layers"), spec.collect.numbers("heads"), spec.cross)
+        chosen = choose_layers(gate, layers, heads, spec.cross)
         assert known is not None  # else no layer could be chosen
         positions = positions_of(known, spec.collect.positions)
         options = {name: value for name, value in spec.corpus.items() if name != "seed"}
@@ -227,9 +228,6 @@ class _Work:
         outputs = outputs_of(model, texts, spec.collect.classes)
         texts = _sampled(_not_trained_on(texts, spec.model), spec)
         encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip", outputs=outputs)
-        if not len(encoded):
-            do = "correct the file, or read another split with --split"
-            raise InputError("audit", spec.source, f"no text with a token among {len(texts)}", "one or more", do)
         names = output_names(model, tokenizer, encoded.class_names)
         rows = at_positions(encoded, positions, spec.seed)
         return cls(spec, texts, rows, Replay(model, gate), chosen, names, outputs, positions, progress)

@@ -116,6 +116,14 @@ def write_tail(folder: Path, tail: TanhTail | GraphTail) -> None:
         save_file({"weight": tail.weight, "bias": tail.bias}, temporary)
 
 
+def remove_others(folder: Path, shards: Sequence[Path], tail: Tail | Network) -> None:
+    """Remove what an earlier trace has left in the folder of these shards with this tail: it would be read as a part of it."""
+    own = {TAIL_FILE: TanhTail, GRAPH_FILE: GraphTail}
+    earlier = [folder / name for name, kind in own.items() if not isinstance(tail, kind)]
+    for path in (*earlier, *set(folder.glob("part-*.parquet")) - set(shards)):
+        path.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
     try:

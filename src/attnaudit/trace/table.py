@@ -22,7 +22,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.check import check_rows
 from attnaudit.trace.graph import GraphTail
-from attnaudit.trace.io import read_pieces, task_of, trace_files, write_shard, write_tail
+from attnaudit.trace.io import read_pieces, remove_others, task_of, trace_files, write_shard, write_tail
 from attnaudit.trace.readout import IdentityTail, Network, Readout, Tail, TanhTail, readout_of, rescaled_alpha
 from attnaudit.trace.schema import OF_TRANSFORMERS, array_column, arrow_type, candidates_column, conform, is_read, ragged_column
 
@@ -231,8 +231,11 @@ def concatenate(shards: Sequence[Trace]) -> Trace:
 
 
 def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
-    """Write ``part-00000.parquet``, … into ``folder``, each whole or not at all. Raises TraceError and RunError."""
-    folder, written = Path(folder), []
+    """Write ``part-00000.parquet``, … into ``folder``, each whole or not at all, in place of a trace that is there.
+
+    Raises TraceError and RunError.
+    """
+    folder, written, tail = Path(folder), [], IdentityTail()
     for number, shard in enumerate(shards):
         path = folder / f"part-{number:05d}.parquet"
         checked = shard.checked(str(path))
@@ -240,6 +243,9 @@ def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
             write_tail(folder, shard.tail)
         write_shard(path, checked.table, checked.metadata)
         written.append(path)
+        tail = shard.tail
+    if written:
+        remove_others(folder, written, tail)
     return written
 
 

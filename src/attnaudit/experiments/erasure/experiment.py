@@ -30,7 +30,7 @@ from attnaudit.experiments.rows import (
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.about import About
-from attnaudit.results.card import FEWEST_OF_CLASS, CardRow, Claim, SummaryRows, card_row
+from attnaudit.results.card import FEWEST, CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Crosstab, Curves, FigureSpec, Scale, Scatter
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
@@ -286,7 +286,7 @@ def _compared(rows: SummaryRows) -> str:
 
 def _claim(rows: SummaryRows) -> Claim | None:
     better, least, gain = (rows.get("erasure", name) for name in ("area_attention_minus_area_random", "never_minimum", "gain_attention"))
-    if better is None or least is None or gain is None or better["n"] < FEWEST_OF_CLASS or least["value"] == 1.0:
+    if better is None or least is None or gain is None or better["n"] < FEWEST or least["value"] == 1.0:
         return None
     if better["low"] is None or better["low"] <= 0:
         return Claim(False, "removing tokens in order of attention flips predictions no sooner than a random order does")

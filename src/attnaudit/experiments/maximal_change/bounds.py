@@ -8,7 +8,7 @@ together. The bound is the largest over k of the smaller of the two. With two cl
   their extremes are at single tokens too, and bound p_c from above.
 - Tanh tail: every tanh lies between its values at the smallest and the largest argument that single tokens give it; that bounds all
   log-odds.
-- Any other tail: nothing is known of it, and the change is at most 1 − min_c p_c.
+- Any other tail: nothing is known of it, and the change is at most 1 − min_c p_c; it is 0 where there is one token.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def change_bound(outputs: Outputs, allowed: Bool[np.ndarray, " N"]) -> Float[np.
     own, readout = two_classes(outputs.own), outputs.readout
     candidates = np.ones_like(own, bool) if readout.candidates is None else readout.candidates
     if not has_compiled_tail(readout):
-        return 1.0 - np.where(candidates, own, np.inf).min(axis=1)
+        return np.where(outputs.alpha.lengths > 1, 1.0 - np.where(candidates, own, np.inf).min(axis=1), 0.0)
     bound, places = np.empty(len(own)), outputs.alpha.with_values(np.flatnonzero(np.ones(len(allowed))))
     numbers = max(readout.offset.shape[1], own.shape[1]) * (own.shape[1] if own.shape[1] <= CLASSES else 4)
     for rows in outputs.alpha.blocks(max(NUMBERS // numbers, 1)):

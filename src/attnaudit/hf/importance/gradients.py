@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attnaudit.core.errors import InputError
+from attnaudit.hf.capture import NO_TOKEN
 from attnaudit.hf.importance.backward import embeddings_as, read_logits
 from attnaudit.hf.importance.case import OPERATION, Case, moved_back
 
@@ -68,7 +69,7 @@ def _ends_of_path(case: Case) -> tuple[list[Tensor], list[Tensor]]:
 
     def seen(own: Tensor, module: nn.Module) -> Tensor:
         keep = case.special if not embedded else functional.pad(case.special[:, :-1], (1, 0), value=True)  # of a decoder, one later
-        plain = torch.zeros_like(own) if pad is None else module.forward(torch.full_like(case.inputs["input_ids"], pad))
+        plain = torch.zeros_like(own) if pad in (None, NO_TOKEN) else module.forward(torch.full_like(case.inputs["input_ids"], pad))
         embedded.append(own.clone())
         baseline.append(torch.where(keep[..., None], own, plain))
         return own
