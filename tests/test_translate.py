@@ -263,7 +263,7 @@ def test_alignments_of_words_that_have_no_pieces_are_noted(pairs: Path, tmp_path
     edit(texts / "dev.trg", 4, "b2 b1")
     edit(texts / "dev.align", 4, "0-1 1-0 2-0")
     out = train_into(spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60, "training.epochs": 1}), tmp_path / "run")
-    note = "dev split: 1 line(s) have links to words without pieces of their own, which are excluded: line 4"
+    note = "dev split: 1 line with links to words without pieces of their own, which are excluded: line 4"
     assert read_json(out / "manifest.json")["notes"] == [note]
     assert Trace.read(out / "trace").metadata["corpus"]["notes"] == [note]
 
@@ -341,7 +341,7 @@ def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.Mo
         (["planted-copy", "--set", "corpus.length=9"], "corpus.length"),
         (["planted-copy", "--set", "corpus.size=3"], "at least 10"),
         (["{pairs}", "--set", "corpus.symbols=9"], "expected a corpus planted-<kind>"),
-        (["{pairs}", "--set", "model.heads=3"], "256 with 3 head(s)"),
+        (["{pairs}", "--set", "model.heads=3"], "256 with 3 heads"),
         (["{pairs}", "--set", "model.attentoin=additive"], "did you mean"),
         (["{pairs}", "--set", "model.attention=dot"], "one of bilinear, additive, uniform, none"),
         (["{pairs}", "--set", "collect.words=1"], "2 or more"),

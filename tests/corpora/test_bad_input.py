@@ -153,7 +153,7 @@ def test_empty_text(tmp_path: Path, text: str) -> None:
         assert refused(path) == f"read corpus: {path}: {where}: an empty text; expected a text and a label; correct the row{SKIP}"
         corpus = same_when_skipped(path, [SkippedRow(str(path), 2, "an empty text")]) if kind == "csv" else None
         if corpus:
-            assert "1 bad row(s) skipped: 1 an empty text" in corpus.notes
+            assert "1 bad row skipped: 1 an empty text" in corpus.notes
 
 
 def test_a_text_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +212,7 @@ def test_wrong_number_of_fields(tmp_path: Path) -> None:
         path.write_text(path.read_text() + row + "\n")
         count = row.count(",") + 1
         assert f"row {len(ROWS)} (line " in refused(path)
-        same_when_skipped(path, [SkippedRow(str(path), len(ROWS), f"{count} field(s) where the header has 2")])
+        same_when_skipped(path, [SkippedRow(str(path), len(ROWS), f"{count} field{'' if count == 1 else 's'} where the header has 2")])
 
 
 def test_open_quotation_mark(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_one_class_only(tmp_path: Path) -> None:
 
 def test_a_label_that_train_lacks(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS[:4], "test": [*ROWS[:4], ("odd", 2), ("more", 2)]})
-    got = "label '2', which no row of train has (2 such row(s)); expected one of 0, 1; add rows of that class to train"
+    got = "label '2', which no row of train has (2 such rows); expected one of 0, 1; add rows of that class to train"
     assert refused(folder) == f"read corpus: {folder / 'test.csv'}: row 4: {got}{SKIP}"
     corpus = read_corpus(folder, on_bad_row="skip")
     assert len(corpus.splits["test"]) == 4
@@ -252,8 +252,8 @@ def test_a_class_that_dev_or_test_lacks_is_told(tmp_path: Path) -> None:
 def test_dev_of_one_class_chooses_no_epoch(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS[:1], "test": ROWS})
     expected = "expected rows of at least two classes, to choose an epoch by; add rows, or leave the dev file out to take 15 % of train"
-    assert refused(folder) == f"read corpus: f: only 1 row(s) of class 1 for dev; {expected}"
-    assert "only 1 row(s) of class 0 for dev" in refused(write(tmp_path / "rare.csv", [(f"text {row}", row // 10) for row in range(12)]))
+    assert refused(folder) == f"read corpus: f: only 1 row of class 1 for dev; {expected}"
+    assert "only 1 row of class 0 for dev" in refused(write(tmp_path / "rare.csv", [(f"text {row}", row // 10) for row in range(12)]))
 
 
 def test_folders(tmp_path: Path) -> None:
@@ -353,10 +353,10 @@ def test_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_million_tokens(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "f", {"train": [("so " * 1_000_000, 0), *ROWS], "dev": ROWS, "test": ROWS})
-    note = "1 row(s) of train longer than 10000 tokens are kept whole (longest 1000000, row 0); --max-tokens cuts them"
+    note = "1 row of train longer than 10000 tokens kept whole (longest 1000000, row 0); --max-tokens cuts them"
     assert note in read_corpus(folder).notes
     write(folder / "train.csv", [("so " * 20_000, 0), *ROWS])
-    assert "1 row(s) of train cut to 100 tokens (longest 20000)" in read_corpus(folder, max_tokens=100).notes
+    assert "1 row of train cut to 100 tokens (longest 20000)" in read_corpus(folder, max_tokens=100).notes
 
 
 @pytest.mark.parametrize("make", [lambda n: "(" * n, lambda n: "x" * n, lambda n: "'" * n, lambda n: "a.b" * n])

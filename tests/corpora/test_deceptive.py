@@ -93,7 +93,7 @@ def test_words_are_taken_out_of_texts(tmp_path: Path) -> None:
     assert rationale.notes[-1] == "removed from every text: the words of the rationale"
     less = without_words(corpus, ("he", "went", "home", "."))
     assert less.splits["test"].instance.tolist() == [1, 2, 3]
-    assert "1 row(s) of test are excluded: all their words are removed" in less.notes
+    assert "1 row of test excluded: all their words are removed" in less.notes
 
 
 def test_given_sentences_lose_the_words_that_are_removed(tmp_path: Path) -> None:

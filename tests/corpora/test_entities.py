@@ -59,14 +59,14 @@ def test_a_passage_without_its_answer(tmp_path: Path) -> None:
     assert f"{path}: row 2: a passage without its answer entity (@entity77); expected" in str(caught.value)
     corpus = read_corpus("cnn", data_dir=tmp_path, on_bad_row="skip")
     assert len(corpus.splits["train"]) == 11
-    assert "1 bad row(s) of train skipped: 1 a passage without its answer entity" in corpus.notes
+    assert "1 bad row of train skipped: 1 a passage without its answer entity" in corpus.notes
 
 
 @pytest.mark.parametrize(
     ("content", "got"),
     [
-        ("http://example.org\n\nonly a passage with @entity1", "2 part(s) where address, passage, question, answer and entities"),
-        ("", "1 part(s) where"),
+        ("http://example.org\n\nonly a passage with @entity1", "2 parts where address, passage, question, answer and entities"),
+        ("", "1 part where"),
         ("u\n\n@entity1 caf\udce9\n\nwhat\n\n@entity1\n\n", "invalid UTF-8 (byte 0xe9 at character 12)"),
         ("u\n\n@entity1 here\n\n \n\n@entity1\n\n", "an empty question"),
     ],

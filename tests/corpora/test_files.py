@@ -58,7 +58,7 @@ def test_long_fields_and_empty_lines(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("\n", "\n\n", 1) + "\n\n")
     corpus = read_corpus(path)
     assert sum(map(len, corpus.splits.values())) == 1 + len(ROWS)
-    assert any("longer than 10000 tokens are kept whole (longest 60000, row 0); --max-tokens cuts them" in note for note in corpus.notes)
+    assert any("longer than 10000 tokens kept whole (longest 60000, row 0); --max-tokens cuts them" in note for note in corpus.notes)
 
 
 def test_columns_are_named_by_options(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_max_tokens_and_min_df(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv")
     corpus = read_corpus(path, max_tokens=4, min_df=2)
     assert max(len(tokens) for split in corpus.splits.values() for tokens in split.tokens) == 4
-    assert "6 row(s) cut to 4 tokens (longest 10)" in corpus.notes
+    assert "6 rows cut to 4 tokens (longest 10)" in corpus.notes
     assert corpus.min_df == 2
     assert len({corpus.fingerprint, read_corpus(path).fingerprint, read_corpus(path, max_tokens=4).fingerprint}) == 3
 
@@ -157,7 +157,7 @@ def test_a_share_of_test(tmp_path: Path) -> None:
     assert half.splits["train"].instance.tolist() == whole.splits["train"].instance.tolist()
     assert half.fingerprint != whole.fingerprint
     small = write_folder(tmp_path / "b", {"train": ROWS, "test": [("one film", 0), ("another", 1)]})
-    with pytest.raises(InputError, match=r"test_kept: 0.5 of 2 row\(s\), none of whose classes has two; expected 1, or more rows of test"):
+    with pytest.raises(InputError, match=r"test_kept: 0.5 of 2 rows, none of whose classes has two; expected 1, or more rows of test"):
         read_corpus(small, test_kept=0.5)
 
 

@@ -32,7 +32,7 @@ def bad_row(name: str, data_dir: Path, row: int) -> str:
     """The refusal of a corpus with one bad row, which is set aside when bad rows are skipped."""
     corpus = read_corpus(name, data_dir=data_dir, on_bad_row="skip")
     assert [skipped.row for skipped in corpus.skipped] == [row]
-    assert any("1 bad row(s)" in note for note in corpus.notes)
+    assert any("1 bad row" in note for note in corpus.notes)
     told = refused(name, data_dir)
     assert f"row {row}" in told
     assert corpus.skipped[0].reason in told
@@ -139,7 +139,7 @@ def test_news_with_a_header_hold_title_and_description(tmp_path: Path) -> None:
     ("line", "got"),
     [
         ('"5","title","text"', "class index '5' where 1 to 4 was expected"),
-        ('"1","text"', "2 field(s) where 3 were expected"),
+        ('"1","text"', "2 fields where 3 were expected"),
         ('"1","title",""', "an empty text"),
     ],
 )

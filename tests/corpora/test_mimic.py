@@ -113,7 +113,7 @@ def test_an_admission_in_two_lists_is_not_trained_on(tmp_path: Path) -> None:
     assert f"{tmp_path / 'diabetes' / 'train_hadm.csv'}: {got}" in str(caught.value)
     corpus = read(tmp_path, on_bad_row="skip")
     assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 41, "dev": 9, "test": 10}
-    assert "1 bad row(s) of dev skipped: 1 an admission that is in test_hadm.csv too" in corpus.notes
+    assert "1 bad row of dev skipped: 1 an admission that is in test_hadm.csv too" in corpus.notes
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_bad_tables(tmp_path: Path) -> None:
         return str(caught.value)
 
     notes.write_text(whole + "1,2,3\n")
-    assert "NOTEEVENTS.csv: row 122 (line 244): 3 field(s) where the header has 6" in refused()
+    assert "NOTEEVENTS.csv: row 122 (line 244): 3 fields where the header has 6" in refused()
     notes.write_text(whole.replace("HADM_ID", "ADMISSION", 1))
     assert "NOTEEVENTS.csv: columns ROW_ID, SUBJECT_ID, ADMISSION" in refused()
     notes.write_text(whole.replace(",", ";"))
@@ -164,7 +164,7 @@ def test_bad_tables(tmp_path: Path) -> None:
     assert refused().endswith("in its header; save the table with commas between its fields, not ';'")
     notes.write_text(whole)
     diagnoses.write_text(codes + "1,2\n")
-    assert "DIAGNOSES_ICD.csv: row 121 (line 123): 2 field(s) where the header has 5" in refused()
+    assert "DIAGNOSES_ICD.csv: row 121 (line 123): 2 fields where the header has 5" in refused()
     put(folder / "test_hadm.csv", "200001\n")
     assert "only test_hadm.csv; expected train_hadm.csv and test_hadm.csv" in refused()
     put(folder / "train_hadm.csv", "200001\nnone\n")

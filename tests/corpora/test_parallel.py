@@ -96,7 +96,7 @@ def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path: Path):
     edit(folder / "test.align", 2, "0-0 0-99")
     edit(folder / "test.align", 7, "50-0")
     corpus = read(folder)
-    assert corpus.notes == ("test.align: 2 line(s) have links to words beyond the text, which are excluded: line 2, 7",)
+    assert corpus.notes == ("test.align: 2 lines with links to words beyond the text, which are excluded: line 2, 7",)
     links = corpus.splits["test"].links
     assert links is not None
     assert links[:, links[0] == 1].T.tolist() == [[1, 0, 0]]
@@ -109,7 +109,7 @@ def test_an_index_beyond_any_number_is_beyond_the_text(tmp_path: Path, index: st
     edit(folder / "test.align", 2, f"0-0 {index}-0 0-{index}")
     edit(folder / "test.align", 3, "0" * 5000 + "-00")
     corpus = read(folder)
-    assert corpus.notes == ("test.align: 1 line(s) have links to words beyond the text, which are excluded: line 2",)
+    assert corpus.notes == ("test.align: 1 line with links to words beyond the text, which are excluded: line 2",)
     links = corpus.splits["test"].links
     assert links is not None
     assert links[:, (links[0] == 1) | (links[0] == 2)].T.tolist() == [[1, 0, 0], [2, 0, 0]]

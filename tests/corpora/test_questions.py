@@ -149,16 +149,14 @@ def folder(path: Path, train: list, test: list, dev: list | None = None) -> Path
 
 def test_an_answer_that_train_lacks_is_refused_in_a_users_own_files(tmp_path: Path) -> None:
     place = folder(tmp_path / "f", ROWS, changed(4, answer="nowhere"))
-    assert "test.jsonl: row 4: label 'nowhere', which no row of train has (1 such row(s)); expected one of land" in refused(
-        place, **COLUMNS
-    )
+    assert "test.jsonl: row 4: label 'nowhere', which no row of train has (1 such row); expected one of land" in refused(place, **COLUMNS)
     assert len(read_corpus(place, **COLUMNS, on_bad_row="skip").splits["test"]) == 29
 
 
 def test_dev_may_have_one_class_where_epochs_are_chosen_by_accuracy(tmp_path: Path) -> None:
     place = folder(tmp_path / "f", ROWS, ROWS, ROWS[:1])
     assert sizes(read_corpus(place, **COLUMNS)) == [30, 1, 30]
-    assert "only 1 row(s) of class town for dev" in refused(place, text="passage", label="answer")
+    assert "only 1 row of class town for dev" in refused(place, text="passage", label="answer")
 
 
 def test_equal_texts_with_other_questions_are_no_duplicates(tmp_path: Path) -> None:

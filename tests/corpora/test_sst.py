@@ -36,7 +36,7 @@ def test_trees_are_read_back(tree: tuple) -> None:
 @pytest.mark.parametrize(
     ("line", "got"),
     [
-        ("(3 (2 The) (2 film", "a tree with 2 bracket(s) not closed"),
+        ("(3 (2 The) (2 film", "a tree with 2 brackets not closed"),
         ("(3 (2 The)) film)", "'film' after the end of the tree"),
         (")", "a closing bracket that nothing opened"),
         ("3 film", "'3' before the first bracket"),
@@ -67,7 +67,7 @@ def test_a_broken_file_names_file_and_line(tmp_path: Path) -> None:
     broken.write_text(broken.read_text() + "\n" + TREE[:-1])
     with pytest.raises(InputError) as caught:
         read_corpus("sst", data_dir=tmp_path)
-    assert f"{broken}: row 2 (line 4): a tree with 1 bracket(s) not closed" in str(caught.value)
+    assert f"{broken}: row 2 (line 4): a tree with 1 bracket not closed" in str(caught.value)
     corpus = read_corpus("sst", data_dir=tmp_path, on_bad_row="skip")
     assert corpus.class_names == ("negative", "positive")
     assert "train has 1/1 rows per class where the published corpus has 3035/3321" in corpus.notes

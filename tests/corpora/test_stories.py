@@ -90,7 +90,7 @@ BAD = [
     (f"1 Bert went out.\n2 Where is Bert? \tout\t{'9' * 5000}\n", [f"a supporting fact '{'9' * 20}' where a line number was expected"]),
     ("1\udcff Bert went out.\n", ["line number '1\\udcff' where 7 was expected"]),
     ("1 Bert went out.\n2 Where is Bert? \tout\t-1\n", ["a supporting fact '-1' where a line number was expected"]),
-    ("1 Bert went out.\n2 Where is Bert? \tout\n", ["2 field(s) where question, answer and supporting facts were expected"]),
+    ("1 Bert went out.\n2 Where is Bert? \tout\n", ["2 fields where question, answer and supporting facts were expected"]),
     ("1 Bert went out.\n2 Where is Bert? out 1\n", ["a question without a tab before its answer"]),
     ("1 Bert went out.\n3 Where is Bert? \tout\t1\n", ["line number '3' where 2 was expected"]),
     ("Bert went out.\n", ["line number 'Bert' where 7 was expected"]),

@@ -60,8 +60,8 @@ def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: C
         assert split.attention is not None
         np.testing.assert_allclose(split.attention.sum(), 1.0, rtol=1e-5)
         assert (split.attention.values >= 0).all()
-    assert [note for note in taught.notes if "no weight by gradient" in note] == [
-        f"1 row(s) of {name} have no weight by gradient at all: uniform weights there" for name in ("train", "dev", "test")
+    assert [note for note in taught.notes if "without any weight by gradient" in note] == [
+        f"1 row of {name} without any weight by gradient: uniform weights there" for name in ("train", "dev", "test")
     ]
     marked = taught_by(corpus, trace_of(corpus), "rationale", "here").splits["test"]
     assert marked.attention is not None

@@ -49,10 +49,10 @@ def test_text_format(tmp_path: Path, header: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "got"),
     [
-        ("sun 1 2 3\nmoon 1 2\n", "line 2: 2 number(s); expected a word and 3 numbers; use GloVe's or fastText's text format"),
+        ("sun 1 2 3\nmoon 1 2\n", "line 2: 2 numbers; expected a word and 3 numbers; use GloVe's or fastText's text format"),
         ("sun 1 2 3\nmoon 1 x 3\n", "line 2: could not convert string to float: 'x'; expected 3 numbers"),
         ("sun 1 nan 3\n", "line 1: a number that is not finite; expected finite numbers"),
-        ("sun\n", "line 1: 0 number(s); expected a word and several numbers"),
+        ("sun\n", "line 1: 0 numbers; expected a word and several numbers"),
         ("", "an empty file; expected a file with rows"),
         ("2 3\n", "no vector; expected vectors for words of the corpus"),
         ("soleil 1 2 3\n", "no vector for any of 8 words"),

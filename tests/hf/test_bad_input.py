@@ -263,7 +263,7 @@ CORPORA: dict[str, tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = {
     ),
     "a row that ends early": (
         CLASSIFIER, lines_of(*QUESTIONS, ("the end",), header="text,other,label"), ("--question-column", "other"),
-        "mine.csv: row 30 (line 32): 1 field(s) where the header has 3; expected a text and a question; correct the row, or skip",
+        "mine.csv: row 30 (line 32): 1 field where the header has 3; expected a text and a question; correct the row, or skip",
     ),
     "no such column": (CLASSIFIER, lines_of(*ROWS), ("--question-column", "other"), "mine.csv"),
     "blank prompts": (WRITER, bytes_of(b"\n\n  \n", "mine.txt"), (), "mine.txt: no row; expected at least one row"),
@@ -443,7 +443,10 @@ def test_a_model_that_a_stored_graph_does_not_need_must_be_the_traces_all_the_sa
 
 TRACES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a changed graph": (lambda run: (run / "trace" / "tail.onnx").write_bytes(b"0"), "tail.onnx: a file that was changed; expected sha256"),
-    "no graph": (without("trace/tail.onnx"), "no tail.onnx; expected tail.onnx and its digest in tail_sha256"),
+    "no graph": (
+        without("trace/tail.onnx"),
+        "tail.onnx: no such file; expected the graph of the tail of part-00000.parquet; copy it with the shards",
+    ),
     "a shard that is cut": (lambda run: os.truncate(run / "trace" / "part-00000.parquet", 3000), "part-00000.parquet: "),
 }
 

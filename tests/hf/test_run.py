@@ -82,7 +82,7 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path) -> None:
 
 def test_the_page_and_an_audit_say_alike_why_ranges_do_not_apply(run: Path, tmp_path: Path, capsys: Any) -> None:
     """The reason does not follow from whether the tail was read; neither side names a class of this package."""
-    reason = "does not apply: a whole network, the rest of the model, turns the attended sum into the output"
+    reason = "does not apply: the attended sum goes through the rest of the model before the output"
     assert reason in statements((run / "report.html").read_text())
     line = refused(capsys, "audit", str(run), "--experiment", "ranges", "--out", str(tmp_path / "audit"))
     assert reason in line
@@ -129,7 +129,7 @@ def test_a_finished_run_is_left_as_it_is(run: Path, models: Path, corpus: Path, 
     assert {path: sha256(path) for path in run.rglob("*") if path.is_file()}.items() >= {
         path: digest for path, digest in before.items() if path.name not in ("manifest.json", "report.html")
     }.items()
-    assert "it holds a run of another spec" in refused(capsys, *command, "--seed", "3")
+    assert "it holds another run: " in refused(capsys, *command, "--seed", "3")
 
 
 def test_a_stopped_audit_resumes_with_the_tables_that_are_whole(

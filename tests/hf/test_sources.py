@@ -50,7 +50,7 @@ def test_a_file_is_read_whole_with_its_labels_or_without(ending: str, tmp_path: 
 def test_rows_without_a_label_are_kept_and_counted(tmp_path: Path) -> None:
     texts = read_texts(table(tmp_path / "mine.csv", ("one", "b"), ("two", ""), ("three", "null")))
     assert read(texts)[1:3] == ([0, -1, -1], ("b",))
-    assert texts.notes == ("2 of 3 rows have no label, and are not among those that predictions are compared with",)
+    assert texts.notes == ("2 of 3 rows without a label, which predictions are not compared with",)
 
 
 def test_a_text_on_every_line_is_read_for_every_model(tmp_path: Path) -> None:
@@ -132,11 +132,11 @@ def test_a_corpus_is_read_in_its_test_split(tmp_path: Path) -> None:
         ([], "classification", "an empty list; expected a path"),
         ({"text": ["one"]}, "classification", "a dict; expected a path"),
         (np.zeros(3), "classification", "a numpy ndarray; expected a path"),
-        (["one", " "], "classification", r"corpus\[1\]: ' '; expected a text; all alike, and none empty"),
+        (["one", " "], "classification", r"corpus\[1\]: ' '; expected a text; items of one kind, none of them empty"),
         (["one", ("two", "three")], "classification", r"corpus\[1\]: \('two', 'three'\); expected a text"),
         ([("one",)], "classification", r"corpus\[0\]: \('one',\); expected a text and its second text"),
         (["one"], "seq2seq", r"corpus\[0\]: a text alone for an encoder–decoder; expected \(source, target\)"),
-        ([("one", "two")], "causal-lm", "setting corpus.question: a column for texts without labels"),
+        ([("one", "two")], "causal-lm", r"--question-column \(question= in Python\): a column for texts without labels"),
         (pl.DataFrame({"body": ["one"]}), "classification", "DataFrame: columns body; expected one column 'text'"),
         (pl.DataFrame({"text": ["one", ""]}), "classification", "DataFrame: row 1: an empty text; expected a text"),
         (pl.DataFrame({"text": ["one"]}), "seq2seq", r"a DataFrame for an encoder–decoder; expected a list of \(source, target\)"),
@@ -152,7 +152,7 @@ def test_classes_are_those_of_a_classifier_alone() -> None:
     with pytest.raises(InputError, match="--classes: a model for causal-lm; expected a classifier"):
         outputs_of(model, read_texts(["one"], "causal-lm"), ("a", "b"))
     model.config.num_labels = 1  # a regression has no classes, with labels or without
-    with pytest.raises(InputError, match=r"1 output\(s\)"):
+    with pytest.raises(InputError, match="num_labels 1, problem_type None"):
         outputs_of(model, read_texts(["one"]))
 
 

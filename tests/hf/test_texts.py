@@ -299,6 +299,11 @@ def test_names_that_contradict_each_other_are_noted() -> None:
         (NAMED, ("bad", "good"), "classes NEGATIVE, Positive where the corpus has bad, good"),
         (NAMED, ("0", "2"), "where the corpus has 0, 2"),
         ({}, ("bad", "good"), "3 classes without names where the corpus has 2"),
+        (
+            {"id2label": {0: "pos", 1: "Pos"}, "label2id": {}},
+            ("neg", "pos"),
+            "two outputs named pos; expected a name for each output; name",
+        ),
         ({"problem_type": "multi_label_classification"}, ("a", "b", "c"), "problem_type multi_label_classification"),
     ],
 )

@@ -61,13 +61,13 @@ def test_agreement_without_a_defined_yardstick_claims_nothing():
 
 @pytest.mark.parametrize(
     ("value", "word"),
-    [(0.004, "hardly changes"), (0.046, "changes a little"), (0.1, "changes somewhat"), (0.2, "changes clearly"), (0.6, "strongly")],
+    [(0.004, "hardly changes"), (0.046, "changes a little"), (0.1, "changes moderately"), (0.2, "changes clearly"), (0.6, "strongly")],
 )
 def test_shuffling_is_told_by_how_far_the_output_moves(value: float, word: str):
     (row,) = verdict(summary_of(permutation__median_delta_y={"value": value, "low": value, "high": value}), ABOUT).rows
     assert word in row.sentence
     assert f"{value:.3f}" in row.sentence
-    assert ("a change below 0.15 means" in row.sentence) == (value < 0.15)
+    assert ("below 0.15, a limit chosen for this card, the output" in row.sentence) == (value < 0.15)
     assert row.claim is not None
     assert row.claim.clause == f"shuffling the weights changes its output by {'only ' if value < 0.15 else ''}{value:.3f}"
 

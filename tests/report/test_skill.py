@@ -66,6 +66,12 @@ def test_few_instances_carry_no_conclusion() -> None:
         assert "Correct on 90 %" in card.rows[0].sentence
 
 
+@pytest.mark.parametrize(("change", "said"), [(0.0004, "less than 0.001"), (0.004, "only 0.004"), (0.3, "0.300")])
+def test_a_change_that_rounds_to_0_is_given_as_a_limit(change: float, said: str) -> None:
+    shuffled = {"permutation__median_delta_y": {"value": change}, "permutation__max_alpha": {"value": 0.9}}
+    assert f"changes its output by {said}" in verdict(summary_of(**shuffled), ABOUT).lead
+
+
 def test_a_model_worse_than_chance_is_called_so() -> None:
     quality = {"prediction__accuracy": {"value": 0.1, "low": 0.05, "high": 0.2}, "prediction__majority": {"value": 0.5}}
     (row,) = verdict(summary_of(**quality, prediction__roc_auc={"value": 0.03, "low": 0.0, "high": 0.1}), ABOUT).rows

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnaudit.cli.show import print_rows, show_json, show_lines
-from attnaudit.results.words import count
+from attnaudit.core.numbers import count
 from attnaudit.runner.studies import duration
 
 if TYPE_CHECKING:

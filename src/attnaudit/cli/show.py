@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnaudit.core.files import read_json, read_with_digest
+from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
@@ -27,7 +28,7 @@ from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.paired import PairedRuns
 from attnaudit.results.record import read_record, read_summary
-from attnaudit.results.words import count, figure, interval
+from attnaudit.results.words import figure, interval
 from attnaudit.runner.studies import duration
 from attnaudit.runner.tasks.pairs import DICTIONARY
 from attnaudit.trace import trace_metadata

@@ -10,10 +10,11 @@ import polars as pl
 
 from attnaudit.copying.presets import PRESETS
 from attnaudit.copying.study import NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
+from attnaudit.core.numbers import count
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FirstSteps, Matrix, SeedLines, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure, label_of
-from attnaudit.results.words import count, figure, interval, percent
+from attnaudit.results.words import figure, interval, percent
 from attnaudit.stats.agreement import TOP, chance_agreement
 
 QUESTION = "How is attention learned? The copying task"

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Int
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, SkippedRow, keyed
@@ -189,7 +190,7 @@ def _links(path: Path, source: Path, sides: Sequence[Sequence[str]], encoding: s
 def excluded_links(where: str, rows: Sequence[int], words: str) -> str:
     """A note that ``rows``, from 0, have links to such ``words``."""
     named = ", ".join(str(row + 1) for row in rows[:_NAMED]) + (", …" if len(rows) > _NAMED else "")
-    return f"{where}: {len(rows)} line(s) have links to {words}, which are excluded: line {named}"
+    return f"{where}: {count(len(rows), 'line')} with links to {words}, which are excluded: line {named}"
 
 
 def _parsed(lines: Sequence[str], path: Path) -> Iterator[tuple[int, int, int]]:

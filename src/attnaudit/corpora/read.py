@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import coerce, from_plain
@@ -158,7 +159,7 @@ def _check_dev(place: _Place, dev: Split, names: tuple[str, ...]) -> None:
     """The ROC-AUC by which an epoch is chosen needs two classes."""
     present = np.unique(dev.label)
     if len(present) < 2:
-        got = f"only {len(dev)} row(s) of class {names[present[0]]} for dev"
+        got = f"only {count(len(dev), 'row')} of class {names[present[0]]} for dev"
         expected = "rows of at least two classes, to choose an epoch by"
         source = place.sources.get("dev")
         leave_out = ", or leave the dev file out to take 15 % of train" if source and source.path.is_file() else ""
@@ -204,21 +205,21 @@ def gathering_remarks(gathered: Mapping[str, Gathered], max_tokens: int | None) 
     """What was excluded, skipped, cut, or is very long."""
     for name, rows in gathered.items():
         of = "" if name == "all" else f" of {name}"
-        left_out = [f"{count} {reason}" for reason, count in rows.left_out.items() if count]
+        left_out = [f"{number} {reason}" for reason, number in rows.left_out.items() if number]
         if left_out:
             yield f"rows{of} excluded by the corpus's definition: {', '.join(left_out)}"
         if rows.skipped:
             reasons = Counter(row.reason.split(" (")[0] for row in rows.skipped)  # without what differs from row to row
-            listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-            yield f"{len(rows.skipped)} bad row(s){of} skipped: {listed}"
+            listed = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
+            yield f"{count(len(rows.skipped), 'bad row')}{of} skipped: {listed}"
         lengths = np.array([example.length for example in rows.examples], dtype=np.int64)
         limit = LONG if max_tokens is None else max_tokens
-        count = int((lengths > limit).sum())
-        if count and max_tokens is None:
+        longer = int((lengths > limit).sum())
+        if longer and max_tokens is None:
             longest = f"longest {lengths.max()}, row {rows.examples[int(lengths.argmax())].instance}"
-            yield f"{count} row(s){of} longer than {LONG} tokens are kept whole ({longest}); --max-tokens cuts them"
-        elif count:
-            yield f"{count} row(s){of} cut to {max_tokens} tokens (longest {lengths.max()})"
+            yield f"{count(longer, 'row')}{of} longer than {LONG} tokens kept whole ({longest}); --max-tokens cuts them"
+        elif longer:
+            yield f"{count(longer, 'row')}{of} cut to {max_tokens} tokens (longest {lengths.max()})"
 
 
 def class_remarks(class_names: tuple[str, ...], splits: Mapping[str, Split], task: Task) -> Iterator[str]:

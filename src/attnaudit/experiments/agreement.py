@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from attnaudit.core.numbers import count
 from attnaudit.core.papers import KRISHNA2024, NEELY2021
 from attnaudit.experiments.rows import importance_scores, keys, over_words, taken_names
 from attnaudit.results import summarise_means
@@ -18,7 +19,7 @@ from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.charts import PairMatrix, StudyFigure, StudyPanel
 from attnaudit.results.groups import OF_HEAD, by_group
 from attnaudit.results.measures import SCORES, Measure
-from attnaudit.results.words import count, figure, interval
+from attnaudit.results.words import figure, interval
 from attnaudit.stats.agreement import chance_agreement, top_overlaps
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from attnaudit.core.numbers import count
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import setting
 from attnaudit.experiments.rows import differences, importance_scores, keys, over_words, require, taken_names
@@ -18,7 +19,7 @@ from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Scale
 from attnaudit.results.groups import Together, by_group, numbers_of
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import count, degree, figure, interval
+from attnaudit.results.words import degree, figure, interval
 from attnaudit.stats.inference import benjamini_hochberg, benjamini_hochberg_counted
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace

@@ -29,7 +29,7 @@ FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which shuffl
 _BINS = 1 << 14
 _MEANS = ("median_delta_y", "max_alpha", "median_error", "shuffles")
 _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
-_CHANGES = ((0.01, "hardly changes"), (0.05, "changes a little"), (0.15, "changes somewhat"), (0.3, "changes clearly"))
+_CHANGES = ((0.01, "hardly changes"), (0.05, "changes a little"), (0.15, "changes moderately"), (0.3, "changes clearly"))
 
 
 _CAPTION = (
@@ -139,7 +139,8 @@ def _claim(change: float, peak: float | None, of_head: str) -> Claim | None:
     if change < MATTERS and peak is not None and peak < FLAT:
         return None
     matters = change >= MATTERS
-    return Claim(matters, f"shuffling the weights{of_head} changes its output by {'' if matters else 'only '}{figure(change, 3)}")
+    amount = "less than 0.001" if change < 0.0005 else f"{'' if matters else 'only '}{figure(change, 3)}"
+    return Claim(matters, f"shuffling the weights{of_head} changes its output by {amount}")
 
 
 def _meaning(change: float, peak: float | None) -> str:
@@ -147,7 +148,7 @@ def _meaning(change: float, peak: float | None) -> str:
     if change < MATTERS and peak is not None and peak < FLAT:
         return f"with weights this close to uniform (largest {peak:.2f} on average) any shuffle changes little: no conclusion"
     if change < MATTERS:
-        return f"a change below {MATTERS:g} means that the output depends little on which token has which weight"
+        return f"below {MATTERS:g}, a limit chosen for this card, the output is said to depend little on which token has which weight"
     return "the output depends on which token has which weight"
 
 

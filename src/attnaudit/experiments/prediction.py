@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from attnaudit.core.numbers import count
 from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
@@ -18,7 +19,7 @@ from attnaudit.results.groups import by_group, pieces_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
 from attnaudit.results.table import INTERVAL
-from attnaudit.results.words import POSITION, TEXT, count, figure, interval, percent
+from attnaudit.results.words import POSITION, TEXT, figure, interval, percent
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.counted_scores import CountedScores
 from attnaudit.stats.inference import share_interval

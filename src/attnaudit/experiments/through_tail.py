@@ -33,7 +33,7 @@ def through_network(trace: Trace) -> str | None:
     """Why what needs a compiled tail does not apply to a trace; None where it does. Also of a trace that was read without its tail."""
     if has_compiled_tail(trace.readout) and trace.metadata["tail"] in ("identity", "tanh_mlp"):
         return None
-    return "does not apply: a whole network, the rest of the model, turns the attended sum into the output"
+    return "does not apply: the attended sum goes through the rest of the model before the output"
 
 
 @dataclass(frozen=True)

@@ -80,13 +80,16 @@ def match_outputs(model: Any, classes: Sequence[str] = (), stated: Sequence[str]
     config, where = model.config, type(model).__name__
     count = int(config.num_labels)
     if count < 2 or config.problem_type in ("regression", "multi_label_classification"):
-        got = f"{count} output(s), problem_type {config.problem_type}"
+        got = f"num_labels {count}, problem_type {config.problem_type}"
         raise InputError(OPERATION, where, got, "a classifier with one class for each text, of two or more")
     own = _names_of(config, count)
     names = own if stated is None else _stated(stated, own)
     doubt = _doubt(config, own) if stated is None else ""
     number = {name.casefold(): output for output, name in enumerate(names)}
-    if len(number) == count and all(name.casefold() in number for name in classes):
+    if len(number) < count:
+        twice = next(name for output, name in enumerate(names) if number[name.casefold()] != output)
+        raise InputError(OPERATION, where, f"two outputs named {_quoted(twice)}", "a name for each output", NAME_THEM)
+    if all(name.casefold() in number for name in classes):
         return Outputs(names, own, _numbers(number[name.casefold()] for name in classes), "name", tuple(classes), doubt)
     unnamed = stated is None and all(map(_UNNAMED.fullmatch, own))
     if all(name.isdecimal() and int(name) < count for name in classes):

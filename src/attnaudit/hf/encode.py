@@ -64,12 +64,16 @@ def encode(
         where = reader.where(int(empty.argmax()))
         do = "correct the row, or skip such rows: encode(…, on_empty='skip')"
         raise InputError(OPERATION, where, "a text without a token", "one or more", do)
-    if empty.all():
-        do = "correct the texts, or read another split (--split)"
-        raise InputError(OPERATION, texts.name, f"no text with a token among {len(texts)}", "one or more", do)
     encoded = reader.encoded(pieces, targets, label, names)
     encoded = replace(encoded, notes=(*_differences(model, tokenizer), *reader.shortened(encoded.cut)))
     return encoded if not empty.any() else replace(encoded.take(np.flatnonzero(~empty)), empty=int(empty.sum()))
+
+
+def require_texts(encoded: Encoded, texts: Texts, name: str) -> None:
+    """Raise InputError where none of the texts that ``name`` has given has a token."""
+    if not len(encoded):
+        do = "correct the texts, or read another split (--split)"
+        raise InputError(OPERATION, name, f"no text with a token among {len(texts)}", "one or more", do)
 
 
 def _differences(model: Any, tokenizer: Any) -> Iterator[str]:

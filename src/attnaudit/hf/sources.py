@@ -98,7 +98,9 @@ def labelled(spec: CorpusSpec, kind: Kind, options: Mapping[str, Any]) -> dict[s
         return {"labelled": True, "label_needed": "label" in options}
     for name in ("question", "rationale"):
         if getattr(spec, name) is not None:
-            raise InputError("read settings", f"setting corpus.{name}", "a column for texts without labels", "a text alone", "leave it out")
+            raise InputError(
+                "read settings", f"--{name}-column ({name}= in Python)", "a column for texts without labels", "a text alone", "leave it out"
+            )
     return {"labelled": False}
 
 
@@ -164,7 +166,7 @@ def _of_list(values: Sequence[Any], kind: Kind, options: Mapping[str, Any]) -> T
         sizes = isinstance(parts, list | tuple) and len(parts) == 1 + second
         if not sizes or not all(isinstance(part, str) and part.strip() for part in parts):
             expected = "a text and its second text" if second else "a text"
-            raise InputError(OPERATION, f"corpus[{row}]", f"{value!r:.60}", expected, "all alike, and none empty")
+            raise InputError(OPERATION, f"corpus[{row}]", f"{value!r:.60}", expected, "items of one kind, none of them empty")
     if kind == "seq2seq" and not second:
         raise InputError(OPERATION, "corpus[0]", "a text alone for an encoder–decoder", "(source, target)")
     if kind == "seq2seq":

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Int, Int32, Int64
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
 from attnaudit.corpora.formats.rows import ordered_classes
@@ -131,4 +132,4 @@ def _label_notes(labels: Mapping[str, int], column: str) -> Iterator[str]:
     if missing == rows:
         yield f"no labels (column '{column}'), so how well the model predicts is not measured; --label-column names another column"
     elif missing:
-        yield f"{missing} of {rows} rows have no label, and are not among those that predictions are compared with"
+        yield f"{missing} of {count(rows, 'row')} without a label, which predictions are not compared with"

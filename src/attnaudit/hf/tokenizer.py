@@ -9,6 +9,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import PreTrainedTokenizerFast
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.numbers import count
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.hf.encoded import Encoded
@@ -81,7 +82,7 @@ def as_corpus(texts: Texts, encoded: Encoded, tokenizer: PreTrainedTokenizerFast
         rows = [row for row, split in enumerate(encoded.split) if split == name]
         rationale = None if marks is None else [marks[row][1:last] for row in rows]
         splits[name] = Split(encoded.instance[rows], [pieces[row] for row in rows], label[rows], rationale)
-    notes = [f"{encoded.cut} text(s) are cut to {tokenizer.model_max_length} word pieces"] if encoded.cut else []
+    notes = [f"{count(encoded.cut, 'text')} cut to {tokenizer.model_max_length} word pieces"] if encoded.cut else []
     return Corpus(texts.name, texts.class_names, splits, 1, texts.fingerprint, (*texts.notes, *notes), texts.skipped)
 
 

@@ -19,7 +19,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import reading
 from attnaudit.hf.classes import outputs_of
-from attnaudit.hf.encode import encode, kind_of, notes_of
+from attnaudit.hf.encode import encode, kind_of, notes_of, require_texts
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.fingerprint import model_fingerprint
 from attnaudit.hf.gate import Gate, check_model
@@ -376,6 +376,7 @@ def collect(
     texts = read_texts(corpus, kind_of(model), seed=seed, progress=progress)
     outputs = outputs_of(model, texts, class_names)
     encoded = encode(model, tokenizer, texts, max_tokens=max_tokens, on_empty="skip", outputs=outputs)
+    require_texts(encoded, texts, texts.name)
     encoded = at_positions(encoded, positions, seed)
     place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="attnaudit-"))
     metadata = {

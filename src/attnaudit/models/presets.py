@@ -11,6 +11,7 @@ from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, get_args
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.numbers import count
 from attnaudit.core.registry import Registry
 from attnaudit.core.settings import setting
 from attnaudit.corpora.spec import Preset
@@ -206,11 +207,11 @@ class PairSettings:
             if getattr(self, name) < 1:
                 raise InputError("build model", f"model.{name}", str(getattr(self, name)), "1 or more")
         if self.width % 2 or self.width % self.heads:
-            got = f"{self.width} with {self.heads} head(s)"
+            got = f"{self.width} with {count(self.heads, 'head')}"
             name = "model.hidden" if self.recurrent else "model.embedding"
             raise InputError("build model", name, got, "an even number, and a multiple of the heads")
         if not self.recurrent and (self.attention != "uniform" or self.heads > 1):
-            got = f"false with {self.attention} attention, {self.heads} head(s)"
+            got = f"false with {self.attention} attention, {count(self.heads, 'head')}"
             raise InputError("build model", "model.recurrent", got, "false with uniform attention of one head: no state asks for more")
         if not 0 <= self.dropout < 1:
             raise InputError("build model", "model.dropout", str(self.dropout), "a share from 0 to below 1")

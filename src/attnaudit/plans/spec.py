@@ -277,4 +277,4 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _shown(flat: Mapping[str, Any], key: str) -> str:
-    return json.dumps(flat[key], ensure_ascii=False) if key in flat else "absent"
+    return json.dumps(flat[key], ensure_ascii=False) if key in flat else "not set"

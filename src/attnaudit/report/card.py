@@ -13,6 +13,7 @@ from rich.table import Table
 from attnaudit.calibration.card import is_of_a_calibrated_kind, standing_row
 from attnaudit.calibration.degree import shipped
 from attnaudit.calibration.separation import NOTE, UNKNOWN_HERE, Separation, separations
+from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
@@ -20,7 +21,7 @@ from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.card import FEWEST, CardRow, SummaryRows, claimed, of_enough, without_conclusions
 from attnaudit.results.heads import Head, Heads, named
 from attnaudit.results.skill import no_skill_of_run
-from attnaudit.results.words import INSTANCE, count
+from attnaudit.results.words import INSTANCE
 
 LINES = 7  # of a card; further measures are listed below it
 

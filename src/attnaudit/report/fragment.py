@@ -11,13 +11,13 @@ import polars as pl
 from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.numbers import thousands
 from attnaudit.core.printable import printable
 from attnaudit.experiments import make_experiment, settings_for_task
 from attnaudit.experiments import refusal as why_not
 from attnaudit.report.page import page_text
 from attnaudit.report.sections.playground import playground_section, refusal
 from attnaudit.results import Results
-from attnaudit.results.words import thousands
 from attnaudit.trace import Trace
 
 ASKED = ("adversary", "erasure", "ranges")  # whose answers the buttons are

@@ -18,6 +18,7 @@ import polars as pl
 
 from attnaudit.core.display import Shown
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.numbers import thousands
 from attnaudit.core.printable import printable
 from attnaudit.experiments import columns_of_figures, measure_label
 from attnaudit.report.card import verdict
@@ -31,7 +32,7 @@ from attnaudit.results import Result, Results, counted
 from attnaudit.results.about import About
 from attnaudit.results.heads import Heads
 from attnaudit.results.record import RunRecord
-from attnaudit.results.words import INSTANCE, ROW, figure, interval, thousands
+from attnaudit.results.words import INSTANCE, ROW, figure, interval
 from attnaudit.trace import Trace
 
 FIRST, BRIEF = 6, 40  # rows of a trace that are shown, tokens of each

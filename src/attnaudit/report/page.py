@@ -15,6 +15,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from attnaudit.core.files import write_text
+from attnaudit.core.numbers import count, thousands
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.meanings import measure_meaning
@@ -96,7 +97,7 @@ def environment() -> Environment:
     loader = PackageLoader("attnaudit", TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"figure": words.figure, "percent": words.percent, "drawing": Markup}
-    environment.globals |= {"count": words.count, "thousands": words.thousands, "of_unit": words.of_unit}
+    environment.globals |= {"count": count, "thousands": thousands, "of_unit": words.of_unit}
     return environment
 
 

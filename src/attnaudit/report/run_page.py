@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int64
 
+from attnaudit.core.numbers import count, thousands
 from attnaudit.experiments import columns_of_figures
 from attnaudit.report.card import verdict
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
@@ -23,7 +24,7 @@ from attnaudit.report.sections.playground import epsilon_of, playground_section
 from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, left_out, provenance_sections
 from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.words import ROW, count, thousands
+from attnaudit.results.words import ROW
 from attnaudit.stats.sums import METHOD
 from attnaudit.trace import Trace
 

@@ -13,6 +13,7 @@ import polars as pl
 from jaxtyping import Float
 
 from attnaudit.core.files import read_with_digest
+from attnaudit.core.numbers import thousands
 from attnaudit.core.papers import LUONG2015, SNELL2020
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import marks_words
@@ -23,7 +24,7 @@ from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_summary
 from attnaudit.results.skill import no_skill_of_run
-from attnaudit.results.words import figure, thousands
+from attnaudit.results.words import figure
 from attnaudit.trace import Trace
 
 EXAMPLES = 8  # translations that are shown: the first of the test split

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from attnaudit.core.numbers import count
 from attnaudit.results.table import OF_HEAD
-from attnaudit.results.words import POSITION, TEXT, count
+from attnaudit.results.words import POSITION, TEXT
 
 Head = tuple[int, int]
 """Layer and head, each from 0."""

@@ -37,16 +37,6 @@ def percent(share: float) -> str:
     return f"{100 * float(f'{share:.2f}'):.0f} %"  # rounded as `figure` rounds
 
 
-def thousands(number: int) -> str:
-    """``1725``, ``25,000``."""
-    return f"{number:,}" if number >= 10_000 else str(number)
-
-
-def count(number: int, noun: str) -> str:
-    """``1 instance``, ``1725 instances``."""
-    return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
-
-
 def of_unit(text: str, unit: str) -> str:
     """A text of this package about instances, said of another ``unit``. Not for texts with names of a user in them."""
     if unit == INSTANCE:

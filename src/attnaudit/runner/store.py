@@ -220,7 +220,7 @@ def check_place(out: Path, spec: Mapping[str, Any], do: str = "") -> None:
     differing = differences(spec, compared)
     if differing:
         raise RunError(
-            "run", str(out), f"it holds a run of another spec: {some_of(differing)}", "the same spec",
+            "run", str(out), f"it holds another run: {some_of(differing)}", "the same settings",
             do or "resume that run by giving its options, or keep it and choose another --out",
         )  # fmt: skip
 

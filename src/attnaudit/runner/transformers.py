@@ -194,7 +194,7 @@ class _Work:
             raise InputError("audit", f"--task {task}", "no such task", f"one of {', '.join(OF_TEXTS)}", did_you_mean(str(task), OF_TEXTS))
         layers, heads = spec.collect.numbers("layers"), spec.collect.numbers("heads")
         from attnaudit.hf.classes import outputs_of
-        from attnaudit.hf.encode import encode, load_tokenizer
+        from attnaudit.hf.encode import encode, load_tokenizer, require_texts
         from attnaudit.hf.gate import check_model
         from attnaudit.hf.importance import MEASURES
         from attnaudit.hf.load import load_pretrained
@@ -228,6 +228,7 @@ class _Work:
         outputs = outputs_of(model, texts, spec.collect.classes)
         texts = _sampled(_not_trained_on(texts, spec.model), spec)
         encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip", outputs=outputs)
+        require_texts(encoded, texts, spec.source)
         names = output_names(model, tokenizer, encoded.class_names)
         rows = at_positions(encoded, positions, spec.seed)
         return cls(spec, texts, rows, Replay(model, gate), chosen, names, outputs, positions, progress)

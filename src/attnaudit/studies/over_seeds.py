@@ -11,11 +11,11 @@ import polars as pl
 from jaxtyping import Float
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.numbers import count
 from attnaudit.experiments.rows import vector_column
 from attnaudit.plans.training import Study, strength_text
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import count
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.classification import resampled_over_seeds
 from attnaudit.stats.measures import predicted_class

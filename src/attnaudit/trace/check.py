@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from attnaudit.core.errors import TraceError
+from attnaudit.core.numbers import count
 from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import Network, Tail, readout_of, rescaled_alpha
 from attnaudit.trace.schema import OF_OTHER_LENGTH, array_column, candidates_column, is_ours, ragged_column
@@ -37,7 +38,7 @@ class _RowCheck:
             where = f"{self.origin}: column {column}, instance {array_column(self.table, 'instance')[row]} (row {self.first_row + row})"
             value = got[row].item() if isinstance(got[row], np.generic) else got[row]
             shown = f"{value:.6g}" if isinstance(value, float) else str(value)
-            raise TraceError("check trace", where, shown, expected, f"{int(bad.sum())} such row(s)")
+            raise TraceError("check trace", where, shown, expected, count(int(bad.sum()), "such row"))
 
     def lengths(self) -> None:
         positions = self.rows.lengths
@@ -103,7 +104,7 @@ class _RowCheck:
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
             raise TraceError("check trace", where, str(names), "a list of different texts", "see docs/trace.md")
         if names and len(names) != classes:
-            expected = f"{classes}, as prediction has {outputs} column(s)"
+            expected = f"{classes}, as prediction has {count(outputs, 'column')}"
             raise TraceError("check trace", where, f"{len(names)} class names", expected)
 
     def _candidates(self, outputs: int) -> None:
@@ -131,7 +132,7 @@ class _RowCheck:
             raise TraceError("check trace", f"{self.origin}: readout", reason, "readout, tail and prediction of matching sizes") from error
         prediction = self._prediction()
         if predicted.shape != prediction.shape:
-            got = f"{prediction.shape[1]} column(s)"
+            got = count(prediction.shape[1], "column")
             raise TraceError("check trace", f"{self.origin}: column prediction", got, f"{predicted.shape[1]}, as the readout gives")
         residual = tvd(predicted, prediction)
         self.refuse(np.array(~(residual <= TOLERANCE)), "prediction", residual, f"readout(alpha) within {TOLERANCE:g} of the prediction")

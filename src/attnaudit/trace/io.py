@@ -168,8 +168,11 @@ def _tail(metadata: dict[str, Any], path: Path, replay: Network | None, needed: 
     if metadata["tail"] == "onnx":
         digest = metadata.get("tail_sha256")
         if not isinstance(digest, str) or tail_file(path.parent) != path.parent / GRAPH_FILE:
-            got = f"no {GRAPH_FILE}" if isinstance(digest, str) else f"tail_sha256 {digest!r}"
-            raise TraceError("read trace", str(path), got, f"{GRAPH_FILE} and its digest in tail_sha256", "see docs/trace.md")
+            if isinstance(digest, str):
+                expected = f"the graph of the tail of {path.name}"
+                raise TraceError("read trace", str(path.parent / GRAPH_FILE), "no such file", expected, "copy it with the shards")
+            expected = f"the digest of {GRAPH_FILE}"
+            raise TraceError("read trace", str(path), f"tail_sha256 {digest!r}", expected, "see docs/trace.md")
         return GraphTail(path.parent / GRAPH_FILE, digest)
     try:
         weights = load_file(tail_file(path.parent) or path.parent / TAIL_FILE)
@@ -188,7 +191,9 @@ def _network(metadata: Mapping[str, Any], path: Path, replay: Network | None) ->
     fingerprint = model.get("fingerprint") if isinstance(model, dict) else None
     if replay is None:
         expected = "its model, which is run again for every attention"
-        raise TraceError("read trace", str(path), "tail 'replay' and no model", expected, "attnaudit audit TRACE --replay MODEL_DIR")
+        raise TraceError(
+            "read trace", str(path), "tail 'replay' and no model", expected, "attnaudit audit TRACE --replay MODEL_DIR (replay= in Python)"
+        )
     if replay.fingerprint != fingerprint:
         expected = f"the model {str(fingerprint)[:12]}… that the trace was collected from"
         raise TraceError("read trace", str(path), f"a model with the fingerprint {replay.fingerprint[:12]}…", expected)

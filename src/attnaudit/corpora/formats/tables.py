@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.numbers import count
 from attnaudit.corpora.formats.lines import (
     LONGEST_LINE,
     guessed_encoding,
@@ -117,7 +118,7 @@ def table_rows(
             cells: dict[str, Any] = {option: fields[position] for option, position in positions.items()}
             yield Row(row, line, **cells)
         else:
-            yield Row(row, line, problem=f"{len(fields)} field(s) where the header has {len(header)}")
+            yield Row(row, line, problem=f"{count(len(fields), 'field')} where the header has {len(header)}")
 
 
 def _require_delimiter(path: Path, names: Sequence[str]) -> None:

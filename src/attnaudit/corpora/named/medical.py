@@ -11,6 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.numbers import count
 from attnaudit.core.papers import Paper
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry
@@ -146,7 +147,7 @@ def _summaries(path: Path) -> Iterator[_Note | Row]:
     owners: dict[str, str] = {}
     for row, (line, cells) in enumerate(records):
         if len(cells) != len(header):
-            yield Row(row, line, problem=f"{len(cells)} field(s) where the header has {len(header)}", file=path.name)
+            yield Row(row, line, problem=f"{count(len(cells), 'field')} where the header has {len(header)}", file=path.name)
         elif cells[category].strip().lower() != _CATEGORY:
             yield Row(row, line, left_out="notes of another category")
         elif not cells[admission].strip():
@@ -176,7 +177,7 @@ def _codes(path: Path) -> dict[str, frozenset[str]]:
     found: dict[str, set[str]] = defaultdict(set)
     for row, (line, cells) in enumerate(records):
         if len(cells) != len(header):
-            got = f"{len(cells)} field(s) where the header has {len(header)}"
+            got = f"{count(len(cells), 'field')} where the header has {len(header)}"
             raise InputError("read corpus", Row(row, line).where(path), got, "a whole table of diagnoses", "copy it again")
         found[_number(cells[admission])].add(cells[code].strip().replace(".", ""))
     return {number: frozenset(codes) for number, codes in found.items()}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.numbers import count
 from attnaudit.core.papers import Paper
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import CorpusEntry, Download, always
@@ -111,7 +112,7 @@ def _bad_line(story: _Story, number: str, rest: str, may_ask: bool) -> str:
 def _question(facts: dict[int, str], rest: str) -> Question:
     cells = rest.split("\t")
     if len(cells) != 3:
-        raise BadCell(f"{len(cells)} field(s) where question, answer and supporting facts were expected")
+        raise BadCell(f"{count(len(cells), 'field')} where question, answer and supporting facts were expected")
     if not facts:
         raise BadCell("a question without a fact before it")
     support = []
@@ -228,7 +229,7 @@ def entity_rows(folder: Path) -> Iterator[Row]:
     for row, file in enumerate(sorted(folder.glob("*.question"))):
         parts = _EMPTY_LINE.split(whole_text(file))
         if len(parts) < len(_PARTS):
-            problem = f"{len(parts)} part(s) where {', '.join(_PARTS)} and entities were expected, with empty lines between them"
+            problem = f"{count(len(parts), 'part')} where {', '.join(_PARTS)} and entities were expected, with empty lines between them"
             yield Row(row, None, problem=problem, file=file.name)
         else:
             _, passage, question, answer = (part.strip() for part in parts[:4])

@@ -5,13 +5,14 @@ Alone: the trees of the Stanford Sentiment Treebank, SMS spam, questions of TREC
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import count
 from pathlib import Path
 
+from attnaudit.core.numbers import count
 from attnaudit.core.papers import Paper
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry, Download, always
@@ -52,7 +53,7 @@ def read_tree(line: str) -> tuple[str, list[str]]:
             words.append(piece)
             open_nodes[-1] += 1
     if not closed:
-        raise BadTree(f"a tree with {len(open_nodes)} bracket(s) not closed")
+        raise BadTree(f"a tree with {count(len(open_nodes), 'bracket')} not closed")
     return root, words
 
 
@@ -320,7 +321,7 @@ def _of_set(path: Path, chosen: str) -> Iterator[Row]:
     records = tsv_records(path)
     _, header = next(records, (0, []))
     text, question, label, of_set = header_indices(path, header, ("sentence_A", "sentence_B", "entailment_label", "SemEval_set"))
-    row = count()
+    row = itertools.count()
     for line, fields in records:
         problem = _problem(fields, len(header), of_set)
         if problem and chosen == _SETS["train"]:  # reported once, not with every set
@@ -332,7 +333,7 @@ def _of_set(path: Path, chosen: str) -> Iterator[Row]:
 def _problem(fields: list[str], width: int, of_set: int) -> str:
     """Why a record belongs to no set, or nothing."""
     if len(fields) != width:
-        return f"{len(fields)} field(s) where the header has {width}"
+        return f"{count(len(fields), 'field')} where the header has {width}"
     name = fields[of_set].strip()
     return "" if name in _SETS.values() else f"SemEval_set '{name}' where {', '.join(_SETS.values())} was expected"
 

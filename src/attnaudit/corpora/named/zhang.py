@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from attnaudit.core.numbers import count
 from attnaudit.core.papers import Paper
 from attnaudit.corpora.entry import CorpusEntry, Download
 from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, split_files, tables
@@ -45,7 +46,7 @@ def class_rows(
     for row, (line, cells) in enumerate(csv_records(path)):
         index = cells[0].strip()
         if len(cells) != fields:
-            yield Row(row, line, problem=f"{len(cells)} field(s) where {fields} were expected")
+            yield Row(row, line, problem=f"{count(len(cells), 'field')} where {fields} were expected")
         elif index in classes:
             yield Row(row, line, text(cells), classes[index])
         elif index in left_out:

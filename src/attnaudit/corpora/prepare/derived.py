@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus, Split, fingerprint, row_digests
 from attnaudit.trace import Trace
@@ -24,7 +25,7 @@ def without_words(corpus: Corpus, removed: Removed) -> Corpus:
     splits, notes = {}, []
     for name, split in corpus.splits.items():
         splits[name], empty = _without(split, name, removed)
-        notes += [f"{empty} row(s) of {name} are excluded: all their words are removed"] if empty else []
+        notes += [f"{count(empty, 'row')} of {name} excluded: all their words are removed"] if empty else []
     digests = {name: row_digests(split) for name, split in splits.items()}
     words = "the words of the rationale" if removed == "rationale" else ", ".join(removed)
     notes.append(f"removed from every text: {words}")
@@ -79,7 +80,7 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
         found = trace.take(_rows(trace, name, split, origin))
         weights, even = _weights(found, column, name, origin)
         splits[name] = replace(split, attention=weights, prediction=found.prediction)
-        notes += [f"{even} row(s) of {name} have no weight by {column} at all: uniform weights there"] if even else []
+        notes += [f"{count(even, 'row')} of {name} without any weight by {column}: uniform weights there"] if even else []
     return replace(corpus, splits=splits, notes=(*corpus.notes, *notes))
 
 

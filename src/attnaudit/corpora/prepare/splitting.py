@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int, Int32, Int64
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.numbers import count
 from attnaudit.corpora.corpus import SPLITS, SkippedRow, keyed
 from attnaudit.corpora.entry import Parting
 from attnaudit.corpora.formats.rows import column_option, ordered_classes
@@ -68,7 +69,7 @@ def _kept(examples: list[Example], classes: tuple[str, ...], split: str, kept: f
     """A share of a split's rows. Raises InputError where that is none."""
     chosen = stratified_split(_numbers(examples, classes), {split: kept}, seed, rest="unused")[split]
     if not len(chosen):
-        got = f"{kept} of {len(examples)} row(s), none of whose classes has two"
+        got = f"{kept} of {count(len(examples), 'row')}, none of whose classes has two"
         raise InputError("read corpus", f"{split}_kept", got, f"1, or more rows of {split}")
     return _taken(examples, chosen)
 
@@ -140,7 +141,7 @@ def _refuse_unknown_labels(gathered: dict[str, Gathered], known: tuple[str, ...]
         bad = [example for example in rows.examples if example.label not in known]
         if bad and not skip_bad:
             where = f"{rows.path}: row {bad[0].instance}"
-            got = f"label '{bad[0].label}', which no row of train has ({len(bad)} such row(s))"
+            got = f"label '{bad[0].label}', which no row of train has ({count(len(bad), 'such row')})"
             do = "add rows of that class to train, or skip such rows: --on-bad-row skip"
             raise InputError("read corpus", where, got, f"one of {listed(known)}", do)
         rows.skipped += [SkippedRow(str(rows.path), example.instance, f"label '{example.label}' is not in train") for example in bad]

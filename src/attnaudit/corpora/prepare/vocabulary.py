@@ -16,6 +16,7 @@ from jaxtyping import Float32
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import content_key
+from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import key_number, keyed
 from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines
@@ -199,7 +200,7 @@ def _from_file(path: Path, vocabulary: Vocabulary) -> dict[int, np.ndarray]:
         dimension = dimension or line.count(" ")
         word, *numbers = line.rsplit(" ", dimension)
         if len(numbers) != dimension or dimension < 2:
-            raise _bad_line(path, line_number, f"{len(numbers)} number(s)", f"a word and {dimension or 'several'} numbers")
+            raise _bad_line(path, line_number, count(len(numbers), "number"), f"a word and {dimension or 'several'} numbers")
         number = number_of.get(word)
         if number is not None and number not in found:
             found[number] = _vector(path, line_number, numbers)

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from attnaudit.core.numbers import count
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
@@ -34,7 +35,7 @@ from attnaudit.results.card import FEWEST, CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Crosstab, Curves, FigureSpec, Scale, Scatter
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import count, figure, interval, percent
+from attnaudit.results.words import figure, interval, percent
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 

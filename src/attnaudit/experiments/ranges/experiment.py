@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool
 
+from attnaudit.core.numbers import thousands
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
@@ -27,7 +28,7 @@ from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import figure, percent, thousands
+from attnaudit.results.words import figure, percent
 from attnaudit.trace import Trace
 
 LARGEST = 500_000  # T² · half-spaces of the rows whose programs are solved, about half a second

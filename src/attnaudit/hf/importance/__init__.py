@@ -114,6 +114,6 @@ def _checked(name: str, case: Case) -> np.ndarray:
     if not np.isfinite(found).all():
         wrong = (~values.isfinite() & case.mask).any(dim=1).cpu().numpy()
         shown = ", ".join(map(str, sorted(case.texts.instance[wrong].tolist())[:3]))
-        got = f"{name} that is no finite number, in instance(s) {shown}"
+        got = f"{name} that is no finite number, in instances {shown}"
         raise InputError(OPERATION, type(case.model).__name__, got, "finite numbers", "check the model's weights")
     return found

@@ -13,6 +13,7 @@ import polars as pl
 from altair.utils.schemapi import debug_mode
 from jaxtyping import Float
 
+from attnaudit.core.numbers import count
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.published.reference import MAX_ALPHA_BINS
 from attnaudit.report.charts.palette import (
@@ -29,7 +30,7 @@ from attnaudit.report.charts.svg import Drawing as Drawn
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.charts import Chart, Crosstab, Curves, Drawing, FigureSpec, Histogram, Marker, Scale, Scatter, Violins
-from attnaudit.results.words import INSTANCE, count, of_unit
+from attnaudit.results.words import INSTANCE, of_unit
 
 _BARS = {"group": pl.String, "left": pl.Float64, "right": pl.Float64, "share": pl.Float64, "count": pl.Int64}
 _CURVE = {"band": pl.Int64, "group": pl.String, "x": pl.Float64, "density": pl.Float64}

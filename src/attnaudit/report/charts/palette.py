@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import altair as alt
 import polars as pl
 
+from attnaudit.core.numbers import count
 from attnaudit.results.charts import Marker, Scale
-from attnaudit.results.words import INSTANCE, count
+from attnaudit.results.words import INSTANCE
 
 OTHER = "other classes"
 _LETTER = 6.8  # pixels of a letter of 12 pixels in wide fonts such as DejaVu Sans: a chart is measured here in another than it is shown in

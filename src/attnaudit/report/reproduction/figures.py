@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import polars as pl
 
+from attnaudit.core.numbers import count
 from attnaudit.published.reproduction import TAUS, Model, Tally, groups_of, means_by_class, models, tally
 from attnaudit.report.charts.palette import Palette, measured_axis
 from attnaudit.report.charts.svg import Drawing, Figure, Panel, drawn
 from attnaudit.report.reproduction.tables import MARKS
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.charts import Scale
-from attnaudit.results.words import count
 
 SHAPES = ("circle", "square", "triangle-up", "triangle-down", "cross", "diamond")
 _WIDTH = 205

@@ -11,12 +11,12 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.files import write_text
+from attnaudit.core.numbers import count
 from attnaudit.core.papers import Paper
 from attnaudit.papers import Cell, Declaration, Table
 from attnaudit.published.numbers import AGREEMENTS, RULE, Agreement, Number, judged, numbers, numbers_of, sources
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.reproduction.tables import markdown_table, plain
-from attnaudit.results.words import count
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.studies.over_seeds import figure_and_model, model_label
 

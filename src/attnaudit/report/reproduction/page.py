@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.files import atomic, write_text
+from attnaudit.core.numbers import count
 from attnaudit.published import reproduction as counted
 from attnaudit.published.compare import DEGREES
 from attnaudit.published.reference import published_corpus
@@ -21,7 +22,7 @@ from attnaudit.report.sections.comparison import VECTORS_DIFFER
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
-from attnaudit.results.words import count, percent
+from attnaudit.results.words import percent
 
 INTERVAL_RULE = (
     "An interval over seeds is cut to what the measure can be. It counts as holding a published value only where it is over three seeds "

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.experiments import measure_label
 from attnaudit.published import compare as published
@@ -16,7 +17,7 @@ from attnaudit.published.reference import published_corpus
 from attnaudit.report.page import Section
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.record import RunRecord
-from attnaudit.results.words import count, figure, interval
+from attnaudit.results.words import figure, interval
 
 VECTORS_DIFFER = (
     "Their models began with word vectors trained on much other text (fastText; on clinical notes, on those): a run that began with "

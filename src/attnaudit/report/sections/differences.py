@@ -11,13 +11,14 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
+from attnaudit.core.numbers import count, thousands
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.results.paired import HIGHER, LOWER, MOST, B, PairedRuns
-from attnaudit.results.words import INSTANCE, ROW, count, figure, interval, of_unit, thousands
+from attnaudit.results.words import INSTANCE, ROW, figure, interval, of_unit
 from attnaudit.trace import SEVERAL
 
 TOP = 3  # tokens of largest weight that are shown

@@ -11,13 +11,13 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
+from attnaudit.core.numbers import count
 from attnaudit.report.card import head_cards
 from attnaudit.report.sections.heatmaps import Instance, heatmap, read_instances
 from attnaudit.report.sections.instances import LISTED_TOKENS, rows_shown
 from attnaudit.results.card import CardRow
 from attnaudit.results.heads import Head, anchor, named
 from attnaudit.results.record import RunRecord
-from attnaudit.results.words import count
 from attnaudit.trace import Trace
 
 MOST_CARDS = 400  # heads with a card; of a larger model those that can change the output most

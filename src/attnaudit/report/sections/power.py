@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from math import ceil
 from typing import NamedTuple
 
+from attnaudit.core.numbers import thousands
 from attnaudit.report.card import Card
 from attnaudit.report.page import Section
 from attnaudit.results.card import CardRow
-from attnaudit.results.words import figure, thousands
+from attnaudit.results.words import figure
 
 WIDTHS = (0.05, 0.02, 0.01)  # half the width of the interval
 FEWEST = 30  # below it widths do not shrink as 1/√n, and no number is given

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from attnaudit.core.numbers import count
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section, write_page
@@ -19,7 +20,7 @@ from attnaudit.report.sections.provenance import corpus_title, settings
 from attnaudit.report.site.contents import OF_ROWS, Spread
 from attnaudit.report.site.packing import pack
 from attnaudit.results.about import About
-from attnaudit.results.words import INSTANCE, count, figure, interval
+from attnaudit.results.words import INSTANCE, figure, interval
 from attnaudit.stats.bootstrap import expanded_tail, resample_keys
 from attnaudit.stats.paired import FEWEST, RESAMPLES
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import polars as pl
 
+from attnaudit.core.numbers import count
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import StepLines, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import count, figure, interval, percent
+from attnaudit.results.words import figure, interval, percent
 from attnaudit.studies.dynamics.measures import PAIRS, TO_REFERENCE
 
 QUESTION = "What is attention learned from?"
