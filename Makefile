@@ -5,7 +5,7 @@ DATA ?= $(or $(ATTNAUDIT_DATA),data)
 VECTORS ?= $(DATA)/glove.txt.gz
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench mutants docs dist clean chromium
+.PHONY: demo test test-oldest lint bench mutants docs dist clean chromium
 GALLERY ?= planted planted-copy sst 20news_sports babi1 multi30k_en_de sst-bert
 
 demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; opens nothing, needs no network
@@ -14,6 +14,11 @@ demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; 
 # Two processes, each with one thread an operation, so that neither waits for threads of the other. Bytecode is kept: tests start many more.
 test: $(VENV)/.installed-dev chromium
 	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+OLDEST = $(shell sed -n 's/.*"transformers>=\([0-9.]*\),.*/\1/p' pyproject.toml)
+test-oldest: $(VENV)/.installed-dev ## the tests of transformers with the oldest version of that library that pyproject.toml allows
+	$(PIP) install --no-deps --upgrade --target build/transformers-$(OLDEST) "transformers==$(OLDEST).*"
+	PYTHONPATH=build/transformers-$(OLDEST) OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal tests/hf
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
