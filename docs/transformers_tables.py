@@ -3,10 +3,9 @@
     python docs/transformers_tables.py --data-dir DIR [--out runs/transformers] [--only NAME...] [--done]
 
 Each is an ordinary command, which its record in docs/records/transformers names, with the commit and the summary: three small
-transformers trained on SST and an audit of each. They belong to no paper; the studies `uniform` and `deceive` of transformers do, and the
-page shows their records
-(`attnaudit reproduce wiegreffe2019` and `pruthi2020`). Finished ones are not rerun; ``--only`` and ``--done`` select what to run. The
-tables have all records, whatever was run now.
+transformers trained on SST and three on generated texts whose deciding words are known, and an audit of each. They belong to no paper;
+the studies `uniform` and `deceive` of transformers do, and the page shows their records (`attnaudit reproduce wiegreffe2019` and
+`pruthi2020`). Finished ones are not rerun; ``--only`` and ``--done`` select what to run. The tables have all records, whatever was run now.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from attnaudit.trace import Trace
 PAGE = Path(__file__).parent / "transformers.md"
 RECORDS = Path(__file__).parent / "records" / "transformers"
 CONFIG, SEEDS = "small-bert", (0, 1, 2)
-COLLECTED = tuple(name for name in SCORES if name != "flow")  # a linear program for each text and head
+PLANTED, KNOWN = "planted-decisive", "precision_"  # generated texts, and the measures that compare scores with the words known to decide
 MEASURES = (
     ("prediction", "accuracy"), ("correlation", "tau_gradient"), ("correlation", "tau_loo"), ("correlation", "tau_gradient_loo"),
     ("permutation", "median_delta_y"), ("maximal_change", "max_delta_y"), ("maximal_change", "flips"), ("joint", "joint_uniform"),
@@ -57,7 +56,7 @@ FURTHER_OF_HEADS = {
     f"{experiment}.{measure}": measure_label(measure, experiment)
     for experiment, measure in MEASURES if experiment != "prediction" and f"{experiment}.{measure}" not in OF_HEADS
 }  # fmt: skip
-PAIRS = "Kendall τ of every two scores, by seed"
+PAIRS = {"tau_": "Kendall τ of every two scores, by seed", "precision_": "Precision of every two scores, by seed"}
 FURTHER = "The other measures that the records hold, head by head"
 STUDIES = {  # the study, and the record of the paper that it belongs to
     "uniform": ("uniform", "wiegreffe2019/sst-uniform-small-bert"),
@@ -69,7 +68,7 @@ PRONOUN = {
     "max_delta_y": "largest Δŷ found", "found_erasure": "in the smallest set",
     "flips": "flipped by a head", "flips_all": "by all heads",
 }  # fmt: skip
-NAMES = [*(f"sst-s{seed}" for seed in SEEDS), "scores"]
+NAMES = [*(f"sst-s{seed}" for seed in SEEDS), "scores", *(f"planted-s{seed}" for seed in SEEDS)]
 
 
 def run_missing(options: argparse.Namespace) -> None:
@@ -81,19 +80,38 @@ def run_missing(options: argparse.Namespace) -> None:
     runs = [options.out / f"sst-s{seed}" for seed in SEEDS]
     if "scores" in options.only and all((run / "manifest.json").exists() for run in runs):
         save(RECORDS / "scores.json", "python docs/transformers_tables.py --only scores", agreement([taus_of(run) for run in runs]))
+    for seed in SEEDS:
+        if f"planted-s{seed}" in options.only:
+            _planted(f"planted-s{seed}", seed, options)
 
 
 def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
     model, run = options.out / "models" / name, options.out / name
     if not options.done:
         train_transformer(TransformerTraining.of("sst", config=CONFIG, seed=seed, data_dir=str(options.data_dir)), model)
-        audit_transformer(model, "sst", run, collect={"scores": COLLECTED}, data_dir=str(options.data_dir))
+        audit_transformer(model, "sst", run, collect={"scores": ("all",)}, data_dir=str(options.data_dir))
     if (run / "manifest.json").exists():
         known = {(experiment, measure) for experiment, measure in MEASURES} | {tuple(name.split(".")) for name in OF_HEADS}
         rows = [row for row in read_summary(run / "summary.json").to_dicts() if _is_shown(row, known)]
-        scores = " ".join(f"--score {score}" for score in COLLECTED)
         train = f"attnaudit hf train sst --data-dir DATA --seed {seed} --out MODEL"
-        save(RECORDS / f"{name}.json", f"{train}; attnaudit hf MODEL sst --data-dir DATA {scores}", rows)
+        save(RECORDS / f"{name}.json", f"{train}; attnaudit hf MODEL sst --data-dir DATA --score all", rows)
+
+
+def _planted(name: str, seed: int, options: argparse.Namespace) -> None:
+    model, run = options.out / "models" / name, options.out / name
+    if not options.done:
+        train_transformer(TransformerTraining.of(PLANTED, config=CONFIG, seed=seed, settings={"corpus.seed": seed}), model)
+        audit_transformer(
+            model, PLANTED, run, seed=seed, settings={"corpus.seed": seed}, collect={"scores": ("all",)},
+            experiments=["prediction", "plausibility"],
+        )  # fmt: skip
+    if (run / "manifest.json").exists():
+        kept = [("prediction", "accuracy"), *(("plausibility", f"{KNOWN}{score}") for score in ("attention", *SCORES, "chance"))]
+        summary = read_summary(run / "summary.json").filter(group="all").to_dicts()
+        rows = [row for row in summary if (row["experiment"], row["measure"]) in kept]
+        drawn = f"--seed {seed} --set corpus.seed={seed}"
+        audit = f"attnaudit hf MODEL {PLANTED} {drawn} --score all --experiment plausibility"
+        save(RECORDS / f"{name}.json", f"attnaudit hf train {PLANTED} --config {CONFIG} {drawn} --out MODEL; {audit}", rows)
 
 
 def _is_shown(row: Mapping[str, Any], known: Collection[tuple[str, ...]]) -> bool:
@@ -117,7 +135,7 @@ def taus_of(run: Path) -> dict[str, np.ndarray]:
 
 
 def _columns() -> list[str]:
-    return [name if name in ("gradient", "loo") else f"importance_{name}" for name in COLLECTED]
+    return [name if name in ("gradient", "loo") else f"importance_{name}" for name in SCORES]
 
 
 def agreement(taus: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, Any]]:
@@ -149,15 +167,27 @@ def of_seeds(records: Mapping[str, Mapping[str, Any]]) -> str:
     return table(["measure", *(name.replace("sst-s", "seed ") for name in records)], rows)
 
 
-def of_pairs(records: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row for each pair of scores, a column for the τ of each training; nothing without it."""
+def of_known(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """A row for each score, from the best, a column for its precision in each training."""
+    cells = {
+        score: [_row(record, "plausibility", f"{KNOWN}{score}") for record in records.values()] for score in ("attention", *SCORES)
+    }  # fmt: skip
+    best = sorted(cells, key=lambda score: -sum(row["value"] for row in cells[score] if row is not None))
+    cells["chance"] = [_row(record, "plausibility", f"{KNOWN}chance") for record in records.values()]
+    rows = [["random order" if score == "chance" else _title(score), *map(cell, cells[score])] for score in (*best, "chance")]
+    rows.append(["accuracy of the model", *(cell(_row(record, "prediction", "accuracy")) for record in records.values())])
+    return table(["score", *(name.replace("planted-s", "seed ") for name in records)], rows)
+
+
+def of_pairs(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
+    """A row for each pair of scores, a column for the τ or the precision of each training; nothing without it."""
     made = [row["measure"] for record in records.values() for row in record["summary"] if row["experiment"] == "agreement"]
     rows = [
         [
-            " – ".join(map(_title, tau.removeprefix("tau_").split(AND))),
-            *(cell(_row(record, "agreement", tau)) for record in records.values()),
+            " – ".join(map(_title, name.removeprefix(measure).split(AND))),
+            *(cell(_row(record, "agreement", name)) for record in records.values()),
         ]
-        for tau in dict.fromkeys(name for name in made if name.startswith("tau_"))
+        for name in dict.fromkeys(name for name in made if name.startswith(measure))
     ]
     return table(["scores", *(name.replace("sst-s", "seed ") for name in records)], rows) if rows else ""
 
@@ -235,10 +265,16 @@ def blocks() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield "audits", [(of_seeds(audits), made_by(*places))]
         further = f"<details markdown>\n<summary>{FURTHER}</summary>\n\n{of_heads(audits, FURTHER_OF_HEADS)}\n\n</details>"
         yield "heads", [(of_heads(audits), further)]
-        if pairs := of_pairs(audits):
-            yield "pairs", [(f"<details markdown>\n<summary>{PAIRS}</summary>\n\n{pairs}\n\n</details>", made_by(*places))]
+        folded = {title: of_pairs(audits, measure) for measure, title in PAIRS.items()}
+        if shown := [
+            f"<details markdown>\n<summary>{title}</summary>\n\n{pairs}\n\n</details>" for title, pairs in folded.items() if pairs
+        ]:
+            yield "pairs", [("\n\n".join(shown), made_by(*places))]
     if (RECORDS / "scores.json").exists():
         yield "scores", [(of_scores(load(RECORDS / "scores.json")["summary"]), made_by("transformers/scores"))]
+    planted = {name: load(RECORDS / f"{name}.json") for name in NAMES if name.startswith("planted") and (RECORDS / f"{name}.json").exists()}
+    if planted:
+        yield "planted", [(of_known(planted), made_by(*(f"transformers/{name}" for name in planted)))]
     columns = {"accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC", "difference_accuracy": "accuracy, minus learned attention",
                "difference_f1": "F1, minus learned attention"}  # fmt: skip
     for name, shown in (("uniform", columns), ("pronoun", PRONOUN)):

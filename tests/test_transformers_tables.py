@@ -12,7 +12,7 @@ import pytest
 from attnaudit.results import summary_row
 
 DOCS = Path(__file__).parents[1] / "docs"
-BLOCKS = ("audits", "heads", "pairs", "scores", "uniform", "pronoun")
+BLOCKS = ("audits", "heads", "pairs", "scores", "planted", "uniform", "pronoun")
 COMMIT = "0123abcde"
 
 
@@ -46,6 +46,7 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
             summary_row("permutation", "median_delta_y", 0.25 + seed, 0.2, 0.3, n=9),
             summary_row("permutation", "median_delta_y", 0.125 + seed, 0.1, 0.2, n=9, group="head:3.1"),
             summary_row("agreement", "tau_attention_and_rollout", 0.5 + seed, 0.4, 0.6, n=9),
+            summary_row("agreement", "precision_attention_and_rollout", 0.25 + seed, 0.2, 0.3, n=9),
             summary_row("adversary", "emax_jsd_upper", 0.5, 0.25, 0.75, n=9, group="head:3.1"),
         ]
         script.save(script.RECORDS / f"sst-s{seed}.json", "attnaudit hf", rows)
@@ -56,7 +57,25 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
     further = page[page.index("<details markdown>") : page.index("</details>")]
     assert "| 0 | 1 | – | – | – | – | 0.500 [0.250, 0.750] | – |" in further
     assert "| attention, last layer – attention rollout | 0.500 [0.400, 0.600] | 1.500 [0.400, 0.600] |" in page
+    precision = page[page.index("Precision of every two scores") :]
+    assert "| attention, last layer – attention rollout | 0.250 [0.200, 0.300] | 1.250 [0.200, 0.300] |" in precision
     assert f"code of commit {COMMIT}" in page
+
+
+def test_scores_that_find_the_deciding_words_are_ordered_by_their_mean(script: ModuleType) -> None:
+    for seed, loo, flow in ((0, 0.5, 0.75), (1, 1.0, 0.5)):
+        rows = [
+            summary_row("plausibility", f"precision_{name}", value, n=9)
+            for name, value in (("attention", 0.25), ("loo", loo), ("flow", flow), ("chance", 0.125))
+        ]
+        script.save(script.RECORDS / f"planted-s{seed}.json", "attnaudit hf", [*rows, summary_row("prediction", "accuracy", 1.0, n=9)])
+    page = written(script)
+    places = [
+        page.index(f"| {name} | ")
+        for name in ("leave-one-out: the word deleted", "attention flow", "attention, last layer", "random order")
+    ]
+    assert places == sorted(places)
+    assert "| leave-one-out: the word deleted | 0.500 | 1.000 |" in page
 
 
 def test_heads_have_every_measure_of_the_records(script: ModuleType) -> None:
