@@ -37,6 +37,7 @@ from attnaudit.trace import Trace
 PAGE = Path(__file__).parent / "transformers.md"
 RECORDS = Path(__file__).parent / "records" / "transformers"
 CONFIG, SEEDS = "small-bert", (0, 1, 2)
+LONGEST = 64  # tokens of a text whose attention flow is computed
 PLANTED, KNOWN = "planted-decisive", "precision_"  # generated texts, and the measures that compare scores with the words known to decide
 MEASURES = (
     ("prediction", "accuracy"), ("correlation", "tau_gradient"), ("correlation", "tau_loo"), ("correlation", "tau_gradient_loo"),
@@ -89,12 +90,12 @@ def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
     model, run = options.out / "models" / name, options.out / name
     if not options.done:
         train_transformer(TransformerTraining.of("sst", config=CONFIG, seed=seed, data_dir=str(options.data_dir)), model)
-        audit_transformer(model, "sst", run, collect={"scores": ("all",)}, data_dir=str(options.data_dir))
+        audit_transformer(model, "sst", run, collect={"scores": ("all",), "max_tokens": LONGEST}, data_dir=str(options.data_dir))
     if (run / "manifest.json").exists():
         known = {(experiment, measure) for experiment, measure in MEASURES} | {tuple(name.split(".")) for name in OF_HEADS}
         rows = [row for row in read_summary(run / "summary.json").to_dicts() if _is_shown(row, known)]
         train = f"attnaudit hf train sst --data-dir DATA --seed {seed} --out MODEL"
-        save(RECORDS / f"{name}.json", f"{train}; attnaudit hf MODEL sst --data-dir DATA --score all", rows)
+        save(RECORDS / f"{name}.json", f"{train}; attnaudit hf MODEL sst --data-dir DATA --score all --max-tokens {LONGEST}", rows)
 
 
 def _planted(name: str, seed: int, options: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.hf.classes import tiny
+from tests.hf.classes import AUDITED, REFUSED, tiny
 from tests.hf.tokenizing import SIZE, texts, tokenizer
 
 PAGE = Path(__file__).parents[2] / "docs" / "transformers.md"
@@ -34,3 +34,13 @@ def test_the_programs_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_network_of_ones_own_takes_twenty_lines() -> None:
     (own,) = (program for program in programs() if "class Net" in program)
     assert len([line for line in own.splitlines() if line.strip()]) <= 20
+
+
+def test_the_page_lists_the_classes_that_are_tried() -> None:
+    listed = PAGE.read_text(encoding="utf-8").partition("### Classes that pass")[2]
+    found = set()
+    for ending, names in re.findall(r"- `(For\w+)`: (.*?)\.\n", listed, re.DOTALL):
+        found |= {f"{name}{ending}" for name in re.split(r",\s+", names)}
+    (others,) = re.findall(r"- Others: (.*?)\.\n", listed, re.DOTALL)
+    assert found | set(re.findall(r"`(\w+)`", others)) == set(AUDITED)
+    assert f"{len(AUDITED)} classes pass with random weights and {len(REFUSED)} are refused" in listed

@@ -10,6 +10,7 @@ from attnaudit.hf.capture import Attention, Pass
 from attnaudit.hf.probe import Probe
 
 OPERATION = "check model"
+OTHERWISE = "choose a model of another class: docs/transformers.md lists those that pass"
 CROSS = ("encoder_attn", "EncDecAttention", "cross")  # in the paths of modules, where lengths do not tell
 
 
@@ -30,7 +31,7 @@ class Layer:
     way: str = ""
 
 
-def refused(name: str, got: str, expected: str, do: str = "it cannot be audited") -> InputError:
+def refused(name: str, got: str, expected: str, do: str = OTHERWISE) -> InputError:
     """The error for a model, by the name of its class."""
     return InputError(OPERATION, name, got, expected, do)
 
@@ -46,7 +47,7 @@ def layers_of(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
     others = [(one.path, tuple(one.weights.shape)) for one in seen.attentions if not _of_tokens(one, probe)]
     for path, shape in (*((one.path, one.shape) for one in seen.unread), *others):
         got = f"weights of shape {' × '.join(map(str, shape))} in {path} for {len(probe.mask)} texts of {lengths_of(probe)} tokens"
-        raise refused(name, got, "a weight for every pair of tokens", "attention that is local, pooled or sparse cannot be audited")
+        raise refused(name, got, "a weight for every pair of tokens: attention that is not local, pooled or sparse")
     if not seen.attentions:
         raise refused(name, "no attention: nothing after a softmax is multiplied with values", "a model with softmax attention")
     found: list[Layer] = []
