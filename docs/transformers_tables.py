@@ -41,7 +41,8 @@ LONGEST = 64  # tokens of a text whose attention flow is computed
 PLANTED, KNOWN = "planted-decisive", "precision_"  # generated texts, and the measures that compare scores with the words known to decide
 MEASURES = (
     ("prediction", "accuracy"), ("correlation", "tau_gradient"), ("correlation", "tau_loo"), ("correlation", "tau_gradient_loo"),
-    ("permutation", "median_delta_y"), ("maximal_change", "max_delta_y"), ("maximal_change", "flips"), ("joint", "joint_uniform"),
+    ("permutation", "median_delta_y"), ("permutation", "median_delta_y_words"),
+    ("maximal_change", "max_delta_y"), ("maximal_change", "flips"), ("joint", "joint_uniform"),
     ("joint", "joint_max_delta_y"), ("joint", "joint_flips"), ("adversary", "emax_jsd"), ("adversary", "emax_jsd_upper"),
     ("erasure", "never_attention"), ("erasure", "never_minimum"), ("comprehensiveness", "comprehensiveness_attention"),
     ("comprehensiveness", "sufficiency_attention"), ("identifiability", "identifiable"), ("identifiability", "max_tvd_alpha"),

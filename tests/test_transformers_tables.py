@@ -55,7 +55,7 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
     assert "| 0.250 [0.200, 0.300] | 1.250 [0.200, 0.300] |" in page
     assert "| 0 | 1 | 0.125 [0.100, 0.200] |" in page
     further = page[page.index("<details markdown>") : page.index("</details>")]
-    assert "| 0 | 1 | – | – | – | – | 0.500 [0.250, 0.750] | – |" in further
+    assert "| 0 | 1 | – | – | – | – | – | 0.500 [0.250, 0.750] | – |" in further
     assert "| attention, last layer – attention rollout | 0.500 [0.400, 0.600] | 1.500 [0.400, 0.600] |" in page
     precision = page[page.index("Precision of every two scores") :]
     assert "| attention, last layer – attention rollout | 0.250 [0.200, 0.300] | 1.250 [0.200, 0.300] |" in precision

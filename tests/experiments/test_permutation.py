@@ -3,6 +3,7 @@ from __future__ import annotations
 from math import factorial
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
@@ -13,7 +14,9 @@ from attnaudit.core.random import shuffle
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.rows import row_streams
 from attnaudit.experiments.shuffles import ENUMERATED, FEWEST, MOST, _rows_of_changes, _through_tail, median_delta_y
+from attnaudit.trace import Trace
 from tests.oracles.permutation import all_permutations, naive_permutation
+from tests.tails import opaque
 from tests.traces import make_trace, sigmoid_rows
 
 SHUFFLE = kernel(shuffle)
@@ -59,6 +62,27 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch):
     whole = Permutation(permutations=10)(trace)["median_delta_y"]
     monkeypatch.setattr("attnaudit.experiments.shuffles.BLOCK", 300)
     np.testing.assert_allclose(Permutation(permutations=10)(trace)["median_delta_y"], whole, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [{"outputs": 1}, {"outputs": 3}, {"outputs": 3, "hidden": 6}])
+@pytest.mark.parametrize("general", [False, True])
+def test_words_are_shuffled_where_special_tokens_keep_their_weights(kind: dict[str, int], general: bool):
+    """The median over all orders of the words' weights, from the paper's loop; no value where all tokens are special, or none is."""
+    base = make_trace(40, (1, 6), seed=5, **kind)
+    marks = [[t % 3 == row % 3 and row % 4 > 0 for t in range(size)] for row, size in enumerate(base.alpha.lengths.tolist())]
+    trace = Trace(base.table.append_column("special", pa.array(marks, pa.list_(pa.bool_()))), base.metadata, base.tail)
+    found = Permutation(permutations=4001)(opaque(trace) if general else trace)["median_delta_y_words"]
+    compared = 0
+    for row, special in enumerate(marks):
+        if all(special) or not any(special):
+            assert found[row] is None
+            continue
+        every = all_permutations(trace, row, np.flatnonzero(~np.array(special)))
+        low, high = binom.ppf([1e-7, 1 - 1e-7], 4001, 0.5) / 4001
+        assert every[int(np.floor(low * (len(every) - 1)))] - 1e-9 <= found[row] <= every[int(np.ceil(high * (len(every) - 1)))] + 1e-9
+        compared += 1
+    assert compared >= 15
+    assert "median_delta_y_words" not in Permutation()(base).columns
 
 
 def test_attention_that_no_shuffle_changes_has_no_effect():

@@ -79,6 +79,22 @@ def test_one_replaced_head_gives_what_the_whole_graph_gives(behind: str, tmp_pat
     assert expected.std(axis=0).max() > 0.1
 
 
+@pytest.mark.parametrize(("behind", "before"), [("normal", "Identity"), ("hidden", "Tanh")])
+def test_a_part_of_the_positions_gives_what_all_give(behind: str, before: str, tmp_path: Path) -> None:
+    """The others hold their weights, whether the graph is cut at the head or not."""
+    readout = readout_of(graph_of(tmp_path / "tail.onnx", behind, before))
+    rng = np.random.default_rng(3)
+    alpha, other = (readout.contribution.with_values(rng.random(len(readout.contribution.values))) for _ in range(2))
+    part = rng.random(len(alpha.values)) < 0.5
+    of_part, own = readout.of_part(alpha, part)
+    expected = readout(alpha.with_values(np.where(part, other.values, alpha.values)))
+    assert np.abs(of_part(other.where(part)) - expected).max() < 2e-6
+    assert np.abs(of_part(own) - readout(alpha)).max() < 2e-6
+    sums = other.where(part)
+    sums = sums.with_values(sums.values[:, None] * of_part.contribution.values).sum()
+    assert np.abs(of_part.of_sums(sums, np.arange(len(alpha))) - expected).max() < 2e-6
+
+
 def test_predictions_do_not_depend_on_the_other_rows(tmp_path: Path) -> None:
     readout = readout_of(graph_of(tmp_path / "tail.onnx"))
     sums, rows = drawn(150)

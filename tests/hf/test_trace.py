@@ -15,6 +15,7 @@ import torch
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import some_classes
+from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.hf import trace as trace_module
 from attnaudit.hf.capture import Pass, forward
@@ -122,6 +123,28 @@ def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: boo
         found = by_some_classes(trace)
         assert (found is not None) == (name in BY_CLASS), "models that change logits behind the output layer are read in full"
         assert found is None or found <= 1e-5
+
+
+@pytest.mark.parametrize("layers", ["last", "all"])
+def test_words_alone_are_shuffled_in_the_model_itself(layers: str, tmp_path: Path) -> None:
+    """Behind a graph and by replay, special tokens keep the weights that they have in the model."""
+    model = tiny("BertForSequenceClassification")
+    gate, texts = check_model(model), random_texts(model, 3)
+    special = texts.special.values.copy()
+    special[np.concatenate([texts.ids.offsets[:-1], texts.ids.offsets[1:] - 1])] = True
+    texts = replace(
+        texts, special=texts.special.with_values(special), word_id=texts.word_id.with_values(np.where(special, -1, texts.word_id.values))
+    )
+    trace = Trace.read(collected(model, gate, texts, tmp_path, layers), Replay(model, gate))
+    words = ~trace.ragged("special").values.astype(bool)
+    of_part, own = trace.readout.of_part(trace.alpha, words)
+    other = own.with_values(own.values[::-1].copy())
+    alpha = trace.alpha.with_values(trace.alpha.values.copy())
+    alpha.values[words] = other.values
+    expected = naive(model, gate, texts, trace, [alpha])[0]
+    assert tvd(of_part(other), expected).max() <= 1e-5
+    assert tvd(trace.prediction, expected).max() > 1e-4
+    assert Permutation()(trace)["median_delta_y_words"].null_count() == 0
 
 
 def by_some_classes(trace: Trace) -> float | None:

@@ -18,12 +18,17 @@ def naive_permutation(trace: Trace, row: int, count: int, rng: np.random.Generat
     return float(np.median([naive_tvd(predict(rng.permutation(alpha)), before) for _ in range(count)]))
 
 
-def all_permutations(trace: Trace, row: int) -> np.ndarray:
-    """TVD under each of the T! orders of the weights, ascending."""
+def all_permutations(trace: Trace, row: int, places: np.ndarray | None = None) -> np.ndarray:
+    """TVD under each order of the weights, or of those at some ``places``, ascending."""
     alpha = trace.alpha[row]
+    places = np.arange(len(alpha)) if places is None else places
     predict = naive_readout(trace, row)
-    before = predict(alpha)
-    return np.sort([naive_tvd(predict(np.array(order)), before) for order in permutations(alpha)])
+    before, found = predict(alpha), []
+    for order in permutations(alpha[places]):
+        shuffled = alpha.copy()
+        shuffled[places] = order
+        found.append(naive_tvd(predict(shuffled), before))
+    return np.sort(found)
 
 
 def surprise(trace: Trace, row: int, found: float, rng: np.random.Generator, medians: int = 15) -> float:

@@ -72,6 +72,13 @@ def test_shuffling_is_told_by_how_far_the_output_moves(value: float, word: str):
     assert row.claim.clause == f"shuffling the weights changes its output by {'only ' if value < 0.15 else ''}{value:.3f}"
 
 
+def test_shuffles_among_words_have_a_sentence_of_their_own():
+    rows = {"permutation__median_delta_y": {"value": 0.3}, "permutation__median_delta_y_words": {"value": 0.02}}
+    (row,) = verdict(summary_of(**rows), ABOUT).rows
+    assert "(mean change of probability 0.300)" in row.sentence
+    assert "Where special tokens keep their weights the change is 0.020." in row.sentence
+
+
 EVERY = {
     "prediction": "f1", "correlation": "tau_gradient", "permutation": "median_delta_y", "maximal_change": "max_delta_y",
     "adversary": "emax_jsd", "ranges": "mean_possible", "identifiability": "max_tvd_alpha",

@@ -8,6 +8,7 @@ from math import fsum
 
 import numpy as np
 import polars as pl
+from jaxtyping import UInt64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019
@@ -27,7 +28,7 @@ MOST_PERMUTATIONS = 1_000_000  # every thread keeps as many numbers; a median is
 MATTERS = 0.15  # a change of probability from which on the output is said to depend on which token has which weight
 FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which shuffled attention is much like the model's own
 _BINS = 1 << 14
-_MEANS = ("median_delta_y", "max_alpha", "median_error", "shuffles")
+_MEANS = ("median_delta_y", "median_delta_y_words", "max_alpha", "median_error", "shuffles")
 _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
 _CHANGES = ((0.01, "hardly changes"), (0.05, "changes a little"), (0.15, "changes moderately"), (0.3, "changes clearly"))
 
@@ -47,7 +48,8 @@ class Permutation:
     taken; behind a tail, where a shuffle costs a pass through it, 100.
 
     The table has ``median_delta_y``, ``max_alpha``, the largest weight, ``median_error``, the standard error of the median over draws, and
-    ``shuffles``, their number.
+    ``shuffles``, their number. In a text that has special tokens (``special``), ``median_delta_y_words`` is the median where these
+    keep their weights and those of the other tokens are shuffled.
     """
 
     name = "permutation"
@@ -59,6 +61,8 @@ class Permutation:
             "median_delta_y", "median change of output over shuffles, Δŷ",
             "Median total variation distance between the output and the output under shuffled attention weights, 0 to 1.", "higher",
         ),
+        Measure("median_delta_y_words", "median change of output over shuffles among words, Δŷ",
+                "The same where special tokens, such as [CLS] and [SEP], keep their weights, 0 to 1.", "higher"),
         Measure("max_alpha", "largest attention weight", "Largest attention weight of an instance, 0 to 1."),
         Measure("median_error", "Monte Carlo error of the median Δŷ", "Standard error of an instance's median over draws of the shuffles."),
         Measure("shuffles", "shuffles drawn", "Number of shuffles of an instance."),
@@ -89,7 +93,19 @@ class Permutation:
             pl.Series("max_alpha", trace.alpha.max()),
             pl.Series("median_error", found.error, nan_to_null=True),
             pl.Series("shuffles", found.draws.astype("int32")),
+            *self._among_words(trace, streams),
         )
+
+    def _among_words(self, trace: Trace, streams: UInt64[np.ndarray, " n"]) -> list[pl.Series]:
+        """The median where special tokens keep their weights; null where all tokens are special, and where none is."""
+        if not trace.has("special"):
+            return []
+        words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
+        median, rows = np.full(len(trace), np.nan), np.flatnonzero(words.reduce(np.logical_or) & ~words.reduce(np.logical_and))
+        if len(rows):
+            readout, alpha = trace.readout.take(rows).of_part(trace.alpha.take(rows), words.take(rows).values)
+            median[rows] = median_delta_y(readout, alpha, streams[rows], self.permutations, self.error).median
+        return [pl.Series("median_delta_y_words", median, nan_to_null=True)]
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         means = summarise_means(self.name, by_group(table, self.of_rows), self.seed)
@@ -111,7 +127,7 @@ class Permutation:
             f"When the attention weights{rows.of_head} are shuffled among the tokens, the output "
             f"{degree(_CHANGES, row['value'], 'changes strongly')} (mean change of probability {figure(row['value'], 3)}); "
             f"{_meaning(row['value'], peak)}."
-            f"{rows.apart('permutation', 'median_delta_y', 3)}{_retrained(rows)}{of_kept_words(rows)}"
+            f"{_among_words(rows)}{rows.apart('permutation', 'median_delta_y', 3)}{_retrained(rows)}{of_kept_words(rows)}"
         )
         peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
         yield card_row(
@@ -150,6 +166,11 @@ def _meaning(change: float, peak: float | None) -> str:
     if change < MATTERS:
         return f"below {MATTERS:g}, a limit chosen for this card, the output is said to depend little on which token has which weight"
     return "the output depends on which token has which weight"
+
+
+def _among_words(rows: SummaryRows) -> str:
+    words = rows.value("permutation", "median_delta_y_words")
+    return "" if words is None else f" Where special tokens keep their weights the change is {figure(words, 3)}."
 
 
 def _retrained(rows: SummaryRows) -> str:

@@ -130,6 +130,12 @@ class Readout:
         pooled = self._added(weighted.sum(), np.arange(len(self.offset)))
         return self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows)
 
+    def of_part(self, alpha: Ragged, part: Bool[np.ndarray, " N"]) -> tuple[Readout, Ragged]:
+        """The readout of some positions alone and their attention; what the others give under ``alpha`` is in its offset."""
+        others = alpha.with_values((alpha.values * ~part)[:, None].astype(np.float64) * self.contribution.values).sum()
+        offset = self._added(others, np.arange(len(self.offset)))
+        return replace(self, contribution=self.contribution.where(part), offset=offset), alpha.where(part)
+
     def of_sums(self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m C"]:
         """Predictions of the ``rows``, which may repeat, with these weighted sums."""
         if self.by_head is not None:
