@@ -127,7 +127,7 @@ def test_what_is_not_here_is_told_and_the_rest_run(finished: Path, data: Path) -
 
 def test_another_setting_is_refused_before_anything_runs(finished: Path, data: Path) -> None:
     sweep = small_sweep(finished, data)
-    with pytest.raises(RunError, match=r"another spec: training\.epochs = 2, there 1"):
+    with pytest.raises(RunError, match=r"another run: training\.epochs = 2, there 1"):
         reproduce(replace(sweep, settings=TINY | {"training.epochs": 2}))
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from math import factorial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +67,7 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize("kind", [{"outputs": 1}, {"outputs": 3}, {"outputs": 3, "hidden": 6}])
 @pytest.mark.parametrize("general", [False, True])
-def test_words_are_shuffled_where_special_tokens_keep_their_weights(kind: dict[str, int], general: bool):
+def test_words_are_shuffled_where_special_tokens_keep_their_weights(kind: dict[str, Any], general: bool):
     """The median over all orders of the words' weights, from the paper's loop; no value where all tokens are special, or none is."""
     base = make_trace(40, (1, 6), seed=5, **kind)
     marks = [[t % 3 == row % 3 and row % 4 > 0 for t in range(size)] for row, size in enumerate(base.alpha.lengths.tolist())]

@@ -323,7 +323,7 @@ def test_blank_lines_between_prompts_are_none(models: Path, tmp_path: Path) -> N
 
 
 UNUSABLE = {
-    "ranges": "ranges: does not apply: a whole network",
+    "ranges": "ranges: does not apply: the attended sum goes through the rest of the model",
     "alignment": "alignment: for traces of translations with reference alignments only",
     "plausibility": "plausibility: the trace has no column rationale",
     "correlation": "correlation: the trace has no column loo",

@@ -467,7 +467,7 @@ def test_the_model_is_handed_back_as_it_was(failing: bool) -> None:
 
     before = state()
     if failing:
-        with pytest.raises(InputError, match=r"that is no finite number, in instance\(s\) 0, 1, 2;"):
+        with pytest.raises(InputError, match=r"that is no finite number, in instances 0, 1, 2;"):
             importance(model, case.gate, case.texts, steps=4)
     else:
         importance(model, case.gate, case.texts, steps=4)
@@ -480,7 +480,7 @@ def test_a_text_whose_numbers_overflow_is_named_and_no_other_of_its_batch() -> N
     rows = [set(ids.tolist()) for ids in case.texts.ids]
     with torch.no_grad():
         model.bert.embeddings.word_embeddings.weight[min(rows[1] - rows[0] - rows[2])] = 3e38
-    with pytest.raises(InputError, match=r"gradient that is no finite number, in instance\(s\) 1; expected finite numbers"):
+    with pytest.raises(InputError, match=r"gradient that is no finite number, in instances 1; expected finite numbers"):
         importance(model, case.gate, case.texts, ["gradient"])
 
 

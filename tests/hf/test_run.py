@@ -293,5 +293,5 @@ def test_a_graph_that_is_not_the_traces_is_refused(run: Path, tmp_path: Path, da
 def test_a_trace_without_its_graph_is_refused(run: Path, tmp_path: Path) -> None:
     part = tmp_path / "part-00000.parquet"
     part.write_bytes((run / "trace" / "part-00000.parquet").read_bytes())
-    with pytest.raises(TraceError, match=f"no {GRAPH_FILE}"):
+    with pytest.raises(TraceError, match=f"{GRAPH_FILE}: no such file"):
         Trace.read(tmp_path)

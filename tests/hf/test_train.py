@@ -138,7 +138,7 @@ def test_a_damaged_file_is_made_again(trained: Path, tmp_path: Path) -> None:
 
 
 def test_another_spec_is_refused_with_what_differs(trained: Path) -> None:
-    with pytest.raises(RunError, match=r"another spec: model\.dropout = 0\.3, there 0\.1, seed = 1, there 0"):
+    with pytest.raises(RunError, match=r"another run: model\.dropout = 0\.3, there 0\.1, seed = 1, there 0"):
         train_transformer(spec(seed=1, settings={"model.dropout": 0.3}), trained)
 
 
@@ -157,7 +157,7 @@ def test_pieces_are_what_the_tokenizer_gives(config: str, source: str) -> None:
     network = network_of(corpus, config)
     network.tokenizer.model_max_length = 11
     pieces = pieces_of(network, corpus, length=11)
-    assert any("are cut to 11 word pieces" in note for note in pieces.notes)
+    assert any("cut to 11 word pieces" in note for note in pieces.notes)
     texts, inputs = texts_of(corpus).of_split("train"), network.inputs(pieces.splits["train"])
     network.tokenizer.truncation_side = "left" if network.architecture.causal else "right"
     for row in range(5):
