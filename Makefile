@@ -18,7 +18,7 @@ test: $(VENV)/.installed-dev chromium
 OLDEST = $(shell sed -n 's/.*"transformers>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 test-oldest: $(VENV)/.installed-dev ## the tests of transformers with the oldest version of that library that pyproject.toml allows
 	$(PIP) install --no-deps --upgrade --target build/transformers-$(OLDEST) "transformers==$(OLDEST).*"
-	PYTHONPATH=build/transformers-$(OLDEST) OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -W "ignore:.torch.jit:DeprecationWarning" tests/hf
+	PYTHONPATH=build/transformers-$(OLDEST) OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -W ignore::DeprecationWarning tests/hf
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -189,7 +189,7 @@ def of_pairs(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
             " – ".join(map(_title, name.removeprefix(measure).split(AND))),
             *(cell(_row(record, "agreement", name)) for record in records.values()),
         ]
-        for name in dict.fromkeys(name for name in made if name.startswith(measure))
+        for name in dict.fromkeys(name for name in made if name.startswith(measure) and AND in name)
     ]
     return table(["scores", *(name.replace("sst-s", "seed ") for name in records)], rows) if rows else ""
 
