@@ -223,7 +223,7 @@ def test_attention_that_cannot_change_changes_nothing():
 
 
 def test_the_gradient_search_is_refused():
-    with pytest.raises(TraceError, match=r"method relaxed does not apply: the attended sum goes through the rest of the model .*; use method exact"):
+    with pytest.raises(TraceError, match=r"method relaxed does not apply: the attended sum goes .*; use method exact"):
         audit(opaque(make_trace(3)), ["adversary"], {"adversary": {"method": "relaxed"}})
 
 
