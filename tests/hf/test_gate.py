@@ -314,6 +314,7 @@ def quantised() -> Any:
         ),
         (quantised, r"Bert\w+: a quantised model \(torch.ao.quantization, modules of class \w*Linear\w*\); expected a model in floating"),
         (lambda: tiny("BertForSequenceClassification").half(), "weights in torch.float16 on a CPU; expected float32"),
+        (lambda: tiny("BertForSequenceClassification").double(), "weights in torch.float64; expected float32; save it so in Python"),
     ],
 )
 def test_what_is_no_model_of_float32_is_refused(model: Any, message: str) -> None:

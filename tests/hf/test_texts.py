@@ -291,6 +291,9 @@ def test_names_that_contradict_each_other_are_noted() -> None:
         assert match_outputs(classifier(id2label=NAMED["id2label"], label2id=known), ("negative", "positive")).notes == []
     alone = match_outputs(classifier(label2id={"c": 0, "a": 1, "b": 2}), ("a", "b", "c"))
     assert (alone.names, alone.of_class.tolist(), alone.matched) == (("c", "a", "b"), [1, 2, 0], "name")
+    many = {f"class {11 - number}": number for number in range(12)}
+    twelve = classifier(num_labels=12, label2id=many)
+    assert match_outputs(twelve, tuple(many)).names == tuple(many)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from jaxtyping import UInt64
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import setting
-from attnaudit.experiments.rows import keys, of_kept_words, require, row_streams
+from attnaudit.experiments.rows import keys, of_kept_words, require, row_streams, words_of
 from attnaudit.experiments.shuffles import median_delta_y
 from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.about import About
@@ -100,8 +100,8 @@ class Permutation:
         """The median where special tokens keep their weights; null where all tokens are special, and where none is."""
         if not trace.has("special"):
             return []
-        words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
-        median, rows = np.full(len(trace), np.nan), np.flatnonzero(words.reduce(np.logical_or) & ~words.reduce(np.logical_and))
+        words, some = words_of(trace)
+        median, rows = np.full(len(trace), np.nan), np.flatnonzero(some)
         if len(rows):
             readout, alpha = trace.readout.take(rows).of_part(trace.alpha.take(rows), words.take(rows).values)
             median[rows] = median_delta_y(readout, alpha, streams[rows], self.permutations, self.error).median

@@ -58,6 +58,12 @@ def over_words(trace: Trace, scores: Mapping[str, Ragged]) -> dict[str, Ragged]:
     return {name: score.where(words) for name, score in scores.items()}
 
 
+def words_of(trace: Trace) -> tuple[Ragged, Bool[np.ndarray, " n"]]:
+    """Which tokens of a trace with a column ``special`` are words, and which rows have words and special tokens."""
+    words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
+    return words, words.reduce(np.logical_or) & ~words.reduce(np.logical_and)
+
+
 def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:
     """Why columns ``importance_<name>`` of these ``names`` cannot be used; None where the trace has none."""
     taken = ", ".join(f"importance_{name}" for name in names if trace.has(f"importance_{name}"))

@@ -108,7 +108,7 @@ def _names_of(config: Any, count: int) -> tuple[str, ...]:
     """The names of the outputs by ``id2label`` of a configuration; by ``label2id`` where that alone has names."""
     own = tuple(str(config.id2label.get(number, f"LABEL_{number}")) for number in range(count))
     other = {number: str(name) for name, number in (config.label2id or {}).items()}
-    if not all(map(_UNNAMED.fullmatch, own)) or sorted(other, key=str) != list(range(count)):
+    if not all(map(_UNNAMED.fullmatch, own)) or other.keys() != set(range(count)):
         return own
     return tuple(other[number] for number in range(count))
 

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from attnaudit.core.papers import JAIN2019, SERRANO2019
 from attnaudit.experiments.maximal_change.bounds import change_bound
 from attnaudit.experiments.maximal_change.found import Alone, is_mixed, largest_change, one_head
-from attnaudit.experiments.rows import keys, no_single_decision, of_kept_words
+from attnaudit.experiments.rows import keys, no_single_decision, of_kept_words, words_of
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -98,8 +98,7 @@ class MaximalChange:
         """
         if not trace.has("special"):
             return []
-        words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
-        some = words.reduce(np.logical_or) & ~words.reduce(np.logical_and)
+        words, some = words_of(trace)
         found = np.where(some, largest, np.nan)
         again = np.flatnonzero(some & words.with_values(is_mixed(outputs, alone) & ~words.values).reduce(np.logical_or))
         of_rows, part = trace.alpha.positions(again), outputs.take(again)
