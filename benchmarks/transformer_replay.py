@@ -88,9 +88,9 @@ def _of_bert() -> list[tuple[str, str, str, float, float, float]]:
 def _of_gpt() -> list[tuple[str, str, str, float, float, float]]:
     model = GPT2LMHeadModel(GPT2Config()).eval()
     found = []
-    for layer in (0, 6, 11):
+    for layer in range(model.config.n_layer):
         states, changes, slow, expected = _case(model, layer, TOKENS_OF_GPT, Query("causal-lm", TOKENS_OF_GPT - 1))
-        way = "position" if layer == 11 else "step"
+        way = "position" if layer == model.config.n_layer - 1 else "step"
         found.append(_by(model, states, changes, way, f"GPT-2 small, T = {TOKENS_OF_GPT}", f"layer {layer}", slow, expected))
     return found
 

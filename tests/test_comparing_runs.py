@@ -154,7 +154,8 @@ def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: 
     twice = model().take(np.array([0, 1, 1, 2]))
     with pytest.raises(InputError, match="several rows of instance 1"):
         compare_runs([audited(tmp_path / "twice", twice), runs[0]])
-    alone = audited(tmp_path / "alone", model(), experiments=("permutation",))
+    without_labels = replace(model(), table=model().table.drop_columns(["label"]))
+    alone = audited(tmp_path / "alone", without_labels, experiments=("permutation",))
     only = audited(tmp_path / "only", model(), experiments=("prediction",))
     with pytest.raises(InputError, match="no measure in common"):
         compare_runs([alone, only])

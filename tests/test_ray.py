@@ -317,9 +317,10 @@ def test_what_a_slow_folder_shows_late_is_waited_for(engine: RayCluster, tmp_pat
 
 
 def test_a_worker_waits_for_what_it_reads(tmp_path: Path) -> None:
-    reads = tmp_path / "late"
+    written, reads = tmp_path / "written", tmp_path / "late"
+    written.write_text("arrived")
     call = Call("copy", copied_text, tmp_path / "copy", {"source": reads, "target": tmp_path / "copy"}, reads=(reads,))
-    threading.Timer(1.0, reads.write_text, ["arrived"]).start()
+    threading.Timer(1.0, written.rename, [reads]).start()  # whole at once, as the store writes
     with ExitStack() as stack:
         answer = _performed(Order(call, tmp_path, "cpu", None, None), None, stack)
     assert answer.error is None
