@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,13 @@ from attnaudit.experiments import audit, make_experiment
 from attnaudit.experiments.adversary import segments
 from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
-from attnaudit.experiments.adversary.through_tail import attention_within
+from attnaudit.experiments.adversary.through_tail import CLASSES, attention_within
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.erasure import left, through_tail
 from attnaudit.experiments.erasure.experiment import Erasure
-from attnaudit.experiments.through_tail import Outputs
+from attnaudit.experiments.through_tail import NOISE, Outputs
 from attnaudit.results.charts import Curves
+from attnaudit.stats.measures import jsd, tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.table import _to_arrow
 from tests.oracles.adversary import brute_force_adversary
@@ -185,6 +187,38 @@ def test_several_classes_need_more_than_pairs(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.linear_attention", nothing)
     assert divergence(attention_within(readout, trace.alpha, 0.01), trace.alpha).mean() < exact - 0.05
+
+
+@pytest.mark.parametrize("short", [0, 8])
+def test_of_many_classes_a_short_text_is_as_different_as_its_best_pair(short: int, monkeypatch: pytest.MonkeyPatch):
+    """Which is not so where no pair is tried."""
+    monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.SHORT", short)
+    trace = layer_trace(20, (2, 4), CLASSES + 10, seed=4)
+    found = divergence(attention_within(trace.readout, trace.alpha, 0.01), trace.alpha)
+    missed = [_best_pair(trace, row, 0.01) > found[row] + 2e-3 for row in range(len(trace))]
+    assert any(missed) == (short == 0)
+
+
+def test_of_many_classes_longer_texts_lose_nothing_without_pairs(monkeypatch: pytest.MonkeyPatch):
+    trace = layer_trace(20, (9, 14), CLASSES + 10, seed=4)
+    found = divergence(attention_within(trace.readout, trace.alpha, 0.01), trace.alpha).mean()
+    assert found > 3 * np.mean([_best_pair(trace, row, 0.01) for row in range(len(trace))])
+    monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.SHORT", 20)
+    assert found >= divergence(attention_within(trace.readout, trace.alpha, 0.01), trace.alpha).mean()
+
+
+def _best_pair(trace: Trace, row: int, epsilon: float) -> float:
+    """The largest JSD of two tokens' mixtures within ε, by a grid."""
+    size, share = len(trace.alpha[row]), np.linspace(0.0, 1.0, 501)
+    mixtures = np.zeros((size * size, len(share), size))
+    for pair, (i, j) in enumerate(product(range(size), repeat=2)):
+        mixtures[pair, :, i] += share
+        mixtures[pair, :, j] += 1.0 - share
+    made = mixtures.reshape(-1, size)
+    rows = np.full(len(made), row)
+    prediction = trace.readout.of_sums(made @ trace.readout.contribution[row], rows)
+    within = tvd(prediction, trace.readout(trace.alpha)[rows]) <= epsilon - NOISE
+    return float(jsd(made, np.broadcast_to(trace.alpha[row], made.shape))[within].max(initial=0.0))
 
 
 @pytest.mark.parametrize("name", NAMES)

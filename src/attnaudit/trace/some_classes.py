@@ -40,7 +40,7 @@ class SomeClasses:
     @cached_property
     def weights(self) -> dict[int, Float32[np.ndarray, "H K"]]:
         """The weight of each of `alike`."""
-        return {row: self.layer.weight[self.classes[row]].T for row in np.unique(self.alike).tolist()}
+        return {row: np.ascontiguousarray(self.layer.weight[self.classes[row]].T) for row in np.unique(self.alike).tolist()}
 
     @cached_property
     def added(self) -> Float[np.ndarray, "n K"]:

@@ -14,6 +14,8 @@ search knows attention that is within ε, and walks to it from attention that is
 5. with more than two classes, a climb: programs on the slopes at the best attention so far, each in a box around it, which is halved where
    it gains nothing. Where all classes are modelled, the first climb starts before the single tokens count.
 
+With more than `CLASSES` classes hardly any mixture of two tokens of a longer text is within ε: such a text has no steps 2 and 4.
+
 Of a vocabulary the search reads classes that stand for all others (`some_classes`). What it finds is then read for all of them, and moved
 towards the model's own attention where it is beyond ε.
 
@@ -47,6 +49,7 @@ FOLLOWED = 6  # pairs that are followed on the tail itself
 ROUNDS, MORE = 2, 3  # of one token more, and from how many tokens each
 AIMS, STEPS = 3, 6  # outputs read to find a point within ε, and then to find the first
 CLASSES, STAND_IN = 101, 100  # whose probability is modelled at most; of more so many, which stand for all
+SHORT = 8  # tokens, up to which pairs are tried with more than CLASSES
 PROGRAMS = 3  # linear programs of a row with more than two classes, on one model
 SUPPORT = 16  # tokens with weight
 GAP = 1e-3  # from the bound, within which an attention is as good as proven the furthest
@@ -118,11 +121,12 @@ class _Search:
         if several and self.classes is None:  # of more classes every output costs much
             self.climb(singles, rows, EARLY)
         self.keep_single(singles)
-        self.follow(*self.pairs(singles, rows))
+        paired = rows if self.classes is None else rows[singles.count[rows] <= SHORT]
+        self.follow(*self.pairs(singles, paired))
         if several:
             self.by_programs(singles, self.below_bound(singles, rows))
         for _ in range(ROUNDS):
-            self.follow(*self.one_more(singles, rows))
+            self.follow(*self.one_more(singles, paired))
         if several:
             self.climb(singles, rows, CLIMBS)
         return self.best.attention
