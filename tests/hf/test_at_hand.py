@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 import torch
@@ -95,6 +97,19 @@ def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) ->
         with pytest.raises(InputError, match="replay: a model with the fingerprint"):
             attnaudit.audit(stored, ONE, replay=small)
     assert table(stored, small).equals(expected)
+
+
+def test_a_stored_graph_is_kept_as_long_as_its_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    small = tiny("DistilBertForSequenceClassification", vocab_size=SIZE)
+    stored = collect(small, tokenizer("wordpiece"), ["the baker"], scores=())
+    part = stored.take(np.zeros(1, np.int64))
+    del stored
+    gc.collect()
+    table(part)
+    del part
+    gc.collect()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("layers", ["last", "all"])

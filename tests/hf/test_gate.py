@@ -320,3 +320,29 @@ def quantised() -> Any:
 def test_what_is_no_model_of_float32_is_refused(model: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         check_model(model())
+
+
+@pytest.mark.filterwarnings("ignore:_compile flag")  # of transformers, for flex attention
+def test_what_torch_is_set_to_is_refused_with_what_to_set() -> None:
+    model = tiny("BertForSequenceClassification")
+    with (
+        torch.inference_mode(),
+        pytest.raises(InputError, match=r"torch.inference_mode\(\); expected tensors that .*torch.no_grad\(\) may"),
+    ):
+        check_model(model)
+    with torch.inference_mode():
+        made = type(model)(model.config)
+    with pytest.raises(InputError, match=r"torch.inference_mode\(\); expected tensors"):
+        check_model(made)
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(InputError, match=r"torch's default type torch.float64; expected .*; torch.set_default_dtype\(torch.float32\)"):
+            check_model(model)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    model.config._attn_implementation = "flex_attention"
+    with pytest.raises(InputError, match=r"with the implementation flex_attention; expected .*; model.set_attn_implementation\('sdpa'\)"):
+        check_model(model)
+    model.config._attn_implementation = "sdpa"
+    with torch.no_grad():
+        check_model(model)

@@ -120,6 +120,13 @@ def test_the_command_gives_the_same_as_json(saved: Path, capsys: pytest.CaptureF
     assert [(layer["stack"], layer["layer"], layer["heads"]) for layer in shown["layers"]] == [("encoder", 0, 4), ("encoder", 1, 4)]
 
 
+def test_a_model_that_predicts_nothing_to_audit_ends_with_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny("BertForMaskedLM").save_pretrained(tmp_path)
+    capsys.readouterr()
+    assert main(["hf", "check", str(tmp_path)]) == 2
+    assert "so no audit" in capsys.readouterr().out
+
+
 def test_a_model_that_is_refused_ends_with_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tiny("FNetForSequenceClassification").save_pretrained(tmp_path)
     capsys.readouterr()

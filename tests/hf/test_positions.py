@@ -150,6 +150,20 @@ def test_a_prompt_ends_where_it_ends_unless_positions_are_asked_for() -> None:
         assert "".join(every.words[row]) == "".join(every.tokens[row])
 
 
+def test_a_prompt_ends_before_the_tokens_that_a_tokenizer_appends() -> None:
+    model = tiny("GPT2LMHeadModel", vocab_size=SIZE)
+    prompts = Texts("given", "causal-lm", ["the wooden ladder", "a mill"], np.arange(2), ["all"] * 2, "")
+    ended, plain = (encode(model, tokenizer("bytes", template), prompts) for template in ("[CLS] $A [SEP]", "[CLS] $A"))
+    found = at_positions(ended, "last")
+    assert found.tokens == plain.tokens
+    assert found.words == plain.words
+    assert found.label is None
+    assert found.notes[-1] == "special tokens at the end of 2 texts removed: the next token of the text is predicted"
+    classifier = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    texts = encode(classifier, tokenizer("wordpiece"), replace(prompts, kind="classification"))
+    assert at_positions(texts, "last") is texts
+
+
 def test_a_classifier_has_no_positions() -> None:
     with pytest.raises(InputError, match="positions one: a classifier; expected a model that predicts tokens"):
         positions_of("classification", "one")

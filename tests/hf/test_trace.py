@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +124,35 @@ def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: boo
         found = by_some_classes(trace)
         assert (found is not None) == (name in BY_CLASS), "models that change logits behind the output layer are read in full"
         assert found is None or found <= 1e-5
+
+
+@pytest.mark.parametrize("bug", [False, True])
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM", "LlamaForSequenceClassification"])
+def test_a_text_that_the_model_treats_otherwise_is_replayed_whole(
+    name: str, bug: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that scales its logits by the length of a text is, for longer ones, not what its short replays give."""
+    model: Any = tiny(name)
+    honest = model.forward
+
+    @wraps(honest)
+    def forward(input_ids: torch.Tensor, *more: Any, **options: Any) -> Any:
+        output = honest(input_ids, *more, **options)
+        if input_ids.shape[1] > 16:
+            output.logits = 0.3 * output.logits
+        return output
+
+    model.forward = forward
+    gate, texts = check_model(model), random_texts(model, 3)
+    columns = {name: Ragged.from_rows([np.tile(row, 5)[:20] for row in getattr(texts, name)]) for name in ("ids", "special", "word_id")}
+    texts = replace(texts, **columns, tokens=[["t"] * 20] * 3, words=[["t"] * 20] * 3)
+    trace = Trace.read(collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate))
+    if bug:
+        monkeypatch.setattr("attnaudit.hf.network.way_of_text", lambda model, states, numbers, way: way)
+    assert (differences(model, gate, texts, trace) <= 1e-5) == (not bug)
+    monkeypatch.setattr(some_classes, "READ", 60)
+    found = None if gate.task == "classification" else by_some_classes(trace)
+    assert found is None or found <= 1e-5
 
 
 @pytest.mark.parametrize("layers", ["last", "all"])

@@ -197,8 +197,8 @@ def audit(
 def check(model: Folder, as_json: o.Json = False) -> None:
     """Check on two short texts of random tokens whether the attention of a model can be read and replaced exactly.
 
-    Prints every check with its figure, and the layers whose attention can be audited. A model that fails is refused with one line
-    and exit status 2. Nothing is downloaded, and no code of the folder is run.
+    Prints every check with its figure, and the layers whose attention can be audited. A model that fails is refused with one line.
+    The exit status is 2 for a model that cannot be audited. Nothing is downloaded, and no code of the folder is run.
 
     \b
     Examples:
@@ -211,7 +211,10 @@ def check(model: Folder, as_json: o.Json = False) -> None:
     from attnaudit.hf.gate import check_model
     from attnaudit.hf.load import load_pretrained
 
-    show_gate(check_model(load_pretrained(model)), as_json)
+    gate = check_model(load_pretrained(model))
+    show_gate(gate, as_json)
+    if gate.task is None or gate.reads is None:
+        raise typer.Exit(2)
 
 
 @app.command(short_help="Train a small transformer, with a tokenizer of its own.")

@@ -370,6 +370,12 @@ def _check_kind(model: Any) -> None:
         got = f"weights in {', '.join(sorted(map(str, others)))}{' on a CPU' if torch.float64 not in others else ''}"
         do = "save it so in Python: model.float().save_pretrained(DIR), with its tokenizer, and audit DIR"
         raise refused(name, got, "float32", do)
+    if torch.is_inference_mode_enabled() or any(parameter.is_inference() for parameter in model.parameters()):
+        got, do = "torch.inference_mode()", "read the model and audit it outside of it; torch.no_grad() may stay"
+        raise refused(name, got, "tensors that may have gradients", do)
+    if torch.get_default_dtype() != torch.float32:
+        got, do = f"torch's default type {torch.get_default_dtype()}", "torch.set_default_dtype(torch.float32)"
+        raise refused(name, got, "torch.float32, as the weights are", do)
     damaged = next((path for path, parameter in model.named_parameters() if not parameter.isfinite().all()), None)
     if damaged is not None:
         raise refused(

@@ -10,6 +10,7 @@ from attnaudit.hf.capture import Attention, Pass
 from attnaudit.hf.probe import Probe
 
 OPERATION = "check model"
+READ = ("eager", "sdpa")  # implementations of attention whose softmax can be seen
 OTHERWISE = "choose a model of another class: docs/transformers.md lists those that pass"
 CROSS = ("encoder_attn", "EncDecAttention", "cross")  # in the paths of modules, where lengths do not tell
 
@@ -49,7 +50,10 @@ def layers_of(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
         got = f"weights of shape {' × '.join(map(str, shape))} in {path} for {len(probe.mask)} texts of {lengths_of(probe)} tokens"
         raise refused(name, got, "a weight for every pair of tokens: attention that is not local, pooled or sparse")
     if not seen.attentions:
-        raise refused(name, "no attention: nothing after a softmax is multiplied with values", "a model with softmax attention")
+        got, do = "no attention: nothing after a softmax is multiplied with values", OTHERWISE
+        if (own := model.config._attn_implementation) not in READ:
+            got, do = f"{got}, with the implementation {own}", "model.set_attn_implementation('sdpa')"
+        raise refused(name, got, "a model with softmax attention", do)
     found: list[Layer] = []
     for one in seen.attentions:
         stack = _stack(one, both=model.config.is_encoder_decoder)

@@ -24,7 +24,18 @@ from attnaudit.hf.fingerprint import model_fingerprint
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.products import fast_products
-from attnaudit.hf.replay import FAILS, Changes, KeysLeftOutError, Query, States, Weights, replayed, replayed_together, states_of
+from attnaudit.hf.replay import (
+    FAILS,
+    Changes,
+    KeysLeftOutError,
+    Query,
+    States,
+    Weights,
+    replayed,
+    replayed_together,
+    states_of,
+    way_of_text,
+)
 from attnaudit.trace.some_classes import OutputLayer
 
 KEPT = 1 << 30  # bytes of states of texts that are kept
@@ -237,9 +248,9 @@ class Rows:
 
 
 def _replayed(model: Any, states: States, changes: Changes, way: str) -> Float[torch.Tensor, "N C"]:
-    """`replayed`, or where keys of this text were not kept, as those before a window, by a pass of the whole model."""
+    """`replayed`; by a pass of the whole model where the way does not hold for this text, or its keys were not kept, as before a window."""
     try:
-        return replayed(model, states, changes, way)
+        return replayed(model, states, changes, way_of_text(model, states, changes, way))
     except KeysLeftOutError:
         return replayed(model, states, changes, "full")
 
@@ -290,16 +301,23 @@ class Hidden:
         return self.network.model.get_output_embeddings().in_features
 
     def _pass(self, pooled: np.ndarray, places: list[dict[str, Any]]) -> np.ndarray:
-        network, number = self.network, self._number(places[0])
+        network, number, way = self.network, self._number(places[0]), self._way(places[0])
         states = [network.states(place) for place in places]
         sums = torch.stack([one.sums[number] for one in states])
         sums[torch.arange(len(places)), [place["head"] for place in places]] = torch.from_numpy(pooled).to(sums)
-        with _input_of(network.model.get_output_embeddings()) as hidden:
-            if all(one is states[0] for one in states):
-                _replayed(network.model, states[0], {number: sums}, self._way(places[0]))
-            else:
-                replayed_together(network.model, states, {number: sums})
-        return hidden[-1][:, -1].float().cpu().numpy()
+        groups: defaultdict[Any, list[int]] = defaultdict(list)
+        for k, one in enumerate(states):
+            own_way = way_of_text(network.model, one, [number], way)  # now: within `_input_of` there are no logits
+            groups[None if own_way == "position" else id(one)].append(k)
+        found = np.empty((len(places), self.width), np.float32)
+        for key, ks in groups.items():
+            with _input_of(network.model.get_output_embeddings()) as hidden:
+                if key is None:
+                    replayed_together(network.model, [states[k] for k in ks], {number: sums[ks]})
+                else:
+                    _replayed(network.model, states[ks[0]], {number: sums[ks]}, way)
+            found[ks] = hidden[-1][:, -1].float().cpu().numpy()
+        return found
 
 
 @contextmanager

@@ -6,11 +6,14 @@ row here is such a prefix, and all else treats it as a text of its own.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.hf.encoded import Encoded
@@ -30,15 +33,17 @@ def positions_of(task: ModelTask, chosen: Positions | None = None) -> Positions:
 
 
 def at_positions(texts: Encoded, positions: Positions, seed: int = 0) -> Encoded:
-    """Every text up to the last token that is written, up to one drawn at random, or once for each: a row for each prefix.
+    """Every text up to its last token, up to one drawn at random, or once for each: a row for each prefix.
 
     Positions are those whose next token the model predicts. Of a target these are all but those of tokens that are given, such as a
     language code; of a text without a target, those of its own tokens. The draw is uniform, and keyed by ``seed`` and instance: it is the
     same whatever other texts there are, and in whatever order.
     """
-    if positions == "last" and texts.written is None:
+    if texts.class_names:  # a classifier reads whole texts
         return texts
     counts = _counts(texts)
+    if positions == "last" and texts.written is None:
+        return _without_ends(texts, counts.values[counts.offsets[1:] - 1])
     if positions == "all":
         return texts.take(counts.row_of_value).up_to(counts.values)
     place = counts.lengths - 1
@@ -46,6 +51,15 @@ def at_positions(texts: Encoded, positions: Positions, seed: int = 0) -> Encoded
         drawn = stream_keys(seed, "target position", texts.instance) >> np.uint64(32)
         place = ((drawn * counts.lengths.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
     return texts.up_to(counts.values[counts.offsets[:-1] + place])
+
+
+def _without_ends(texts: Encoded, counts: Int64[np.ndarray, " n"]) -> Encoded:
+    """Texts without what their tokenizer appends, such as [EOS]: a prediction behind it is of what follows the end of the text."""
+    ended = int((counts < texts.ids.lengths).sum())
+    if not ended:
+        return texts
+    note = f"special tokens at the end of {count(ended, 'text')} removed: the next token of the text is predicted"
+    return replace(texts.up_to(counts), label=texts.label, notes=(*texts.notes, note))
 
 
 def _counts(texts: Encoded) -> Ragged:

@@ -18,8 +18,8 @@ are those that the pass computes. Which of the ways a layer allows is tried on t
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -88,6 +88,7 @@ class States:
 
     ``keys`` are those of the last attention at the other positions, of encoders whose attention torch's function computes; of decoders
     ``prefix`` are keys and values of all positions but the last, and ``encoded`` is what the encoder gave. Each is None of other models.
+    ``tried`` are the ways that hold for this text, by way and attentions (`way_of_text`).
     """
 
     inputs: Mapping[str, Tensor]
@@ -98,6 +99,7 @@ class States:
     keys: Keys | None = None
     prefix: Any = None
     encoded: Any = None
+    tried: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -193,6 +195,22 @@ def positions_read(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -
 
     logits, own = forward(model, _copies(inputs, queries), exchange).output.logits, seen.output.logits
     return ((logits - own).abs().amax(dim=-1) > EXACT * own.abs().max()).nonzero().flatten().tolist()
+
+
+def way_of_text(model: Any, states: States, numbers: Iterable[int], way: str) -> str:
+    """``way``, or ``full`` where replaying the text's own sums of the attentions ``numbers`` by it does not give the text's own logits.
+
+    A way is found on the short texts of the checks; a model may treat others, such as longer ones, in another way.
+    """
+    key = way, tuple(sorted(numbers))
+    if key not in states.tried:
+        own = {number: states.sums[number][None] for number in key[1]}
+        try:
+            holds = apart(replayed(model, states, own, way), states.logits) <= ROUNDING
+        except FAILS:
+            holds = False
+        states.tried[key] = way if holds else "full"
+    return states.tried[key]
 
 
 def replayed(model: Any, states: States, changes: Changes, way: str) -> Float[Tensor, "N C"]:

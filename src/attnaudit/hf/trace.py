@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -378,7 +379,6 @@ def collect(
     encoded = encode(model, tokenizer, texts, max_tokens=max_tokens, on_empty="skip", outputs=outputs)
     require_texts(encoded, texts, texts.name)
     encoded = at_positions(encoded, positions, seed)
-    place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="attnaudit-"))
     metadata = {
         "corpus": {
             "name": texts.name, "task": texts.kind, "fingerprint": texts.fingerprint, "notes": notes_of(texts, encoded, outputs),
@@ -387,8 +387,13 @@ def collect(
         "model": {"name": gate.model, "fingerprint": model_fingerprint(model), **(outputs.to_json() if outputs else {})},
         "gate": gate.to_json(),
     }  # fmt: skip
-    shards = collect_shards(
-        model, encoded, gate, chosen, place, class_names=output_names(model, tokenizer, encoded.class_names), scores=scores,
-        metadata=metadata, progress=progress,
-    )  # fmt: skip
-    return concatenate(list(shards))
+    with ExitStack() as stack:
+        if folder is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="attnaudit-", ignore_cleanup_errors=True))
+        shards = collect_shards(
+            model, encoded, gate, chosen, Path(folder), class_names=output_names(model, tokenizer, encoded.class_names), scores=scores,
+            metadata=metadata, progress=progress,
+        )  # fmt: skip
+        trace = concatenate(list(shards))
+        weakref.finalize(trace.tail, stack.pop_all().close)  # which may read its graph from there
+    return trace
