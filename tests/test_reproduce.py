@@ -206,10 +206,34 @@ def test_no_cell_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_some_could_be_run_and_the_rest_is_told(finished: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = copied(finished, tmp_path / "out")
-    assert main(command(data, out, "--corpus", "adr", "--corpus", "sst", "--json")) == 0
+    assert main(command(data, out, "--corpus", "adr", "--corpus", "sst", "--json")) == 2
     shown = capsys.readouterr()
     assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
     assert "adr is skipped" in shown.err
+    assert "not all requested cells of adr could be done; expected readable data" in shown.err
+
+
+def test_a_plan_of_nothing_that_can_be_read_ends_with_status_2(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(data, tmp_path / "out", "--corpus", "adr", "--dry-run")) == 2
+    assert "cannot be estimated" in capsys.readouterr().out
+    assert main(command(data, tmp_path / "out", "--corpus", "adr", "--corpus", "sst", "--dry-run")) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--markdown", "page.md", "--dry-run"], "--markdown page.md: with --dry-run; expected tables of what is recorded; leave out"),
+        (["--markdown", "page.md", "--quick"], "--markdown page.md: with --quick; expected"),
+        (["--markdown", "page.md", "--records", "nowhere"], "--records nowhere: no such folder; expected a folder of records"),
+    ],
+)
+def test_options_that_do_not_go_together_write_nothing(
+    options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", "snell2021", *options]) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(finished: Path, data: Path, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def test_a_language_that_spacy_does_not_have(tmp_path: Path, code: str) -> None:
     assert "setting corpus.tokenizer" in refused(table(tmp_path / "a.csv"), tokenizer=code)
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "utf-16-le", "utf-8-sig"])
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
 def test_encodings(tmp_path: Path, encoding: str, kind: str) -> None:
     texts = [f"un café naïf {'très ' * row}long" for row in range(20)]
@@ -65,8 +65,8 @@ def test_encodings(tmp_path: Path, encoding: str, kind: str) -> None:
     assert first(path, encoding=encoding) == ["un", "café", "naïf", "long"]
     if encoding in ("cp1252", "latin-1"):
         assert refused(path).endswith("read the file with --encoding cp1252, or skip such rows: --on-bad-row skip")
-    elif encoding == "utf-16":
-        assert refused(path).endswith("read it with --encoding utf-16")
+    elif encoding in ("utf-16", "utf-32"):
+        assert refused(path).endswith(f"read it with --encoding {encoding}")
 
 
 def test_what_would_read_a_header_and_odd_bytes(tmp_path: Path) -> None:
@@ -79,6 +79,7 @@ def test_what_would_read_a_header_and_odd_bytes(tmp_path: Path) -> None:
 
 def test_delimiters(tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", delimiter=";")
+    assert "setting corpus.delimiter: ''; expected one character, or tab" in refused(path, delimiter="")
     assert refused(path).endswith("header: one column 'text;label'; expected a column each; is it --delimiter ';'?")
     assert first(path, delimiter=";")[:2] == ["take", "20"]
     path.write_text("\n".join(['"text";"label"', *(f'"text {row}";"{row % 2}"' for row in range(40))]))

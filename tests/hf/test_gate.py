@@ -322,7 +322,7 @@ def test_what_is_no_model_of_float32_is_refused(model: Any, message: str) -> Non
         check_model(model())
 
 
-@pytest.mark.filterwarnings("ignore:_compile flag")  # of transformers, for flex attention
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of transformers, for flex attention
 def test_what_torch_is_set_to_is_refused_with_what_to_set() -> None:
     model = tiny("BertForSequenceClassification")
     with (

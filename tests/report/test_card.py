@@ -196,8 +196,18 @@ def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
 def test_a_model_at_chance_makes_the_card_say_so():
     summary = summary_of(prediction__accuracy={"value": 0.52}, prediction__roc_auc={"value": 0.53, "low": 0.49, "high": 0.57})
     (row,) = verdict(summary, ABOUT).rows
-    assert "hardly better than chance" in row.sentence
+    assert "not shown to rank the classes better than chance" in row.sentence
     assert row.measure == "accuracy"
+    summary = summary_of(prediction__accuracy={"value": 0.56}, prediction__roc_auc={"value": 0.57, "low": 0.55, "high": 0.59})
+    assert "hardly better than chance" in verdict(summary, ABOUT).rows[0].sentence
+
+
+def test_few_labelled_instances_are_too_few_to_judge_a_model_by():
+    for n, enough in ((19, False), (20, True)):
+        scores = {"prediction__accuracy": {"value": 0.5, "n": n}, "prediction__roc_auc": {"value": 0.0, "low": 0.0, "high": 0.0}}
+        (row,) = verdict(summary_of(**scores), ABOUT).rows
+        assert ("worse than chance" in row.sentence) == enough
+        assert row.sentence.endswith("Too few to judge the model by: 20 or more are needed.") != enough
 
 
 def test_experiments_that_are_missing_or_undefined_are_left_out():

@@ -133,7 +133,7 @@ def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(o
     assert found.value("prediction", "accuracy") == found.value("prediction", "majority")
     assert "not shown to be better than always predicting the most frequent label" in no_skill_of_run(found)
     if learned:
-        assert "explain its probabilities, not its decisions" in verdict(summary, ABOUT).rows[0].sentence
+        assert "It does rank instances better than chance (ROC-AUC" in verdict(summary, ABOUT).rows[0].sentence
 
 
 @pytest.mark.parametrize(
@@ -243,6 +243,22 @@ def test_which_models_a_study_is_about(study: str, names: list[str], expected: l
 )
 def test_the_line_on_top_follows_from_the_rows(claims: list[Claim], told: str) -> None:
     assert told in claimed([card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims])
+
+
+@pytest.mark.parametrize(
+    ("claims", "told"),
+    [
+        ([], ""),
+        ([Claim(True, "y")], "This speaks for heatmaps of this model as explanations of its predictions: y."),
+        ([Claim(False, "x")], "This speaks against heatmaps of this model as explanations of its predictions: x."),
+        ([Claim(True, "y"), Claim(False, "x")], "disagree on whether that explains its predictions.\nFor: y.\nAgainst: x."),
+    ],
+)
+def test_studies_without_an_audit_give_no_verdict_of_the_whole(claims: list[Claim], told: str) -> None:
+    found = claimed([card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims], of_studies=True)
+    assert told in found
+    assert bool(found) == bool(claims)
+    assert "may be shown" not in found
 
 
 def test_every_measure_of_a_card_is_explained(tmp_path: Path) -> None:

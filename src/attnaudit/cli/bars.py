@@ -103,4 +103,4 @@ def show_plan_and_end(as_json: bool, plan: Callable[..., Plan], *arguments: Any)
     with progress() as bar:
         found = plan(*arguments, bar)
     show_plan(found, as_json)
-    raise typer.Exit
+    raise typer.Exit(0 if found.is_possible else 2)

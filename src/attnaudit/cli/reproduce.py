@@ -52,8 +52,8 @@ def reproduce(
 
     A paper is a list of cells: runs and studies, each with its corpus, model and seeds. They are made in DIR (runs/PAPER by default);
     each leaves a small record, and the page is written from all records. The same command resumes one that was stopped, and calls with
-    different --corpus add to one page. A corpus whose files are missing is skipped and reported; the exit status is 2 when nothing could
-    be done. The index of all papers is DIR/reproduction.html (DIR is runs by default).
+    different --corpus add to one page. A corpus whose files are missing is skipped and reported; the exit status is then 2 where
+    --corpus named it, or nothing could be done. The index of all papers is DIR/reproduction.html (DIR is runs by default).
 
     \b
     Examples:
@@ -71,6 +71,11 @@ def reproduce(
     from attnaudit.runner import reproduce as run_sweep
     from attnaudit.runner.records import beside
 
+    if markdown is not None and (quick or dry_run):
+        option = "--quick" if quick else "--dry-run"
+        raise InputError("reproduce", f"--markdown {markdown}", f"with {option}", "tables of what is recorded", f"leave out {option}")
+    if records is not None and not records.is_dir():
+        raise InputError("reproduce", f"--records {records}", "no such folder", "a folder of records")
     root = records or (markdown and beside(markdown))
     if paper is None:
         if quick or dry_run or corpora or encoders or attentions or studies or seeds:
@@ -96,8 +101,11 @@ def reproduce(
     with progress() as bar:
         outcome = run_sweep(sweep, bar, lambda line: typer.echo(printable(line), err=True), **on)
     show_reproduction(outcome, as_json)
-    if not outcome.done:
+    missing = sorted({one.corpus for one in outcome.not_run} & set(corpora or ()))
+    if not outcome.done or missing:
         got = f"none of the {len(cells)} requested cells could be done"
+        if outcome.done:
+            got = f"not all requested cells of {', '.join(missing)} could be done"
         raise InputError("reproduce", str(sweep.out), got, "readable data and word vectors", "see the reasons on the page")
 
 

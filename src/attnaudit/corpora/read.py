@@ -152,6 +152,8 @@ def word_rules(spec: CorpusSpec, preset: str) -> Callable[[str], list[str]]:
 
 def dialect_of(spec: CorpusSpec) -> Dialect:
     """Encoding and delimiter of files of one's own."""
+    if spec.delimiter == "":
+        raise InputError("read settings", "setting corpus.delimiter", "''", "one character, or tab", "without it the file's name decides")
     return Dialect("utf-8" if spec.encoding is None else spec.encoding, "\t" if spec.delimiter == "tab" else spec.delimiter or "")
 
 

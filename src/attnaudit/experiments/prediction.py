@@ -14,7 +14,7 @@ from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import FEWEST, CardRow, SummaryRows, card_row
 from attnaudit.results.groups import by_group, pieces_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
@@ -193,6 +193,8 @@ def _sentence(rows: SummaryRows, about: About) -> str:
     correct = f"Correct on {percent(accuracy['value'])} of {_labelled(accuracy, rows)}" if accuracy else ""
     if accuracy:
         correct += f" (always predicting the most frequent label: {percent(majority)}). " if majority is not None else ". "
+    if accuracy is not None and (rows.instances("prediction", "accuracy") or 0) < FEWEST:
+        return f"{correct}Too few to judge the model by: {FEWEST} or more are needed."
     worse = _worse_than_chance(accuracy, auc, len(about.class_names))
     if worse and about.assumed_classes:
         return (
@@ -201,14 +203,12 @@ def _sentence(rows: SummaryRows, about: About) -> str:
         )
     if worse and auc is not None:
         return f"{correct}{worse}: the labels, or the names of the model's outputs, may be exchanged."
-    if auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= CHANCE)):
+    if auc is not None and auc["low"] is not None and auc["low"] <= CHANCE:
+        return correct + "It is not shown to rank the classes better than chance, so explaining its output means little."
+    if auc is not None and auc["value"] < 0.6:
         return correct + "It ranks the classes hardly better than chance, so explaining its output means little."
     if accuracy is not None and majority is not None and accuracy["low"] is not None and accuracy["low"] <= majority:
-        ranks = (
-            ""
-            if auc is None
-            else f" It does rank {rows.text}s (ROC-AUC {figure(auc['value'])}): explain its probabilities, not its decisions."
-        )
+        ranks = "" if auc is None else f" It does rank {rows.text}s better than chance (ROC-AUC {figure(auc['value'])})."
         return f"{correct}Its decisions are not shown to be better than always predicting the most frequent label.{ranks}"
     return correct + "The rows below describe this one model; another model trained on the same texts can give other answers."
 

@@ -29,7 +29,7 @@ LINES = 7  # of a card; further measures are listed below it
 @dataclass(frozen=True)
 class Card:
     """``title`` names model and corpus, ``subtitle`` what was counted; ``rows`` answer one question each, ``further`` those that separate
-    faithful from unfaithful attention less well. ``footnote`` says what that means.
+    faithful from unfaithful attention less well. ``footnote`` says what that means. ``of_studies``: no row is of an audit.
 
     ``notices`` say why nothing is concluded from some of them. ``model`` is what the line on top calls the model of the heatmaps, and
     ``scope`` says which attention of it the card is not about. ``unit`` is what the numbers are means over, ``drawn`` what their
@@ -47,17 +47,20 @@ class Card:
     audited: Heads | None = None
     further: tuple[CardRow, ...] = ()
     footnote: str = ""
+    of_studies: bool = False
 
     @property
     def lead(self) -> str:
         """One line: what may be claimed of these heatmaps, or why nothing."""
         decided = not self.notices or any(row.claim for row in self.rows)
-        claims = [claimed(self.rows, self.model)] if self.rows and decided else []
+        claims = [claimed(self.rows, self.model, self.of_studies)] if self.rows and decided else []
         said = " ".join([*dict.fromkeys(self.notices), *claims])
         return "\n".join(filter(None, (said, self.scope)))
 
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "lead": self.lead}
+        fields = asdict(self)
+        del fields["of_studies"]
+        return {**fields, "lead": self.lead}
 
     def print(self, console: Console | None = None) -> None:
         """Print the card as a table, the sentences below their figures."""

@@ -66,7 +66,7 @@ def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str]
     card = study_card(summary, about)
     audit = verdict(summary, about)
     rows, notices = (*audit.rows, *card.rows), (*audit.notices, *card.notices)
-    card = replace(card, rows=rows, notices=notices, further=audit.further, footnote=audit.footnote)
+    card = replace(card, rows=rows, notices=notices, further=audit.further, footnote=audit.footnote, of_studies=not audited)
     missing = [
         (study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name in names and name not in found
     ]
@@ -90,7 +90,7 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
     lines = tuple(f"Study {name}: {notice}" for name, notice in notices.items())
     own = about.spec.get("study", {}).get("models")
     models = f"the study's own models ({', '.join(own)})" if own else about.model or f"{about.encoder} + {about.attention}"
-    return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", tuple(rows), lines)
+    return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", tuple(rows), lines, of_studies=True)
 
 
 def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
@@ -153,7 +153,8 @@ def _spread(name: str, table: pl.DataFrame) -> str:
     """What is averaged and drawn in a study's numbers."""
     layout = EVERY_STUDY[name].layout
     if layout == "groups":
-        return "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the spread over instances."
+        alone = "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the spread over instances."
+        return f"{alone} Numbers of the models under study are means over seeds and instances, with the spread over seeds."
     least, most = seeds_of_models(table)
     ends = f" {_BEST_AND_LAST}" if layout == "steps" else ""
     if most == 1:

@@ -187,8 +187,11 @@ def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:
     return [row if row.of_model else replace(row, sentence=WITHHELD, claim=None) for row in rows]
 
 
-def claimed(rows: Iterable[CardRow], model: str = "this model") -> str:
-    """What may be claimed where heatmaps of ``model`` are shown, from the claims of ``rows``; where these disagree each side has a line."""
+def claimed(rows: Iterable[CardRow], model: str = "this model", of_studies: bool = False) -> str:
+    """What may be claimed where heatmaps of ``model`` are shown, from the claims of ``rows``; where these disagree each side has a line.
+
+    ``of_studies``: the rows are of studies without an audit, which speak for or against an explanation, and say nothing of the rest.
+    """
     claims = [row.claim for row in rows if row.claim]
     by_side = (dict.fromkeys(claim.clause for claim in claims if claim.supports is side) for side in (True, False))
     supporting, against = ("; ".join(clauses) for clauses in by_side)
@@ -197,6 +200,9 @@ def claimed(rows: Iterable[CardRow], model: str = "this model") -> str:
             f"Heatmaps of {model} show where it puts weight; the measures below disagree on whether that explains its predictions.\n"
             f"For: {supporting}.\nAgainst: {against}."
         )
+    if of_studies:
+        side, clauses = ("for", supporting) if supporting else ("against", against)
+        return f"This speaks {side} heatmaps of {model} as explanations of its predictions: {clauses}." if clauses else ""
     if supporting:
         return f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one: {supporting}."
     because = against or "nothing below shows that its predictions depend on it"

@@ -70,6 +70,11 @@ class Plan:
         """The estimate for all that is missing."""
         return sum(one.seconds for one in self.missing)
 
+    @property
+    def is_possible(self) -> bool:
+        """Whether anything of it can be done, or is."""
+        return not self.trainings or not all(one.reason for one in self.trainings)
+
     def to_json(self) -> dict[str, Any]:
         return {"seconds": self.seconds, "trainings": [asdict(one) for one in self.trainings], "notes": list(self.notes)}
 

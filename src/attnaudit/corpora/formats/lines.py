@@ -20,6 +20,7 @@ LONGEST_LINE = 16 << 20  # bytes; ten times the longest novel
 FREE, RATIO = 64 << 20, 200  # bytes that any packed file may hold, and bytes for each packed one beyond; text shrinks to a tenth
 _HEAD = 512  # bytes that tell what a file is
 _SAMPLE = 1 << 20  # bytes that tell its encoding
+_UTF32_MARKS = b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff"
 _UTF16_MARKS = b"\xff\xfe", b"\xfe\xff"
 _BINARY = (
     (b"PAR1", "a parquet file", "give its name the ending .parquet"),
@@ -130,6 +131,8 @@ def _bounded(readline: Callable[[int], AnyStr], end: AnyStr) -> Iterator[AnyStr]
 def _other_kind(head: bytes, encoding: str) -> tuple[str, str, str] | None:
     """What a file is that cannot be text in ``encoding``, what was expected, and what to do."""
     if "\n".encode(encoding) == b"\n":
+        if head.startswith(_UTF32_MARKS):
+            return "a file in UTF-32", "UTF-8", "save it as UTF-8, or read it with --encoding utf-32"
         zeros = bytes(4)  # every second byte of ASCII characters in UTF-16
         if head.startswith(_UTF16_MARKS) or head[1:8:2] == zeros or head[:8:2] == zeros:
             return "a file in UTF-16", "UTF-8", "save it as UTF-8, or read it with --encoding utf-16"
@@ -172,6 +175,8 @@ def guessed_encoding(text: str, encoding: str = "utf-8") -> str:
 
 def _reading(raw: bytes) -> str:
     """The first usual encoding that reads a text, or the first `_SAMPLE` bytes of one, which may end within a character."""
+    if raw.startswith(_UTF32_MARKS):
+        return "utf-32"
     if raw.startswith(_UTF16_MARKS):
         return "utf-16"
     for encoding in ("utf-8", "cp1252"):
