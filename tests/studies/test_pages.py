@@ -22,6 +22,7 @@ from attnaudit.studies import Study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide
+from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 from attnaudit.trace import Trace
 from tests.studies.identity import identified
@@ -73,6 +74,11 @@ def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path: Path) -> Non
     text = text_of(write_study(write_results(tmp_path / "two", Uniform(seeds=2), traces), {}))
     assert f"{BOTH}; s.d. is the spread over seeds" in text
     assert "2 seeds: means over seeds, intervals over seeds and instances" in text
+
+
+def test_the_spread_of_the_models_under_study_is_over_seeds(tmp_path: Path) -> None:
+    text = text_of(write_study(write_results(tmp_path / "seeds", Seeds(seeds=2), named("base-s0", "base-s1", "base-s2")), {}))
+    assert "s.d. is the spread over instances. Numbers of the models under study are means over seeds and instances" in text
 
 
 def test_where_some_models_have_one_seed_that_is_said(tmp_path: Path) -> None:
