@@ -86,7 +86,7 @@ def test_a_plan_is_narrowed_by_names() -> None:
     [
         ({"corpora": ["stt"]}, "--corpus: 'stt'"),
         ({"encoders": ["lstm"]}, "--encoder: 'lstm'; expected one of bilstm, cnn, average; did you mean bilstm?"),
-        ({"quick": True, "corpora": ["imdb"]}, "--quick: no cell of what is named; expected some of sst bilstm additive, "),
+        ({"quick": True, "corpora": ["imdb"]}, "--quick --corpus imdb: no such cell; expected some of sst bilstm additive, "),
         ({"quick": True, "encoders": ["cnn"], "attentions": ["dot"]}, "snli average additive; name others or leave --quick out"),
         ({"quick": True, "seeds": 5}, "--seeds: 5 together with --quick; expected one of the two"),
     ],
@@ -200,7 +200,7 @@ def test_nothing_that_was_asked_for_could_be_run(data: Path, tmp_path: Path, cap
 
 def test_no_cell_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", "jain2019", "--quick", "--corpus", "imdb", "--out", str(tmp_path / "out")]) == 2
-    assert "--quick: no cell" in capsys.readouterr().err
+    assert "--quick --corpus imdb: no such cell" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 

@@ -146,10 +146,9 @@ class Declaration:
         chosen = [cell for cell in cells if all(not given or getattr(cell, part) in given for part, given in options.items())]
         if not chosen:
             known = ", ".join(" ".join(filter(None, (cell.corpus, cell.study, cell.model))) for cell in cells)
-            where = "--quick" if quick else "the names"
-            raise InputError(
-                "reproduce", where, "no cell of what is named", f"some of {known}", "name others" + " or leave --quick out" * quick
-            )
+            named = " ".join(f"--{part} {name}" for part, given in options.items() for name in given)
+            where = f"--quick {named}".rstrip() if quick else named
+            raise InputError("reproduce", where, "no such cell", f"some of {known}", "name others" + " or leave --quick out" * quick)
         return list(_of_seeds(chosen, seeds))
 
     def _check_seeds(self, quick: bool, seeds: int | None) -> None:
