@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow.compute as pc
 import pytest
 import torch
 from tokenizers import normalizers
@@ -97,6 +98,18 @@ def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) ->
         with pytest.raises(InputError, match="replay: a model with the fingerprint"):
             attnaudit.audit(stored, ONE, replay=small)
     assert table(stored, small).equals(expected)
+
+
+def test_texts_with_other_numbers_of_end_tokens_share_no_batch() -> None:
+    """A class that reads the last end token refuses a batch of them."""
+    small = tiny("BartForSequenceClassification", vocab_size=SIZE, eos_token_id=3)
+    texts, own = ["the [SEP] baker", "an old mill", "the baker"], tokenizer("wordpiece", eos_token="[SEP]")
+    made = collect(small, own, texts, scores=("loo",))
+    alone = [collect(small, own, [text], scores=("loo",)) for text in texts]
+    for row, instance in enumerate(made.instance.tolist()):
+        expected = alone[instance].table.filter(pc.equal(alone[instance].table["head"], made.table["head"][row]))
+        for name in ("prediction", "loo"):
+            np.testing.assert_allclose(made.table[name][row].as_py(), expected[name][0].as_py(), atol=1e-6)
 
 
 def test_a_stored_graph_is_kept_as_long_as_its_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

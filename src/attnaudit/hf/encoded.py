@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,11 +98,12 @@ class Encoded:
     def batches(self, budget: int = 4096, batching: str = "any") -> Iterator[Int64[np.ndarray, " m"]]:
         """All rows, in batches of similar length with at most ``budget`` positions, padding included; a longer text is a batch of its own.
 
-        ``batching`` is that of the `Gate`: which texts may share a batch.
+        ``batching`` is that of the `Gate`: which texts may share a batch. Texts with other numbers of special tokens, as where one spells
+        an end token, never do: a class that reads the last end token refuses such batches.
         """
         size = self.ids.lengths
         target = np.zeros_like(size) if self.written is None else self.written.lengths
-        order = np.lexsort((target, size))
+        order = np.lexsort((self._marks, target, size))
         start = 0
         while start < len(order):
             stop = start + 1
@@ -110,9 +112,16 @@ class Encoded:
             yield order[start:stop]
             start = stop
 
+    @cached_property
+    def _marks(self) -> Int64[np.ndarray, " n"]:
+        """The number of special tokens of every text."""
+        return self.special.with_values(self.special.values.astype(np.int64)).sum()
+
     def _fits(self, rows: np.ndarray, size: np.ndarray, target: np.ndarray, budget: int, batching: str) -> bool:
         padded = len(rows) * int(size[rows].max() + target[rows].max())
         if batching == "none" or padded > budget or (len(rows) > FEW and padded > MOST_PADDED * int((size + target)[rows].sum())):
+            return False
+        if len(set(self._marks[rows].tolist())) > 1:
             return False
         return batching == "any" or len(set(zip(size[rows].tolist(), target[rows].tolist(), strict=True))) == 1
 
