@@ -110,6 +110,24 @@ def test_what_is_no_pooling_is_refused(form: str, message: str) -> None:
     assert not net.pool._forward_hooks
 
 
+@pytest.mark.parametrize("deep", [False, True])
+def test_texts_that_influence_each_other_are_refused(deep: bool) -> None:
+    net, batches = made(deep=deep)
+    net.head = nn.Sequential(_WithoutMean(), net.head)
+    expected = "batch 0: logits of a text that differ by .* under other attention of another text; expected texts that do not influence"
+    with pytest.raises(InputError, match=expected):
+        collect(net, batches, attention="pool")
+    one = ((batches[0][0][0][:1], batches[0][0][1][:1]), TOKENS[:1])
+    collect(net, [one], attention="pool")
+
+
+class _WithoutMean(nn.Module):
+    """Subtracts the mean over a batch."""
+
+    def forward(self, pooled: Tensor) -> Tensor:
+        return pooled - pooled.mean(dim=0)
+
+
 class Heads(nn.Module):
     """A classifier around an `nn.MultiheadAttention` with a query of its own; ``reads`` has it use the weights too."""
 

@@ -291,7 +291,20 @@ class _Collected:
                 do = "a module whose weights are read elsewhere too cannot be audited"
                 raise InputError(OPERATION, f"{where}: {type(network.pool).__name__}", got, f"at most {READ_ELSEWHERE:g}", do)
             affine &= _gap(self._sum(drawn, self.logits_of_token, self.logits), logits) <= LINEAR
+        self._check_apart(network, where)
         return replace(self, affine=affine)
+
+    def _check_apart(self, network: PoolingNetwork, where: str) -> None:
+        """Raise InputError where other weights of the longest text change the logits of the other texts."""
+        longest = int(np.argmax([len(tokens) for tokens in self.batch.tokens]))
+        _, drawn, *_ = self._drawn()
+        weights, others = self.alpha.clone(), torch.arange(len(self.alpha)) != longest
+        weights[longest] = drawn[longest]
+        gap = _gap(network.run(self.batch.inputs, weights)[0][others], self.logits[others]) if others.any() else 0.0
+        if gap > READ_ELSEWHERE:
+            got = f"logits of a text that differ by {gap:.2g} under other attention of another text"
+            do = "a module that normalises over a batch cannot be audited"
+            raise InputError(OPERATION, where, got, "texts that do not influence each other", do)
 
     def _sum(self, alpha: Float[Tensor, "B H T"], of_token: Float[Tensor, "H T B p"], own: Float[Tensor, "B p"]) -> Float[Tensor, "B p"]:
         """What is given under ``alpha``: what is the model's ``own``, and by how much each head changes it."""
