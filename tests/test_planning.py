@@ -165,7 +165,7 @@ def test_the_plan_of_a_sweep_says_what_cannot_be_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", "jain2019", "--quick", "--corpus", "sst", "--data-dir", str(tmp_path), "--dry-run"]) == 0
+    assert main(["reproduce", "jain2019", "--quick", "--corpus", "sst", "--data-dir", str(tmp_path), "--dry-run"]) == 2
     said = " ".join(capsys.readouterr().out.split())
     assert "cannot be estimated: read corpus sst:" in said
     assert "4 of 4 trainings missing: 4 of unknown time" in said
