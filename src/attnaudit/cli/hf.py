@@ -213,7 +213,7 @@ def check(model: Folder, as_json: o.Json = False) -> None:
 
     gate = check_model(load_pretrained(model))
     show_gate(gate, as_json)
-    if gate.task is None or gate.reads is None:
+    if not gate.can_be_audited:
         raise typer.Exit(2)
 
 

@@ -71,11 +71,7 @@ def reproduce(
     from attnaudit.runner import reproduce as run_sweep
     from attnaudit.runner.records import beside
 
-    if markdown is not None and (quick or dry_run):
-        option = "--quick" if quick else "--dry-run"
-        raise InputError("reproduce", f"--markdown {markdown}", f"with {option}", "tables of what is recorded", f"leave out {option}")
-    if records is not None and not records.is_dir():
-        raise InputError("reproduce", f"--records {records}", "no such folder", "a folder of records")
+    _check_tables(markdown, records, "--quick" * quick or "--dry-run" * dry_run)
     root = records or (markdown and beside(markdown))
     if paper is None:
         if quick or dry_run or corpora or encoders or attentions or studies or seeds:
@@ -101,12 +97,19 @@ def reproduce(
     with progress() as bar:
         outcome = run_sweep(sweep, bar, lambda line: typer.echo(printable(line), err=True), **on)
     show_reproduction(outcome, as_json)
-    missing = sorted({one.corpus for one in outcome.not_run} & set(corpora or ()))
-    if not outcome.done or missing:
-        got = f"none of the {len(cells)} requested cells could be done"
-        if outcome.done:
-            got = f"not all requested cells of {', '.join(missing)} could be done"
-        raise InputError("reproduce", str(sweep.out), got, "readable data and word vectors", "see the reasons on the page")
+    missing = ", ".join(sorted({one.corpus for one in outcome.not_run} & set(corpora or ())))
+    if missing or not outcome.done:
+        got = f"not all requested cells of {missing}" if outcome.done else f"none of the {len(cells)} requested cells"
+        do = "see the reasons on the page"
+        raise InputError("reproduce", str(sweep.out), f"{got} could be done", "readable data and word vectors", do)
+
+
+def _check_tables(markdown: Path | None, records: Path | None, option: str) -> None:
+    """Raise InputError for tables with an option of runs, which they are not of, and for records that are not there."""
+    if markdown is not None and option:
+        raise InputError("reproduce", f"--markdown {markdown}", f"with {option}", "tables of what is recorded", f"leave out {option}")
+    if records is not None and not records.is_dir():
+        raise InputError("reproduce", f"--records {records}", "no such folder", "a folder of records")
 
 
 def _index(markdown: Path | None, records: Path | None, out: Path, as_json: bool) -> None:

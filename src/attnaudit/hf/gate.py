@@ -76,6 +76,11 @@ class Gate:
     reads: int | None = None
 
     @property
+    def can_be_audited(self) -> bool:
+        """Whether the model predicts a class or a token, and reads it at one position."""
+        return self.task is not None and self.reads is not None
+
+    @property
     def batching(self) -> str:
         """Which texts may share a batch: ``any``, those ``of one length``, or ``none``, as in a mixture of experts of limited capacity."""
         figures = {check.name: check.figure or 0 for check in self.checks}

@@ -262,13 +262,6 @@ class Hidden:
     network: Replay
     places: list[dict[str, Any]]
 
-    @cached_property
-    def _groups(self) -> Int64[np.ndarray, " n"]:
-        """The number of the rows that may be replayed in one pass, of every row."""
-        found: dict[Any, int] = {}
-        keys = ((self._number(place), self._way(place) != "position" and text_of(place)) for place in self.places)
-        return np.array([found.setdefault(key, len(found)) for key in keys], np.int64)
-
     def _number(self, place: dict[str, Any]) -> int:
         return self.network.numbers[place["stack"], place["layer"]]
 
@@ -276,13 +269,11 @@ class Hidden:
         return self.network.gate.layers[self._number(place)].way
 
     def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n H"]:
-        found, groups = np.zeros((len(rows), self.width), np.float32), self._groups[rows]
+        found = np.zeros((len(rows), self.width), np.float32)
         with self.network.reading():
-            for group in np.unique(groups):
-                changed = np.flatnonzero(groups == group)
-                for start in range(0, len(changed), OF_TOKENS):
-                    part = changed[start : start + OF_TOKENS]
-                    found[part] = self._pass(pooled[part], [self.places[row] for row in rows[part].tolist()])
+            for start in range(0, len(rows), OF_TOKENS):
+                part = slice(start, start + OF_TOKENS)
+                found[part] = self._read(pooled[part], [self.places[row] for row in rows[part].tolist()])
         return found
 
     @property
@@ -300,24 +291,28 @@ class Hidden:
     def width(self) -> int:
         return self.network.model.get_output_embeddings().in_features
 
-    def _pass(self, pooled: np.ndarray, places: list[dict[str, Any]]) -> np.ndarray:
-        network, number, way = self.network, self._number(places[0]), self._way(places[0])
-        states = [network.states(place) for place in places]
-        sums = torch.stack([one.sums[number] for one in states])
-        sums[torch.arange(len(places)), [place["head"] for place in places]] = torch.from_numpy(pooled).to(sums)
+    def _read(self, pooled: np.ndarray, places: list[dict[str, Any]]) -> np.ndarray:
+        """Rows whose texts are replayed at one position share a pass; those of any other text have a pass of their own."""
+        states, numbers = [self.network.states(place) for place in places], list(map(self._number, places))
         groups: defaultdict[Any, list[int]] = defaultdict(list)
-        for k, one in enumerate(states):
-            own_way = way_of_text(network.model, one, [number], way)  # now: within `_input_of` there are no logits
-            groups[None if own_way == "position" else id(one)].append(k)
+        for k, (one, number) in enumerate(zip(states, numbers, strict=True)):
+            way = way_of_text(self.network.model, one, [number], self._way(places[k]))  # now: in `_pass` there are no logits
+            groups[number, None if way == "position" else id(one)].append(k)
         found = np.empty((len(places), self.width), np.float32)
-        for key, ks in groups.items():
-            with _input_of(network.model.get_output_embeddings()) as hidden:
-                if key is None:
-                    replayed_together(network.model, [states[k] for k in ks], {number: sums[ks]})
-                else:
-                    _replayed(network.model, states[ks[0]], {number: sums[ks]}, way)
-            found[ks] = hidden[-1][:, -1].float().cpu().numpy()
+        for (number, _), ks in groups.items():
+            sums = torch.stack([states[k].sums[number] for k in ks])
+            sums[torch.arange(len(ks)), [places[k]["head"] for k in ks]] = torch.from_numpy(pooled[ks]).to(sums)
+            found[ks] = self._pass([states[k] for k in ks], number, sums, self._way(places[ks[0]]))
         return found
+
+    def _pass(self, states: list[States], number: int, sums: torch.Tensor, way: str) -> np.ndarray:
+        model = self.network.model
+        with _input_of(model.get_output_embeddings()) as hidden:
+            if all(one is states[0] for one in states):
+                _replayed(model, states[0], {number: sums}, way)
+            else:
+                replayed_together(model, states, {number: sums})
+        return hidden[-1][:, -1].float().cpu().numpy()
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def choose_layers(gate: Gate, layers: Layers = "last", heads: str | Sequence[int
 
     Raises InputError for a model whose prediction reads no single query, and for layers and heads that it does not have.
     """
-    if gate.task is None or gate.reads is None:
+    if not gate.can_be_audited:
         got = "a class of an unknown task" if gate.task is None else "a prediction that is read from several positions, such as their mean"
         expected = "a classifier that reads one position, a causal language model or an encoder–decoder"
         raise InputError(OPERATION, gate.model, got, expected)

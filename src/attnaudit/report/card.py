@@ -58,9 +58,7 @@ class Card:
         return "\n".join(filter(None, (said, self.scope)))
 
     def to_json(self) -> dict[str, Any]:
-        fields = asdict(self)
-        del fields["of_studies"]
-        return {**fields, "lead": self.lead}
+        return {**asdict(self), "lead": self.lead}
 
     def print(self, console: Console | None = None) -> None:
         """Print the card as a table, the sentences below their figures."""

@@ -20,8 +20,9 @@ LONGEST_LINE = 16 << 20  # bytes; ten times the longest novel
 FREE, RATIO = 64 << 20, 200  # bytes that any packed file may hold, and bytes for each packed one beyond; text shrinks to a tenth
 _HEAD = 512  # bytes that tell what a file is
 _SAMPLE = 1 << 20  # bytes that tell its encoding
-_UTF32_MARKS = b"\xff\xfe\x00\x00", b"\x00\x00\xfe\xff"
-_UTF16_MARKS = b"\xff\xfe", b"\xfe\xff"
+_MARKS = (  # UTF-32's first, since one begins as UTF-16's does
+    (b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"),
+)  # fmt: skip
 _BINARY = (
     (b"PAR1", "a parquet file", "give its name the ending .parquet"),
     (b"PK\x03\x04", "a zip archive, as of Excel", "unpack it, or save it as csv"),
@@ -131,11 +132,10 @@ def _bounded(readline: Callable[[int], AnyStr], end: AnyStr) -> Iterator[AnyStr]
 def _other_kind(head: bytes, encoding: str) -> tuple[str, str, str] | None:
     """What a file is that cannot be text in ``encoding``, what was expected, and what to do."""
     if "\n".encode(encoding) == b"\n":
-        if head.startswith(_UTF32_MARKS):
-            return "a file in UTF-32", "UTF-8", "save it as UTF-8, or read it with --encoding utf-32"
         zeros = bytes(4)  # every second byte of ASCII characters in UTF-16
-        if head.startswith(_UTF16_MARKS) or head[1:8:2] == zeros or head[:8:2] == zeros:
-            return "a file in UTF-16", "UTF-8", "save it as UTF-8, or read it with --encoding utf-16"
+        found = _marked(head) or ("utf-16" if zeros in (head[1:8:2], head[:8:2]) else "")
+        if found:
+            return f"a file in {found.upper()}", "UTF-8", f"save it as UTF-8, or read it with --encoding {found}"
     if head[257:262] == b"ustar":
         return "a tar archive", "a file of texts", "unpack it"
     return next(((got, "a file of texts", do) for magic, got, do in _BINARY if head.startswith(magic)), None)
@@ -173,12 +173,15 @@ def guessed_encoding(text: str, encoding: str = "utf-8") -> str:
     return ""
 
 
+def _marked(raw: bytes) -> str:
+    """The encoding that a mark at the beginning of a file names; nothing without one."""
+    return next((encoding for mark, encoding in _MARKS if raw.startswith(mark)), "")
+
+
 def _reading(raw: bytes) -> str:
     """The first usual encoding that reads a text, or the first `_SAMPLE` bytes of one, which may end within a character."""
-    if raw.startswith(_UTF32_MARKS):
-        return "utf-32"
-    if raw.startswith(_UTF16_MARKS):
-        return "utf-16"
+    if found := _marked(raw):
+        return found
     for encoding in ("utf-8", "cp1252"):
         with contextlib.suppress(UnicodeError):
             codecs.getincrementaldecoder(encoding)().decode(raw, final=len(raw) < _SAMPLE)
