@@ -38,7 +38,8 @@ PAGE = Path(__file__).parent / "transformers.md"
 RECORDS = Path(__file__).parent / "records" / "transformers"
 CONFIG, SEEDS = "small-bert", (0, 1, 2)
 LONGEST = 64  # tokens of a text whose attention flow is computed
-PLANTED, KNOWN = "planted-decisive", "precision_"  # generated texts, and the measures that compare scores with the words known to decide
+PLANTED = "planted-decisive"  # generated texts
+KNOWN = {"precision_": "Precision at the number of deciding words", "rationale_tau_": "Kendall τ with the deciding words"}
 MEASURES = (
     ("prediction", "accuracy"), ("correlation", "tau_gradient"), ("correlation", "tau_loo"), ("correlation", "tau_gradient_loo"),
     ("permutation", "median_delta_y"), ("permutation", "median_delta_y_words"),
@@ -108,7 +109,8 @@ def _planted(name: str, seed: int, options: argparse.Namespace) -> None:
             experiments=["prediction", "plausibility"],
         )  # fmt: skip
     if (run / "manifest.json").exists():
-        kept = [("prediction", "accuracy"), *(("plausibility", f"{KNOWN}{score}") for score in ("attention", *SCORES, "chance"))]
+        found = (f"{known}{score}" for known in KNOWN for score in ("attention", *SCORES, "chance"))
+        kept = [("prediction", "accuracy"), *(("plausibility", measure) for measure in found)]
         summary = read_summary(run / "summary.json").filter(group="all").to_dicts()
         rows = [row for row in summary if (row["experiment"], row["measure"]) in kept]
         drawn = f"--seed {seed} --set corpus.seed={seed}"
@@ -169,16 +171,17 @@ def of_seeds(records: Mapping[str, Mapping[str, Any]]) -> str:
     return table(["measure", *(name.replace("sst-s", "seed ") for name in records)], rows)
 
 
-def of_known(records: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row for each score, from the best, a column for its precision in each training."""
+def of_known(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
+    """A row for each score, from the best, a column for its ``measure`` in each training; chance where it was measured."""
     cells = {
-        score: [_row(record, "plausibility", f"{KNOWN}{score}") for record in records.values()] for score in ("attention", *SCORES)
+        score: [_row(record, "plausibility", f"{measure}{score}") for record in records.values()]
+        for score in ("attention", *SCORES, "chance")
     }  # fmt: skip
+    chance = cells.pop("chance")
     best = sorted(cells, key=lambda score: -sum(row["value"] for row in cells[score] if row is not None))
-    cells["chance"] = [_row(record, "plausibility", f"{KNOWN}chance") for record in records.values()]
-    rows = [["random order" if score == "chance" else _title(score), *map(cell, cells[score])] for score in (*best, "chance")]
-    rows.append(["accuracy of the model", *(cell(_row(record, "prediction", "accuracy")) for record in records.values())])
-    return table(["score", *(name.replace("planted-s", "seed ") for name in records)], rows)
+    rows = [[_title(score), *map(cell, cells[score])] for score in best]
+    rows += [["random order", *map(cell, chance)]] if any(chance) else []
+    return table([KNOWN[measure], *(name.replace("planted-s", "seed ") for name in records)], rows)
 
 
 def of_pairs(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
@@ -276,7 +279,8 @@ def blocks() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield "scores", [(of_scores(load(RECORDS / "scores.json")["summary"]), made_by("transformers/scores"))]
     planted = {name: load(RECORDS / f"{name}.json") for name in NAMES if name.startswith("planted") and (RECORDS / f"{name}.json").exists()}
     if planted:
-        yield "planted", [(of_known(planted), made_by(*(f"transformers/{name}" for name in planted)))]
+        made = [(of_known(planted, measure), "") for measure in KNOWN]
+        yield "planted", [*made, ("", made_by(*(f"transformers/{name}" for name in planted)))]
     columns = {"accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC", "difference_accuracy": "accuracy, minus learned attention",
                "difference_f1": "F1, minus learned attention"}  # fmt: skip
     for name, shown in (("uniform", columns), ("pronoun", PRONOUN)):

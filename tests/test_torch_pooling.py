@@ -273,6 +273,14 @@ def test_a_module_that_was_trained_further_is_noticed() -> None:
             attnaudit.audit(trace, ["permutation"], replay=replay)
 
 
+def test_a_module_that_computes_otherwise_since_is_noticed() -> None:
+    net, batches = made(deep=True)
+    trace = collect(net, batches, attention="pool")
+    net.embedding.register_forward_hook(lambda module, given, vectors: vectors + 1.0)
+    with pytest.raises(InputError, match=r"instance 0: a prediction of the model 0\.\d+ \(TVD\) from that of the trace"):
+        attnaudit.audit(trace, ["permutation"])
+
+
 class Wrapped(nn.Module):
     """A net that gives something else than its logits."""
 

@@ -170,6 +170,11 @@ class PoolingNetwork:
         """sha256 of the weights as they are."""
         return weights_fingerprint(self.net)
 
+    def current_logits(self, table: pa.Table) -> Float[np.ndarray, "n C"]:
+        """The logits of the rows' texts, by passes of the whole module as it is."""
+        places = [self.texts[instance] for instance in table.column("instance").to_pylist()]
+        return np.stack([self.run(part.batch.inputs)[0][number].double().numpy() for part, number in places])
+
     def add(self, start: int, part: _Collected) -> None:
         """Texts that rows are of, numbered from ``start``."""
         self.texts |= {start + row: (part, row) for row in range(len(part.batch.tokens))}

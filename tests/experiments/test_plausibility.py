@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import kendalltau
 from sklearn.metrics import average_precision_score
 
 from attnaudit.core.ragged import Ragged
@@ -64,7 +65,12 @@ def test_all_scores_of_the_trace_are_compared():
             found = table[f"auprc_{name}"][row]
             expected = average_precision_score(rationale[row], trace.ragged(column)[row]) if inside else None
             assert found == pytest.approx(expected, abs=1e-12)
+            tau = kendalltau(trace.ragged(column)[row], rationale[row]).statistic if inside else np.nan
+            assert table[f"rationale_tau_{name}"][row] == (None if np.isnan(tau) else pytest.approx(tau, abs=1e-12))
     summary = Plausibility().summarise(table).filter(group="all")
+    assert summary.filter(measure="rationale_tau_attention_minus_rationale_tau_ig")["value"].item() == pytest.approx(
+        (table["rationale_tau_attention"] - table["rationale_tau_ig"]).mean(), abs=1e-12
+    )
     assert summary["undefined"].unique().to_list() == [table["precision_chance"].null_count()]
     chance, attention = (summary.filter(measure=f"precision_{name}")["value"].item() for name in ("chance", "attention"))
     assert attention > chance
@@ -83,8 +89,8 @@ def test_rows_whose_rationale_is_unknown_are_undefined():
 
 def test_only_attention_is_needed():
     trace = make_trace(10, gradient=False, loo=False, seed=3)
-    measures = [name for name in Plausibility()(trace).columns if name.startswith(("precision", "auprc"))]
-    assert measures == ["precision_attention", "auprc_attention", "precision_chance", "auprc_chance"]
+    measures = [name for name in Plausibility()(trace).columns if name.startswith(("precision", "auprc", "rationale_tau"))]
+    assert measures == ["precision_attention", "auprc_attention", "rationale_tau_attention", "precision_chance", "auprc_chance"]
 
 
 def test_a_name_that_is_taken_is_refused():

@@ -88,6 +88,19 @@ def test_a_model_that_was_trained_further_is_refused(model: Any, trace: Trace) -
     table(trace)
 
 
+def test_a_model_that_computes_otherwise_since_is_refused(model: Any, trace: Trace) -> None:
+    """A hook changes neither weights nor configuration."""
+    layer = model.get_output_embeddings()
+    handle = layer.register_forward_hook(lambda module, given, logits: logits * 2.0)
+    try:
+        for replay in (None, model):
+            with pytest.raises(InputError, match=r"instance 0: a prediction of the model 0\.\d+ \(TVD\) from that .* as with a hook"):
+                attnaudit.audit(trace, ONE, replay=replay)
+    finally:
+        handle.remove()
+    table(trace)
+
+
 def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) -> None:
     small = tiny("DistilBertForSequenceClassification", vocab_size=SIZE)
     stored = collect(small, tokenizer("wordpiece"), ["the baker"], scores=("gradient",))

@@ -20,6 +20,7 @@ from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
 from attnaudit.stats.agreement import chance_rationale_agreement, rationale_agreement
+from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace
 
 
@@ -28,8 +29,9 @@ class Plausibility:
     """Agreement of attention, gradient, leave-one-out and every ``importance_<name>`` with the rationale.
 
     ``precision_<score>`` is the share of rationale tokens among as many top-ranked tokens as the rationale has, ties in expectation;
-    ``auprc_<score>`` the average precision of the whole ranking; ``precision_chance`` and
-    ``auprc_chance`` are what a random order reaches on average. All are null where the rationale is null, empty or the whole text.
+    ``auprc_<score>`` the average precision of the whole ranking; ``precision_chance`` and ``auprc_chance`` are what a random order reaches
+    on average. ``rationale_tau_<score>`` is Kendall's tau-b of the score and the rationale, 0 for a random order on average, and null where
+    the score is constant. All are null where the rationale is null, empty or the whole text.
     """
 
     name = "plausibility"
@@ -47,6 +49,10 @@ class Plausibility:
                 "Share of rationale tokens among as many top-ranked tokens as the rationale has, 0 to 1.", "higher"),
         Measure("auprc_{score}", "average precision, {score}",
                 "Average precision of the whole ranking in finding the rationale tokens, 0 to 1.", "higher"),
+        Measure("rationale_tau_attention_minus_rationale_tau_{score}", "τ with the known tokens, attention minus {score}, paired",
+                "How much higher Kendall τ-b with the rationale is of attention than of another score.", "higher"),
+        Measure("rationale_tau_{score}", "Kendall τ with the known tokens, {score}",
+                "Kendall τ-b of the score and the rationale (1 for its tokens, 0 for others), −1 to 1; 0 is chance.", "higher"),
     )  # fmt: skip
     seed: int = 0
 
@@ -57,8 +63,10 @@ class Plausibility:
         columns = dict[str, np.ndarray]()
         scores = over_words(trace, {"attention": trace.alpha, **importance_scores(trace)})
         rationale = _known(trace)
+        marks = _marks(rationale, scores["attention"])
         for name, score in scores.items():
             columns[f"precision_{name}"], columns[f"auprc_{name}"] = rationale_agreement(score, rationale)
+            columns[f"rationale_tau_{name}"], _ = kendall_tau(score, marks)
         columns["precision_chance"], columns["auprc_chance"] = chance_rationale_agreement(rationale, scores["attention"].lengths)
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
@@ -68,8 +76,8 @@ class Plausibility:
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
         """What the table has, and how far attention is ahead of every other score."""
-        found = table.select(cs.starts_with("precision_", "auprc_"))
-        return found.with_columns(differences(*against_attention(found.collect_schema().names(), ("precision", "auprc"))))
+        found = table.select(cs.starts_with("precision_", "auprc_", "rationale_tau_"))
+        return found.with_columns(differences(*against_attention(found.collect_schema().names(), ("precision", "auprc", "rationale_tau"))))
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -95,6 +103,13 @@ def _known(trace: Trace) -> Ragged:
     known = rationale.lengths == lengths
     words = ~trace.ragged("special").values.astype(bool) if trace.has("special") else np.ones(lengths.sum(), bool)
     return rationale.where(words[trace.alpha.positions(np.flatnonzero(known))])
+
+
+def _marks(rationale: Ragged, score: Ragged) -> Ragged:
+    """1 at the tokens of the rationale and 0 at the others; 0 everywhere where it is unknown."""
+    marks, known = np.zeros(len(score.values)), np.flatnonzero(rationale.lengths == score.lengths)
+    marks[score.positions(known)] = rationale.take(known).values
+    return score.with_values(marks)
 
 
 def _best(others: Mapping[str, float | None]) -> float | None:

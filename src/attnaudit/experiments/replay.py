@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
+from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace, trace_metadata
-from attnaudit.trace.readout import Network
+from attnaudit.trace.check import TOLERANCE
+from attnaudit.trace.readout import Network, activate
 
 OPERATION = "audit"
 
@@ -36,7 +40,23 @@ def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
         got, expected = f"a model with the fingerprint {current[:12]}…", f"the model {known[:12]}… that the trace was collected from"
         do = "it is another model, or its weights or its configuration were changed since: collect a trace of it"
         raise InputError(OPERATION, "the model that the trace holds" if network is held else "replay", got, expected, do)
+    if isinstance(trace, Trace) and isinstance(trace.tail, Network) and len(trace):
+        _check_prediction(trace.take(np.zeros(1, np.int64)), network)
     return network
+
+
+def _check_prediction(row: Trace, network: Network) -> None:
+    """A hook, a buffer or a method put in later changes neither weights nor configuration: what the model gives now decides.
+
+    Rows of files are compared with their model when they are read.
+    """
+    logits = network.current_logits(row.table)
+    now = activate(logits, row.readout.activation, row.readout.candidates)
+    apart = float(tvd(now, row.prediction)[0]) if now.shape == row.prediction.shape else 1.0
+    if not apart <= TOLERANCE:
+        got = f"a prediction of the model {apart:.2g} (TVD) from that of the trace"
+        do = "the model has computed otherwise since, as with a hook: collect a trace of it as it is"
+        raise InputError(OPERATION, f"instance {row.instance[0]}", got, f"the same within {TOLERANCE:g}", do)
 
 
 def _network(replay: Any) -> Network:

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import reading
+from attnaudit.hf.capture import forward, reading
 from attnaudit.hf.fingerprint import model_fingerprint
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
@@ -31,6 +31,7 @@ from attnaudit.hf.replay import (
     Query,
     States,
     Weights,
+    logits_at_query,
     replayed,
     replayed_together,
     states_of,
@@ -78,6 +79,13 @@ class Replay:
     def current_fingerprint(self) -> str:
         """`model_fingerprint`, as it is."""
         return model_fingerprint(self.model)
+
+    def current_logits(self, table: pa.Table) -> Float[np.ndarray, "n C"]:
+        """The logits of the rows' texts, by passes of the whole model as it is. Raises TraceError as `of_rows`."""
+        assert self.gate.task is not None
+        with self.reading():
+            passes = [forward(self.model, self.inputs(place)) for place in self.of_rows(table).places]
+        return np.concatenate([logits_at_query(one.output, self.gate.task).double().cpu().numpy() for one in passes])
 
     def of_rows(self, table: pa.Table) -> Rows:
         """The tail of the rows of a trace. Raises TraceError for rows that do not say where their attention stands."""
@@ -144,7 +152,7 @@ class Rows:
     @cached_property
     def output_layer(self) -> OutputLayer | None:
         """The layer that scores the vocabulary; None of a model without one, or that cannot be read up to there."""
-        module, inner = self.network.model.get_output_embeddings(), Hidden(self.network, self._places)
+        module, inner = self.network.model.get_output_embeddings(), Hidden(self.network, self.places)
         if not isinstance(module, nn.Linear) or not inner.is_reached:
             return None
         weight = module.weight.detach().float().cpu().numpy()
@@ -153,14 +161,14 @@ class Rows:
         return OutputLayer(inner, weight, bias)
 
     @cached_property
-    def _places(self) -> list[dict[str, Any]]:
+    def places(self) -> list[dict[str, Any]]:
         names = [name for name in ("ids", "type_ids", "written_ids", "stack", "layer", "head", "query") if name in self.table.column_names]
         return self.table.select(names).to_pylist()
 
     def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n C"]:
         groups: defaultdict[Any, list[int]] = defaultdict(list)
         for k, row in enumerate(rows.tolist()):
-            place = self._places[row]
+            place = self.places[row]
             groups[text_of(place), place["stack"], place["layer"]].append(k)
         found: dict[int, np.ndarray] = {}
         with self.network.reading():
@@ -173,10 +181,10 @@ class Rows:
 
         def changes(of_group: tuple[int, ...], groups: list[int]) -> Changes:
             sums: dict[int, torch.Tensor] = {}
-            states = self.network.states(self._places[of_group[0]])
+            states = self.network.states(self.places[of_group[0]])
             for k, row in enumerate(of_group):
                 own = sums.setdefault(self._number(row), states.sums[self._number(row)].repeat(len(groups), 1, 1))
-                own[:, self._places[row]["head"]] = torch.from_numpy(pooled[rows.offsets[groups] + k]).to(own)
+                own[:, self.places[row]["head"]] = torch.from_numpy(pooled[rows.offsets[groups] + k]).to(own)
             return sums
 
         return self._of_groups(rows, changes)
@@ -195,10 +203,10 @@ class Rows:
     def _weights(self, number: int, of_group: tuple[int, ...], ks: list[int], alpha: Ragged, starts: Int64[np.ndarray, " N"]) -> Weights:
         """The weights of an attention, those of the rows number ``ks`` of each group."""
         values = torch.from_numpy(np.stack([[alpha[start + k] for k in ks] for start in starts.tolist()]))
-        return Weights([self._places[of_group[k]]["head"] for k in ks], self.network.gate.layers[number].heads, values)
+        return Weights([self.places[of_group[k]]["head"] for k in ks], self.network.gate.layers[number].heads, values)
 
     def _number(self, row: int) -> int:
-        place = self._places[row]
+        place = self.places[row]
         return self.network.numbers[place["stack"], place["layer"]]
 
     def _of_groups(self, rows: Ragged, changes: Callable[[tuple[int, ...], list[int]], Changes]) -> Float[np.ndarray, "m C"]:
@@ -216,21 +224,21 @@ class Rows:
 
     def _changed(self, row: int, changes: Changes) -> Float[np.ndarray, "N C"]:
         """The logits of the text of a row, N times."""
-        model, states, way = self.network.model, self.network.states(self._places[row]), self.network.gate.layers[min(changes)].way
+        model, states, way = self.network.model, self.network.states(self.places[row]), self.network.gate.layers[min(changes)].way
         if len(changes) > 1 or any(isinstance(change, Weights) for change in changes.values()):
             way = WITH_ALL_POSITIONS.get(way, way)
         return _replayed(model, states, changes, way).double().cpu().numpy()
 
     def _of_text(self, pooled: np.ndarray, rows: np.ndarray, group: list[int]) -> dict[int, np.ndarray]:
         """The logits of rows of one text and layer."""
-        network, place = self.network, self._places[rows[group[0]]]
+        network, place = self.network, self.places[rows[group[0]]]
         number = network.numbers[place["stack"], place["layer"]]
         states = network.states(place)
         own = states.sums[number]
         found: dict[int, np.ndarray] = {}
         changed: list[int] = []
         for k in group:
-            head = own[self._places[rows[k]]["head"]].double().cpu().numpy()
+            head = own[self.places[rows[k]]["head"]].double().cpu().numpy()
             if np.abs(pooled[k] - head).max() <= SAME * max(np.abs(head).max(), 1e-30):
                 found[k] = states.logits[0].double().cpu().numpy()
             else:
@@ -241,7 +249,7 @@ class Rows:
             part = changed[start : start + at_once]
             sums = own.repeat(len(part), 1, 1)
             for place_in_part, k in enumerate(part):
-                sums[place_in_part, self._places[rows[k]]["head"]] = torch.from_numpy(pooled[k]).to(sums)
+                sums[place_in_part, self.places[rows[k]]["head"]] = torch.from_numpy(pooled[k]).to(sums)
             logits = _replayed(network.model, states, {number: sums}, way).double().cpu().numpy()
             found |= dict(zip(part, logits, strict=True))
         return found

@@ -32,7 +32,8 @@ class Network(Protocol):
     """A model at hand, whose tail is not stored: it is run again from the weighted sum of a row on.
 
     ``fingerprint`` names the ``model`` as it was when it was first asked for, ``current_fingerprint`` as it is now; ``of_rows`` gives the
-    tail of the rows of a table: of weighted sums, and of the row of each.
+    tail of the rows of a table: of weighted sums, and of the row of each. ``current_logits`` are those of the model's own attention, by
+    passes of the whole model as it is now.
     """
 
     @property
@@ -42,6 +43,8 @@ class Network(Protocol):
     def fingerprint(self) -> str: ...
 
     def current_fingerprint(self) -> str: ...
+
+    def current_logits(self, table: pa.Table) -> Float[np.ndarray, "n C"]: ...
 
     def of_rows(self, table: pa.Table) -> RowTail: ...
 
