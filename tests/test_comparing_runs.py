@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,12 +14,12 @@ import pytest
 
 import attnaudit
 from attnaudit.cli import main
-from attnaudit.core.errors import AttnauditError, InputError
+from attnaudit.core.errors import AttnauditError, InputError, RunError
 from attnaudit.experiments import EXPERIMENTS, facts, make_experiment
 from attnaudit.experiments.registry import measures_of_rows
 from attnaudit.report.sections.differences import lead
 from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
-from attnaudit.runner import audit_into, compare_runs
+from attnaudit.runner import audit_into, compare_runs, report_into
 from attnaudit.stats.measures import jsd
 from attnaudit.stats.paired import paired_means
 from attnaudit.trace import Trace, write_shards
@@ -160,10 +160,42 @@ def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: 
     with pytest.raises(InputError, match="no measure in common"):
         compare_runs([alone, only])
     pl.read_parquet(only / "results" / "prediction.parquet").head(9).write_parquet(only / "results" / "prediction.parquet")
-    with pytest.raises(AttnauditError, match="run the audit again"):
+    with pytest.raises(
+        AttnauditError, match=r"prediction\.parquet: another file than the manifest lists; .*; run the command that made it"
+    ):
         compare_runs([runs[0], only])
     with pytest.raises(AttnauditError, match="no such folder"):
         compare_runs([runs[0], tmp_path / "nowhere"])
+
+
+def spoil_results(run: Path) -> None:
+    pl.read_parquet(run / "results" / "permutation.parquet").reverse().write_parquet(run / "results" / "permutation.parquet")
+
+
+def spoil_summary(run: Path) -> None:
+    (run / "summary.json").write_text((run / "summary.json").read_text().replace("0.", "1.", 1))
+
+
+def spoil_trace(run: Path) -> None:
+    trace = Path(json.loads((run / "spec.json").read_text())["trace"])
+    attnaudit.Trace.read(trace).take(np.arange(60)[::-1]).write(trace)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "line"),
+    [(spoil_results, r"permutation\.parquet: another file"), (spoil_summary, r"summary\.json: another file"),
+     (spoil_trace, "trace: a trace that was changed since; expected the one that .* audited; audit it again")],
+)  # fmt: skip
+def test_results_that_were_changed_since_are_neither_compared_nor_reported(
+    runs: tuple[Path, Path], spoil: Callable[[Path], None], line: str, tmp_path: Path
+) -> None:
+    made = audited(tmp_path / "made", model(), experiments=("prediction", "permutation"))
+    page = (made / "report.html").read_bytes()
+    spoil(made)
+    for ask in (lambda: compare_runs([runs[0], made]), lambda: report_into(made), lambda: attnaudit.compare(made, to="jain2019")):
+        with pytest.raises(RunError, match=line):
+            ask()
+    assert (made / "report.html").read_bytes() == page
 
 
 def test_settings_and_experiments_that_differ_are_noted(runs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -25,8 +25,9 @@ from attnaudit.runner.store import (
     is_free,
     read_manifest,
     read_spec,
-    require_finished,
+    require_as_written,
     trace_digests,
+    trace_shown,
     versions,
 )
 from attnaudit.runner.tasks import TASKS
@@ -188,10 +189,10 @@ def choose(experiments: Sequence[str], settings: Mapping[str, Any], task: str | 
 def report_into(folder: str | Path, progress: Progress | None = None) -> Path:
     """Write the page of a finished run or audit again and return its path. Raises RunError."""
     folder = Path(folder)
-    require_finished(folder)
+    require_as_written(folder)
     spec = read_spec(folder)
     kind = spec.get("kind")
-    pages = audit_page(folder / spec["trace"] if kind == "audit" else None) | (dict(TASKS[kind].pages) if kind in TASKS else {})
+    pages = audit_page(trace_shown(folder, spec) if kind == "audit" else None) | (dict(TASKS[kind].pages) if kind in TASKS else {})
     with alone(folder) as store:
         kept = {key: value for key, value in read_manifest(folder).items() if key != "steps"}
         written = store.records.pop("report").files

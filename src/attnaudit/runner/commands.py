@@ -22,7 +22,7 @@ from attnaudit.runner.audits import report_into
 from attnaudit.runner.engine import LOCAL, Engine
 from attnaudit.runner.pairing import compare_runs
 from attnaudit.runner.site import site_into
-from attnaudit.runner.store import MANIFEST, require_finished
+from attnaudit.runner.store import MANIFEST, require_as_written
 from attnaudit.trace import Trace
 
 PUBLISHED = "jain2019"  # what a single run is compared with
@@ -94,7 +94,7 @@ def compare(runs: str | Path | Iterable[str | Path], to: str | None = None) -> p
     if to is None and len(folders) > 1:
         return pl.concat([one.differences for one in compare_runs(folders)])
     for folder in folders:
-        require_finished(folder)
+        require_as_written(folder)
     return compare_records(folders, PUBLISHED if to is None else to)
 
 

@@ -16,7 +16,7 @@ from attnaudit.results.card import SummaryRows
 from attnaudit.results.paired import MeasuredRun, PairedRuns, pair
 from attnaudit.results.record import read_record
 from attnaudit.results.skill import no_skill_of_run
-from attnaudit.runner.store import is_free, read_spec, require_finished
+from attnaudit.runner.store import is_free, read_spec, require_as_written, require_finished, trace_shown
 from attnaudit.runner.tasks import TASKS
 from attnaudit.runner.transformers import TransformerSpec
 from attnaudit.trace import ROW_KEYS, Trace
@@ -28,13 +28,15 @@ _READ = (*ROW_KEYS, "tokens", "question", "alpha", "prediction")
 
 def compare_runs(folders: Sequence[Path]) -> list[PairedRuns]:
     """Each further run compared with the first. Raises RunError, TraceError and InputError."""
+    for folder in folders:
+        trace_of(folder)
+        require_as_written(folder)
     first, *others = map(measured_run, folders)
     return [pair(first, other) for other in others]
 
 
 def measured_run(folder: Path) -> MeasuredRun:
     """What a finished run, or an audit, measured of every row of its trace. Raises RunError, TraceError and InputError."""
-    require_finished(folder)
     trace = trace_of(folder)
     record = read_record(folder, trace)
     rows = pl.concat([_named(part) for part in Trace.columns(trace, _READ)])
@@ -70,12 +72,13 @@ def write_comparison(out: Path, compared: Sequence[PairedRuns]) -> Path:
 
 
 def trace_of(folder: Path) -> Path:
-    """The trace that a run holds, or that an audit names."""
+    """The trace that a finished run holds, or that an audit names. Raises RunError."""
+    require_finished(folder)
     spec = read_spec(folder)
-    kind = spec.get("kind")
-    if kind not in AUDITED:
-        raise RunError("compare", str(folder), f"a folder of kind {kind}", "a run or an audit", "name runs/… or an audit's folder")
-    return folder / spec["trace"] if kind == "audit" else folder / "trace"
+    if spec.get("kind") not in AUDITED:
+        got, do = f"a folder of kind {spec.get('kind')}", "name runs/… or an audit's folder"
+        raise RunError("compare", str(folder), got, "a run or an audit", do)
+    return trace_shown(folder, spec)
 
 
 def _named(part: Trace) -> pl.DataFrame:

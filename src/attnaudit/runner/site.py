@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import RunError
-from attnaudit.core.files import content_key, read_json, sha256, unwritable, write_json, write_text
+from attnaudit.core.files import content_key, read_json, unwritable, write_json, write_text
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA
@@ -21,7 +21,7 @@ from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_record
 from attnaudit.results.skill import no_skill_of_run
 from attnaudit.runner.pairing import AUDITED, measured_run, trace_of
-from attnaudit.runner.store import MANIFEST, read_spec, require_finished, require_text
+from attnaudit.runner.store import MANIFEST, read_spec, require_as_written, require_finished, require_text
 
 PAGE, INDEX, MARK, DATA = "report.html", "index.html", "site.json", "data"
 HEADINGS = ("Studies", "Reproductions", "Comparisons", "Calibrations")
@@ -171,7 +171,7 @@ def _read(folder: Path, place: str, number: int, keep: Any) -> tuple[Any, str]:
 
 def _check_run(folder: Path) -> None:
     """Raise RunError unless ``folder`` is a finished run of this schema, with its page, as its manifest lists it."""
-    require_finished(folder)
+    require_as_written(folder)
     spec = read_spec(folder)
     if spec.get("kind") not in AUDITED:
         raise RunError("report", str(folder), f"a folder of kind {spec.get('kind')}", "a run, an audit, a study", "name runs/…")
@@ -180,13 +180,6 @@ def _check_run(folder: Path) -> None:
         raise RunError("report", str(folder / "spec.json"), got, f"schema {SCHEMA}", do)
     if not (folder / PAGE).is_file():
         raise RunError("report", str(folder), f"no {PAGE}", "a run with its page", f"write it with attnaudit report {folder}")
-    files = read_json(folder / MANIFEST).get("files")
-    for name, known in (files if isinstance(files, dict) else {}).items():
-        path = folder / name
-        shown = name.startswith("results/") or name == "summary.json"
-        if shown and (not path.is_file() or sha256(path) != known):
-            got = "another file than the manifest lists" if path.is_file() else "no such file"
-            raise RunError("report", str(path), got, "the results of a finished run", "run the command that made them again")
 
 
 def _titles(found: _Found, addresses: Sequence[str]) -> Iterator[tuple[str, str]]:

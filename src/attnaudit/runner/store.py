@@ -294,6 +294,25 @@ def require_finished(folder: Path) -> None:
         raise RunError("read run", str(folder / "spec.json"), got, "the spec of a run", do)
 
 
+def require_as_written(folder: Path) -> None:
+    """Raise RunError unless the summary, tables and trace of a finished run are what it wrote, or the trace of an audit what it audited."""
+    require_finished(folder)
+    spec, files = read_spec(folder), _read(folder / MANIFEST).get("files")
+    for name, known in (files if isinstance(files, dict) else {}).items():
+        path = folder / name
+        if (name == "summary.json" or name.startswith(("results/", "trace/"))) and (not path.is_file() or sha256(path) != known):
+            got = "another file than the manifest lists" if path.is_file() else "no such file"
+            raise RunError("read run", str(path), got, "what a finished run wrote", "run the command that made it again")
+    if "shards" in spec and trace_digests(trace_shown(folder, spec)) != spec["shards"]:
+        got, expected = "a trace that was changed since", f"the one that {folder} audited"
+        raise RunError("read run", str(trace_shown(folder, spec)), got, expected, "audit it again")
+
+
+def trace_shown(folder: Path, spec: Mapping[str, Any]) -> Path:
+    """The trace that a run holds, or that an audit names."""
+    return folder / spec["trace"] if spec.get("kind") == "audit" else folder / "trace"
+
+
 def trace_digests(trace: Path) -> list[str]:
     """sha256 of every shard of a trace, and of its tail. Raises TraceError."""
     from attnaudit.trace import tail_file, trace_files

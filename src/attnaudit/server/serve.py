@@ -15,7 +15,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from attnaudit.core.errors import RunError
-from attnaudit.runner.store import require_finished
+from attnaudit.runner.store import require_as_written
 from attnaudit.server.app import PATIENCE, make_app
 
 HOST = "127.0.0.1"
@@ -54,7 +54,7 @@ def serve(runs: Sequence[str | Path], port: int = PORT, tell: Callable[[str], No
     """
     folders = [Path(run) for run in runs]
     for folder in folders:
-        require_finished(folder)
+        require_as_written(folder)
         if not (folder / "report.html").is_file():
             raise RunError("serve", str(folder), "no report.html there", "a run with its page", f"attnaudit report {folder}")
     with _listening(port) as listening:
