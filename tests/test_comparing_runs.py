@@ -141,6 +141,24 @@ def test_instances_of_another_text_or_id_are_not_shared(runs: tuple[Path, Path],
         compare_runs([runs[0], apart])
 
 
+@pytest.mark.parametrize("cut", [0, 20, 60])
+def test_texts_that_are_cut_are_to_be_read_at_one_length(cut: int) -> None:
+    """Of 90 texts of one id 60 differ, ``cut`` of them in their length alone."""
+    whole = [["the", "same", str(row)] for row in range(90)]
+    other = [text[:2] if row < cut else ["another"] if row < 60 else text for row, text in enumerate(whole)]
+    one, two = (
+        MeasuredRun(name, pl.DataFrame({
+            "instance": range(90), "tokens": texts, "question": pl.Series([None] * 90, dtype=pl.List(pl.String)),
+            "alpha": [[1.0 / len(text)] * len(text) for text in texts], "predicted": ["x"] * 90, "p.accuracy": [1.0] * 90,
+        }), {"p.accuracy": ("prediction", "accuracy")})
+        for name, texts in (("one", whole), ("two", other))
+    )  # fmt: skip
+    for pairs in (pair(one, two), pair(two, one)):
+        [note] = pairs.notes
+        assert ("texts are cut at other lengths: run both with the same --max-tokens" in note) == (cut == 60)
+        assert ("--set corpus.seed=NUMBER" in note) == (cut != 60)
+
+
 @pytest.mark.parametrize(("same", "noted"), [(30, False), (29, True)])
 def test_few_shared_instances_are_noted_with_what_to_do(runs: tuple[Path, Path], tmp_path: Path, same: int, noted: bool) -> None:
     [found] = compare_runs([runs[0], audited(tmp_path, with_tokens(model(0.2), 60 - same))])

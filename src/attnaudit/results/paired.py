@@ -21,6 +21,7 @@ TEXT = ("tokens", "question")
 MOST = 10  # instances that are shown
 FEW = 0.5  # below this share of the smaller run the shared rows are noted as few
 SAME_SPLIT = "to split a file of your own in the same way for every seed, run both with the same --set corpus.seed=NUMBER"
+SAME_LENGTH = "texts are cut at other lengths: run both with the same --max-tokens"
 B = "_b"  # ends the columns of the second run in the table of instances
 HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD = "b is higher", "b is lower", "no difference shown", "too few instances", "withheld"
 QUALITY = "prediction"  # the experiment whose differences are concluded from whatever the models learned
@@ -94,7 +95,7 @@ def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
     changed = joined.height - shared.height
     if shared.is_empty():
         got = f"no instance in common: of {a.rows.height} and {b.rows.height} rows, {changed} have the same id, and those another text"
-        raise InputError("compare", f"{a.name} and {b.name}", got, "runs on the same texts", SAME_SPLIT)
+        raise InputError("compare", f"{a.name} and {b.name}", got, "runs on the same texts", _advice(joined))
     counts = {"shared": shared.height, "only_a": a.rows.height - shared.height, "only_b": b.rows.height - shared.height}
     names = [name for name in a.measures if name in b.measures]
     if not names:
@@ -106,7 +107,8 @@ def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
         for k, name in enumerate(names)
     ]
     instances = shared.with_columns(pl.Series("jsd", _divergence(shared))).sort("jsd", descending=True, maintain_order=True)
-    return PairedRuns(a.name, b.name, pl.DataFrame(rows, schema=DIFFERENCES_SCHEMA), instances, changed, tuple(_notes(a, b, shared.height)))
+    notes = tuple(_notes(a, b, shared.height, _advice(joined)))
+    return PairedRuns(a.name, b.name, pl.DataFrame(rows, schema=DIFFERENCES_SCHEMA), instances, changed, notes)
 
 
 def _require_distinct(run: MeasuredRun, keys: Sequence[str]) -> None:
@@ -155,9 +157,17 @@ def _divergence(shared: pl.DataFrame) -> Float[np.ndarray, " n"]:
     return np.maximum(one.with_values(jsd_terms(*weights)).sum(), 0.0)
 
 
-def _notes(a: MeasuredRun, b: MeasuredRun, shared: int) -> Iterator[str]:
+def _advice(joined: pl.DataFrame) -> str:
+    """What makes more rows shared, of those with the same keys: where most texts that differ begin alike, they are cut at other lengths."""
+    one, other = (pl.col("tokens" + suffix) for suffix in ("", B))
+    shorter = pl.min_horizontal(one.list.len(), other.list.len())
+    changed = joined.filter(one.ne_missing(other)).select(alike=one.list.head(shorter) == other.list.head(shorter))["alike"]
+    return SAME_LENGTH if 2 * changed.sum() > len(changed) else SAME_SPLIT
+
+
+def _notes(a: MeasuredRun, b: MeasuredRun, shared: int, advice: str) -> Iterator[str]:
     if shared < FEW * min(a.rows.height, b.rows.height):
-        yield f"few rows in common: {shared} of {a.rows.height} and {b.rows.height}; {SAME_SPLIT}"
+        yield f"few rows in common: {shared} of {a.rows.height} and {b.rows.height}; {advice}"
     for run in (a, b):
         if run.notice:
             yield f"{run.name}: {run.notice}"
