@@ -31,6 +31,9 @@ WITHOUT_GRAPH = {
 }  # fmt: skip
 
 
+CONTRADICT_THEMSELVES = {"FalconForCausalLM", "SqueezeBertForSequenceClassification"}  # with what they report
+
+
 @pytest.mark.parametrize("name", AUDITED)
 def test_classes_that_pass_do_so_exactly(name: str, tmp_path: Path) -> None:
     model = tiny(name)
@@ -38,7 +41,9 @@ def test_classes_that_pass_do_so_exactly(name: str, tmp_path: Path) -> None:
     figures = {check.name: check.figure for check in gate.checks}
     assert figures["watched"] is not None
     assert figures["watched"] <= 1e-5
-    assert figures["reported weights"] is None or figures["reported weights"] <= 1e-6
+    reported = figures["reported weights"]
+    assert (reported is None) == (name in CONTRADICT_THEMSELVES)
+    assert reported is None or reported <= 1e-6
     assert [figures[name] for name in ("layers", "elsewhere", "same weights", "padding", "handed back")] == [0] * 5
     assert {(one.heads, one.width) for one in gate.layers} <= {(4, 8), (2, 8), (4, 16)}
     stacks = [(one.stack, one.layer) for one in gate.layers]
