@@ -79,14 +79,14 @@ def assert_exact_under_any_attention(model: PreTrainedModel, gate: Gate, folder:
         drawn = torch.distributions.Dirichlet(torch.ones(own.weights.shape[-1])).sample((5, own.weights.shape[1]))
         expected = whole(model, inputs, states.query, {number: drawn})
         sums = torch.einsum("nhk,hkd->nhd", drawn, own.values[0])
-        assert tvd(replayed(model, states, {number: sums}, layer.way), expected) <= 1e-5
         assert tvd(states.logits.expand(5, -1), expected) > 1e-4
-        if gate.batching == "any":
-            assert tvd(padded(model, gate, inputs, states.query, number, drawn), expected) <= 1e-5
+        passes = [expected, *([padded(model, gate, inputs, states.query, number, drawn)] if gate.batching == "any" else [])]
+        found = [replayed(model, states, {number: sums}, layer.way)]
         if graph is not None and number == last:
             calls, first = states.calls[number]
             hidden = calls[first].hidden[:, states.query.position].expand(5, -1)
-            assert tvd(torch.from_numpy(graph(torch.cat([sums.flatten(1), hidden], dim=1).numpy())), expected) <= 1e-5
+            found.append(torch.from_numpy(graph(torch.cat([sums.flatten(1), hidden], dim=1).numpy())))
+        assert max(tvd(one, other) for one in found for other in passes) <= 1e-5
 
 
 def padded(model: Any, gate: Gate, inputs: Any, query: Query, number: int, drawn: Tensor) -> Tensor:
