@@ -85,6 +85,16 @@ def taken(values, positions):
 
 
 @subroutine
+def part_of(matrix, rows, columns):
+    """``matrix[rows][:, columns]``."""
+    found = np.empty((len(rows), len(columns)))
+    for k in range(len(rows)):
+        for c in range(len(columns)):
+            found[k, c] = matrix[rows[k], columns[c]]
+    return found
+
+
+@subroutine
 def where_positive(values):
     """``np.flatnonzero(values > 0)``."""
     found, count = np.empty(len(values), np.int64), 0

@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from attnaudit.core.arrays import sum_of
+from attnaudit.core.arrays import fill, sum_of
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.compiled_readout import fast_tanh
 
@@ -131,14 +131,19 @@ def log_probabilities(logits, allowed):
     for c in range(len(logits)):
         if allowed[c]:
             total += math.exp(logits[c] - highest)
-    return np.maximum(logits - highest - math.log(total), -690.0)
+    found = np.empty(len(logits))
+    for c in range(len(logits)):
+        found[c] = max(logits[c] - highest - math.log(total), -690.0)
+    return found
 
 
 @subroutine
 def _attended_range(contribution, offset, box):
     """Between what values every entry of the attended sum lies for attentions in the box."""
     rest = max(1.0 - sum_of(box.low), 0.0)
-    floor, ceiling = np.full(len(offset), math.inf), np.full(len(offset), -math.inf)
+    floor, ceiling = np.empty(len(offset)), np.empty(len(offset))
+    fill(floor, math.inf)
+    fill(ceiling, -math.inf)
     for t in range(len(box.low)):
         if box.high[t] > box.low[t]:
             for p in range(len(floor)):

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attnaudit.core.arrays import fill
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.references import by_reference
 
@@ -36,9 +37,9 @@ class LinearProgram:
 @subroutine
 def memory(m, width):
     """A program of ``m`` rows and ``width`` columns, without any bounds, before its `start`."""
-    return LinearProgram(
-        np.empty((m + 1, width)), np.empty(m), np.empty(m, np.int64), np.empty(m), np.empty(width, np.bool_), np.full(width, np.inf)
-    )
+    upper = np.empty(width)
+    fill(upper, np.inf)
+    return LinearProgram(np.empty((m + 1, width)), np.empty(m), np.empty(m, np.int64), np.empty(m), np.empty(width, np.bool_), upper)
 
 
 @subroutine
