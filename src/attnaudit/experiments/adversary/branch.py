@@ -163,13 +163,16 @@ def _cut(row, boxes, k, new):
             token, at, kind = bent, middle, -1
     if token < 0 and kind < 0:
         return False
-    for sides in (boxes.low, boxes.high, boxes.low_p, boxes.high_p):
-        overwrite(sides[new], sides[k])
+    upper = _box(boxes, new)
+    overwrite(upper.low, box.low)
+    overwrite(upper.high, box.high)
+    overwrite(upper.low_p, box.low_p)
+    overwrite(upper.high_p, box.high_p)
     boxes.bound[new] = boxes.bound[k]
     if kind >= 0 and gap <= excess:
-        boxes.high_p[k, kind] = boxes.low_p[new, kind] = side
+        box.high_p[kind] = upper.low_p[kind] = side
     else:
-        boxes.high[k, token] = boxes.low[new, token] = at
+        box.high[token] = upper.low[token] = at
     return True
 
 

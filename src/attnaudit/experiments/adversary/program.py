@@ -75,7 +75,7 @@ def program(row, logits):
     """The program of a row over the classes kept; ``logits`` are those of its own attention."""
     length, kept, classes = len(row.alpha), row.kept, len(row.kept)
     rows, last = classes + 1, where_highest(taken(row.target, kept))
-    log_p, p = taken(log_probabilities(logits, row.head.allowed), kept), np.empty(classes)
+    log_p, p = taken(log_probabilities(logits), kept), np.empty(classes)
     for c in range(classes):
         p[c] = math.exp(log_p[c])
     matrix, scale, error = np.zeros((rows, length)), np.empty(rows), np.zeros(rows)

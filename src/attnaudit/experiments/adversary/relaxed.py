@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, UInt64
 
-from attnaudit.core.arrays import largest_of
+from attnaudit.core.arrays import divide, largest_of
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_normal
@@ -86,8 +86,7 @@ def _softmax_rows(scores):
         for t in range(scores.shape[1]):
             weights[i, t] = math.exp(scores[i, t] - largest)
             total += weights[i, t]
-        for t in range(scores.shape[1]):
-            weights[i, t] /= total
+        divide(weights[i], total)
     return weights
 
 

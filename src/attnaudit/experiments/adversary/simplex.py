@@ -64,7 +64,8 @@ def start(linear, matrix, right, cost):
 def add_column(linear, column, j):
     """One more column, number ``j``, at zero and without cost, of a program under way."""
     m, tableau = len(column), linear.tableau
-    tableau[:, j] = 0.0
+    for i in range(m + 1):
+        tableau[i, j] = 0.0
     for k in range(m):
         if column[k] != 0.0:
             for i in range(m):
