@@ -57,7 +57,7 @@ def row_of(trace: Trace, number: int, epsilon: float = 0.05) -> Any:
 def gaps(row: Any, box: Box, attention: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """How far the logits of each class are from their linear ones, ``(m, classes − 1)``, and the error that is allowed."""
     classes, last, rows = len(row.kept), int(np.argmax(row.target[row.kept])), len(row.kept) + 1
-    log_p = log_probabilities(own_logits(row), row.head.allowed)[row.kept]
+    log_p = log_probabilities(own_logits(row))[row.kept]
     matrix, scale, error = np.zeros((rows, len(row.alpha))), np.ones(rows), np.zeros(rows)
     linearise(row, box, log_p, last, matrix, scale, error)
     logits = np.tanh(row.offset + attention @ row.contribution) @ row.head.weight + row.head.bias

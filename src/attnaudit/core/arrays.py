@@ -17,6 +17,13 @@ def overwrite(target, values):
 
 
 @subroutine
+def fill(target, value):
+    """``target[:] = value`` for one dimension."""
+    for k in range(len(target)):
+        target[k] = value
+
+
+@subroutine
 def divide(target, divisor):
     """``target /= divisor``, by a number, for one dimension."""
     for k in range(len(target)):
@@ -51,11 +58,39 @@ def largest_of(values):
 
 
 @subroutine
+def largest_size(values):
+    """``np.abs(values).max()`` as a float, for one dimension; 0 without any."""
+    found = 0.0
+    for k in range(len(values)):
+        found = max(found, abs(values[k]))
+    return found
+
+
+@subroutine
+def numbers_below(count):
+    """``np.arange(count)``."""
+    found = np.empty(count, np.int64)
+    for k in range(count):
+        found[k] = k
+    return found
+
+
+@subroutine
 def taken(values, positions):
     """``values[positions]`` for one dimension."""
     found = np.empty(len(positions), values.dtype)
     for k in range(len(positions)):
         found[k] = values[positions[k]]
+    return found
+
+
+@subroutine
+def part_of(matrix, rows, columns):
+    """``matrix[rows][:, columns]``."""
+    found = np.empty((len(rows), len(columns)))
+    for k in range(len(rows)):
+        for c in range(len(columns)):
+            found[k, c] = matrix[rows[k], columns[c]]
     return found
 
 
@@ -76,5 +111,15 @@ def where_highest(values):
     found = 0
     for k in range(1, len(values)):
         if values[k] > values[found]:
+            found = k
+    return found
+
+
+@subroutine
+def where_lowest(values):
+    """``values.argmin()`` for one dimension: the first of the smallest."""
+    found = 0
+    for k in range(1, len(values)):
+        if values[k] < values[found]:
             found = k
     return found

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from attnaudit.core.arrays import divide, taken
 from attnaudit.core.kernels import for_kernel, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.references import by_reference
@@ -108,8 +109,7 @@ def predict_into(prediction, pooled, head):
 def activate_into(prediction, allowed, sigmoid):
     """Logits replaced by their probabilities; in a loop over many of one row, `Head` costs more than the exponential."""
     if sigmoid:
-        for c in range(len(prediction)):
-            prediction[c] = 1.0 / (1.0 + math.exp(-prediction[c]))
+        prediction[0] = 1.0 / (1.0 + math.exp(-prediction[0]))
         return
     highest, total = -math.inf, 0.0
     for c in range(len(prediction)):
@@ -118,17 +118,15 @@ def activate_into(prediction, allowed, sigmoid):
     for c in range(len(prediction)):
         prediction[c] = math.exp(prediction[c] - highest) if allowed[c] else 0.0
         total += prediction[c]
-    for c in range(len(prediction)):
-        prediction[c] /= total
+    divide(prediction, total)
 
 
 @subroutine
 def tanh_slopes(pooled, head):
     """The slope of every tanh at an attended sum; 1 without a tail."""
-    slopes = np.ones_like(pooled)
-    if head.tail:
-        for p in range(len(pooled)):
-            slopes[p] = 1.0 - fast_tanh(pooled[p]) ** 2
+    slopes = np.empty(len(pooled))
+    for p in range(len(pooled)):
+        slopes[p] = 1.0 - fast_tanh(pooled[p]) ** 2 if head.tail else 1.0
     return slopes
 
 
@@ -136,7 +134,7 @@ def tanh_slopes(pooled, head):
 def logit_slopes(bend, head, direction, classes):
     """How the logits of ``classes`` move when the attended sum moves along ``direction``, where ``bend`` is `tanh_slopes`."""
     if not head.tail:
-        return direction[classes]
+        return taken(direction, classes)
     slopes = np.zeros(len(classes))
     for p in range(len(bend)):
         along = bend[p] * direction[p]

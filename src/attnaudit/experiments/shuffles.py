@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int64, UInt64
 
+from attnaudit.core.arrays import numbers_below
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import apply_shuffle, draw_shuffle, shuffle
@@ -108,41 +109,44 @@ def _rows_of_changes(first, last, change, median, errors):
 
 @kernel
 def _median_rows(first, last, rows, streams, fewest, most, enumerated, error, median, errors, draws):
-    """After the encoder the logits are ``offset + Σ_t alpha_t · contribution_t``: a shuffle costs T·C additions, not a model run."""
-    changes = np.empty(max(most, enumerated))
     for i in range(first, last):
-        alpha, contribution, offset, head = row_parts(rows, i)
-        baseline, prediction = pooled_prediction(pool(alpha, contribution, offset), head), np.empty(len(offset))
-        allowed, sigmoid = head.allowed, head.sigmoid
-        orders = _orders(len(alpha), enumerated)
-        weights, count, wanted, every = alpha.copy(), 0, fewest, orders <= enumerated
-        if every:
-            wanted = orders
-        order, drawn = np.arange(len(alpha)), np.empty(len(alpha), np.uint64)
-        while True:
-            for k in range(count, wanted):
-                if every:
-                    for t in range(len(weights)):
-                        weights[t] = alpha[order[t]]
-                    _next_order(order)
-                else:
-                    draw_shuffle(drawn, streams[i], k)
-                    apply_shuffle(weights, drawn)
-                for c in range(len(prediction)):
-                    total = offset[c]
-                    for t in range(len(weights)):
-                        total += weights[t] * contribution[t, c]
-                    prediction[c] = total
-                activate_into(prediction, allowed, sigmoid)
-                changes[k] = tvd_row(prediction, baseline)
-            count = wanted
-            median[i], errors[i] = _median_and_error(changes, count)
+        median[i], errors[i], draws[i] = _median_row(row_parts(rows, i), streams[i], fewest, most, enumerated, error)
+
+
+@subroutine
+def _median_row(parts, stream, fewest, most, enumerated, error):
+    """After the encoder the logits are ``offset + Σ_t alpha_t · contribution_t``: a shuffle costs T·C additions, not a model run."""
+    alpha, contribution, offset, head = parts
+    baseline, prediction = pooled_prediction(pool(alpha, contribution, offset), head), np.empty(len(offset))
+    allowed, sigmoid = head.allowed, head.sigmoid
+    orders = _orders(len(alpha), enumerated)
+    changes, weights, count, wanted, every = np.empty(max(most, enumerated)), alpha.copy(), 0, fewest, orders <= enumerated
+    if every:
+        wanted = orders
+    order, drawn = numbers_below(len(alpha)), np.empty(len(alpha), np.uint64)
+    while True:
+        for k in range(count, wanted):
             if every:
-                errors[i] = 0.0
-            if every or errors[i] <= error or 2 * count > most:
-                break
-            wanted = 2 * count
-        draws[i] = count
+                for t in range(len(weights)):
+                    weights[t] = alpha[order[t]]
+                _next_order(order)
+            else:
+                draw_shuffle(drawn, stream, k)
+                apply_shuffle(weights, drawn)
+            for c in range(len(prediction)):
+                total = offset[c]
+                for t in range(len(weights)):
+                    total += weights[t] * contribution[t, c]
+                prediction[c] = total
+            activate_into(prediction, allowed, sigmoid)
+            changes[k] = tvd_row(prediction, baseline)
+        count = wanted
+        median, error_reached = _median_and_error(changes, count)
+        if every:
+            return median, 0.0, count
+        if error_reached <= error or 2 * count > most:
+            return median, error_reached, count
+        wanted = 2 * count
 
 
 @subroutine

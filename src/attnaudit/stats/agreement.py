@@ -13,7 +13,7 @@ from attnaudit.core.arrays import largest_of, sum_of
 from attnaudit.core.errors import InputError
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.ordering import ascending
+from attnaudit.stats.ordering import ascending, descending
 
 TOP = 5  # per cent of the positions, rounded up to a whole one
 
@@ -146,7 +146,7 @@ def _rationale_row(score, relevant, expected):
     Precision at ``expected`` takes, of the group that straddles the cut, the expected share under a random order. Average precision is
     Σ precision · Δrecall over groups, as scikit-learn defines it.
     """
-    order = ascending(-score)
+    order = descending(score)
     found, seen = 0.0, 0.0
     at_cut, average = math.nan, 0.0
     start = 0

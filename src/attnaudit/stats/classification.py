@@ -87,11 +87,9 @@ def _scores_and_resamples(
 def _score_rows(first, last, label, predicted, score, cluster, clusters, order, keys, statistics):
     """First the scores themselves, then those of every resample."""
     for b in range(first, last):
-        weight = np.ones(len(label))
-        if b > 0:
-            times = resample(keys[b - 1], clusters)
-            for i in range(len(label)):
-                weight[i] = times[cluster[i]]
+        times, weight = resample(keys[max(b - 1, 0)], clusters), np.empty(len(label))
+        for i in range(len(label)):
+            weight[i] = times[cluster[i]] if b > 0 else 1.0
         statistics[b, 0], statistics[b, 1], statistics[b, 2] = _weighted_scores(label, predicted, score, order, weight)
 
 
@@ -99,39 +97,40 @@ def _score_rows(first, last, label, predicted, score, cluster, clusters, order, 
 def _weighted_scores(label, predicted, score, order, weight):
     """Accuracy, F1 and ROC-AUC when row i counts ``weight[i]`` times; ``order[k]`` sorts column k of ``score``."""
     columns = score.shape[1]
-    classes = max(columns, 2)
+    classes, first = max(columns, 2), 1 if columns == 1 else 0
     confusion, correct = np.zeros((classes, classes)), 0.0
     for i in range(len(label)):
         confusion[label[i], predicted[i]] += weight[i]
     for k in range(classes):
         correct += confusion[k, k]
     accuracy = correct / sum_of(weight)
-    if columns == 1:
-        return accuracy, _f1(confusion, 1), _roc_auc(score[:, 0], label == 1, order[0], weight)
-    f1, auc = np.empty(classes), np.empty(classes)
-    for k in range(classes):
-        f1[k] = _f1(confusion, k)
-        auc[k] = _roc_auc(score[:, k], label == k, order[k], weight)
+    f1, auc = np.empty(columns), np.empty(columns)
+    for k in range(columns):
+        f1[k] = _f1(confusion, first + k)
+        auc[k] = _roc_auc(label, first + k, score, k, order[k], weight)
     return accuracy, _defined_mean(f1), _defined_mean(auc)
 
 
 @subroutine
 def _f1(confusion, k):
     """2 TP / (2 TP + FP + FN), undefined for a class that neither occurs nor is predicted."""
-    occurs = sum_of(confusion[k]) + sum_of(confusion[:, k])
-    return 2.0 * confusion[k, k] / occurs if occurs > 0 else math.nan
+    occurs, predicted = 0.0, 0.0
+    for other in range(len(confusion)):
+        occurs += confusion[k, other]
+        predicted += confusion[other, k]
+    return 2.0 * confusion[k, k] / (occurs + predicted) if occurs + predicted > 0 else math.nan
 
 
 @subroutine
-def _roc_auc(score, positive, order, weight):
-    """Share of pairs (positive, negative) in the right order, ties counted half: one walk up the sorted scores."""
+def _roc_auc(label, positive, score, column, order, weight):
+    """Share of pairs (positive, negative) in the right order, ties counted half: one walk up a sorted column of the scores."""
     below, won, positives = 0.0, 0.0, 0.0
     start = 0
     while start < len(order):
         tied_positive, tied_negative = 0.0, 0.0
         stop = start
-        while stop < len(order) and score[order[stop]] == score[order[start]]:
-            if positive[order[stop]]:
+        while stop < len(order) and score[order[stop], column] == score[order[start], column]:
+            if label[order[stop]] == positive:
                 tied_positive += weight[order[stop]]
             else:
                 tied_negative += weight[order[stop]]

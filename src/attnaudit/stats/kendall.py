@@ -88,7 +88,7 @@ def _joint_ties(x, y):
 @subroutine
 def _exchanges(values):
     """Pairs out of order, counted while merging runs of 1, 2, 4, … values."""
-    source, target = values.copy(), np.empty_like(values)
+    source, target = values.copy(), np.empty(len(values))
     size, width, count = len(values), 1, 0
     while width < size:
         for start in range(0, size, 2 * width):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from attnaudit.core.arrays import numbers_below
 from attnaudit.core.kernels import subroutine
 
 RUN = 8  # so many values are put in order one by one before the merging starts
@@ -16,13 +17,13 @@ RUN = 8  # so many values are put in order one by one before the merging starts
 
 @subroutine
 def ascending(values):
-    """The positions of ``values`` from the smallest to the largest, equal ones as they stand: a merge sort, O(T log T).
+    """The positions of floats from the smallest to the largest, equal ones as they stand: a merge sort, O(T log T).
 
     The merge chooses without branching: which value is next is a coin toss that no processor foresees.
     """
     size, width = len(values), RUN
-    place, other_place = np.arange(size), np.empty(size, np.int64)
-    value, other_value = values.copy(), np.empty_like(values)
+    place, other_place = numbers_below(size), np.empty(size, np.int64)
+    value, other_value = values.copy(), np.empty(size)
     for start in range(0, size, RUN):
         _insert(value, place, start, min(start + RUN, size))
     while width < size:
@@ -43,6 +44,15 @@ def ascending(values):
         place, other_place = other_place, place
         width *= 2
     return place
+
+
+@subroutine
+def descending(values):
+    """The positions of floats from the largest to the smallest, equal ones as they stand."""
+    negative = np.empty(len(values))
+    for k in range(len(values)):
+        negative[k] = -values[k]
+    return ascending(negative)
 
 
 @subroutine

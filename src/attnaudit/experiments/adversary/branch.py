@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, UInt64
 
-from attnaudit.core.arrays import largest_of, overwrite, where_highest, where_positive
+from attnaudit.core.arrays import fill, largest_of, numbers_below, overwrite, where_highest, where_positive
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.references import by_reference
@@ -74,7 +74,7 @@ def _bounded(parts, epsilon, stream, k, limits, furthest):
     upper = bounded_row(row, best)
     if upper > worth(row, best) + CLOSE_ENOUGH:
         _search_again(row, search_row(starting_scores(stream, k, len(furthest)), parts, limits), best)
-    furthest[:] = 0.0
+    fill(furthest, 0.0)
     for k in range(len(best)):
         furthest[row.tokens[k]] = best[k]
     return max(upper, worth(row, best))
@@ -102,7 +102,7 @@ def bounded_row(row, furthest):
         else:
             settled, boxes.bound[worst] = max(settled, boxes.bound[worst]), -1.0
     weights = furthest.copy()
-    exchange(row, weights, np.arange(len(weights)))
+    exchange(row, weights, numbers_below(len(weights)))
     found = take_better(row, weights, found, furthest)
     return max(largest_of(boxes.bound), settled, found)
 
@@ -111,14 +111,14 @@ def bounded_row(row, furthest):
 def _search_again(row, ends, furthest):
     """The best of ``furthest`` and of what the attentions ``ends`` lead to, into ``furthest``."""
     built, found = program(row, own_logits(row)), worth(row, furthest)
-    for end in ends:
-        found = climb(row, built, merged(end, row.stand_in, len(row.tokens)), found, furthest)
+    for k in range(len(ends)):
+        found = climb(row, built, merged(ends[k], row.stand_in, len(row.tokens)), found, furthest)
 
 
 @subroutine
 def _visit(row, built, boxes, k, found, furthest):
     """Bound box ``k``, whose bound so far is that of the box it was cut from, and try the attention that its program ends with."""
-    box = Box(boxes.low[k], boxes.high[k], boxes.low_p[k], boxes.high_p[k])
+    box = _box(boxes, k)
     if not tightened(box.low, box.high):
         boxes.bound[k] = -1.0
         return found
@@ -137,18 +137,24 @@ def _boxes(row):
         limit = min(MOST_BOXES_WITH_TAIL, max(16, 1000000 // (length * len(row.offset) * len(row.target))))
     else:
         limit = min(MOST_BOXES, max(20, 60000 // length))
-    bound = np.full(limit, -1.0)
+    low, high, low_p, high_p = np.zeros((limit, length)), np.empty((limit, length)), np.zeros((limit, classes)), np.empty((limit, classes))
+    bound = np.empty(limit)
+    fill(bound, -1.0)
+    fill(high[0], 1.0)
+    fill(high_p[0], 1.0)
     bound[0] = np.inf
-    return Boxes(
-        np.zeros((limit, length)), np.ones((limit, length)), np.zeros((limit, classes)), np.ones((limit, classes)), bound,
-        np.zeros((limit, length)), np.zeros(limit),
-    )  # fmt: skip
+    return Boxes(low, high, low_p, high_p, bound, np.zeros((limit, length)), np.zeros(limit))
+
+
+@subroutine
+def _box(boxes, k):
+    return Box(boxes.low[k], boxes.high[k], boxes.low_p[k], boxes.high_p[k])
 
 
 @subroutine
 def _cut(row, boxes, k, new):
     """Cut box ``k`` in two, the upper part becoming box ``new``; false where nothing is left to cut."""
-    box = Box(boxes.low[k], boxes.high[k], boxes.low_p[k], boxes.high_p[k])
+    box = _box(boxes, k)
     token, at, gap = _widest_chord(row, box, boxes.point[k])
     kind, side, excess = _loosest_class(row, box, boxes.point[k])
     if kind >= 0 and boxes.error[k] > BENT:
@@ -157,13 +163,16 @@ def _cut(row, boxes, k, new):
             token, at, kind = bent, middle, -1
     if token < 0 and kind < 0:
         return False
-    for sides in (boxes.low, boxes.high, boxes.low_p, boxes.high_p):
-        overwrite(sides[new], sides[k])
+    upper = _box(boxes, new)
+    overwrite(upper.low, box.low)
+    overwrite(upper.high, box.high)
+    overwrite(upper.low_p, box.low_p)
+    overwrite(upper.high_p, box.high_p)
     boxes.bound[new] = boxes.bound[k]
     if kind >= 0 and gap <= excess:
-        boxes.high_p[k, kind] = boxes.low_p[new, kind] = side
+        box.high_p[kind] = upper.low_p[kind] = side
     else:
-        boxes.high[k, token] = boxes.low[new, token] = at
+        box.high[token] = upper.low[token] = at
     return True
 
 

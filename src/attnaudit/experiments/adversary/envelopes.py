@@ -18,9 +18,9 @@ import math
 
 import numpy as np
 
-from attnaudit.core.arrays import sum_of
+from attnaudit.core.arrays import fill, largest_of, sum_of
 from attnaudit.core.kernels import subroutine
-from attnaudit.experiments.compiled_readout import fast_tanh
+from attnaudit.experiments.compiled_readout import fast_tanh, pool
 
 ROUNDING = 1e-12
 
@@ -28,10 +28,12 @@ ROUNDING = 1e-12
 @subroutine
 def furthest_logits(slope, p, epsilon, low, high, moved):
     """A bound on h(``slope``), infinite where there is none; ``moved`` becomes the p′ of an allowed output that is furthest, or nearly."""
-    gained, lost = margins(p, epsilon, low, high)
+    (gained, lost), forced = margins(p, epsilon, low, high), 0.0
     for c in range(len(p)):
         moved[c] = min(max(p[c], low[c]), high[c])
-    return _shift(slope, p, moved) + _gain(slope, gained, high, moved) + _lose(slope, lost, low, moved)
+        if moved[c] != p[c]:
+            forced += slope[c] * math.log(moved[c] / p[c])
+    return forced + _gain(slope, gained, high, moved) + _lose(slope, lost, low, moved)
 
 
 @subroutine
@@ -49,16 +51,6 @@ def vanishes(c, p, epsilon, low, high):
     """Whether class ``c`` may lose all it has."""
     _, lost = margins(p, epsilon, low, high)
     return low[c] <= 0.0 and min(p[c], high[c]) <= lost
-
-
-@subroutine
-def _shift(slope, p, moved):
-    """What is forced."""
-    value = 0.0
-    for c in range(len(p)):
-        if moved[c] != p[c]:
-            value += slope[c] * math.log(moved[c] / p[c])
-    return value
 
 
 @subroutine
@@ -122,33 +114,29 @@ def _lose(slope, budget, low, moved):
 
 
 @subroutine
-def log_probabilities(logits, allowed):
-    """ln softmax over the allowed classes, never below what still has an exponential."""
-    highest, total = -math.inf, 0.0
+def log_probabilities(logits):
+    """ln softmax, never below what still has an exponential."""
+    highest, total, found = largest_of(logits), 0.0, np.empty(len(logits))
     for c in range(len(logits)):
-        if allowed[c]:
-            highest = max(highest, logits[c])
+        total += math.exp(logits[c] - highest)
     for c in range(len(logits)):
-        if allowed[c]:
-            total += math.exp(logits[c] - highest)
-    return np.maximum(logits - highest - math.log(total), -690.0)
+        found[c] = max(logits[c] - highest - math.log(total), -690.0)
+    return found
 
 
 @subroutine
 def _attended_range(contribution, offset, box):
     """Between what values every entry of the attended sum lies for attentions in the box."""
     rest = max(1.0 - sum_of(box.low), 0.0)
-    floor, ceiling = np.full(len(offset), math.inf), np.full(len(offset), -math.inf)
+    floor, ceiling = np.empty(len(offset)), np.empty(len(offset))
+    fill(floor, math.inf)
+    fill(ceiling, -math.inf)
     for t in range(len(box.low)):
         if box.high[t] > box.low[t]:
             for p in range(len(floor)):
                 floor[p] = min(floor[p], contribution[t, p])
                 ceiling[p] = max(ceiling[p], contribution[t, p])
-    fixed = offset.copy()
-    for t in range(len(box.low)):
-        if box.low[t] > 0.0:
-            for p in range(len(floor)):
-                fixed[p] += box.low[t] * contribution[t, p]
+    fixed = pool(box.low, contribution, offset)
     for p in range(len(floor)):
         spread = math.isfinite(floor[p]) and rest > 0.0
         slack = ROUNDING * (1.0 + abs(fixed[p]))

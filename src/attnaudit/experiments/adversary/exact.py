@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, logit
 
-from attnaudit.core.arrays import largest_of, overwrite
+from attnaudit.core.arrays import fill, largest_size, overwrite
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import LN2
@@ -91,7 +91,7 @@ def furthest_row(alpha, relevance, low, high, furthest):
         return
     if one != other:
         weight = _inside(weight, relevance[one], relevance[other], low, high)
-    furthest[:] = 0.0
+    fill(furthest, 0.0)
     furthest[one] += weight
     furthest[other] += 1.0 - weight
 
@@ -110,7 +110,7 @@ def gain(weight, old):
 @subroutine
 def _best_single(alpha, relevance, low, high):
     """The best token that alone keeps the output: (JSD, token, token, 1), or token −1 for the attention as it is."""
-    slack, value, token = 1e-13 * max(largest_of(relevance), largest_of(-relevance)), 0.0, -1
+    slack, value, token = 1e-13 * largest_size(relevance), 0.0, -1
     for t in range(len(alpha)):
         if low - slack <= relevance[t] <= high + slack:
             candidate = 0.5 * LN2 + gain(1.0, alpha[t])
@@ -147,7 +147,7 @@ def _best_pair(alpha, relevance, order, c, best):
 @subroutine
 def _sides(relevance, order, c):
     """The tokens of a relevance below c, and of one above, each in this order."""
-    below, above, lower, higher = np.empty_like(order), np.empty_like(order), 0, 0
+    below, above, lower, higher = np.empty(len(order), np.int64), np.empty(len(order), np.int64), 0, 0
     for token in order:
         if relevance[token] < c:
             below[lower] = token
@@ -206,13 +206,14 @@ def _worth_trying(alpha, i, partners, least, most, value):
 @subroutine
 def _inside(weight, r_i, r_j, low, high):
     """``weight`` moved by the few units in the last place that rounding may have put it outside the slab."""
-    for power in range(8):
+    step = 2.0**-53
+    for _ in range(8):
         relevance = weight * r_i + (1.0 - weight) * r_j
-        step = 2.0 ** (power - 53)
         if relevance < low:
             weight = max(weight - step, 0.0)
         elif relevance > high:
             weight = min(weight + step, 1.0)
         else:
             break
+        step *= 2.0
     return weight

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from attnaudit.core.arrays import divide, overwrite, plus, sum_of, where_positive
+from attnaudit.core.arrays import divide, fill, overwrite, plus, sum_of, where_positive
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import affordable, attended_sum, beyond, is_allowed, worth
@@ -131,8 +131,9 @@ def _newton(row, weights, aim):
     members, classes = where_positive(weights), len(row.kept)
     pooled = attended_sum(row, weights)
     logits, bend = pooled_logits(pooled, row.head), tanh_slopes(pooled, row.head)
-    slopes, short = np.ones((len(members), classes + 1)), np.zeros(classes + 1)
+    slopes, short = np.empty((len(members), classes + 1)), np.zeros(classes + 1)
     for k in range(len(members)):
+        slopes[k, classes] = 1.0  # the sum of all weights
         overwrite(slopes[k, :classes], logit_slopes(bend, row.head, row.contribution[members[k]], row.kept))
         _centre(row, slopes[k])
     for c in range(classes):
@@ -176,7 +177,7 @@ def eliminate(system, right):
             if abs(system[r, k]) > abs(system[pivot, k]):
                 pivot = r
         if abs(system[pivot, k]) < 1e-300:
-            right[:] = 0.0
+            fill(right, 0.0)
             return
         for c in range(size):
             system[k, c], system[pivot, c] = system[pivot, c], system[k, c]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnaudit.core.arrays import overwrite, sum_of, taken, where_highest
+from attnaudit.core.arrays import fill, overwrite, sum_of, taken, where_highest
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.envelopes import furthest_logits, linearise, log_probabilities, margins, rescale_row, vanishes
@@ -75,15 +75,19 @@ def program(row, logits):
     """The program of a row over the classes kept; ``logits`` are those of its own attention."""
     length, kept, classes = len(row.alpha), row.kept, len(row.kept)
     rows, last = classes + 1, where_highest(taken(row.target, kept))
-    log_p = log_probabilities(logits, row.head.allowed)[kept]
-    matrix, scale, error = np.zeros((rows, length)), np.ones(rows), np.zeros(rows)
-    matrix[0] = 1.0
-    outputs = np.empty((POINTS, classes))
-    overwrite(outputs[0], np.exp(log_p))
+    log_p, p = taken(log_probabilities(logits), kept), np.empty(classes)
+    for c in range(classes):
+        p[c] = math.exp(log_p[c])
+    matrix, scale, error = np.zeros((rows, length)), np.empty(rows), np.zeros(rows)
+    fill(matrix[0], 1.0)
+    fill(scale, 1.0)
+    outputs, count = np.empty((POINTS, classes)), np.empty(1, np.int64)
+    overwrite(outputs[0], p)
+    count[0] = 1
     width = rows + length + rows + POINTS + 2 * classes
     built = Program(
-        row, np.exp(log_p), log_p, row.epsilon + SLACK, last, matrix, scale, error, outputs, np.ones(1, np.int64), np.empty(rows),
-        memory(rows, width), np.empty(length), np.empty(classes), np.empty(classes),
+        row, p, log_p, row.epsilon + SLACK, last, matrix, scale, error, outputs, count, np.empty(rows), memory(rows, width),
+        np.empty(length), np.empty(classes), np.empty(classes),
     )  # fmt: skip
     if not row.head.tail:
         for c in range(classes):
@@ -162,7 +166,7 @@ def _lies_in(box, output):
 def _add_errors(built, columns):
     """By how much the logits may differ from the linear ones."""
     for i in range(2, len(built.column)):
-        built.column[:] = 0.0
+        fill(built.column, 0.0)
         built.column[i] = built.scale[i]
         built.linear.upper[columns] = 2.0 * built.error[i]
         add_column(built.linear, built.column, columns)
@@ -190,9 +194,9 @@ def _add_ray(built, vanishing, columns):
     """A class that may vanish: its logit may fall as far as it likes."""
     if columns == len(built.linear.upper):
         return columns
-    built.column[:] = 0.0
+    fill(built.column, 0.0)
     if vanishing == built.last:
-        built.column[2:] = -1.0
+        fill(built.column[2:], -1.0)
     else:
         built.column[2 + vanishing - (vanishing > built.last)] = 1.0
     add_column(built.linear, built.column, columns)
@@ -205,7 +209,7 @@ def _lagrangian(built, box):
     _read_slope(built, box)
     spread = furthest_logits(built.slope, built.p, built.epsilon, box.low_p, box.high_p, built.moved)
     if not math.isfinite(spread):
-        built.slope[:] = 0.0
+        fill(built.slope, 0.0)
         spread = 0.0
     common = price(built.linear, 0)
     bound = 0.5 * LN2 + spread + common
@@ -238,4 +242,4 @@ def _read_slope(built, box):
             total += weight
     built.slope[last] = -total
     if total > 0.0 and vanishes(last, built.p, built.epsilon, box.low_p, box.high_p):
-        built.slope[:] = 0.0
+        fill(built.slope, 0.0)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, UInt64
 
-from attnaudit.core.arrays import largest_of
+from attnaudit.core.arrays import divide, largest_of
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_normal
@@ -65,7 +65,7 @@ def search_row(scores, parts, limits):
     epsilon, penalty, steps, learning_rate = limits
     alpha, contribution, offset, head = parts
     target = pooled_prediction(pool(alpha, contribution, offset), head)
-    mean, square, largest = np.zeros_like(scores), np.zeros_like(scores), np.zeros_like(scores)
+    mean, square, largest = np.zeros(scores.shape), np.zeros(scores.shape), np.zeros(scores.shape)
     for step in range(1, steps + 1):
         slope = loss_slope(scores, parts, target, epsilon, penalty)
         rate, correction = learning_rate / (1.0 - 0.9**step), math.sqrt(1.0 - 0.999**step)
@@ -78,16 +78,15 @@ def search_row(scores, parts, limits):
     return _softmax_rows(scores)
 
 
-@kernel
+@subroutine
 def _softmax_rows(scores):
-    weights = np.empty_like(scores)
+    weights = np.empty(scores.shape)
     for i in range(scores.shape[0]):
         largest, total = largest_of(scores[i]), 0.0
         for t in range(scores.shape[1]):
             weights[i, t] = math.exp(scores[i, t] - largest)
             total += weights[i, t]
-        for t in range(scores.shape[1]):
-            weights[i, t] /= total
+        divide(weights[i], total)
     return weights
 
 
@@ -96,7 +95,7 @@ def loss_slope(scores, parts, target, epsilon, penalty):
     """∂loss/∂scores, derived manually: ∂JSD(p, q)/∂p = ½ ln(2p/(p+q)), and through a softmax g becomes p (g − Σ p g)."""
     alpha, contribution, offset, head = parts
     k, length = scores.shape
-    weights, slope = _softmax_rows(scores), np.empty_like(scores)
+    weights, slope = _softmax_rows(scores), np.empty(scores.shape)
     for i in range(k):
         pooled = pool(weights[i], contribution, offset)
         prediction = pooled_prediction(pooled, head)
@@ -128,10 +127,10 @@ def _divergence_slope(weights, i, t, old):
 @subroutine
 def _logit_slopes(prediction, target, sigmoid):
     """∂TVD/∂logits, of one sigmoid output or of a softmax."""
-    sign = np.sign(prediction - target)
-    if sigmoid:
-        return sign * prediction * (1.0 - prediction)
-    mean = 0.0
+    sign, slopes, mean = np.empty(len(prediction)), np.empty(len(prediction)), 0.0
     for c in range(len(prediction)):
+        sign[c] = 1.0 if prediction[c] > target[c] else -1.0 if prediction[c] < target[c] else 0.0
         mean += 0.5 * sign[c] * prediction[c]
-    return prediction * (0.5 * sign - mean)
+    for c in range(len(prediction)):
+        slopes[c] = sign[c] * prediction[c] * (1.0 - prediction[c]) if sigmoid else prediction[c] * (0.5 * sign[c] - mean)
+    return slopes

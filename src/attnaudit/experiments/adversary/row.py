@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnaudit.core.arrays import plus, taken, where_positive
+from attnaudit.core.arrays import numbers_below, part_of, plus, taken, where_positive
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.compiled_readout import Head, pool, pooled_logits, pooled_prediction, tvd_row
 from attnaudit.stats.measures import LN2
-from attnaudit.stats.ordering import ascending
+from attnaudit.stats.ordering import ascending, descending
 
 CLASSES = 24
 CLASSES_WITH_TAIL = 8
@@ -45,38 +45,43 @@ class Row:
 def as_row(parts, epsilon):
     """A row from its `row_parts`, with its allowed answers alone."""
     alpha, contribution, offset, head = parts
-    answers = where_positive(head.allowed)
-    head = Head(np.ascontiguousarray(head.weight[:, answers]), head.bias[answers], head.tail, np.ones(len(answers), np.bool_), False)
+    answers, every = where_positive(head.allowed), numbers_below(len(alpha))
+    weight, allowed = part_of(head.weight, numbers_below(len(head.weight)), answers), taken(head.allowed, answers)
+    head = Head(weight, taken(head.bias, answers), head.tail, allowed, False)
     if not head.tail:
-        contribution, offset = np.ascontiguousarray(contribution[:, answers]), offset[answers]
+        contribution, offset = part_of(contribution, every, answers), taken(offset, answers)
     tokens, stand_in = _least_of_equals(alpha, contribution)
-    own, contribution = merged(alpha, stand_in, len(tokens)), contribution[tokens]
+    own, contribution = merged(alpha, stand_in, len(tokens)), part_of(contribution, tokens, numbers_below(len(offset)))
     target = pooled_prediction(pool(own, contribution, offset), head)
     kept = _classes_kept(contribution, offset, head, target)
-    return Row(tokens, stand_in, alpha[tokens], own, contribution, offset, head, target, kept, epsilon)
+    return Row(tokens, stand_in, taken(alpha, tokens), own, contribution, offset, head, target, kept, epsilon)
 
 
 @subroutine
 def _least_of_equals(alpha, contribution):
     """Of every set of tokens with the same readout the one of least attention; and which of these represents each token."""
-    least, order, start = np.arange(len(alpha)), ascending(contribution[:, 0]), 0
-    for k in range(1, len(order) + 1):
-        if k == len(order) or _differ(contribution[order[k]], contribution[order[start]]):
-            group = order[start:k]
-            of_least = group[0]
-            for t in group:
-                if alpha[t] < alpha[of_least]:
-                    of_least = t
-            for t in group:
-                least[t] = of_least
+    size = len(alpha)
+    first, least, start = np.empty(size), np.empty(size, np.int64), 0
+    for t in range(size):
+        first[t] = contribution[t, 0]
+    order = ascending(first)
+    for k in range(1, size + 1):
+        if k == size or _differ(contribution[order[k]], contribution[order[start]]):
+            of_least = order[start]
+            for j in range(start, k):
+                if alpha[order[j]] < alpha[of_least]:
+                    of_least = order[j]
+            for j in range(start, k):
+                least[order[j]] = of_least
             start = k
-    own = np.empty(len(alpha), np.bool_)
-    for t in range(len(alpha)):
-        own[t] = least[t] == t
-    tokens, rank = where_positive(own), np.empty_like(least)
-    for k in range(len(tokens)):
-        rank[tokens[k]] = k
-    return tokens, taken(rank, least)
+    tokens, rank, count = np.empty(size, np.int64), np.empty(size, np.int64), 0
+    for t in range(size):
+        if least[t] == t:
+            tokens[count], rank[t] = t, count
+            count += 1
+    for t in range(size):
+        least[t] = rank[least[t]]
+    return tokens[:count], least
 
 
 @subroutine
@@ -104,8 +109,9 @@ def _classes_kept(contribution, offset, head, target):
         for t in range(len(contribution)):
             likely = plus(likely, 1.0 / len(contribution), pooled_prediction(plus(offset, 1.0, contribution[t]), head))
     chosen = np.zeros(len(target), np.bool_)
-    for c in ascending(-likely)[: CLASSES_WITH_TAIL if head.tail else CLASSES]:
-        chosen[c] = True
+    order = descending(likely)
+    for k in range(min(CLASSES_WITH_TAIL if head.tail else CLASSES, len(order))):
+        chosen[order[k]] = True
     return where_positive(chosen)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnaudit.core.arrays import divide, overwrite, plus, sum_of, taken, where_positive
+from attnaudit.core.arrays import divide, fill, overwrite, plus, sum_of, taken, where_positive
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.moves import draw_in, exchange, reach, rescale, settle
 from attnaudit.experiments.adversary.program import Box, bound_box, tightened
 from attnaudit.experiments.adversary.row import affordable, beyond, is_allowed, worth
 from attnaudit.stats.measures import LN2
-from attnaudit.stats.ordering import ascending
+from attnaudit.stats.ordering import ascending, descending
 
 PAIRED = 15
 PAIR_STEPS = 8
@@ -59,7 +59,7 @@ def try_single_tokens(row, value, furthest):
         if candidate > value and beyond(row, plus(row.offset, 1.0, row.contribution[t])) <= 0.0:
             value, token = candidate, t
     if token >= 0:
-        furthest[:] = 0.0
+        fill(furthest, 0.0)
         furthest[token] = 1.0
     return value
 
@@ -67,13 +67,13 @@ def try_single_tokens(row, value, furthest):
 @subroutine
 def try_thinning(row, logits, value, furthest):
     """The model's attention with its largest weights removed, half of what is left while the rest can make up for it, then fewer."""
-    weights, aim, trial = row.own.copy(), logits[row.kept], np.empty_like(row.own)
-    order, first, share = ascending(-row.own), 0, 0.5
+    weights, aim, trial = row.own.copy(), taken(logits, row.kept), np.empty(len(row.own))
+    order, first, share = descending(row.own), 0, 0.5
     while first < len(order) and len(where_positive(weights)) > 1:
         removed = max(int(share * len(where_positive(taken(weights, order[first:])))), 1)
         overwrite(trial, weights)
-        for position in order[first : first + removed]:
-            trial[position] = 0.0
+        for k in range(first, min(first + removed, len(order))):
+            trial[order[k]] = 0.0
         left = sum_of(trial)
         if left > 0.0:
             divide(trial, left)
@@ -103,6 +103,7 @@ def try_pairs(row, tokens, value, furthest):
 def _try_pair(row, i, j, value, furthest):
     """Move from token j to token i in ``PAIR_STEPS`` steps; where the output comes within ε, or leaves it, find that point."""
     along, start = plus(row.contribution[i], -1.0, row.contribution[j]), plus(row.offset, 1.0, row.contribution[j])
+    backwards = plus(row.contribution[j], -1.0, row.contribution[i])
     before = beyond(row, start)
     for step in range(PAIR_STEPS):
         left, right = step / PAIR_STEPS, (step + 1.0) / PAIR_STEPS
@@ -111,12 +112,12 @@ def _try_pair(row, i, j, value, furthest):
         if before <= 0.0 < after:
             share = left + reach(row, plus(start, left, along), along, right - left)
         elif after <= 0.0 < before:
-            share = right - reach(row, plus(start, right, along), -along, right - left)
+            share = right - reach(row, plus(start, right, along), backwards, right - left)
         before = after
         candidate = 0.5 * LN2 + gain(share, row.alpha[i]) + gain(1.0 - share, row.alpha[j])
         if share > 0.0 and candidate > value:
             value = candidate
-            furthest[:] = 0.0
+            fill(furthest, 0.0)
             furthest[i], furthest[j] = share, 1.0 - share
     return value
 
@@ -124,7 +125,7 @@ def _try_pair(row, i, j, value, furthest):
 @subroutine
 def try_swaps(row, logits, value, furthest):
     """Other tokens, of little attention, in the position of one of the few or next to them, the weights settled again; repeatedly."""
-    aim, trial = logits[row.kept], np.empty_like(furthest)
+    aim, trial = taken(logits, row.kept), np.empty(len(furthest))
     newcomers = ascending(row.alpha)[: min(NEWCOMERS, affordable(row, REPLACEMENTS) // 8)]
     if len(where_positive(furthest)) > MEMBERS:
         return value
@@ -161,7 +162,7 @@ def climb(row, built, weights, found, furthest):
     """The best attention reached from ``weights`` (changed in place), where it is further than ``found``, into ``furthest``."""
     if not draw_in(row, weights):
         return found
-    trial, value, side = np.empty_like(weights), worth(row, weights), FIRST
+    trial, value, side = np.empty(len(weights)), worth(row, weights), FIRST
     for _ in range(CLIMBS):
         if side < SMALLEST:
             break
@@ -177,11 +178,11 @@ def climb(row, built, weights, found, furthest):
 @subroutine
 def _best_near(row, built, weights, side, trial):
     """Into ``trial`` the end of the program of the box around ``weights``, drawn onto the allowed set; false where that fails."""
-    low, high = np.empty_like(weights), np.empty_like(weights)
+    low, high, low_p, high_p = np.empty(len(weights)), np.empty(len(weights)), np.zeros(len(row.kept)), np.empty(len(row.kept))
     for t in range(len(weights)):
         low[t], high[t] = max(weights[t] - side, 0.0), min(weights[t] + side, 1.0)
-    box = Box(low, high, np.zeros(len(row.kept)), np.ones(len(row.kept)))
-    if not tightened(low, high) or bound_box(built, box, trial) < 0.0:
+    fill(high_p, 1.0)
+    if not tightened(low, high) or bound_box(built, Box(low, high, low_p, high_p), trial) < 0.0:
         return False
     rescale(trial)
     return draw_in(row, trial)

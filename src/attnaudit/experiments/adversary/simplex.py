@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attnaudit.core.arrays import fill
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.references import by_reference
 
@@ -36,9 +37,9 @@ class LinearProgram:
 @subroutine
 def memory(m, width):
     """A program of ``m`` rows and ``width`` columns, without any bounds, before its `start`."""
-    return LinearProgram(
-        np.empty((m + 1, width)), np.empty(m), np.empty(m, np.int64), np.empty(m), np.empty(width, np.bool_), np.full(width, np.inf)
-    )
+    upper = np.empty(width)
+    fill(upper, np.inf)
+    return LinearProgram(np.empty((m + 1, width)), np.empty(m), np.empty(m, np.int64), np.empty(m), np.empty(width, np.bool_), upper)
 
 
 @subroutine
@@ -63,7 +64,8 @@ def start(linear, matrix, right, cost):
 def add_column(linear, column, j):
     """One more column, number ``j``, at zero and without cost, of a program under way."""
     m, tableau = len(column), linear.tableau
-    tableau[:, j] = 0.0
+    for i in range(m + 1):
+        tableau[i, j] = 0.0
     for k in range(m):
         if column[k] != 0.0:
             for i in range(m):

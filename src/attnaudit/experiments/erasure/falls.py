@@ -14,10 +14,10 @@ import numpy as np
 
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.compiled_readout import kernel_rows, logits_into, predict_into
-from attnaudit.experiments.erasure.removal import decision, left_after, own_sum, random_order, row_of
+from attnaudit.experiments.compiled_readout import kernel_rows, logits_into, predict_into, row_parts
+from attnaudit.experiments.erasure.removal import decision, left_after, own_sum, random_order, row_of, sum_left
 from attnaudit.stats.measures import ERASED_SHARES
-from attnaudit.stats.ordering import ascending, select
+from attnaudit.stats.ordering import descending, select
 from attnaudit.trace.readout import Readout
 
 SHARES = np.array(ERASED_SHARES)
@@ -49,63 +49,59 @@ def bounds(readout: Readout, alpha: Ragged) -> np.ndarray:
 
     That of a softmax over two classes is the difference of its logits.
     """
-    contribution, offset = readout.contribution.values, readout.offset
+    value, offset = readout.contribution.values[:, -1], readout.offset[:, -1]
     if readout.activation == "softmax":
-        contribution, offset = contribution[:, 1:] - contribution[:, :1], offset[:, 1:] - offset[:, :1]
+        value, offset = value - readout.contribution.values[:, 0], offset - readout.offset[:, 0]
     out = np.full((len(alpha), 2, len(SHARES), 2), np.nan)
-    over_rows(_bound_rows, len(alpha), for_kernel(alpha.values), alpha.offsets, for_kernel(contribution), for_kernel(offset), out)
+    over_rows(_bound_rows, len(alpha), for_kernel(alpha.values), alpha.offsets, for_kernel(value), for_kernel(offset), out)
     return out
 
 
 @kernel
 def _fall_rows(first, last, rows, offsets, score, streams, orders, out):
     for i in range(first, last):
-        row = row_of(rows, i)
-        if orders > 0:
-            _chance_row(row, streams[i], orders, out[i])
-        else:
-            _fall_row(row, ascending(-score[offsets[i] : offsets[i + 1]]), out[i])
+        _fall_row(row_of(row_parts(rows, i)), score[offsets[i] : offsets[i + 1]], streams[i], orders, out[i])
 
 
 @kernel
-def _bound_rows(first, last, alpha, offsets, contribution, offset, out):
+def _bound_rows(first, last, alpha, offsets, value, offset, out):
     for i in range(first, last):
         start, stop = offsets[i], offsets[i + 1]
-        _bound_row(alpha[start:stop], contribution[start:stop, 0], offset[i, 0], out[i])
+        _bound_row(alpha[start:stop], value[start:stop], offset[i], out[i])
 
 
 @subroutine
-def _chance_row(row, stream, orders, out):
-    single = np.empty(out.shape)
-    for number in range(orders):
-        for way in range(2):
-            for k in range(len(SHARES)):
-                single[way, k] = np.nan  # what leaves no weight is undefined, whatever the order before gave
-        _fall_row(row, random_order(len(row.weights), stream, number), single)
-        for way in range(2):
-            for k in range(len(SHARES)):
-                out[way, k] = single[way, k] / orders + (out[way, k] if number > 0 else 0.0)
-
-
-@subroutine
-def _fall_row(row, order, out):
-    """Output without the first of ``order``, and with them alone, against the output of all."""
-    size = len(order)
-    if size < 2:
+def _fall_row(row, score, stream, orders, out):
+    """The mean over random ``orders``; where there are none, by ``score``."""
+    if len(score) < 2:
         return
+    single, times = np.empty(out.shape), max(orders, 1)
+    for number in range(times):
+        _falls_in_order(row, random_order(len(score), stream, number) if orders > 0 else descending(score), single)
+        for way in range(2):
+            for k in range(len(SHARES)):
+                out[way, k] = single[way, k] / times + (out[way, k] if number > 0 else 0.0)
+
+
+@subroutine
+def _falls_in_order(row, order, out):
+    """Output without the first of ``order``, and with them alone, against the output of all; NaN where no weight is left."""
+    size = len(order)
     pooled, prediction = own_sum(row), np.empty(len(row.head.bias))
     logits_into(prediction, pooled, row.head)
     decided = decision(prediction, row)
     before = _probability(prediction, pooled, row.head, decided)
-    mass, moment = left_after(order, row.weights, row.contribution)
-    kept_mass, kept_moment = left_after(order[::-1], row.weights, row.contribution)
-    for k in range(len(SHARES)):
-        count = _top_size(SHARES[k], size)
-        if mass[count] > 0.0:
-            out[0, k] = before - _probability(prediction, row.offset + moment[count] / mass[count], row.head, decided)
-        if kept_mass[size - count] > 0.0:
-            alone = row.offset + kept_moment[size - count] / kept_mass[size - count]
-            out[1, k] = before - _probability(prediction, alone, row.head, decided)
+    backwards = np.empty(size, np.int64)
+    for k in range(size):
+        backwards[k] = order[size - 1 - k]
+    for way in range(2):
+        mass, moment = left_after(order if way == 0 else backwards, row.weights, row.contribution)
+        for k in range(len(SHARES)):
+            count = _top_size(SHARES[k], size)
+            removed = count if way == 0 else size - count
+            out[way, k] = math.nan
+            if mass[removed] > 0.0:
+                out[way, k] = before - _probability(prediction, sum_left(row, mass[removed], moment[removed]), row.head, decided)
 
 
 @subroutine

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnaudit.core.arrays import divide
+from attnaudit.core.arrays import divide, largest_size, numbers_below
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.random import shuffle
 from attnaudit.core.references import by_reference
-from attnaudit.experiments.compiled_readout import Head, logits_into, pool, pooled_logits, predict_into, pull_back, row_parts, tvd_row
+from attnaudit.experiments.compiled_readout import Head, logits_into, pool, pooled_logits, predict_into, pull_back, tvd_row
 
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 SLACK = 1e-13  # of the size of what is added up
@@ -43,30 +43,23 @@ class Row:
 
 
 @subroutine
-def row_of(rows, i):
-    """Row ``i`` of `kernel_rows`."""
-    weights, contribution, offset, head = row_parts(rows, i)
-    slack = SLACK * (_size(offset) + _size(contribution.ravel()) if len(weights) > 0 else 0.0)
+def row_of(parts):
+    """A row from its `row_parts`."""
+    weights, contribution, offset, head = parts
+    return Row(weights, contribution, offset, head, _slack(contribution, offset, head))
+
+
+@subroutine
+def _slack(contribution, offset, head):
+    largest, total = 0.0, 0.0
     if head.tail:
-        slack = SLACK * (_size(head.bias) + 1.0) * max(_sum_of_sizes(head.weight.ravel()), 1.0)
-    return Row(weights, contribution, offset, head, slack)
-
-
-@subroutine
-def _size(values):
-    """The largest absolute value."""
-    found = 0.0
-    for k in range(len(values)):
-        found = max(found, abs(values[k]))
-    return found
-
-
-@subroutine
-def _sum_of_sizes(values):
-    found = 0.0
-    for k in range(len(values)):
-        found += abs(values[k])
-    return found
+        for p in range(len(offset)):
+            for c in range(len(head.bias)):
+                total += abs(head.weight[p, c])
+        return SLACK * (largest_size(head.bias) + 1.0) * max(total, 1.0)
+    for t in range(len(contribution)):
+        largest = max(largest, largest_size(contribution[t]))
+    return SLACK * (largest_size(offset) + largest)
 
 
 @subroutine
@@ -93,7 +86,7 @@ def decision(logits, row):
 @subroutine
 def random_order(size, stream, number):
     """Random order ``number`` of a row."""
-    order = np.arange(size)
+    order = numbers_below(size)
     shuffle(order, stream, number)
     return order
 

@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attnaudit.core.arrays import numbers_below, where_highest
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_below
-from attnaudit.experiments.compiled_readout import kernel_rows, pooled_logits, pooled_prediction, pull_back
+from attnaudit.experiments.compiled_readout import kernel_rows, pooled_logits, pooled_prediction, pull_back, row_parts
 from attnaudit.experiments.erasure.removal import (
     RANKINGS,
     along,
@@ -32,7 +33,7 @@ from attnaudit.experiments.erasure.removal import (
     sum_left,
     weight_gradient,
 )
-from attnaudit.stats.ordering import ascending
+from attnaudit.stats.ordering import descending
 from attnaudit.trace.readout import Readout
 
 ANY_OTHER, AS_RELEASED = 0, 1  # which other position the largest weight is compared with
@@ -75,7 +76,7 @@ def erase(readout: Readout, alpha: Ragged, streams: np.ndarray, other: int, orde
 def erase_rows(first, last, rows, offsets, streams, other, orders, epsilon, removed, mass, observed, flips, kept, single, smallest):
     for i in range(first, last):
         out = removed[i], mass[i], observed[i], flips[i], kept[i], single[i], smallest[offsets[i] : offsets[i + 1]]
-        _erase_row(row_of(rows, i), streams[i], other, orders, epsilon, out)
+        _erase_row(row_of(row_parts(rows, i)), streams[i], other, orders, epsilon, out)
 
 
 @subroutine
@@ -88,11 +89,13 @@ def _erase_row(row, stream, other, orders, epsilon, out):
     decided = decision(logits, row)
     _one_weight(row, decided, logits, target, other_position(row.weights, stream, other), single)
     order, count = _smallest_flip(row, decided)
-    walked, flips = _random_orders(row, decided, target, stream, orders, epsilon, out)
-    order, count = _the_smaller(order, count, walked, flips)
+    order, count = _random_orders(row, decided, target, stream, orders, epsilon, out, order, count)
     slope = weight_gradient(row, decided)
-    for ranking, score in enumerate((row.weights, slope, slope * row.weights)):
-        walked = ascending(-score)
+    product = np.empty(len(slope))
+    for t in range(len(slope)):
+        product[t] = slope[t] * row.weights[t]
+    for ranking, score in enumerate((row.weights, slope, product)):
+        walked = descending(score)
         flips, weight, observed[orders + ranking] = first_flip(walked, row, decided)
         flipped[orders + ranking] = flips > 0
         kept[1 + ranking] = fewest_kept(walked, row, target, epsilon)
@@ -101,9 +104,9 @@ def _erase_row(row, stream, other, orders, epsilon, out):
         order, count = _the_smaller(order, count, walked, flips)
     if count > 0:
         removed[-1], mass[-1] = count, 0.0
-        for position in order[:count]:
-            mass[-1] += row.weights[position]
-            smallest[position] = True
+        for k in range(count):
+            mass[-1] += row.weights[order[k]]
+            smallest[order[k]] = True
 
 
 @subroutine
@@ -119,15 +122,17 @@ def other_position(weights, stream, other):
     Drawn with the number 0 of the row's stream, which no random order uses (`random_order`).
     """
     drawn = np.int64(draw_below(stream, 0, len(weights) - 1))
-    return drawn + 1 if other == AS_RELEASED or drawn >= np.argmax(weights) else drawn
+    return drawn + 1 if other == AS_RELEASED or drawn >= where_highest(weights) else drawn
 
 
 @subroutine
 def _one_weight(row, decided, before, target, other, single):
-    largest = np.argmax(row.weights)
+    largest, removed = where_highest(row.weights), np.zeros(len(row.weights), np.bool_)
     single[2] = row.weights[largest] - row.weights[other]
     for k, position in enumerate((largest, other)):
-        mass, moment = left_without(np.arange(len(row.weights)) == position, row)
+        removed[position] = True
+        mass, moment = left_without(removed, row)
+        removed[position] = False
         if mass > 0.0:
             pooled = sum_left(row, mass, moment)
             logits = pooled_logits(pooled, row.head)
@@ -157,11 +162,10 @@ def _divergence_term(a, b):
 
 
 @subroutine
-def _random_orders(row, decided, target, stream, orders, epsilon, out):
-    """Means over the random orders, for what they remove over those that flip the decision; and the order that flips it first."""
+def _random_orders(row, decided, target, stream, orders, epsilon, out, best, fewest):
+    """Means over the random orders, for what they remove over those that flip the decision; and the smallest set, ``best`` so far."""
     removed, mass, observed, flips, kept, _, _ = out
     flipped, positions, weight, keeps = 0, 0.0, 0.0, 0.0
-    best, fewest = np.arange(len(row.weights)), 0
     for number in range(orders):
         order = random_order(len(row.weights), stream, number)
         count, mass_removed, observed[number] = first_flip(order, row, decided)
@@ -184,30 +188,34 @@ def _smallest_flip(row, decided):
     if row.head.tail:
         return _greedy_flip(row, decided)
     if row.head.sigmoid:
-        sign = 1.0 if decided == 1 else -1.0
-        return _fewest_against(sign * row.weights * (row.contribution[:, 0] + row.offset[0]), row.weights, decided == 0, row.slack)
-    best, fewest = np.arange(len(row.weights)), 0
+        return _fewest_against(row, decided, 1 - decided, decided == 0)
+    best, fewest = np.empty(0, np.int64), 0
     for rival in range(len(row.offset)):
         if row.head.allowed[rival] and rival != decided:
-            lead = row.contribution[:, decided] - row.contribution[:, rival] + (row.offset[decided] - row.offset[rival])
-            order, count = _fewest_against(row.weights * lead, row.weights, rival < decided, row.slack)
-            if count > 0 and (fewest == 0 or count < fewest):
-                best, fewest = order, count
+            order, count = _fewest_against(row, decided, rival, rival < decided)
+            best, fewest = _the_smaller(best, fewest, order, count)
     return best, fewest
 
 
 @subroutine
-def _fewest_against(margin, weights, wins_ties, slack):
+def _fewest_against(row, decided, rival, wins_ties):
     """How many of the largest margins must be removed for the sum of those left to be negative, or 0 where the rival ``wins_ties``.
 
-    A lead, which is that sum over the weight left, of at most ``slack`` is 0.
+    A lead, which is that sum over the weight left, of at most the row's slack is 0.
     """
-    order = ascending(-margin)
+    margin = np.empty(len(row.weights))
+    for t in range(len(margin)):
+        if row.head.sigmoid:
+            lead = (decided - rival) * (row.contribution[t, 0] + row.offset[0])
+        else:
+            lead = row.contribution[t, decided] - row.contribution[t, rival] + (row.offset[decided] - row.offset[rival])
+        margin[t] = row.weights[t] * lead
+    order = descending(margin)
     left, mass, fewest = 0.0, 0.0, 0
     for k in range(len(order) - 1, 0, -1):
         left += margin[order[k]]
-        mass += weights[order[k]]
-        if left < -slack * mass or (wins_ties and left <= slack * mass and mass > 0.0):
+        mass += row.weights[order[k]]
+        if left < -row.slack * mass or (wins_ties and left <= row.slack * mass and mass > 0.0):
             fewest = k
     return order, fewest
 
@@ -217,9 +225,11 @@ def _greedy_flip(row, decided):
     """One position, where one is enough; else remove, one after another, that whose removal lowers the lead over the nearest rival most,
     the tail taken as its tangent."""
     size = len(row.weights)
-    order, removed = np.arange(size), np.zeros(size, np.bool_)
+    order, removed = numbers_below(size), np.zeros(size, np.bool_)
     for position in range(size):
-        mass, moment = left_without(order == position, row)
+        removed[position] = True
+        mass, moment = left_without(removed, row)
+        removed[position] = False
         if mass > 0.0 and decision(pooled_logits(sum_left(row, mass, moment), row.head), row) != decided:
             order[0], order[position] = position, 0
             return order, 1
@@ -232,9 +242,10 @@ def _greedy_flip(row, decided):
         position = _steepest(row, removed, mass, moment, _slope_of_lead(pooled, row, logits, decided))
         if position < 0:
             break
-        removed[position] = True
-        order[np.argmax(order == position)] = order[count]
-        order[count] = position
+        removed[position], place = True, count
+        while order[place] != position:
+            place += 1
+        order[place], order[count] = order[count], position
     return order, 0
 
 

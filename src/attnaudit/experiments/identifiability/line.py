@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int64
 
+from attnaudit.core.arrays import where_lowest
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 
@@ -65,8 +66,8 @@ def _line_rows(first, last, readout, alpha, offsets, at, dimension, reach, share
         if dimension[i] > 0 and spread:
             reach[i], share[i], pair[i, 0], pair[i, 1] = _farthest_pair(value, weights)
         elif dimension[i] > 0:
-            pair[i, 0] = pair[i, 1] = np.argmin(weights)
-            reach[i] = 1.0 - weights[pair[i, 0]]
+            lightest = where_lowest(weights)
+            reach[i], pair[i, 0], pair[i, 1] = 1.0 - weights[lightest], lightest, lightest
         for k in range(len(top)):
             own = weights[top[k]]
             low, high = own, own
