@@ -2,6 +2,8 @@
 
 A `kernel` is called from Python, a `subroutine` from kernels alone. numba links and optimises every function, and makes its machine code,
 together with all functions it calls, again at every level of calls. Here this is done once, for the kernel; that takes a third of the time.
+A function that both a kernel and a subroutine call is compiled twice, as numba keeps it by the options of its caller: a kernel calls one
+subroutine for a row, and leaves the rest to it.
 
 numba keeps what it compiled by file, and takes it although a function that it calls, or a type, has since changed in another file. So the
 folder's name is a digest of all files with kernels: what another version left is never read, and every checkout of one version shares it.
