@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+import subprocess
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -28,10 +32,11 @@ from attnaudit.report.reproduction.once import Once, comparison, markdown_of
 from attnaudit.report.reproduction.tables import Column
 from attnaudit.results import summary_row
 from attnaudit.runner import RunSpec, Sweep, plan_reproduction, reproduce, write_markdown
+from attnaudit.runner import records as sources
 from attnaudit.runner.cells import RUNS
 from attnaudit.runner.jobs import STUDIES, Options, by_delta_alpha, command_of, job_of, kept, over_seeds
 from attnaudit.runner.reading import LastCorpus
-from attnaudit.runner.records import load, records_of, save
+from attnaudit.runner.records import commit, load, records_of, save
 from attnaudit.runner.timing import Speed
 from attnaudit.runner.twice import not_asked_for, recorded
 
@@ -40,6 +45,7 @@ COPYING = {
     "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 2,
     "copying.seeds": 2, "copying.every": 2, "copying.probe": 4, "copying.test": 8,
 }  # fmt: skip
+COMMIT: Any = commit  # a test in between records another
 GRADIENT = {"collect.scores": ("gradient",)}
 DOCS = Path(__file__).parents[1] / "docs"
 EVERY = [(paper, cell) for paper in PAPERS.values() for cell in paper.every_cell]
@@ -225,9 +231,49 @@ def test_tables_are_written_between_the_marks_and_without_a_run(finished: Path, 
     write_markdown(replace(sweep(tmp_path / "empty"), records=finished / "records"), page)
     assert page.read_text(encoding="utf-8") == text
     assert not (tmp_path / "empty").exists()
-    page.write_text("no marks", encoding="utf-8")
-    with pytest.raises(InputError, match="no <!-- reproduce serrano2019 -->"):
-        write_markdown(sweep(finished), page)
+    for spoiled, line in (
+        (b"no marks", "no <!-- reproduce serrano2019 -->"), ("é".encode("latin-1"), "byte 0 is no UTF-8"),
+        (b"<!-- end of reproduce serrano2019 --> after <!-- reproduce serrano2019 --> text", "no <!-- reproduce serrano2019 --> with"),
+    ):  # fmt: skip
+        page.write_bytes(spoiled)
+        with pytest.raises(InputError, match=line):
+            write_markdown(sweep(finished), page)
+        assert page.read_bytes() == spoiled
+
+
+def test_a_page_loses_neither_tables_nor_cells_that_have_no_record(finished: Path, tmp_path: Path) -> None:
+    page = tmp_path / "smallest.md"
+    write_markdown(sweep(finished), page)
+    before = page.read_bytes()
+    records = tmp_path / "records"
+    shutil.copytree(finished / "records", records)
+    (records / "planted-decisive-uniform.json").unlink()
+    fewer = replace(sweep(tmp_path / "empty"), records=records)
+    with pytest.raises(InputError, match=r"sections without a record: Uniform, `planted-decisive-uniform`; expected a record for each"):
+        write_markdown(fewer, page)
+    assert page.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("summary", "line"), [({}, "a summary that is no list of rows"), ([{"value": 1.0}], "summary: a row that lacks one")]
+)
+def test_a_record_of_something_else_is_one_line(tmp_path: Path, summary: Any, line: str) -> None:
+    save(tmp_path / "planted-decisive-uniform.json", "attnaudit study uniform", [])
+    place = tmp_path / "planted-decisive-uniform.json"
+    place.write_text(json.dumps(read_json(place) | {"summary": summary}))
+    with pytest.raises(InputError, match=rf"planted-decisive-uniform\.json.*{line}"):
+        records_of(SMALLEST, tmp_path)
+
+
+def test_the_commit_is_that_of_the_source_and_not_of_a_repository_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    installed = tmp_path / "project" / "site-packages" / "attnaudit"
+    installed.mkdir(parents=True)
+    (installed / "__init__.py").touch()
+    for command in (["init", "--quiet"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", "one"]):
+        subprocess.run(["git", "-C", str(tmp_path / "project"), *command], check=True)
+    monkeypatch.setattr(sources, "SOURCE", installed)
+    assert COMMIT.__wrapped__() == f"version {version('attnaudit')}"
 
 
 def test_a_dry_run_lists_the_trainings_of_runs_and_studies(finished: Path) -> None:
@@ -316,6 +362,38 @@ def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(read: list[s
             last(missing, silent)
     assert read == [*["planted-decisive"] * 3, "sst"]
     assert last(spec, silent).fingerprint == first.fingerprint
+
+
+def test_settings_of_one_study_are_of_its_cells_alone(finished: Path) -> None:
+    """They are those that the studies have, so that nothing is done again."""
+    chosen = replace(sweep(finished), settings={"uniform.seeds": 1, "copying.seeds": 2})
+    assert reproduce(chosen).done == 4
+    with pytest.raises(InputError, match=r"--set guide\.seeds: a setting of a study that no requested cell is of; .* of copying, uniform"):
+        reproduce(replace(chosen, settings={"guide.seeds": 1}))
+
+
+@pytest.mark.parametrize("damage", ["changed", "cut off", "missing"])
+def test_a_damaged_study_is_analysed_again_by_the_same_call(finished: Path, tmp_path: Path, damage: str) -> None:
+    out = Path(shutil.copytree(finished, tmp_path / "out"))
+    summary = out / STUDIES / "planted-decisive" / "uniform" / "summary.json"
+    before = summary.read_bytes()
+    spoil = {"changed": lambda: summary.write_bytes(before.replace(b"0.", b"0.1", 1)), "cut off": lambda: summary.write_bytes(before[:40])}
+    spoil.get(damage, summary.unlink)()
+    assert reproduce(sweep(out)).done == 4
+    assert summary.read_bytes() == before
+    assert records_of(SMALLEST, out / "records") == records_of(SMALLEST, finished / "records")
+
+
+def test_a_study_of_fewer_seeds_does_not_replace_one_of_more(finished: Path, tmp_path: Path) -> None:
+    record = tmp_path / "records" / "planted-decisive-uniform.json"
+    save(record, "attnaudit study uniform", [summary_row("uniform", "f1_base", 1.0, n=9)], seeds=2)
+    before = record.read_bytes()
+    chosen = replace(sweep(finished, studies=["uniform"]), records=record.parent)
+    reproduce(chosen)
+    assert record.read_bytes() == before
+    record.unlink()
+    reproduce(chosen)
+    assert load(record)["seeds"] == 1
 
 
 def test_a_study_with_other_settings_is_refused(finished: Path) -> None:
@@ -415,9 +493,22 @@ def test_runs_are_averaged_and_groups_that_no_table_has_are_not_kept() -> None:
     ]
     mean, other = over_seeds(summaries)
     assert (mean["value"], mean["n"]) == (4.0, 4)
-    assert mean["low"] < 1.0 < 7.0 < mean["high"]  # t interval of two seeds, not cut to a share
+    assert (mean["low"], mean["high"]) == (None, None)  # of two seeds
     assert kept(SMALLEST, SMALLEST.cells[0], [mean, other]) == [mean]
     assert over_seeds(summaries[:1]) == summaries[0]
+
+
+def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_averaged() -> None:
+    def runs(measure: str, values: Sequence[float]) -> list[list[dict[str, Any]]]:
+        """The first excludes 2 of 100 instances, the second 12, and so on."""
+        made = ((value, 2 + 10 * k) for k, value in enumerate(values))
+        return [[summary_row("erasure", measure, value, value, value, n=100 - left, undefined=left)] for value, left in made]
+
+    [share] = over_seeds(runs("flip_both", [0.0, 0.01, 0.02]))
+    assert (share["low"], share["n"], share["undefined"]) == (0.0, 88, 12)
+    assert 0.03 < share["high"] < 0.04
+    [times] = over_seeds(runs("times_minimum_attention", [1.5, 9.0, 3.0]))
+    assert times["low"] < 0.0 < 9.0 < times["high"]  # no share: nothing says where it ends
 
 
 def test_shares_by_band_leave_out_what_is_undefined(tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def judged(ours: Mapping[str, Any] | None, published: Number) -> Agreement:
     low, high, bounds = ours["low"], ours["high"], possible(ours["measure"])
     if is_telling(low, high, bounds) and low <= published.value <= high:
         return "inside"
-    return "near" if abs(ours["value"] - published.value) <= NEAR * (bounds[1] - bounds[0]) else "farther"
+    gap, most = abs(ours["value"] - published.value), NEAR * (bounds[1] - bounds[0])
+    return "near" if gap <= most * (1 + 1e-9) else "farther"
 
 
 def with_study_references(summary: pl.DataFrame, study: str, corpus: str) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.papers import Cell, Declaration
 from attnaudit.plans.spec import RunSpec, corpus_settings, other_settings
-from attnaudit.published.compare import interval_over_seeds
+from attnaudit.published.compare import FEWEST_SEEDS, interval_over_seeds, possible
 from attnaudit.results import read_table, summary_row
 from attnaudit.runner.cells import RUNS, manifest_of
 from attnaudit.runner.copying import copying_study, run_copying, specified
@@ -27,6 +27,7 @@ from attnaudit.runner.pipeline import run
 from attnaudit.runner.reading import Read
 from attnaudit.runner.store import MANIFEST, check_place, read_spec
 from attnaudit.runner.studies import StudySpec, run_study
+from attnaudit.studies import EVERY_STUDY
 
 Say = Callable[[str], None]
 STUDIES = "studies"
@@ -41,6 +42,11 @@ class Options:
     data_dir: str | None = None
     vectors: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def settings_of(self, cell: Cell) -> dict[str, Any]:
+        """The settings without those of studies that the cell is none of."""
+        of_others = {name for name in (*EVERY_STUDY, COPYING) if name != cell.study}
+        return {key: value for key, value in self.settings.items() if key.partition(".")[0] not in of_others}
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class RunJob(_Job):
         vectors = None if "vectors" in own or not cell.vectors else options.vectors  # a corpus may ask for its own
         return RunSpec.of(
             cell.corpus, encoder=cell.encoder, attention=cell.attention, preset=cell.preset, seed=cell.seed, vectors=vectors,
-            settings={**self.paper.settings, **cell.settings, **options.settings}, data_dir=options.data_dir,
+            settings={**self.paper.settings, **cell.settings, **options.settings_of(cell)}, data_dir=options.data_dir,
         )  # fmt: skip
 
     @property
@@ -109,7 +115,7 @@ class StudyJob(_Job):
         given: dict[str, Any] = {"config": cell.config} if cell.config else {}
         if not (cell.config or is_parallel(cell.corpus)) and cell.vectors:
             given["vectors"] = options.vectors
-        settings = {**self.paper.settings, **cell.settings, **options.settings}
+        settings = {**self.paper.settings, **cell.settings, **options.settings_of(cell)}
         return StudySpec.of(
             cell.study, cell.corpus, full=not cell.quick, data_dir=options.data_dir, settings=settings, **given
         )  # fmt: skip
@@ -122,7 +128,7 @@ class StudyJob(_Job):
         if not (self.folder / MANIFEST).exists():
             return False
         check_place(self.folder, self.plain)
-        return True
+        return manifest_of(self.folder) is not None
 
     def do(self, progress: Progress, say: Say, engine: Engine, read: Read) -> None:
         run_study(self.spec, self.shared, progress, say, engine, read)
@@ -140,7 +146,7 @@ class CopyingJob(_Job):
 
     @property
     def spec(self) -> Any:
-        return copying_study(self.cell.corpus, 0, {**self.cell.settings, **self.options.settings}, full=not self.cell.quick)
+        return copying_study(self.cell.corpus, 0, {**self.cell.settings, **self.options.settings_of(self.cell)}, full=not self.cell.quick)
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -148,7 +154,7 @@ class CopyingJob(_Job):
 
     def finished(self) -> bool:
         check_place(self.folder, self.plain)
-        return (self.folder / MANIFEST).exists()
+        return manifest_of(self.folder) is not None
 
     def do(self, progress: Progress, say: Say, engine: Engine, read: Read) -> None:
         """In this process: all seeds are trained side by side."""
@@ -205,7 +211,10 @@ def command_of(paper: Declaration, cell: Cell, changed: Mapping[str, Any] | None
 
 
 def over_seeds(summaries: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """The summaries of runs that differ in their seed as one: means, with the t interval of the mean; of a single run its own."""
+    """The summaries of runs that differ in their seed as one: means, with the t interval of the mean; of a single run its own.
+
+    An interval never goes beyond what a measure can be; over two seeds it would say too little, and there is none.
+    """
     rows = [row for summary in summaries for row in summary]
     if len(summaries) < 2:
         return [dict(row) for row in rows]
@@ -217,10 +226,16 @@ def over_seeds(summaries: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[st
 
 def _mean(same: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     known = pl.DataFrame([{name: row[name] for name in ("value", "low", "high")} for row in same if row["value"] is not None])
-    merged = {**same[0], "n": round(sum(row["n"] for row in same) / len(same)), "std": None}
+    counted = (name for name in ("n", "undefined", "texts") if all(row.get(name) is not None for row in same))
+    merged = {**same[0], **{name: round(sum(row[name] for row in same) / len(same)) for name in counted}, "std": None}
     if not known.height:
         return merged
-    around = interval_over_seeds(known["value"].to_numpy(), known, (-math.inf, math.inf))
+    low, high = possible(same[0]["measure"])
+    inside = all(low <= number <= high for row in known.iter_rows() for number in row if number is not None)
+    bounds = (low, high) if inside else (-math.inf, math.inf)  # a count, say, whose range nothing names
+    around = interval_over_seeds(known["value"].to_numpy(), known, bounds)
+    if 1 < known.height < FEWEST_SEEDS:
+        around |= {"low": None, "high": None}
     return {**merged, "value": known["value"].mean(), "low": around["low"], "high": around["high"], "std": around["sd"]}
 
 

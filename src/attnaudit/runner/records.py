@@ -18,6 +18,7 @@ from attnaudit.papers import Cell, Declaration
 
 FOLDER = "records"
 SOURCE = Path(__file__).parents[1]
+_NEEDED = {"experiment", "measure", "group", "value", "low", "high", "n"}
 
 
 def save(record: Path, command: str, summary: Sequence[Mapping[str, Any]], former: str = "", **more: Any) -> None:
@@ -26,11 +27,15 @@ def save(record: Path, command: str, summary: Sequence[Mapping[str, Any]], forme
     ``former`` are the commits of those numbers that were recorded before and are kept.
     """
     made = {"command": command, "summary": list(summary), **more}
-    if record.exists() and {name: value for name, value in load(record).items() if name != "commit"} == made:
+    if record.exists() and _numbers(load(record)) == _numbers(made):
         return
     record.parent.mkdir(parents=True, exist_ok=True)
     commits = dict.fromkeys(filter(None, (*former.split(", "), commit())))
     write_json(record, {**made, "commit": ", ".join(commits)})
+
+
+def _numbers(record: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in ("commit", "seeds")}
 
 
 def load(record: Path) -> dict[str, Any]:
@@ -38,13 +43,22 @@ def load(record: Path) -> dict[str, Any]:
     found = read_json(record)
     if not (isinstance(found, dict) and {"command", "commit", "summary"} <= found.keys()):
         raise InputError("read record", str(record), "no command, commit and summary", "a record", "remove it, and record its cell again")
+    if not (isinstance(found["summary"], list) and all(isinstance(row, dict) for row in found["summary"])):
+        raise InputError(
+            "read record", str(record), "a summary that is no list of rows", "a record", "remove it, and record its cell again"
+        )
     return found
 
 
 def records_of(paper: Declaration, folder: Path) -> dict[str, dict[str, Any]]:
-    """The records of a paper's cells by their keys."""
+    """The records of a paper's cells by their keys. Raises InputError for one whose rows are none of a summary."""
     places = {cell.key: place_of(folder, cell) for cell in paper.every_cell}
-    return {key: load(place) for key, place in places.items() if place.exists()}
+    found = {key: load(place) for key, place in places.items() if place.exists()}
+    for key, record in found.items():
+        if any(not row.keys() >= _NEEDED for row in record["summary"]):
+            got, expected = "a row that lacks one of them", f"rows with {', '.join(sorted(_NEEDED))}"
+            raise InputError("read record", f"{places[key]}: summary", got, expected, "remove it, and record its cell again")
+    return found
 
 
 def place_of(folder: Path, cell: Cell) -> Path:
@@ -61,6 +75,7 @@ def beside(page: Path) -> Path | None:
 def commit() -> str:
     """The commit of the source code, ``…-changed`` where files of it are changed; of an installed package its version."""
     try:
+        _git("ls-files", "--error-unmatch", "__init__.py")  # a repository around an installed package has not this source
         found, changed = (_git(*command) for command in (("rev-parse", "--short=9", "HEAD"), ("status", "--porcelain", "--", ".")))
     except (OSError, subprocess.CalledProcessError):
         return f"version {version('attnaudit')}"

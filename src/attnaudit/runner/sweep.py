@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,13 +11,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import write_text
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.papers import PAPERS, Cell, Declaration
 from attnaudit.published.numbers import ONCE
 from attnaudit.published.reproduction import NotRun
-from attnaudit.runner.cells import RUNS, Finished, found_in
+from attnaudit.runner.cells import RUNS, Finished, found_in, manifest_of
 from attnaudit.runner.engine import LOCAL, Call, Engine, files_of
 from attnaudit.runner.jobs import (
     STUDIES,
@@ -34,10 +36,12 @@ from attnaudit.runner.jobs import (
 )
 from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
-from attnaudit.runner.store import MANIFEST
+from attnaudit.runner.store import MANIFEST, read_spec
 from attnaudit.runner.twice import not_asked_for, not_run_of, record_corpora, recorded, reproduction_of
+from attnaudit.studies import EVERY_STUDY
 
 Say = Callable[[str], None]
+_SECTION = re.compile(r"^(?:#+ (.*)|- (`[^`]+`): `attnaudit)", re.MULTILINE)
 PAGE, MARKDOWN, TABLE = "index.html", "reproduction.md", "reproduction.csv"
 
 
@@ -65,8 +69,17 @@ class Sweep:
         return job_of(self.paper, cell, self.out, Options(self.data_dir, self.vectors, self.settings))
 
     def check(self) -> None:
-        """Raise InputError where there is no file of word vectors, RunError where ``out`` holds something else than a reproduction."""
+        """Raise InputError where there is no file of word vectors, and for a setting of a study that no cell is of.
+
+        RunError where ``out`` holds something else than a reproduction.
+        """
         _check_out(self.out)
+        asked = sorted({cell.study for cell in self.cells if cell.study})
+        for key in self.settings:
+            study = key.partition(".")[0]
+            if study in (*EVERY_STUDY, COPYING) and study not in asked:
+                expected = f"a setting of {', '.join(asked)}" if asked else "no setting of a study"
+                raise InputError("reproduce", f"--set {key}", "a setting of a study that no requested cell is of", expected)
         if self.vectors not in (None, "corpus", "random") and not Path(self.vectors).expanduser().is_file():
             raise InputError("reproduce", "--vectors", repr(self.vectors), "corpus, random or a file of word vectors")
 
@@ -213,9 +226,14 @@ def record(sweep: Sweep, averaged: Sequence[Finished]) -> set[str]:
         _save(sweep, cell, runs[0].folder, over_seeds(summaries), seeds=seeds, classes=classes)
     for cell in (cell for cell in paper.every_cell if cell.study):
         job = sweep.job(cell)
-        if (job.folder / "manifest.json").exists():
-            _save(sweep, cell, job.folder, job.rows())
-            done.add(cell.name)
+        if manifest_of(job.folder) is None:
+            continue
+        done.add(cell.name)
+        place = place_of(sweep.kept, cell)
+        seeds = read_spec(job.folder).get("study", {}).get("seeds")
+        if place.exists() and isinstance(seeds, int) and (load(place).get("seeds") or 0) > seeds:
+            continue
+        _save(sweep, cell, job.folder, job.rows(), **({"seeds": seeds} if isinstance(seeds, int) else {}))
     return done
 
 
@@ -248,16 +266,27 @@ def write_markdown(sweep: Sweep, file: Path) -> None:
 def write_between(file: Path, name: str, text: str) -> None:
     """Write ``text`` between the marks ``<!-- reproduce NAME -->`` and ``<!-- end of reproduce NAME -->``; a new file gets them."""
     begin, end = f"<!-- reproduce {name} -->", f"<!-- end of reproduce {name} -->"
-    page = file.read_text(encoding="utf-8") if file.exists() else f"{begin}{end}\n"
-    if begin not in page or end not in page:
+    try:
+        page = file.read_text(encoding="utf-8") if file.exists() else f"{begin}{end}\n"
+    except UnicodeDecodeError as error:
+        raise InputError(
+            "reproduce", f"--markdown {file}", f"byte {error.start} is no UTF-8", "a page in UTF-8", "save it as UTF-8"
+        ) from error
+    before, begun, rest = page.partition(begin)
+    former, ended, after = rest.partition(end)
+    if not begun or not ended:
         raise InputError("reproduce", f"--markdown {file}", f"no {begin} with {end} behind it", "a file with these marks, or a new one")
-    before, _, rest = page.partition(begin)
-    former, _, after = rest.partition(end)
-    lost = [line for line in former.splitlines() if line.startswith("## ") and line not in text.splitlines()]
-    if lost:
-        got = f"sections without a record: {', '.join(line.removeprefix('## ') for line in lost)}"
+    made = set(_sections(text))
+    if lost := [name for name in _sections(former) if name not in made]:
+        got = f"sections without a record: {', '.join(lost)}"
         raise InputError("reproduce", f"--markdown {file}", got, "a record for each", "run their cells, or remove the sections")
     write_text(file, f"{before}{begin}\n\n{text}\n\n{end}{after}")
+
+
+def _sections(text: str) -> Iterator[str]:
+    """The headings of a page, and the cells whose commands it lists."""
+    for found in _SECTION.finditer(text):
+        yield found[1] or found[2]
 
 
 def _check_out(out: Path) -> None:
