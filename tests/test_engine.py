@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,17 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import RunSpec
+from attnaudit.results.table import tables_in
 from attnaudit.runner import audit_into, reproduce, run, studies, study
 from attnaudit.runner.claim import NAME, claimed
 from attnaudit.runner.engine import LOCAL, Call, Here, engine_of
 from attnaudit.runner.pieces import do_missing, whole
-from attnaudit.runner.store import is_free
+from attnaudit.runner.ray_engine import _put_alone
+from attnaudit.runner.store import BusyError, alone, is_free
 from attnaudit.runner.studies import TRAININGS, StudySpec, prepared
 from attnaudit.runner.tasks import TASKS, TEXTS
 from attnaudit.runner.transformers import audit_transformer
-from attnaudit.trace import trace_files, write_shards
+from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.tracing.texts import SHARD_ROWS, collect_shards
 from tests.calls import Elsewhere
 from tests.hf.classes import tiny
@@ -91,6 +93,35 @@ def test_an_audit_of_several_files(tmp_path: Path) -> None:
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
 
 
+@pytest.mark.usefixtures("quick_pages")
+def test_tables_of_a_file_are_written_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of several pieces, whose tables have several row groups, is audited as locally; no more than a row group is read at a time."""
+    monkeypatch.setattr("attnaudit.trace.io.PIECE", 2000)
+    monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 8)
+    heights, pieces = list[int](), list[int]()
+
+    def read(path: Path) -> Iterator[pl.DataFrame]:
+        for rows in tables_in(path):
+            heights.append(rows.height)
+            yield rows
+
+    def written(source: Path, *options: Any) -> Iterator[Trace]:
+        for shard in shards(source, *options):
+            pieces.append(len(shard))
+            yield shard
+
+    shards = Trace.shards
+    make_trace(100, (2, 9), seed=0).write(tmp_path / "trace")
+    audit_into(tmp_path / "local", tmp_path / "trace")
+    monkeypatch.setattr("attnaudit.runner.pieces.tables_in", read)
+    monkeypatch.setattr("attnaudit.runner.pieces.Trace.shards", written)
+    audit_into(tmp_path / "elsewhere", tmp_path / "trace", engine=Elsewhere())
+    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+    assert len(pieces) > 3
+    assert len(heights) % 13 == 0
+    assert set(heights) == {8, 100 % 8}
+
+
 @pytest.mark.parametrize(
     "damage", [lambda file: file.write_bytes(file.read_bytes()[:-1]), Path.unlink, lambda file: Path(f"{file}x").touch()]
 )
@@ -145,6 +176,57 @@ def test_a_second_driver_is_refused_while_the_first_is_alive(tmp_path: Path) -> 
         check()
         assert is_free(tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+PLANTED = ["planted-decisive", "--encoder", "average", "--set", "corpus.size=60", "--set", "training.epochs=1"]
+COMMANDS = {
+    "run": ["run", *PLANTED],
+    "study": ["study", "uniform", *PLANTED, "--set", "uniform.seeds=1"],
+    "audit": ["audit", "trace", "--experiment", "permutation"],
+}
+
+
+@pytest.mark.usefixtures("quick_pages")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_local_command_is_refused_where_a_driver_is_alive(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    """And nothing there changes; it is done once the driver has ended, or is dead."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("attnaudit.runner.claim.SILENT", 0.5)
+    make_trace(5, (2, 4), seed=0).write(tmp_path / "trace")
+    options, out = [*COMMANDS[command], "--out", "out"], tmp_path / "out"
+    with claimed(out, beat=0.05) as check:
+        assert main(options) == 2
+        (line,) = capsys.readouterr().err.strip().splitlines()
+        assert f"process {os.getpid()} of " in line
+        assert "is at work there; expected one command at a time" in line
+        check()
+        assert [path.name for path in out.iterdir()] == [NAME]
+    out.mkdir()
+    (out / NAME).write_text('{"owner": "dead", "beat": 3}')
+    assert main(options) == 0
+    assert not (out / NAME).exists()
+
+
+@pytest.mark.usefixtures("quick_pages")
+def test_a_local_paper_is_refused_where_a_driver_is_alive(data: Path, tmp_path: Path) -> None:
+    sweep = small_sweep(tmp_path / "out", data, seeds=1)
+    with claimed(tmp_path / "out", beat=0.05), pytest.raises(RunError, match="is at work there; expected one command at a time"):
+        reproduce(sweep)
+    assert not (tmp_path / "out").exists()
+    reproduce(sweep)
+
+
+def test_what_a_worker_made_is_not_put_where_another_process_is_at_work(tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    with alone(place):
+        assert isinstance(_put_alone({"made": b"new"}, place), BusyError)
+        assert not (place / "made").exists()
+    assert _put_alone({"made": b"new"}, place) is None
+    assert [path.name for path in place.iterdir()] == ["made"]
+    assert _put_alone({"": b"a file alone"}, tmp_path / "file") is None
+    assert (tmp_path / "file").read_bytes() == b"a file alone"
 
 
 def test_the_claim_of_a_dead_driver_is_taken_over_by_one_of_several(tmp_path: Path) -> None:

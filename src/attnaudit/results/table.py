@@ -211,6 +211,13 @@ def read_table(path: Path) -> pl.LazyFrame:
         raise RunError("read results", str(path), str(error), "a Parquet table written by attnaudit", do) from error
 
 
+def tables_in(path: Path) -> Iterator[pl.DataFrame]:
+    """The rows of the Parquet file ``path`` in order, one row group in memory at a time."""
+    with pq.ParquetFile(path) as file:
+        for number in range(file.num_row_groups):
+            yield pl.DataFrame(file.read_row_group(number))
+
+
 class _Pieces:
     """Rows on their way into a file, in row groups of one size, and of another beyond `EDGE` rows."""
 

@@ -51,6 +51,19 @@ def claimed(folder: Path, beat: float = BEAT, silent: float = SILENT) -> Iterato
                 empty.rmdir()
 
 
+def refuse_claimed(folder: Path) -> None:
+    """Raise RunError where a driver that is alive holds ``folder``; the claim of a dead one is removed.
+
+    For local commands, which take no claim: several may share a folder, as each run in it is locked while it is made.
+    """
+    path = folder / NAME
+    try:
+        while path.exists():
+            _wait_for_silence(path, SILENT)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
 def _claim(owner: str, count: int) -> str:
     return json.dumps({"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "beat": count})
 
@@ -83,7 +96,7 @@ def _wait_for_silence(path: Path, silent: float) -> None:
             return  # given back, or taken over: look again
         if now != first:
             got = f"process {now.get('pid')} of {now.get('host')} is at work there"
-            raise RunError("run on a cluster", str(path.parent), got, "one driver at a time", "wait for it, or choose another --out")
+            raise RunError("run", str(path.parent), got, "one command at a time", "wait for it, or choose another --out")
     dead = _beside(path)
     with contextlib.suppress(FileNotFoundError):
         path.rename(dead)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, within
+from attnaudit.runner.claim import refuse_claimed
 
 ENGINES = ("local", "ray")
 
@@ -118,6 +119,7 @@ class Local:
         return None
 
     def opened(self, folder: Path) -> AbstractContextManager[Engine]:
+        refuse_claimed(folder)
         return nullcontext(self)
 
     def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:

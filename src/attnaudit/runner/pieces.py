@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from attnaudit.core.files import atomic, content_key, read_with_digest, write_wi
 from attnaudit.core.progress import Progress
 from attnaudit.experiments import Experiment, make_experiment
 from attnaudit.experiments.replay import network_of
+from attnaudit.results.table import table_file, tables_in
 from attnaudit.runner.engine import Call, Engine, Here
 from attnaudit.runner.store import PIECES, UNFINISHED, digests, versions
 from attnaudit.trace import Trace, tail_file, trace_files
@@ -60,13 +61,13 @@ class AuditOfPieces:
     def __call__(
         self, experiments: Mapping[str, Experiment], shards: Iterable[Trace], rows: int, progress: Progress
     ) -> Iterator[tuple[str, pl.DataFrame]]:
-        """The table of every experiment on every file, in their order; of ``shards`` the first alone is read here."""
+        """The table of every experiment on every file, in their order and in parts; of ``shards`` the first alone is read here."""
         first = next(iter(shards))
         calls = [self._call(file, experiments, first) for file in trace_files(self.trace)]
         do_missing(self.engine, calls, progress)
         for call in calls:
             for name in experiments:
-                yield name, _table(call.writes, name)
+                yield from ((name, rows) for rows in tables_in(_rows(call.writes, name)))
 
     def _call(self, file: Path, experiments: Mapping[str, Any], first: Trace) -> Call:
         tail = tail_file(file.parent)
@@ -80,17 +81,19 @@ def audit_file(
     here: Here, held: None, progress: Progress, *, file: Path, settings: Mapping[str, Mapping[str, Any]], fixed: Mapping[str, Any],
     folder: Path, replay: Path | None,
 ) -> None:  # fmt: skip
-    """Write the table of every experiment on one file of a trace into ``folder``."""
+    """Write the table of every experiment on one file of a trace into ``folder``, as the file is read: piece by piece."""
     place, source = here.path(folder), here.path(file)
     model = None if replay is None else _network(source, here.path(replay))
-    made: dict[str, list[pl.DataFrame]] = {name: [] for name in settings}
-    for shard in Trace.shards(source, model, fixed):
-        for name, values in settings.items():
-            progress(name, 0, 0)
-            made[name].append(make_experiment(name, values)(shard))
-    with whole(place) as folder:
-        for name, tables in made.items():
-            _write_table(folder, name, pl.concat(tables))
+    with whole(place) as made, ExitStack() as files:
+        add = {name: files.enter_context(table_file(_rows(made, name))) for name in settings}
+        for shard in Trace.shards(source, model, fixed):
+            for name, values in settings.items():
+                progress(name, 0, 0)
+                add[name](make_experiment(name, values)(shard))
+
+
+def _rows(folder: Path, name: str) -> Path:
+    return folder / f"{name}.parquet"
 
 
 @dataclass(frozen=True)

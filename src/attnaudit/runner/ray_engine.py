@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,7 +20,7 @@ from attnaudit.runner.claim import Check, claimed
 from attnaudit.runner.engine import Call, Done, Engine
 from attnaudit.runner.ray_cluster import OPERATION, Nodes, connected
 from attnaudit.runner.ray_worker import Answer, Order, await_path, files_in, perform, put_files
-from attnaudit.runner.store import BusyError
+from attnaudit.runner.store import BusyError, alone
 
 AHEAD = 2  # calls that are submitted for each CPU of the cluster: while one is done the next waits there
 DEFERRED = 256  # calls that wait for others, while later ones are looked at
@@ -207,14 +207,13 @@ class _Flight:
             return None
         if answer.out_of_memory:
             return self._with_more_room(one, answer.out_of_memory)
-        if isinstance(answer.error, BusyError) and one.busy < BUSY[1]:
+        error = answer.error or (_put_alone(answer.files, one.call.writes) if self.cluster.unshared else None)
+        if isinstance(error, BusyError) and one.busy < BUSY[1]:
             self._try_again(one, "busy", BUSY[1] + 1, BUSY[0], "")
             return None
-        if answer.error is None and self.cluster.unshared:
-            put_files(answer.files, one.call.writes)
-        elif answer.error is None:
+        if error is None and not self.cluster.unshared:
             await_path(one.call.writes / one.call.last, "a node")
-        return Done(one.call, answer.value, answer.error)
+        return Done(one.call, answer.value, error)
 
     def _try_again(self, one: _Try, counted: str, tries: int, pause: float, got: str, cpus: int = 0) -> None:
         times = getattr(one, counted) + 1
@@ -242,6 +241,16 @@ class _Flight:
         news = [f"{name}: {what}" for name, what in self.cluster.nodes.news().items() if name in names]
         latest = f", {news[-1]}" if news else ""
         self.progress(f"cluster{WITHIN}{done} done, {running} under way{latest}", done, self.total)
+
+
+def _put_alone(files: Mapping[str, bytes], path: Path) -> BusyError | None:
+    """Put what a worker made at ``path``, unless another process is at work in that folder, as a local command that began earlier."""
+    try:
+        with nullcontext() if "" in files else alone(path):
+            put_files(files, path)
+    except BusyError as error:
+        return error
+    return None
 
 
 def _brief(reason: object) -> str:
