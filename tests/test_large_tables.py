@@ -11,13 +11,13 @@ import pytest
 
 from attnaudit.experiments import audit, make_experiment
 from attnaudit.report import write_report
-from attnaudit.results import Result, record, summarise_means, table
+from attnaudit.results import Result, record, summarise_means, summarise_ratios, table
 from attnaudit.results.groups import by_group
 from attnaudit.results.table import table_file
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.counted_scores import CountedScores
 from attnaudit.stats.inference import benjamini_hochberg, benjamini_hochberg_counted
-from attnaudit.stats.sums import GROUPS, METHOD, GroupedSums, merged
+from attnaudit.stats.sums import GROUPS, METHOD, OF_INSTANCES, GroupedSums, merged
 from attnaudit.stats.survival import area_contributions
 from tests.traces import make_trace
 
@@ -59,7 +59,8 @@ def test_both_ways_agree(audited: dict[str, Result], experiment: str) -> None:
     apart = list(differences(whole, large))
     assert max(gap for name, gap in apart if name in ("value", "std")) < 2e-3
     assert max(gap for name, gap in apart if name in ("low", "high")) < 0.1
-    assert set(large["interval"].unique()) <= {METHOD, "Wilson"}
+    assert set(large["interval"].unique()) <= {METHOD, OF_INSTANCES, "Wilson", None}
+    assert large["interval"].is_null().equals(large["low"].is_null())
     assert "interval" not in whole.columns  # a small summary is as it was
 
 
@@ -80,6 +81,71 @@ def test_several_rows_of_a_text() -> None:
     assert max(gap for name, gap in apart if name in ("low", "high")) < 0.1
     for _ in _large(1):
         assert not by_group(rows.sample(fraction=1.0, shuffle=True, seed=0), lambda table: table).is_large
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_a_class_or_a_measure_of_few_rows_of_many(heads: int) -> None:
+    """Six texts of 20,000 have the interval of a table that is read whole: groups that are drawn hold none, or several, of them."""
+    random, texts = np.random.default_rng(5), 20_000
+    instance = np.repeat(np.arange(texts), heads)
+    rows = pl.DataFrame({
+        "instance": instance, "predicted": np.where(instance >= texts - 6, "rare", np.where(instance % 2, "b", "a")),
+        "x": random.exponential(size=len(instance)), "y": random.random(len(instance)) < 0.3, "low": 0.0, "high": 1.0,
+    }).with_columns(few=pl.when(pl.col("instance") % 2000 == 0).then("x"))  # fmt: skip
+    rows = rows.with_columns(head=0, layer=pl.int_range(pl.len()) % heads) if heads > 1 else rows
+    pair: list[pl.DataFrame] = []
+    for _ in _large(rows.height + 1, rows.height):
+        groups = by_group(rows.lazy(), lambda table: table.select("x", "y", "few", "low", "high"))
+        ratio = {"r": ("few", "low", "high"), "all": ("x", "low", "high")}
+        pair.append(pl.concat([summarise_means("e", groups, 0), summarise_ratios("e", groups, ratio, 0)]))
+    whole, large = pair
+    assert max(gap for _, gap in differences(whole, large)) < 0.1
+    rare = large.filter(group="predicted:rare", measure="x")
+    assert rare["interval"].item() == OF_INSTANCES
+    if heads == 1:
+        assert rare.select(NUMBERS).row(0) == pytest.approx(whole.filter(group="predicted:rare", measure="x").select(NUMBERS).row(0))
+    assert large.filter(group="all", measure="x")["interval"].item() == METHOD
+    for _ in _large(1):
+        assert by_group(rows.lazy(), lambda table: table.select("x")).sums().keys() == dict(by_group(rows, lambda table: table)).keys()
+
+
+def test_the_order_of_groups_is_that_of_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnaudit.results.groups.PIECE", 20)
+    rows = pl.DataFrame({"instance": np.arange(60), "predicted": ["b"] * 20 + ["c"] * 20 + ["a"] * 20, "x": np.arange(60.0)})
+    for _ in _large(1):
+        found = summarise_means("e", by_group(rows, lambda table: table.select("x")), 0)
+    assert found["group"].to_list() == ["all", "predicted:a", "predicted:b", "predicted:c"]
+
+
+@pytest.mark.parametrize(("positives", "hits", "alarms"), [(6, 5, 1), (6, 6, 0), (20, 18, 3), (60, 40, 10)])
+def test_scores_of_a_rare_class(positives: int, hits: int, alarms: int) -> None:
+    rows, random = 20_000, np.random.default_rng(0)
+    label = (np.arange(rows) < positives).astype(np.int64)
+    p = np.minimum(1 / (1 + np.exp(5 - 2 * label - random.normal(size=rows))), 0.49)
+    p[:hits], p[positives : positives + alarms] = 0.9, 0.8
+    whole, large = both("prediction", _predictions(label, p))
+    assert max(gap for _, gap in differences(whole, large)) < 0.1
+    assert large.select(pl.col("low", "high").drop_nulls().is_between(0.0, 1.0).all()).row(0) == (True, True)
+    labels = dict(large.select("measure", "interval").iter_rows())
+    assert labels == {"accuracy": "Wilson", "f1": METHOD, "roc_auc": METHOD, "roc_auc_chance": None, "majority": None}
+
+
+def test_scores_of_few_labels() -> None:
+    """Where a few of many rows have a label, they are scored as in a small table."""
+    rows, random = 20_000, np.random.default_rng(1)
+    label = np.where(np.arange(rows) % 1000 == 0, random.integers(0, 2, rows), -1)
+    whole, large = both("prediction", _predictions(label, random.random(rows)))
+    assert whole.equals(large.drop("interval"))
+    assert large["interval"].to_list() == ["Wilson", OF_INSTANCES, OF_INSTANCES, None, None]
+
+
+def _predictions(label: np.ndarray, p: np.ndarray) -> pl.LazyFrame:
+    """Rows of `prediction` of a model with one logit; a label of -1 is unknown."""
+    labels = pl.Series("label", label, dtype=pl.Int32).replace(-1, None)
+    return pl.LazyFrame({
+        "instance": np.arange(len(p)), "predicted": np.where(p > 0.5, "1", "0"), "label": labels,
+        "correct": labels == (p > 0.5).astype(int), "probability": np.maximum(p, 1 - p), "probabilities": pl.Series(p[:, None].tolist()),
+    })  # fmt: skip
 
 
 def _large(*sizes: int) -> Iterator[int]:
@@ -131,10 +197,13 @@ def test_counted_scores(classes: int) -> None:
     counted = CountedScores.of(classes)
     for start in range(0, 3000, 1100):
         part = slice(start, start + 1100)
-        counted.add(label[part], predicted[part], score[part])
+        counted.add(label[part], predicted[part], score[part], np.arange(3000)[part])
+    counted.add_ranks(label, score, np.arange(3000))
     known = classification_scores(label, predicted, score, seed=0)
-    assert counted.f1_contributions(label, predicted).mean() == pytest.approx(known.f1, abs=1e-12)
-    assert counted.auc_contributions(label, score).mean() == pytest.approx(known.roc_auc, abs=1e-5)
+    assert counted.f1 == pytest.approx(known.f1, abs=1e-12)
+    assert counted.roc_auc == pytest.approx(known.roc_auc, abs=1e-5)
+    width = (known.high - known.low)[1:]
+    assert np.abs(np.stack(counted.intervals(0)) - np.stack([known.low, known.high])[:, 1:]).max() < 0.1 * width.min()
 
 
 def test_counted_tests_and_times_are_those_of_the_repeated_rows() -> None:

@@ -15,10 +15,10 @@ from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
 from attnaudit.results.about import About
 from attnaudit.results.card import FEWEST, CardRow, SummaryRows, card_row
-from attnaudit.results.groups import by_group, pieces_of
+from attnaudit.results.groups import by_group, numbers_of, pieces_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
-from attnaudit.results.table import INTERVAL
+from attnaudit.results.table import with_method
 from attnaudit.results.words import POSITION, TEXT, figure, interval, percent
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.counted_scores import CountedScores
@@ -77,7 +77,7 @@ class Prediction:
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         groups = by_group(table, lambda rows: rows, ("probabilities",))
         if groups.is_large and not groups.several:
-            return of_large([row | {INTERVAL: METHOD} for row in self._streamed(groups.table)])
+            return of_large(self._streamed(groups.table))
         rows = _one_of_each(table.lazy())
         several = "query" in rows.columns
         labelled = rows.filter(pl.col("label").is_not_null())
@@ -91,37 +91,37 @@ class Prediction:
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
 
     def _streamed(self, table: pl.LazyFrame) -> list[dict[str, Any]]:
-        """The summary of a large table, read twice."""
-        counted, labels, allowed, total = None, np.zeros(0), True, 0
+        """The summary of a large table, read twice; where few rows have a label, these are scored as in a small table."""
+        counted, labels, allowed, total, sums = None, np.zeros(0), True, 0, GroupedSums.of(1)
         for rows, label, probabilities in _labelled_pieces(table):
             total += rows.height
             labels = _added(labels, np.bincount(label))
+            known = rows.drop_nulls("label")
+            sums.add(numbers_of(known.select("correct")), known["instance"].to_numpy())
             if probabilities is not None:
                 counted = counted or CountedScores.of(probabilities.shape[1])
-                counted.add(label, predicted_class(probabilities), probabilities)
+                counted.add(label, predicted_class(probabilities), probabilities, known["instance"].to_numpy())
                 allowed = allowed and (probabilities.shape[1] == 1 or bool(probabilities.all()))
-        sums = GroupedSums.of(3)
-        for rows, label, probabilities in _labelled_pieces(table):
-            known = rows.drop_nulls("label")
-            values = np.full((len(label), 3), np.nan)
-            values[:, 0] = known["correct"].to_numpy()
-            if counted is not None and probabilities is not None:
-                values[:, 1] = counted.f1_contributions(label, predicted_class(probabilities))
-                values[:, 2] = counted.auc_contributions(label, probabilities)
-            sums.add(values, known["instance"].to_numpy())
         n = int(labels.sum())
-        counts: dict[str, Any] = {"n": n, "undefined": total - n}
-        low, high = sums.intervals(self.seed)
-        ends = [sums.share_interval(0), *zip(low[1:], high[1:], strict=True)]
-        found = [
-            summary_row(self.name, name, *((sums.value(k), *ends[k]) if sums.n[k] else (None,)), **counts)
-            for k, name in enumerate(("accuracy", "f1", "roc_auc"))
-        ]
-        chance = CHANCE if counted is not None and allowed else None
-        return [
-            *found, summary_row(self.name, "roc_auc_chance", chance, **counts),
-            summary_row(self.name, "majority", float(labels.max()) / n if n else None, **counts),
-        ]  # fmt: skip
+        scored: dict[str, list[Any]] = {"majority": [float(labels.max()) / n if n else None]}
+        method = sums.method(0)
+        if counted is not None and method == METHOD:
+            self._rank(table, counted)
+            ends = zip(*counted.intervals(self.seed), strict=True)
+            scored |= {name: [getattr(counted, name), *pair] for name, pair in zip(("f1", "roc_auc"), ends, strict=True)}
+        elif counted is not None:
+            scored |= {name: value for name, *value in self._scores(_one_of_each(table.filter(pl.col("label").is_not_null())))}
+        scored["accuracy"] = [sums.value(0), *sums.share_interval(0)] if n else [None]
+        scored["roc_auc_chance"] = [CHANCE if counted is not None and allowed else None]
+        names = ("accuracy", "f1", "roc_auc", "roc_auc_chance", "majority")
+        found = [(name, summary_row(self.name, name, *scored.get(name, [None]), n=n, undefined=total - n)) for name in names]
+        return [with_method(row, method, is_share=name == "accuracy") for name, row in found]
+
+    @staticmethod
+    def _rank(table: pl.LazyFrame, counted: CountedScores) -> None:
+        for rows, label, probabilities in _labelled_pieces(table):
+            if probabilities is not None:
+                counted.add_ranks(label, probabilities, rows.drop_nulls("label")["instance"].to_numpy())
 
     def _scores(self, rows: pl.DataFrame) -> Iterator[tuple[str, float | None, float | None, float | None]]:
         """The names of all scores with their values and intervals."""

@@ -133,7 +133,7 @@ class Groups:
                     yield name, found
 
     def sums(self) -> Mapping[str, tuple[dict[str, bool], GroupedSums]]:
-        """Of every group its measures, which of them are true or false, and their sums, of a large table."""
+        """Of every group, in the order of `filters`: its measures, which of them are true or false, and their sums; of a large table."""
         counts = {name: [_Counts(one) for one in self.together] for name in self.filters}
         if self.together:
             for name, rows in self.pieces():
@@ -143,9 +143,9 @@ class Groups:
         for name, rows in self.pieces():
             measured = self.measures(rows.with_columns(one.column(rows) for one in counts[name]).lazy()).collect()
             is_share = {column: dtype == pl.Boolean for column, dtype in measured.schema.items()}
-            _, sums = found.setdefault(name, (is_share, GroupedSums.of(measured.width)))
+            _, sums = found.setdefault(name, (is_share, GroupedSums.of(measured.width, self.several)))
             sums.add(numbers_of(measured), rows["instance"].to_numpy())
-        return found
+        return {name: found[name] for name in self.filters if name in found}
 
 
 def by_group(
@@ -157,7 +157,7 @@ def by_group(
 
 def numbers_of(rows: pl.DataFrame) -> Float[np.ndarray, "n m"]:
     """All columns as numbers; null is NaN."""
-    return rows.select(pl.all().cast(pl.Float64).fill_null(float("nan"))).to_numpy().reshape(rows.height, -1)
+    return rows.select(pl.all().cast(pl.Float64).fill_null(float("nan"))).to_numpy().reshape(rows.shape)
 
 
 def pieces_of(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:

@@ -22,7 +22,7 @@ from attnaudit.core.printable import printable
 from attnaudit.results.groups import CLUSTER, LARGE, OF_HEAD, Groups
 from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, bootstrap_ratios, canonical_order
 from attnaudit.stats.inference import share_interval
-from attnaudit.stats.sums import METHOD, GroupedSums
+from attnaudit.stats.sums import GroupedSums
 
 ROW_GROUP = 2048  # rows of a results file that are written at a time
 SHOWN = 20  # measures in the repr of results
@@ -143,16 +143,29 @@ def _streamed_means(experiment: str, groups: Groups, seed: int) -> pl.DataFrame:
     """`summarise_means` of a large table."""
     rows: list[dict[str, Any]] = []
     for group, (measures, sums) in groups.sums().items():
-        low, high = sums.intervals(seed)
+        ends = _streamed_ends(measures, sums, seed)
         for k, (name, is_share) in enumerate(measures.items()):
-            ends = sums.share_interval(k) if is_share else (low[k], high[k])
             n = int(sums.n[k])
             counts = {"n": n, "undefined": sums.rows - n, "texts": int(sums.texts[k]) if groups.several else None}
-            known = (sums.value(k), *ends) if n else (None,)
+            known = (sums.value(k), *ends[k]) if n else (None,)
             std = math.sqrt(sums.squares[k] / n) if n else None
-            method = {INTERVAL: WILSON if is_share else METHOD}
-            rows.append(summary_row(experiment, name, *known, std=std, group=group, **counts) | method)
+            rows.append(with_method(summary_row(experiment, name, *known, std=std, group=group, **counts), sums.method(k), is_share))
     return of_large(rows)
+
+
+def _streamed_ends(measures: Mapping[str, bool], sums: GroupedSums, seed: int) -> dict[int, tuple[float, float]]:
+    """The interval of each measure, drawn for as many at a time as in a table that is read whole."""
+    means = [k for k, is_share in enumerate(measures.values()) if not is_share]
+    ends = {k: sums.share_interval(k) for k, is_share in enumerate(measures.values()) if is_share}
+    for some in (means[start : start + TOGETHER] for start in range(0, len(means), TOGETHER)):
+        low, high = sums.take(*some).intervals(seed)
+        ends |= dict(zip(some, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+    return ends
+
+
+def with_method(row: Mapping[str, Any], method: str, is_share: bool = False) -> dict[str, Any]:
+    """A summary row of a large table and how its interval was found: null where it has none."""
+    return {**row, INTERVAL: None if row["low"] is None else WILSON if is_share else method}
 
 
 def of_large(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
@@ -172,7 +185,8 @@ def _streamed_ratios(experiment: str, groups: Groups, ratios: Mapping[str, tuple
     rows: list[dict[str, Any]] = []
     for group, (_, sums) in Groups(groups.table, parts, groups.together).sums().items():
         for k, name in enumerate(ratios):
-            rows.append(_of_sums(experiment, name, group, sums.take(2 * k, 2 * k + 1), seed, groups.several) | {INTERVAL: METHOD})
+            row = _of_sums(experiment, name, group, sums.take(2 * k, 2 * k + 1), seed, groups.several)
+            rows.append(with_method(row, sums.method(2 * k)))
     return of_large(rows)
 
 
