@@ -276,7 +276,11 @@ def test_a_module_that_was_trained_further_is_noticed() -> None:
 def test_a_module_that_computes_otherwise_since_is_noticed() -> None:
     net, batches = made(deep=True)
     trace = collect(net, batches, attention="pool")
-    net.embedding.register_forward_hook(lambda module, given, vectors: vectors + 1.0)
+
+    def shift(module: nn.Module, given: Any, vectors: Tensor) -> Tensor:
+        return vectors + 1.0
+
+    net.embedding.register_forward_hook(shift)
     with pytest.raises(InputError, match=r"instance 0: a prediction of the model 0\.\d+ \(TVD\) from that of the trace"):
         attnaudit.audit(trace, ["permutation"])
 
