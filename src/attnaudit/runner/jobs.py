@@ -45,8 +45,13 @@ class Options:
 
     def settings_of(self, cell: Cell) -> dict[str, Any]:
         """The settings without those of studies that the cell is none of."""
-        of_others = {name for name in (*EVERY_STUDY, COPYING) if name != cell.study}
-        return {key: value for key, value in self.settings.items() if key.partition(".")[0] not in of_others}
+        return {key: value for key, value in self.settings.items() if study_of(key) in ("", cell.study)}
+
+
+def study_of(setting: str) -> str:
+    """The study that a dotted setting is of; nothing for those of runs and experiments."""
+    name = setting.partition(".")[0]
+    return name if name in (*EVERY_STUDY, COPYING) else ""
 
 
 @dataclass(frozen=True)

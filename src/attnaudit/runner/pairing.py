@@ -29,7 +29,6 @@ _READ = (*ROW_KEYS, "tokens", "question", "alpha", "prediction")
 def compare_runs(folders: Sequence[Path]) -> list[PairedRuns]:
     """Each further run compared with the first. Raises RunError, TraceError and InputError."""
     for folder in folders:
-        trace_of(folder)
         require_as_written(folder)
     first, *others = map(measured_run, folders)
     return [pair(first, other) for other in others]

@@ -11,7 +11,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import write_text
 from attnaudit.core.progress import Progress, silent, within
@@ -33,12 +32,12 @@ from attnaudit.runner.jobs import (
     kept,
     over_seeds,
     settings_changed,
+    study_of,
 )
 from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
 from attnaudit.runner.store import MANIFEST, read_spec
 from attnaudit.runner.twice import not_asked_for, not_run_of, record_corpora, recorded, reproduction_of
-from attnaudit.studies import EVERY_STUDY
 
 Say = Callable[[str], None]
 _SECTION = re.compile(r"^(?:#+ (.*)|- (`[^`]+`): `attnaudit)", re.MULTILINE)
@@ -76,8 +75,7 @@ class Sweep:
         _check_out(self.out)
         asked = sorted({cell.study for cell in self.cells if cell.study})
         for key in self.settings:
-            study = key.partition(".")[0]
-            if study in (*EVERY_STUDY, COPYING) and study not in asked:
+            if study_of(key) not in ("", *asked):
                 expected = f"a setting of {', '.join(asked)}" if asked else "no setting of a study"
                 raise InputError("reproduce", f"--set {key}", "a setting of a study that no requested cell is of", expected)
         if self.vectors not in (None, "corpus", "random") and not Path(self.vectors).expanduser().is_file():
