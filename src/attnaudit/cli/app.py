@@ -61,11 +61,12 @@ def demo(out: o.Out = None, as_json: o.Json = False) -> None:
       attnaudit demo
       attnaudit demo --out runs/first --json
     """
-    from attnaudit.cli.show import show_run
     from attnaudit.runner import demo_spec, run
 
     with progress() as bar:
         folder = run(demo_spec(), out or "runs/demo", bar)
+    from attnaudit.cli.show import show_run
+
     show_run(folder, as_json)
 
 
@@ -92,7 +93,6 @@ def run_(
       attnaudit run reviews.csv --engine ray
     """
     o.require_files(corpus, vectors)
-    from attnaudit.cli.show import show_run
     from attnaudit.runner import RunSpec, plan_run, run
 
     chosen = o.given(encoder=encoder, attention=attention, preset=preset, vectors=vectors, device=device, **texts)
@@ -104,6 +104,8 @@ def run_(
     on = o.engine(engine, address, unshared)
     with progress() as bar:
         run(spec, place, bar, **on)
+    from attnaudit.cli.show import show_run
+
     if before and not as_json:
         typer.echo(f"{printable(str(place))} already holds this run\n")
     show_run(place, as_json)
@@ -157,12 +159,13 @@ def audit(
       attnaudit audit runs/lm --replay models/gpt2 --experiment permutation
       attnaudit audit path/to/trace --engine ray --address 10.0.0.1:6379
     """
-    from attnaudit.cli.show import show_summary
     from attnaudit.runner import audit_into
 
     on = o.engine(engine, address, unshared)
     with progress() as bar:
         folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar, replay, **on)
+    from attnaudit.cli.show import show_summary
+
     show_summary(folder, as_json)
 
 

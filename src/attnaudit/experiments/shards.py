@@ -25,19 +25,21 @@ Keep = Callable[[str, int, Callable[[], pl.DataFrame]], pl.DataFrame]  # of an e
 
 
 def tables_of_shards(
-    experiments: Mapping[str, Experiment], shards: Iterable[Trace], rows: int, progress: Progress, keep: Keep | None = None
-) -> Iterator[tuple[str, pl.DataFrame]]:
+    experiments: Mapping[str, Experiment], shards: Iterable[Trace], rows: int, progress: Progress, keep: Keep | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[str, pl.DataFrame]]:  # fmt: skip
     """The table of every experiment on every shard, those of one experiment in order; ``progress`` reports how many rows are done.
 
     Kernels run without Python's lock, what is around them does not: one shard after another would leave a core idle meanwhile. The first
     is done alone, and compiles the kernels. So is each whose tail no kernel computes: a network has threads of its own. The tables of these
-    take long; with ``keep`` they are those that it has, and it keeps new ones.
+    take long; with ``keep`` they are those that it has, and it keeps new ones. ``meanwhile`` is called before the wait for a process that
+    compiles kernels.
     """
     several, done = iter(shards), 0
     for number, shard in enumerate(several):
         compiled = has_compiled_tail(shard.readout)
         parts, made = _parts(shard), dict[str, pl.DataFrame]()
-        for name in in_turn(shard, list(experiments), progress, partial(_compile_summaries, experiments, made)):
+        for name in in_turn(shard, list(experiments), progress, partial(_before_the_wait, experiments, made, meanwhile)):
             make = partial(_table, experiments[name], parts, _Done(progress, f"audit: {name}", done, rows))
             with compiling(partial(progress, f"audit: {name} (compiled once, on its first use)", done, rows)):
                 made[name] = make() if compiled or keep is None else keep(name, number, make)
@@ -81,9 +83,10 @@ def _table(experiment: Experiment, parts: Iterable[Trace], done: _Done) -> pl.Da
     return pl.concat(tables, rechunk=True)
 
 
-def _compile_summaries(experiments: Mapping[str, Experiment], made: Mapping[str, pl.DataFrame]) -> None:
+def _before_the_wait(experiments: Mapping[str, Experiment], made: Mapping[str, pl.DataFrame], meanwhile: Callable[[], None]) -> None:
     for name, table in made.items():
-        experiments[name].summarise(table.head(2).lazy())
+        experiments[name].summarise(table.head(2).lazy())  # for the kernels of summaries
+    meanwhile()
 
 
 def _at_once(experiments: Mapping[str, Experiment], shards: Iterable[Trace], done: _Done) -> Iterator[tuple[str, pl.DataFrame]]:
