@@ -90,7 +90,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"num_encoder_layers": 2, "num_decoder_layers": 2, "num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4, "ngram": 2},
         "2 × 4 × 21 × 13",
     ),
+    "RobertaForCausalLM": ({"is_decoder": False}, "logits that follow from later tokens"),
     "ViTForImageClassification": ({"image_size": 8, "patch_size": 4}, "a model of pixel_values"),
+    "XLMWithLMHeadModel": ({"emb_dim": 32, "n_layers": 2, "n_heads": 4}, "logits that follow from later tokens"),
+    "XLNetLMHeadModel": ({"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}, "logits that follow from later tokens"),
     "YosoForSequenceClassification": ({}, "no attention"),
 }  # fmt: skip
 _WITHOUT = {

@@ -301,13 +301,34 @@ def test_the_only_word_of_a_prompt_is_replaced() -> None:
     torch.testing.assert_close(deleted, masked)
 
 
+def test_a_word_is_masked_and_the_position_that_is_read_stays() -> None:
+    """Also where the only token that says nothing is padding, before which this class reads."""
+    model = tiny("GPT2ForSequenceClassification", vocab_size=SIZE, pad_token_id=1)
+    given = Texts("given", "classification", ["mill by the sea", "mill"], np.arange(2), ["all", "all"], "")
+    own = tokenizer("pieces", special="", mask_token=None, unk_token="[PAD]")
+    case = Case(model, check_model(model), encode(model, own, given))
+    assert case.texts.nothing == 1
+    for row, found in enumerate(importance(model, case.gate, case.texts, ["loo_mask"])["loo_mask"]):
+        ids, words = torch.from_numpy(case.texts.ids[row].copy()), case.texts.word_id[row]
+
+        def read_at_the_end(ids: Tensor) -> Tensor:
+            with torch.no_grad():
+                return model.score(model.transformer(ids[None]).last_hidden_state[0, -1]).softmax(dim=-1)
+
+        for word in set(words.tolist()):
+            masked = torch.where(torch.from_numpy(words == word), 1, ids)
+            expected = 0.5 * (read_at_the_end(masked) - read_at_the_end(ids)).abs().sum()
+            assert_allclose(found[words == word], float(expected), atol=1e-5)
+    assert model.config.pad_token_id == 1
+
+
 def slope(value: Callable[[float], float], step: float = 2e-3) -> float:
     """The derivative at 0, by four values: norms are of float32 in some models."""
     return (8 * (value(step) - value(-step)) - (value(2 * step) - value(-2 * step))) / (12 * step)
 
 
-def scaled(case: Case, paths: str, token: int, share: float, exchange: Any = None) -> float:
-    """The probability of the predicted output with the embedding of a token scaled, and in a decoder that of the next position."""
+def scaled(case: Case, paths: str, token: int, share: float, exchange: Any = None, output: int | None = None) -> float:
+    """The probability of an output, or the predicted one, with the embedding of a token scaled, in a decoder that of the next position."""
     handles = []
     for later, path in enumerate(paths.split()):
         shares = torch.ones(len(case.texts.ids[0]) + 1, 1).index_fill_(0, torch.tensor(token + later), share)[:-1].double()
@@ -316,7 +337,8 @@ def scaled(case: Case, paths: str, token: int, share: float, exchange: Any = Non
     logits = forward(case.model, case.inputs, exchange).output.logits[0]
     for handle in handles:
         handle.remove()
-    return float((logits if kind_of(case.model) == "classification" else logits[-1]).softmax(dim=-1)[case.predicted[0]])
+    probability = (logits if kind_of(case.model) == "classification" else logits[-1]).softmax(dim=-1)
+    return float(probability[case.predicted[0] if output is None else output])
 
 
 EMBEDDING = {
@@ -334,7 +356,11 @@ def test_gradient_times_input_is_a_finite_difference(name: str, held: bool) -> N
     one = alone(case, 1)
     exchange = (lambda attention: one.attentions[attention.index].weights) if held else None
     tokens = range(0, len(case.texts.ids[1]), 3)
-    expected = [abs(slope(lambda step, token=token: scaled(one, EMBEDDING[name], token, 1 + step, exchange))) for token in tokens]
+    classes = range(3) if held and kind_of(case.model) == "classification" else [None]
+    expected = [
+        sum(abs(slope(lambda step, of=(token, c): scaled(one, EMBEDDING[name], of[0], 1 + step, exchange, of[1]))) for c in classes)
+        for token in tokens
+    ]
     assert_allclose(next(iter(found.values()))[1][::3], expected, rtol=5e-3, atol=5e-3 * max(expected))
 
 

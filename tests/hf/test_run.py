@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -130,6 +131,24 @@ def test_a_finished_run_is_left_as_it_is(run: Path, models: Path, corpus: Path, 
         path: digest for path, digest in before.items() if path.name not in ("manifest.json", "report.html")
     }.items()
     assert "it holds another run: " in refused(capsys, *command, "--seed", "3")
+
+
+@pytest.mark.parametrize("changed", ["tokenizer", "names of outputs"])
+def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
+    changed: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any
+) -> None:  # fmt: skip
+    model, out = tmp_path / "model", str(tmp_path / "out")
+    shutil.copytree(models / CLASSIFIER, model)
+    command = ["hf", str(model), str(corpus), "--sample", "3", "--score", "gradient", "--experiment", "permutation", "--out", out]
+    assert main(command) == 0
+    if changed == "tokenizer":
+        tokenizer("bytes").save_pretrained(model)
+    else:
+        config = json.loads((model / "config.json").read_text())
+        config["id2label"] = {str(number): name for number, name in enumerate("210")}
+        config["label2id"] = {name: number for number, name in enumerate("210")}
+        (model / "config.json").write_text(json.dumps(config))
+    assert "it holds another run: fingerprint" in refused(capsys, *command)
 
 
 def test_a_stopped_audit_resumes_with_the_tables_that_are_whole(

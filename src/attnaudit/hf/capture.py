@@ -53,6 +53,18 @@ def reading(model: Any) -> Iterator[None]:
             _set(config, before)
 
 
+@contextmanager
+def without_padding(model: Any) -> Iterator[None]:
+    """Within, no token is padding to a classifier, which so reads the last of each text of a batch of one length."""
+    config = model.config.get_text_config()
+    before = config.pad_token_id
+    try:
+        config.pad_token_id = NO_TOKEN
+        yield
+    finally:
+        config.pad_token_id = before
+
+
 def _set(config: Any, values: Mapping[str, Any]) -> None:
     for name, value in values.items():
         setattr(config, name, value)

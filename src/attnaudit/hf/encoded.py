@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from jaxtyping import Int, Int32, Int64
 from torch import Tensor
 
+from attnaudit.core.files import content_key
 from attnaudit.core.ragged import Ragged
 from attnaudit.trace.words import begins_word
 
@@ -60,6 +62,11 @@ class Encoded:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def fingerprint(self) -> str:
+        """The SHA-256 of all of it: another tokenizer, and other names of the outputs, give another."""
+        return content_key({one.name: _digest(getattr(self, one.name)) for one in fields(self)})
 
     def take(self, rows: Int[np.ndarray, " m"]) -> Encoded:
         """The chosen rows, in the order given; a row may be chosen more than once. ``cut`` and ``empty`` are those of all rows."""
@@ -138,6 +145,13 @@ def of_rows(column: Any, rows: Int[np.ndarray, " m"]) -> Any:
     if isinstance(column, list):
         return [column[row] for row in rows.tolist()]
     return None if column is None else column[rows]
+
+
+def _digest(column: Any) -> Any:
+    """What stands for an array in JSON; anything else is its own."""
+    if isinstance(column, Ragged):
+        return [_digest(column.values), _digest(column.offsets)]
+    return sha256(column.tobytes()).hexdigest() if isinstance(column, np.ndarray) else column
 
 
 def _first(column: Any, count: Int[np.ndarray, " n"]) -> Any:

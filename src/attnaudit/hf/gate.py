@@ -185,6 +185,9 @@ class _Trial:
     def replays(self) -> tuple[ModelTask | None, int | None, tuple[Layer, ...], list[Check]]:
         """What the model predicts, the query that this is read from, and the layers with the way in which each is replayed."""
         task = task_of(self.model)
+        if task == "causal-lm" and self._sees_later_tokens():
+            got, expected = "logits that follow from later tokens, as those of a masked language model", "a causal language model"
+            raise refused(self.name, got, expected, "where it was trained as one, set is_decoder in config.json")
         reads = None if task is None else self._reads(task)
         if task is None or reads is None:
             return task, None, self.layers, []
@@ -216,6 +219,15 @@ class _Trial:
                 return None
             found += [{position, position - queries} for position in read]
         return min(set.intersection(*found), key=abs, default=None) if found else None
+
+    def _sees_later_tokens(self) -> bool:
+        """Whether another last token changes the logits before it."""
+        inputs = self.probe.alone(0)
+        ids = inputs["input_ids"].clone()
+        ids[:, -1] = ids[ids != ids[:, -1:]][0]
+        with torch.no_grad():
+            own, other = (_logits(self.model, self.model(**{**inputs, "input_ids": one})) for one in (inputs["input_ids"], ids))
+        return bool((own - other)[:, :-1].abs().max() > ROUNDING * own.abs().max())
 
     def _change(self, output: Any, reference: Any = None) -> float:
         """The largest difference of logits, relative to the largest logit."""

@@ -159,7 +159,7 @@ def audit_transformer(
     place, progress = Path(out or Path("runs") / spec.name), progress or silent
     check_place(place, spec.to_json())
     work = _Work.of(spec, task, progress)
-    plain = {**spec.to_json(), "fingerprint": content_key(work.texts.fingerprint, work.network.fingerprint)}
+    plain = {**spec.to_json(), "fingerprint": work.fingerprint}
     check_place(place, plain)
     with engine.opened(place) as opened, alone(place) as store:
         work.run(store, plain, opened)
@@ -232,6 +232,11 @@ class _Work:
         names = output_names(model, tokenizer, encoded.class_names)
         rows = at_positions(encoded, positions, spec.seed)
         return cls(spec, texts, rows, Replay(model, gate), chosen, names, outputs, positions, progress)
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the texts, of the model, and of what makes a trace of them: how they are tokenised, and what the outputs are called."""
+        return content_key(self.texts.fingerprint, self.network.fingerprint, self.encoded.fingerprint, self.names)
 
     def run(self, store: Store, plain: Mapping[str, Any], engine: Engine) -> None:
         """Every step that is not done yet."""

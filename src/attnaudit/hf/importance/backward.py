@@ -19,7 +19,8 @@ Change = Callable[[Tensor, nn.Module], Tensor]
 
 
 class Graph:
-    """A pass of a model, with its ``attentions``, its ``logits`` (B, C), and what backward passes from the predicted probability ŷ need.
+    """A pass of a model, with its ``attentions``, its ``logits`` (B, C), and what backward passes need: from ŷ, the predicted output's
+    probability, or from that of another output.
 
     ``embedded`` are the embeddings (B, T, E) of the text, in the order in which the model asks for them; ``follow`` knows the output
     matrices. Every slope is computed once.
@@ -30,7 +31,7 @@ class Graph:
         self.follow = Follow()
         self._held = [False]  # whether a backward pass stops at attention weights; the passes must not know the graph, or it is never freed
         self._weights: dict[int, Tensor] = {}
-        self._slopes: dict[bool, tuple[Tensor, ...]] = {}
+        self._slopes: dict[tuple[bool, int | None], tuple[Tensor, ...]] = {}
         attentions: list[Attention] = []
 
         def as_leaf(embedded: Tensor, module: nn.Module) -> Tensor:
@@ -47,26 +48,27 @@ class Graph:
 
         with torch.enable_grad(), embeddings_as(model, inputs, as_leaf, given_again), self.follow:
             logits = read_logits(model, inputs, ends, watched)
-            probabilities = logits.float().softmax(dim=-1)
-            self._total = probabilities.gather(1, probabilities.argmax(dim=-1, keepdim=True)).sum()
+            self._probability = logits.float().softmax(dim=-1)
+            self._predicted = self._probability.gather(1, self._probability.argmax(dim=-1, keepdim=True))
         self.attentions, self.logits = tuple(attentions), logits.detach()
 
-    def of_embeddings(self, held: bool) -> tuple[Float[Tensor, "B T E"], ...]:
-        """``∂ŷ/∂e`` of every one of the embeddings: with attention weights ``held`` fixed, or through them."""
-        if held not in self._slopes:
-            self._slopes[held] = self._backward(self.embedded, held)
-        return self._slopes[held]
+    def of_embeddings(self, held: bool, output: int | None = None) -> tuple[Float[Tensor, "B T E"], ...]:
+        """``∂ŷ/∂e`` of every one of the embeddings, with attention weights ``held`` fixed or through them; of one ``output``, or of ŷ."""
+        if (held, output) not in self._slopes:
+            self._slopes[held, output] = self._backward(self.embedded, held, output)
+        return self._slopes[held, output]
 
     def of_weights(self, numbers: Iterable[int]) -> dict[int, Float[Tensor, "B H Q K"]]:
         """``∂ŷ/∂alpha`` of some attentions, by their number; what follows them, later attention included, takes part."""
         numbers = list(numbers)
         found = self._backward([*self.embedded, *(self._weights[number] for number in numbers)], False)
-        self._slopes[False] = found[: len(self.embedded)]
+        self._slopes[False, None] = found[: len(self.embedded)]
         return dict(zip(numbers, found[len(self.embedded) :], strict=True))
 
-    def _backward(self, of: list[Tensor], held: bool) -> tuple[Tensor, ...]:
+    def _backward(self, of: list[Tensor], held: bool, output: int | None = None) -> tuple[Tensor, ...]:
         self._held[0] = held
-        return torch.autograd.grad(self._total, of, retain_graph=True)
+        probability = self._predicted if output is None else self._probability[:, output]
+        return torch.autograd.grad(probability.sum(), of, retain_graph=True)
 
 
 class _Weights(torch.autograd.Function):

@@ -22,12 +22,20 @@ def gradient_input(case: Case) -> Float[Tensor, "B T"]:
 
 
 def gradient(case: Case) -> Float[Tensor, "B T"]:
-    """As `gradient_input`, with every attention weight held fixed (Jain & Wallace 2019, Algorithm 1)."""
-    return _times_input(case, held=True)
+    """``Σ_c |e_t · ∂ŷ_c/∂e_t|`` over the classes, with every attention weight held fixed (Jain & Wallace 2019, Algorithm 1).
+
+    Of a language model that of the predicted token alone, as there are too many outputs.
+    """
+    classes = case.logits.shape[1]
+    if case.ends is not None:
+        return _times_input(case, held=True)
+    if classes == 2:
+        return 2 * _times_input(case, held=True)  # both are the same
+    return torch.stack([_times_input(case, True, output) for output in range(classes)]).sum(dim=0)
 
 
-def _times_input(case: Case, held: bool) -> Float[Tensor, "B T"]:
-    pairs = zip(_found(case, case.graph.embedded), case.graph.of_embeddings(held), strict=True)
+def _times_input(case: Case, held: bool, output: int | None = None) -> Float[Tensor, "B T"]:
+    pairs = zip(_found(case, case.graph.embedded), case.graph.of_embeddings(held, output), strict=True)
     return _joined(case, [(leaf.detach() * slope).sum(dim=-1) for leaf, slope in pairs]).abs()
 
 

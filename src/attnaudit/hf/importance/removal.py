@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.hf.capture import without_padding
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.importance.case import Case, predictions
 
@@ -36,11 +38,21 @@ def _changes(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
     if words:
         changed = _changed(case.texts, words, deleted)
         case.forget_graph()
-        for numbers, prediction in predictions(case.model, changed, case.budget, case.gate.batching):
-            for number, tvd in zip(numbers.tolist(), _tvd(case, prediction, [words[number][0] for number in numbers]), strict=True):
-                row, chosen = words[number]
-                out[row, : len(chosen)][torch.from_numpy(chosen)] = tvd
+        batching, kept = case.gate.batching, nullcontext()
+        if _hides_the_end(case):
+            batching, kept = "none" if batching == "none" else "of one length", without_padding(case.model)
+        with kept:
+            for numbers, prediction in predictions(case.model, changed, case.budget, batching):
+                for number, tvd in zip(numbers.tolist(), _tvd(case, prediction, [words[number][0] for number in numbers]), strict=True):
+                    row, chosen = words[number]
+                    out[row, : len(chosen)][torch.from_numpy(chosen)] = tvd
     return out.to(case.mask.device)
+
+
+def _hides_the_end(case: Case) -> bool:
+    """Whether the token in place of a word is padding to a classifier that reads the last token before padding."""
+    reads_last = case.ends is None and case.gate.reads is not None and case.gate.reads < 0
+    return reads_last and case.texts.nothing == case.model.config.get_text_config().pad_token_id
 
 
 def _tvd(case: Case, prediction: Float[Tensor, "m C"], rows: list[int]) -> list[float]:
