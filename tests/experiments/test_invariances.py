@@ -13,7 +13,6 @@ from attnaudit.core.errors import InputError, TraceError
 from attnaudit.experiments import EXPERIMENTS, audit
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.readout import TanhTail
-from attnaudit.trace.table import concatenate
 from tests.threads import two_threads
 from tests.traces import make_trace
 
@@ -56,28 +55,6 @@ def test_sharding(tmp_path: Path, trace: Trace, name: str, settings: dict):
     assert len(list(tmp_path.glob("*.parquet"))) == 3
     for whole, sharded in zip(one(trace, name, settings), one(tmp_path, name, settings), strict=True):
         assert sharded.equals(whole)
-
-
-@pytest.mark.parametrize(
-    ("name", "measures"),
-    [
-        ("permutation", ["median_delta_y"]),
-        ("maximal_change", ["max_delta_y", "max_delta_y_upper", "max_delta_y_proven", "flips"]),
-        ("adversary", ["emax_jsd", "emax_jsd_upper", "certified", "delta_y"]),
-    ],
-)
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_a_row_of_one_position_has_no_other_attention_and_is_in_no_mean(name: str, measures: list[str], outputs: int):
-    several = make_trace(30, (2, 9), outputs, split=None)
-    mixed = concatenate([several, make_trace(50, (1, 1), outputs, split=None, first_instance=30)])
-    longer, all_rows = audit(several, [name])[name], audit(mixed, [name])[name]
-    assert all_rows.table[measures].tail(50).null_count().row(0) == (50,) * len(measures)
-    of_all = pl.col("group") == "all", pl.col("measure").is_in([*measures, "seed_correlation"])
-    whole, part = all_rows.summary.filter(*of_all), longer.summary.filter(*of_all)
-    assert whole["measure", "n"].equals(part["measure", "n"])
-    assert set(whole["undefined"]) == {50}
-    np.testing.assert_allclose(whole["value"], part["value"], rtol=1e-12)
-    np.testing.assert_allclose(whole["low", "high"], part["low", "high"], atol=0.02)  # resamples draw among all rows
 
 
 @pytest.mark.parametrize("piece", [1, 3000, 1 << 30])

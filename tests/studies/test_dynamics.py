@@ -12,8 +12,12 @@ from scipy.stats import kendalltau
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.about import About
+from attnaudit.results.card import SummaryRows
 from attnaudit.results.measures import label_of
 from attnaudit.studies.dynamics.measures import (
+    ABOVE_HABIT,
     ELSEWHERE,
     OTHERS,
     PAIRS,
@@ -130,6 +134,27 @@ def test_the_study_tells_habits_of_place(traces: dict[str, Trace], table: pl.Dat
     ours = table.filter(pl.col("model") == "base", pl.col("step").is_null())
     assert told["value"] == pytest.approx(ours[ELSEWHERE].mean())
     assert told["undefined"] == ours[ELSEWHERE].null_count()
+
+
+def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(table: pl.DataFrame) -> None:
+    ours = table.filter(pl.col("model") == "base", pl.col("step").is_null(), pl.col(ELSEWHERE).is_not_null())
+    summary = STUDY.summarise(table)
+    (gap,) = summary.filter(measure=ABOVE_HABIT, group="all").iter_rows(named=True)
+    assert gap["value"] == pytest.approx((ours["agreement_alpha_uniform"] - ours[ELSEWHERE]).mean())
+
+    def sentence(low: float) -> str:
+        """Of a model that agrees as often as habit does, on other texts; ``low`` is the end of the paired difference."""
+        changes = {"agreement_alpha_uniform": (0.9, 0.8), ELSEWHERE: (0.9, 0.8), "chance": (0.1, None), ABOVE_HABIT: (0.2, low)}
+        rows = []
+        for row in summary.filter(pl.col("group") == "all", pl.col("measure").is_in(list(changes))).iter_rows(named=True):
+            value, lowest = changes[row["measure"]]
+            rows.append({**row, "value": value, "low": lowest, "high": 1.0, "undefined": 5})
+        (row,) = STUDY.card_rows(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About())
+        return row.sentence
+
+    assert "So attention goes to tokens whose relevance is learned without it. " in sentence(0.1)
+    assert "not above positional habit" in sentence(-0.1)
+    assert "text of the same length, where there is one: 90 %" in sentence(0.1)
 
 
 def test_the_study_tells_habits_of_place_on_the_way(traces: dict[str, Trace], table: pl.DataFrame) -> None:

@@ -210,6 +210,17 @@ def test_deceiving_models_are_measured_row_by_row() -> None:
     assert summary["tau_loo_bilstm_1"]["undefined"] == one["tau_loo"].is_nan().sum()
 
 
+def test_accuracies_of_deceiving_models_are_of_the_same_texts() -> None:
+    """A text of impermissible tokens alone is none of the texts without them."""
+    base, *others = some(seeds=3)
+    kept = np.arange(len(base))[::2]
+    traces = {"deceive-bilstm-0-s0": base, "deceive-bilstm-1-s0": others[0], "removed-bilstm-s0": others[1].take(kept)}
+    table = Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1)(identified(traces))
+    for strength in (0.0, 1.0, None):
+        rows = table.filter(pl.col("strength").eq_missing(strength), pl.col("accuracy").is_not_null())
+        assert sorted(rows["instance"]) == sorted(base.instance[kept].tolist())
+
+
 def test_means_over_seeds_leave_out_what_is_undefined() -> None:
     values = np.array([[[1.0, np.nan, 3.0], [2.0, 2.0, np.nan]], [[np.nan] * 3, [np.nan] * 3]])
     means = means_over_seeds(values, seed=0, resamples=200)

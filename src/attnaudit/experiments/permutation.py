@@ -13,7 +13,7 @@ from jaxtyping import UInt64
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import setting
-from attnaudit.experiments.rows import keys, of_kept_words, require, row_streams, where_several, words_of
+from attnaudit.experiments.rows import keys, of_kept_words, require, row_streams, words_of
 from attnaudit.experiments.shuffles import median_delta_y
 from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.about import About
@@ -49,7 +49,7 @@ class Permutation:
 
     The table has ``median_delta_y``, ``max_alpha``, the largest weight, ``median_error``, the standard error of the median over draws, and
     ``shuffles``, their number. In a text that has special tokens (``special``), ``median_delta_y_words`` is the median where these
-    keep their weights and those of the other tokens are shuffled. Medians are null where there is nothing to shuffle (T = 1).
+    keep their weights and those of the other tokens are shuffled.
     """
 
     name = "permutation"
@@ -89,7 +89,7 @@ class Permutation:
         streams = row_streams(trace, self.seed, self.name)
         found = median_delta_y(trace.readout, trace.alpha, streams, self.permutations, self.error)
         return keys(trace).with_columns(
-            *where_several(trace, {"median_delta_y": found.median}),
+            pl.Series("median_delta_y", found.median),
             pl.Series("max_alpha", trace.alpha.max()),
             pl.Series("median_error", found.error, nan_to_null=True),
             pl.Series("shuffles", found.draws.astype("int32")),
@@ -97,12 +97,11 @@ class Permutation:
         )
 
     def _among_words(self, trace: Trace, streams: UInt64[np.ndarray, " n"]) -> list[pl.Series]:
-        """The median where special tokens keep their weights; null with fewer than two words, and where no token is special."""
+        """The median where special tokens keep their weights; null where all tokens are special, and where none is."""
         if not trace.has("special"):
             return []
         words, some = words_of(trace)
-        several = words.with_values(words.values.astype(np.int64)).sum() > 1
-        median, rows = np.full(len(trace), np.nan), np.flatnonzero(some & several)
+        median, rows = np.full(len(trace), np.nan), np.flatnonzero(some)
         if len(rows):
             readout, alpha = trace.readout.take(rows).of_part(trace.alpha.take(rows), words.take(rows).values)
             median[rows] = median_delta_y(readout, alpha, streams[rows], self.permutations, self.error).median
@@ -148,13 +147,8 @@ def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
     """Of every row the squared distance of its median from their mean, and that less its Monte Carlo variance."""
     squared = pl.col("squared")
     if "squared" not in table.collect_schema().names():
-        squared = pl.col("median_delta_y").map_batches(_squared_distances)
+        squared = pl.col("median_delta_y").map_batches(lambda median: (median - fsum(median) / len(median)) ** 2)  # in any order of rows
     return table.select((squared - pl.col("median_error") ** 2).alias("beyond noise"), pl.lit(0.0).alias("nothing"), squared.alias("all"))
-
-
-def _squared_distances(median: pl.Series) -> pl.Series:
-    known = median.drop_nulls()
-    return (median - fsum(known) / max(len(known), 1)) ** 2  # the same in any order of rows
 
 
 def _claim(change: float, peak: float | None, of_head: str) -> Claim | None:

@@ -31,12 +31,6 @@ def keys(trace: Trace) -> pl.DataFrame:
     )
 
 
-def where_several(trace: Trace, columns: Mapping[str, Any]) -> list[pl.Expr]:
-    """The columns, null in rows of one position, which have no other attention."""
-    several = pl.Series(trace.alpha.lengths > 1)
-    return [pl.when(several).then(pl.Series(name, values)).alias(name) for name, values in columns.items()]
-
-
 def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:
     """Whether each row's prediction is its label; a gold token that the vocabulary lacks cannot be written, and is never correct."""
     right = trace.predicted == trace.array("label")

@@ -60,12 +60,13 @@ class Deceive:
     The impermissible tokens I are the ``words``, by default those of the corpus's rationale. One more training of each model has them
     removed from the texts: the accuracy that is possible without them.
 
-    The table has a row per model, λ (null: removed), seed and instance: whether the prediction is right (``accuracy``), the ``mass`` of
-    attention on I, ``tau_loo`` and ``tau_gradient`` of attention to importance of the same model, ``jsd`` of attention to that of λ = 0
-    (or of the least λ) with the same seed, ``covered`` where I is the whole text and the penalty infinite: there the penalty is skipped,
-    and the text excluded from ``mass``. The summary has their means over seeds and instances; ``tau_loo`` before and after shows whether an
-    audit notices. With several heads all are means over heads, and ``mass_max`` is the mass of the head that attends to I most;
-    ``transformer`` is penalised for the mean of its heads, ``transformer_max`` for that head.
+    The table has a row per model, λ (null: removed), seed and instance: whether the prediction is right (``accuracy``; null for a text of
+    which nothing is left without I, so that all models are compared on the same texts), the ``mass`` of attention on I, ``tau_loo`` and
+    ``tau_gradient`` of attention to importance of the same model, ``jsd`` of attention to that of λ = 0 (or of the least λ) with the same
+    seed, ``covered`` where I is the whole text and the penalty infinite: there the penalty is skipped, and the text excluded from ``mass``.
+    The summary has their means over seeds and instances; ``tau_loo`` before and after shows whether an audit notices. With several heads
+    all are means over heads, and ``mass_max`` is the mass of the head that attends to I most; ``transformer`` is penalised for the mean of
+    its heads, ``transformer_max`` for that head.
     """
 
     name: ClassVar[str] = "deceive"
@@ -132,7 +133,7 @@ class Deceive:
             honest = traces[replace(training, strength=min(self.strengths))] if training.role == "deceive" else None
             rows = measured(trace, honest, self._impermissible(trace)) if honest else unmeasured(trace)
             parts.append(named(over_heads(rows, trace.has("head")), training))
-        return pl.concat(parts)
+        return on_shared_texts(pl.concat(parts))
 
     def _impermissible(self, trace: Trace) -> list[list[bool] | None]:
         """For each row, which tokens the penalty is on."""
@@ -322,6 +323,14 @@ def unmeasured(trace: Trace) -> pl.DataFrame:
     unknown = {name: pl.lit(None, dtype=pl.Float64) for name in ("mass", "tau_loo", "tau_gradient", "jsd")}
     accuracy = pl.Series(is_correct(trace).astype(np.float64))
     return placed(trace).with_columns(accuracy=accuracy, **unknown, covered=pl.lit(False))
+
+
+def on_shared_texts(table: pl.DataFrame) -> pl.DataFrame:
+    """The table with the accuracies of those texts alone of which something is left without the impermissible tokens."""
+    of_text = ("model", "seed", "instance")
+    left = table.filter(pl.col("strength").is_null()).select(*of_text, pl.lit(True).alias("left"))
+    joined = table.join(left, on=of_text, how="left", maintain_order="left")
+    return joined.with_columns(pl.when(pl.col("left")).then(pl.col("accuracy")).alias("accuracy")).drop("left")
 
 
 def over_heads(rows: pl.DataFrame, several: bool, measures: Sequence[str] = MEASURES) -> pl.DataFrame:

@@ -14,7 +14,17 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, seeded, without_scores
 from attnaudit.results.measures import Measure
-from attnaudit.studies.deceive import MEASURES, Deceive, check_strengths, means_of_models, measured, named, over_heads, unmeasured
+from attnaudit.studies.deceive import (
+    MEASURES,
+    Deceive,
+    check_strengths,
+    means_of_models,
+    measured,
+    named,
+    on_shared_texts,
+    over_heads,
+    unmeasured,
+)  # fmt: skip
 from attnaudit.studies.over_seeds import compare_models, predictions
 from attnaudit.studies.uncovering import UNCOVERING, uncovering
 from attnaudit.studies.uniform import Uniform
@@ -150,7 +160,7 @@ class TransformerDeceive:
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         trainings = sorted(traces, key=lambda one: (one.seed, one.strength is None, one.strength or 0.0))
-        return pl.concat([named(self._rows(training, traces), training) for training in trainings])
+        return on_shared_texts(pl.concat([named(self._rows(training, traces), training) for training in trainings]))
 
     def _rows(self, training: TrainingId, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         trace = traces[training]

@@ -18,16 +18,7 @@ from attnaudit.experiments.adversary.branch import bounded_attention
 from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
 from attnaudit.experiments.adversary.through_tail import attention_within
-from attnaudit.experiments.rows import (
-    keys,
-    list_column,
-    no_single_decision,
-    of_kept_words,
-    require,
-    row_streams,
-    vector_column,
-    where_several,
-)  # fmt: skip
+from attnaudit.experiments.rows import keys, list_column, no_single_decision, of_kept_words, require, row_streams, vector_column
 from attnaudit.experiments.through_tail import has_compiled_tail, through_network
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -98,7 +89,7 @@ class Adversary:
     released code used 0.05 for every epsilon).
 
     The table has ``emax_jsd`` (best found, at least 0), ``emax_jsd_upper`` (no attention allowed exceeds it), ``certified`` (the two
-    meet to 1e-3), ``delta_y`` (TVD of the best), its ``alpha`` and its ``prediction``. The first four are null where T = 1.
+    meet to 1e-3), ``delta_y`` (TVD of the best), its ``alpha`` and its ``prediction``.
     """
 
     name = "adversary"
@@ -157,15 +148,10 @@ class Adversary:
         reached = divergence(found.attention, trace.alpha)
         upper = np.maximum(found.upper, reached)
         return keys(trace).with_columns(
-            *where_several(
-                trace,
-                {
-                    "emax_jsd": reached,
-                    "emax_jsd_upper": upper,
-                    "certified": upper - reached <= CERTIFIED_GAP,
-                    "delta_y": tvd(found.prediction, found.own),
-                },
-            ),
+            pl.Series("emax_jsd", reached),
+            pl.Series("emax_jsd_upper", upper),
+            pl.Series("certified", upper - reached <= CERTIFIED_GAP),
+            pl.Series("delta_y", tvd(found.prediction, found.own)),
             list_column("alpha", found.attention),
             vector_column("prediction", found.prediction),
         )

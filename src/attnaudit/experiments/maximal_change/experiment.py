@@ -12,7 +12,7 @@ from jaxtyping import Float
 from attnaudit.core.papers import JAIN2019, SERRANO2019
 from attnaudit.experiments.maximal_change.bounds import change_bound
 from attnaudit.experiments.maximal_change.found import Alone, is_mixed, largest_change, one_head
-from attnaudit.experiments.rows import keys, no_single_decision, of_kept_words, where_several, words_of
+from attnaudit.experiments.rows import keys, no_single_decision, of_kept_words, words_of
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -46,8 +46,7 @@ class MaximalChange:
     ``max_delta_y`` is the largest change found, ``max_delta_y_upper`` what no attention exceeds, ``max_delta_y_proven`` whether the
     two meet to 1e-3. ``token`` and its ``position`` are the single token that changes the output most when it has all attention.
     ``flips`` is whether another class is likelier under some attention: with an identity tail exactly, else as far as it is found. In a
-    text that has special tokens (``special``), ``max_delta_y_words`` is the largest change found with all attention on the others. In a row
-    of one position, which has no other attention, all but the last are null.
+    text that has special tokens (``special``), ``max_delta_y_words`` is the largest change found with all attention on the others.
     """
 
     name = "maximal_change"
@@ -81,15 +80,10 @@ class MaximalChange:
         upper = np.maximum(change_bound(outputs, np.ones(len(trace.alpha.values), bool)), change.largest)
         tokens = pl.Series(trace.table.column("tokens")).list.get(pl.Series(change.position))
         return keys(trace).with_columns(
-            *where_several(
-                trace,
-                {
-                    "max_delta_y": change.largest,
-                    "max_delta_y_upper": upper,
-                    "max_delta_y_proven": upper - change.largest <= PROVEN_GAP,
-                    "flips": change.flips,
-                },
-            ),
+            pl.Series("max_delta_y", change.largest),
+            pl.Series("max_delta_y_upper", upper),
+            pl.Series("max_delta_y_proven", upper - change.largest <= PROVEN_GAP),
+            pl.Series("flips", change.flips),
             pl.Series("position", change.position.astype(np.int32)),
             tokens.cast(pl.String).alias("token"),
             *self._of_words(trace, outputs, alone, change.largest),

@@ -13,7 +13,7 @@ from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import StepLines, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval, percent
-from attnaudit.studies.dynamics.measures import PAIRS, TO_REFERENCE
+from attnaudit.studies.dynamics.measures import ABOVE_HABIT, PAIRS, TO_REFERENCE
 
 QUESTION = "What is attention learned from?"
 STEP = "step:"
@@ -48,6 +48,9 @@ MEASURES = (
     Measure("agreement_alpha_uniform_elsewhere",
             "agreement, attention – r under uniform attention, of other texts of the same length",
             f"{_AGREES} Agreement that remains is positional habit."),
+    Measure("agreement_alpha_uniform_minus_elsewhere",
+            "agreement, attention – r under uniform attention, above that of other texts of the same length",
+            "The paired difference, of texts that have another of the same length. 0: all agreement is positional habit."),
     Measure("agreement_reference_relevance_elsewhere_uniform",
             "agreement, attention of the first seed – r under uniform attention at this step, of other texts of the same length",
             f"{_AGREES} Agreement that remains is positional habit."),
@@ -67,32 +70,37 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         return
     loo, own, habit = (rows.value("dynamics", f"agreement_alpha_{name}") for name in ("loo", "relevance", "uniform_elsewhere"))
     alike = "pair of the same length at the same position" if about.translates else "text of the same length"
-    bar = max(chance, habit or 0.0)
+    gap = rows.get("dynamics", ABOVE_HABIT)
+    above_chance = row["low"] > chance
+    above_habit = row["low"] > (habit or 0.0) if gap is None else (gap["low"] or 0.0) > 0.0
+    follows = above_chance and above_habit
+    alone = 0 if gap is None else gap["undefined"]
+    of_others = f"; by the relevance of another {alike}{', where there is one' if alone else ''}: "
     sentence = (
         f"In {percent(row['value'])} of the {'gold tokens' if about.translates else 'texts'} the token with the most attention is among "
         f"the top 5 % by relevance in a model with uniform attention (by chance: {percent(chance)}"
-        f"{'' if habit is None else f'; by the relevance of another {alike}: {percent(habit)}'}). "
+        f"{'' if habit is None else f'{of_others}{percent(habit)}'}). "
     )
     if loo is not None and own is not None:
         sentence += f"By relevance in the model itself: {percent(own)}; by leave-one-out: {percent(loo)}. "
     sentence += (
         "So attention goes to tokens whose relevance is learned without it. "
-        if row["low"] > bar
+        if follows
         else "So attention goes to tokens whose relevance is learned without it less often than by chance. "
         if row["high"] < chance
         else "The interval contains chance: no evidence that attention follows relevance learned without it. "
-        if row["low"] <= chance
+        if not above_chance
         else "That is above chance, but not above positional habit: no evidence that it follows the tokens. "
     )
     sentence += _timing(rows)
     measure = "A(α, rᵘ): top position by attention, top 5 % by relevance under uniform attention"
     compared = f"{figure(chance)} by chance" + ("" if habit is None else f", {figure(habit)} by positional habit")
     claim = Claim(
-        row["low"] > bar,
-        f"attention goes {'' if row['low'] > bar else 'less often than by chance '}to tokens whose relevance is learned without it",
+        follows,
+        f"attention goes {'' if follows else 'less often than by chance '}to tokens whose relevance is learned without it",
     )
-    decided = row["low"] > bar or row["high"] < chance
-    yield card_row(QUESTION, measure, row, compared, sentence, mark=bar, claim=claim if decided else None)
+    decided, mark = follows or row["high"] < chance, chance if alone else max(chance, habit or 0.0)
+    yield card_row(QUESTION, measure, row, compared, sentence, mark=mark, claim=claim if decided else None)
 
 
 def _timing(rows: SummaryRows) -> str:

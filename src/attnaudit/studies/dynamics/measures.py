@@ -30,6 +30,7 @@ PAIRS: tuple[Pair, ...] = (
 )  # fmt: skip
 FOLLOWED = ("alpha", "relevance", "relevance_uniform")  # scores that are kept with the tokens
 ELSEWHERE, REFERENCE_ELSEWHERE = "agreement_alpha_uniform_elsewhere", "agreement_reference_relevance_elsewhere"
+ABOVE_HABIT = "agreement_alpha_uniform_minus_elsewhere"
 OTHERS = 10  # rows that stand for all others of their kind
 TO_REFERENCE: tuple[Pair, ...] = (("reference", "alpha"), ("reference", "relevance"), ("reference", "uniform"))
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0, 10000.0)  # C of scikit-learn, the inverse of the penalty: the best on dev is taken
@@ -87,7 +88,8 @@ def model_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
     entropy = pl.Series("entropy", entropy_share(trace.alpha), nan_to_null=True)
     chance = pl.Series("chance", chance_agreement(trace.alpha.lengths))
     elsewhere = pl.Series(ELSEWHERE, elsewhere_agreement(trace, scores["alpha"], scores["uniform"]), nan_to_null=True)
-    return correct_rows(trace).with_columns(chance, entropy, elsewhere, *_compared(scores, (*PAIRS, *TO_REFERENCE)))
+    rows = correct_rows(trace).with_columns(chance, entropy, elsewhere, *_compared(scores, (*PAIRS, *TO_REFERENCE)))
+    return rows.with_columns((pl.col("agreement_alpha_uniform") - pl.col(ELSEWHERE)).alias(ABOVE_HABIT))
 
 
 def elsewhere_agreement(trace: Trace, first: Ragged, score: Ragged) -> Float[np.ndarray, " n"]:

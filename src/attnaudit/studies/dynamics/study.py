@@ -220,7 +220,7 @@ def _same(*names: str, pairs: Iterable[measures.Pair] = ()) -> dict[str, str]:
     return {name: name for name in (*names, *(f"{measure}_{u}_{v}" for measure in ("agreement", "tau") for u, v in pairs))}
 
 
-_OWN = {"accuracy": "correct", **_same("entropy", "chance", measures.ELSEWHERE, pairs=measures.PAIRS)}
+_OWN = {"accuracy": "correct", **_same("entropy", "chance", measures.ELSEWHERE, measures.ABOVE_HABIT, pairs=measures.PAIRS)}
 _TO_REFERENCE = _same(pairs=measures.TO_REFERENCE)
 _UNIFORM = {"accuracy": "correct", **_same(measures.REFERENCE_ELSEWHERE, pairs=measures.TO_REFERENCE[1:2])}
 _OTHERS = {
