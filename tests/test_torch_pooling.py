@@ -328,6 +328,34 @@ def test_what_gives_no_logits_is_refused(give: Callable[[Tensor], Any], path: st
         collect(Wrapped(net, give), batches[:1], attention=path)
 
 
+PROBABILITIES: dict[str, tuple[Callable[[Tensor], Tensor], int, str]] = {
+    "torch.sigmoid": (torch.sigmoid, 1, "sigmoid"),
+    "Tensor.sigmoid": (lambda logits: logits.sigmoid(), 3, "sigmoid"),
+    "functional.sigmoid": (nn.functional.sigmoid, 1, "sigmoid"),
+    "in place": (lambda logits: logits.sigmoid_(), 3, "sigmoid"),
+    "nn.Sigmoid": (nn.Sigmoid(), 1, "sigmoid"),
+    "in another form": (lambda logits: logits.sigmoid().squeeze(-1).double().unsqueeze(1), 1, "sigmoid"),
+    "one of two": (lambda logits: nn.functional.softmax(logits, dim=1)[:, 1:], 2, "softmax"),
+}
+
+
+@pytest.mark.parametrize("case", PROBABILITIES)
+def test_probabilities_are_no_logits(case: str) -> None:
+    give, outputs, function = PROBABILITIES[case]
+    net, batches = made(outputs=outputs)
+    with pytest.raises(InputError, match=f"output: the result of a {function}: probabilities; expected logits; .*goes into the {function}"):
+        collect(Wrapped(net, give), batches[:1], attention="pool")
+
+
+@pytest.mark.parametrize(
+    "give",
+    [lambda logits: logits.log_softmax(dim=1), lambda logits: logits.softmax(dim=1).log_(), lambda logits: logits * logits.sigmoid()],
+)
+def test_what_follows_from_probabilities_may_be_logits(give: Callable[[Tensor], Tensor]) -> None:
+    net, batches = made()
+    assert len(collect(Wrapped(net, give), batches[:1], attention="pool")) == len(TOKENS)
+
+
 def test_double_precision_is_read() -> None:
     net, batches = made()
     single = collect(net, batches, attention="pool")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import SOFTMAX
+from attnaudit.hf.capture import PASSING, SOFTMAX
 from attnaudit.hf.multihead import MULTIHEAD, run
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
@@ -27,6 +28,12 @@ LINEAR = 1e-5  # of a sum over tokens of what each gives alone, relative to the 
 READ_ELSEWHERE = 1e-4  # of the logits, that follow from the output alone, relative to the largest: rounding of what is above
 TRIALS = 3
 SUMS_TO_1 = 1e-4
+SIGMOID = {torch.sigmoid, torch.sigmoid_, torch.special.expit, Tensor.sigmoid, Tensor.sigmoid_}  # functional.sigmoid calls one of them
+PROBABILITIES: dict[Any, str] = {**dict.fromkeys(SIGMOID, "sigmoid"), **dict.fromkeys(SOFTMAX, "softmax")}
+IN_FORM = PASSING | {
+    torch.flatten, torch.reshape, torch.squeeze, torch.unsqueeze, Tensor.clone, Tensor.double, Tensor.flatten, Tensor.squeeze,
+    Tensor.unsqueeze,
+}  # fmt: skip  # functions that give the same numbers, or some of them
 
 
 @dataclass(frozen=True)
@@ -90,8 +97,11 @@ def _batch(given: Batch | tuple[Any, ...], where: str) -> Batch:
     return given
 
 
-def _check_logits(logits: Any, where: str) -> None:
-    """Raise InputError for what is no tensor, for half precision, and for probabilities, which would pass for logits."""
+def _check_logits(logits: Any, result_of: str, where: str) -> None:
+    """Raise InputError for what is no tensor, for half precision, and for probabilities, which would pass for logits.
+
+    ``result_of`` names the function that they are the result of, where it is one that gives probabilities.
+    """
     if not isinstance(logits, Tensor):
         raise InputError(
             OPERATION, f"{where}: output", type(logits).__name__, "logits (B, C), a tensor", "wrap the module in one that returns them"
@@ -102,6 +112,9 @@ def _check_logits(logits: Any, where: str) -> None:
     if rows.shape[1] > 1 and bool((rows >= 0).all()) and float((rows.sum(dim=1) - 1).abs().max()) < SUMS_TO_1:
         do = "collect from a module that returns what goes into the softmax"
         raise InputError(OPERATION, f"{where}: output", "numbers of at least 0 that sum to 1 for every text: probabilities", "logits", do)
+    if result_of:
+        do = f"collect from a module that returns what goes into the {result_of}"
+        raise InputError(OPERATION, f"{where}: output", f"the result of a {result_of}: probabilities", "logits", do)
 
 
 def _submodule(net: nn.Module, path: str) -> nn.Module:
@@ -113,11 +126,12 @@ def _submodule(net: nn.Module, path: str) -> nn.Module:
 
 
 class _Weights(TorchFunctionMode):
-    """Sees the softmax of a module while it runs, and puts other weights in its place."""
+    """Sees the softmax of a module while it runs, and puts other weights in its place; knows which tensors are probabilities."""
 
     def __init__(self, new: Tensor | None) -> None:
         super().__init__()
         self.new, self.inside, self.seen = new, False, list[Tensor]()
+        self._probabilities: dict[int, tuple[weakref.ref[Tensor], str]] = {}
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.inside and func is MULTIHEAD:
@@ -125,10 +139,24 @@ class _Weights(TorchFunctionMode):
             self.seen.append(own)
             return result
         result = func(*args, **(kwargs or {}))
+        self._note(func, args, result)
         if not self.inside or func not in SOFTMAX:
             return result
         self.seen.append(_of_one_head(result))
         return result if self.new is None else self._shaped(result)
+
+    def gave(self, tensor: Any) -> str:
+        """The function that a tensor of probabilities is the result of; empty for all other values."""
+        alive, name = self._probabilities.get(id(tensor), (None, ""))
+        return name if alive is not None and alive() is tensor else ""
+
+    def _note(self, func: Callable[..., Any], args: Any, result: Any) -> None:
+        """Know a result that is probabilities. One that another function gives is none; it may have changed them in place."""
+        if isinstance(result, Tensor):
+            name = PROBABILITIES.get(func) or (self.gave(args[0]) if func in IN_FORM and args else "")
+            self._probabilities.pop(id(result), None)
+            if name:
+                self._probabilities[id(result)] = (weakref.ref(result), name)
 
     def _shaped(self, own: Tensor) -> Tensor:
         """The new weights (B, 1, T) in the form of the module's own: (B, T), (B, 1, T) or (B, T, 1), T padded."""
@@ -183,8 +211,8 @@ class PoolingNetwork:
         """The tail of the rows of a trace."""
         return _Rows(self, table.column("instance").to_numpy())
 
-    def run(self, inputs: Any, weights: Tensor | None = None, pooled: Tensor | None = None) -> tuple[Any, Tensor, list[Tensor]]:
-        """Logits (B, C), the output of the pooling and its softmaxes, with other ``weights`` (B, H, T) or another ``pooled`` vector."""
+    def run(self, inputs: Any, weights: Tensor | None = None, pooled: Tensor | None = None) -> tuple[Any, Tensor, _Weights]:
+        """Logits (B, C), the output of the pooling and what was seen, with other ``weights`` (B, H, T) or another ``pooled`` vector."""
         mode, outputs = _Weights(weights), list[Tensor]()
 
         def enters(module: nn.Module, args: Any) -> None:
@@ -209,7 +237,7 @@ class PoolingNetwork:
         if not outputs:
             pool = type(self.pool).__name__
             raise InputError(OPERATION, f"attention: {pool}", f"not called by {type(self.net).__name__}", "a module that pools the tokens")
-        return logits, outputs[0], mode.seen
+        return logits, outputs[0], mode
 
 
 @dataclass(frozen=True)
@@ -256,8 +284,9 @@ class _Collected:
 
     @classmethod
     def of(cls, network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
-        logits, pooled, seen = network.run(batch.inputs)
-        _check_logits(logits, where)
+        logits, pooled, mode = network.run(batch.inputs)
+        seen = mode.seen
+        _check_logits(logits, mode.gave(logits), where)
         lengths = [len(tokens) for tokens in batch.tokens]
         size = max(lengths, default=0)
         if len(seen) != 1:

@@ -150,6 +150,13 @@ MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
     "NaN logits": (
         weighted(lambda model: model.classifier.weight.fill_(3e38)), "logits that are no finite numbers; expected finite logits; check",
     ),
+    "several classes for a text": (
+        configured(problem_type="multi_label_classification"),
+        "num_labels 3, problem_type multi_label_classification; expected a classifier with one class for each text, of two or more",
+    ),
+    "a regression": (
+        configured(problem_type="regression"), "num_labels 3, problem_type regression; expected a classifier with one class for each text",
+    ),
 }  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from attnaudit.corpora.formats import tables
 from attnaudit.corpora.formats.rows import Columns
 from attnaudit.corpora.own import Draw
 from attnaudit.hf.sources import read_texts
+from attnaudit.runner.transformers import TransformerSettings, TransformerSpec
 
 LABELS = ("no", "yes", "", "maybe")
 
@@ -49,6 +50,17 @@ def test_drawn_texts_are_those_of_the_whole_file(tmp_path: Path, kind: str, size
     assert np.array_equal(drawn.instance, chosen.instance)
     assert np.array_equal(drawn.label, chosen.label)
     assert drawn.drawn_from == 100
+
+
+@pytest.mark.parametrize(
+    ("collect", "size"),
+    [
+        ({}, 500), ({"layers": "1"}, 500), ({"layers": "0,1"}, 50), ({"layers": "all"}, 50), ({"layers": "1", "positions": "all"}, 50),
+        ({"positions": "one"}, 500), ({"layers": "all", "sample": 7}, 7),
+    ],
+)  # fmt: skip
+def test_fewer_texts_are_drawn_of_several_layers_or_positions(collect: dict[str, Any], size: int) -> None:
+    assert TransformerSpec(Path("model"), "texts.csv", TransformerSettings(**collect)).draw == Draw(size, 0)
 
 
 def test_rationales_questions_and_bad_rows(tmp_path: Path) -> None:

@@ -60,6 +60,27 @@ def test_a_text_on_every_line_is_read_for_every_model(tmp_path: Path) -> None:
     assert read(read_texts(path, "causal-lm")) == WITHOUT
     with pytest.raises(InputError, match=r"a text on every line, without columns; .* leave out --label-column"):
         read_texts(path, label="label")
+    with pytest.raises(InputError, match=r"a text on every line, without columns; .* leave out --text-column"):
+        read_texts(path, "causal-lm", text="body")
+    with pytest.raises(InputError, match=r"a text on every line, without columns; .* leave out --delimiter"):
+        read_texts(path, delimiter=";")
+
+
+@pytest.mark.parametrize("name", ["label", "question", "rationale"])
+def test_a_column_that_a_language_model_does_not_use_is_refused(name: str, tmp_path: Path) -> None:
+    path = table(tmp_path / "mine.csv", *ROWS)
+    options: dict[str, Any] = {name: "label"}
+    for source in (path, pl.read_csv(path)):
+        with pytest.raises(InputError, match=rf"--{name}-column \({name}= in Python\): a column for texts without labels"):
+            read_texts(source, "causal-lm", **options)
+
+
+@pytest.mark.parametrize("option", ["text-column", "label-column", "question-column", "rationale-column", "delimiter"])
+def test_an_option_of_tables_is_refused_for_pairs(option: str, tmp_path: Path) -> None:
+    name = option.removesuffix("-column")
+    options: dict[str, Any] = {name: ";"}
+    with pytest.raises(InputError, match=rf"--{option} \({name}= in Python\): an option of tables for a model of pairs; .* leave it out"):
+        read_texts(tmp_path, "seq2seq", **options)
 
 
 def test_no_file_of_another_split_is_opened(tmp_path: Path) -> None:

@@ -170,10 +170,11 @@ def _of_folder(folder: Path, split: str | None) -> tuple[str, Path]:
 def _file(path: Path, columns: Columns, dialect: Dialect) -> SplitSource:
     if stem_and_format(path)[1] != LINES:
         return file_source(path, columns, dialect)
-    needed = [option for option, _ in columns if option != "text" and (option != "label" or columns.label_needed)]
-    if needed:
-        got, expected = "a text on every line, without columns", "a table with such a column"
-        raise InputError("read corpus", str(path), got, expected, f"leave out {column_option(needed[0])}")
+    asked = {"text": columns.text != Columns.text, "label": columns.label_needed}
+    given = [column_option(option) for option, _ in columns if asked.get(option, True)]
+    given += ["--delimiter"] if dialect.delimiter else []
+    if given:
+        raise InputError("read corpus", str(path), "a text on every line, without columns", "a table", f"leave out {given[0]}")
     return SplitSource(path, partial(_lines, path, dialect.encoding))
 
 

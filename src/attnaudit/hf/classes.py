@@ -71,17 +71,24 @@ def outputs_of(model: Any, texts: Texts, stated: Sequence[str] | None = None) ->
     return None
 
 
+def require_classes(model: Any) -> None:
+    """Raise InputError for a model with one output, for a regression, and for several classes of a text."""
+    config = model.config
+    count = int(config.num_labels)
+    if count < 2 or config.problem_type in ("regression", "multi_label_classification"):
+        got = f"num_labels {count}, problem_type {config.problem_type}"
+        raise InputError(OPERATION, type(model).__name__, got, "a classifier with one class for each text, of two or more")
+
+
 def match_outputs(model: Any, classes: Sequence[str] = (), stated: Sequence[str] | None = None) -> Outputs:
     """The outputs of a classifier, and which of them each of the ``classes`` of a corpus is; ``stated`` are names in place of its own.
 
     Names are compared without regard to case. Classes that are numbers mean the outputs by their number, and a classifier without names
     (``LABEL_0`` …) otherwise takes those of the corpus, in their order. Raises InputError where both do not fit.
     """
+    require_classes(model)
     config, where = model.config, type(model).__name__
     count = int(config.num_labels)
-    if count < 2 or config.problem_type in ("regression", "multi_label_classification"):
-        got = f"num_labels {count}, problem_type {config.problem_type}"
-        raise InputError(OPERATION, where, got, "a classifier with one class for each text, of two or more")
     own = _names_of(config, count)
     names = own if stated is None else _stated(stated, own)
     doubt = _doubt(config, own) if stated is None else ""

@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, logging
 
 from attnaudit.core.errors import told
 from attnaudit.hf.capture import Attention, Pass, forward, reading
+from attnaudit.hf.classes import require_classes
 from attnaudit.hf.layers import Layer, layers_of, lengths_of, refused
 from attnaudit.hf.probe import Probe, probe_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
@@ -398,3 +399,5 @@ def _check_kind(model: Any) -> None:
         raise refused(
             name, f"weights {damaged} that are no finite numbers", "finite weights", "train it again, or take an earlier checkpoint"
         )
+    if task_of(model) == "classification":
+        require_classes(model)

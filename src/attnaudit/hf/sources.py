@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus
 from attnaudit.corpora.formats.frames import frame_source, is_table
-from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
+from attnaudit.corpora.formats.rows import Columns, Row, SplitSource, column_option
 from attnaudit.corpora.formats.tables import stem_and_format
 from attnaudit.corpora.own import WHOLE, Draw, draw_own, gather_own, read_own
 from attnaudit.corpora.parallel import read_pairs
@@ -33,6 +33,7 @@ TAKEN = (
     "a path, the name of a corpus, a Corpus, a list of texts or of (text, second text), a DataFrame of pandas or polars, "
     "or what attnaudit.hf.read_texts gives"
 )
+OF_TABLES = ("text", "label", "question", "rationale", "delimiter")  # options that pairs have no use for
 
 
 def read_texts(
@@ -61,6 +62,7 @@ def read_texts(
     plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
     registered = isinstance(source, str) and source in CORPORA
     if kind == "seq2seq":
+        _refuse_options_of_tables(plain)
         generated = registered and CORPORA[str(source)].generate is not None
         uncut = {} if generated or "max_words" in plain else {"max_words": sys.maxsize}  # the model's own length cuts them
         spec = from_plain(ParallelSpec, {"source": str(source), **uncut, **plain}, "corpus")
@@ -96,12 +98,18 @@ def labelled(spec: CorpusSpec, kind: Kind, options: Mapping[str, Any]) -> dict[s
     """Whether labels are read, and whether their column must be there. Raises InputError for columns that no language model uses."""
     if kind == "classification":
         return {"labelled": True, "label_needed": "label" in options}
-    for name in ("question", "rationale"):
-        if getattr(spec, name) is not None:
-            raise InputError(
-                "read settings", f"--{name}-column ({name}= in Python)", "a column for texts without labels", "a text alone", "leave it out"
-            )
+    for name in ("label", "question", "rationale"):
+        if name in options and getattr(spec, name) is not None:
+            raise InputError("read settings", column_option(name), "a column for texts without labels", "a text alone", "leave it out")
     return {"labelled": False}
+
+
+def _refuse_options_of_tables(options: Collection[str]) -> None:
+    """Raise InputError for one, by its name on the command line."""
+    flags = {option.name: option.metadata["flag"] for option in fields(CorpusSpec)}
+    for name in (name for name in OF_TABLES if name in options):
+        got, expected = "an option of tables for a model of pairs", "a folder of pairs alone"
+        raise InputError("read settings", f"{flags[name]} ({name}= in Python)", got, expected, "leave it out")
 
 
 def _without_labels(texts: Texts, kind: Kind) -> Texts:

@@ -114,8 +114,10 @@ class TransformerSpec:
 
     @property
     def draw(self) -> Draw:
-        """The texts that are audited."""
-        one_row = self.collect.layers == "last" and self.collect.positions != "all"
+        """The texts that are audited. Raises InputError for layers that are no numbers."""
+        layers = self.collect.numbers("layers")
+        one_layer = layers == "last" or (isinstance(layers, tuple) and len(set(layers)) == 1)
+        one_row = one_layer and self.collect.positions != "all"
         return Draw(self.collect.sample or (USUAL_SAMPLE if one_row else REPLAYED_SAMPLE), self.seed)
 
     @property
