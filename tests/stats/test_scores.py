@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, roc_auc_score
 
-from attnaudit.stats.classification import classification_scores
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
+from attnaudit.stats.agreement import rationale_agreement
+from attnaudit.stats.classification import _roc_auc, classification_scores
 from attnaudit.stats.inference import benjamini_hochberg
 from tests.oracles.scores import naive_benjamini_hochberg, naive_f1, naive_roc_auc
 
@@ -63,6 +66,19 @@ def test_one_class_alone_has_no_auc():
 def test_no_row_has_no_scores():
     found = classification_scores(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 3)), seed=0)
     assert np.isnan([found.accuracy, found.f1, found.roc_auc, *found.low, *found.high]).all()
+
+
+@pytest.mark.parametrize("score", [np.nan, np.inf])
+def test_a_score_that_is_not_finite_is_refused(score: float):
+    label, scores = np.array([0, 1, 0, 1]), np.array([[0.1], [0.9], [0.2], [score]])
+    with pytest.raises(InputError, match="1 of 4 rows: scores that are not finite; expected finite scores"):
+        classification_scores(label, label, scores, seed=0, resamples=2)
+
+
+def test_the_walk_down_a_ranking_ends_at_a_score_that_equals_nothing():
+    assert _roc_auc(np.array([0, 1]), 1, np.full((2, 1), np.nan), 0, np.arange(2), np.ones(2)) == 1.0
+    score, rationale = Ragged.from_rows([[0.5, np.nan, 0.1]]), Ragged.from_rows([[True, False, False]], bool)
+    rationale_agreement(score, rationale)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))

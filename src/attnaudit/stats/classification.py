@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attnaudit.core.arrays import sum_of
+from attnaudit.core.errors import InputError
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
 
@@ -32,7 +33,7 @@ def classification_scores(
 
     ``score`` has a column per class that is distinguished from the rest, or a single one for class 1 of two. F1 is that of class 1 for a
     single column or two classes, else the mean over the classes that occur. ROC-AUC is the mean over the classes that some rows have and
-    some rows lack.
+    some rows lack. Raises InputError for a score that is not finite.
     """
     if score.shape[1] == 2:
         score = score[:, 1:]
@@ -75,6 +76,9 @@ def resampled_over_seeds(
 def _scores_and_resamples(
     label: np.ndarray, predicted: np.ndarray, score: np.ndarray, cluster: np.ndarray, keys: np.ndarray
 ) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, "resamples 3"]]:
+    bad = ~np.isfinite(score).all(axis=1)
+    if bad.any():
+        raise InputError("classification scores", f"{int(bad.sum())} of {len(bad)} rows", "scores that are not finite", "finite scores")
     statistics = np.full((1 + len(keys), 3), np.nan)
     if len(label):
         score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
@@ -128,13 +132,14 @@ def _roc_auc(label, positive, score, column, order, weight):
     start = 0
     while start < len(order):
         tied_positive, tied_negative = 0.0, 0.0
-        stop = start
+        stop = start + 1
         while stop < len(order) and score[order[stop], column] == score[order[start], column]:
-            if label[order[stop]] == positive:
-                tied_positive += weight[order[stop]]
-            else:
-                tied_negative += weight[order[stop]]
             stop += 1
+        for i in order[start:stop]:
+            if label[i] == positive:
+                tied_positive += weight[i]
+            else:
+                tied_negative += weight[i]
         won += tied_positive * (below + 0.5 * tied_negative)
         below += tied_negative
         positives += tied_positive
