@@ -11,7 +11,8 @@ from sklearn.metrics import f1_score, roc_auc_score
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.agreement import rationale_agreement
-from attnaudit.stats.classification import _roc_auc, classification_scores
+from attnaudit.stats.classification import _roc_auc, classification_scores, resampled_over_seeds
+from attnaudit.stats.counted_scores import CountedScores
 from attnaudit.stats.inference import benjamini_hochberg
 from tests.oracles.scores import naive_benjamini_hochberg, naive_f1, naive_roc_auc
 
@@ -54,6 +55,28 @@ def test_the_interval_is_that_of_resampled_rows():
     draws = [rng.integers(0, len(label), len(label)) for _ in range(1000)]
     auc = [roc_auc_score(label[d], score[d, 1]) for d in draws]
     np.testing.assert_allclose([found.low[2], found.high[2]], np.percentile(auc, [2.5, 97.5]), atol=0.01)
+
+
+def test_a_class_that_a_resample_lacks_stays_in_the_mean():
+    """A model that never predicts the third of three classes has a mean F1 of 2/3 at most, in every resample and as each reads it."""
+    label = np.repeat([0, 1, 2], [1000, 1000, 2])
+    predicted = np.where((label == 2) | (np.arange(2002) % 50 == 0), 0, label)
+    score = np.where(np.arange(3) == predicted[:, None], 0.9, 0.05)
+    whole = classification_scores(label, predicted, score, seed=0)
+    assert whole.f1 == pytest.approx(f1_score(label, predicted, average="macro"), abs=1e-12)
+    rng = np.random.default_rng(0)
+    draws = [rng.integers(0, len(label), len(label)) for _ in range(300)]
+    naive = np.percentile([f1_score(label[d], predicted[d], average="macro", labels=[0, 1, 2], zero_division=0) for d in draws], [2.5, 97.5])
+    np.testing.assert_allclose([whole.low[1], whole.high[1]], naive, atol=0.002)
+    counted = CountedScores.of(3)
+    counted.add(label, predicted, score, np.arange(len(label)))
+    counted.add_ranks(label, score, np.arange(len(label)))
+    low, high = counted.intervals(0)
+    np.testing.assert_allclose([low[0], high[0]], naive, atol=0.002)
+    np.testing.assert_allclose([low[1], high[1]], [whole.low[2], whole.high[2]], atol=0.01)
+    _, resampled = resampled_over_seeds(label, predicted[None, None], score[None, None], seed=0)
+    assert resampled[..., 1].max() <= 2 / 3
+    assert not np.isnan(resampled).any()
 
 
 def test_one_class_alone_has_no_auc():

@@ -79,27 +79,43 @@ def _scores_and_resamples(
     bad = ~np.isfinite(score).all(axis=1)
     if bad.any():
         raise InputError("classification scores", f"{int(bad.sum())} of {len(bad)} rows", "scores that are not finite", "finite scores")
-    statistics = np.full((1 + len(keys), 3), np.nan)
+    accuracy, (f1, auc) = np.full(1 + len(keys), np.nan), np.full((2, 1 + len(keys), score.shape[1]), np.nan)
     if len(label):
         score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
         order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
-        over_rows(_score_rows, len(statistics), label, predicted, score, cluster, int(cluster.max()) + 1, order, keys, statistics)
+        over_rows(_score_rows, len(accuracy), label, predicted, score, cluster, int(cluster.max()) + 1, order, keys, accuracy, f1, auc)
+    statistics = np.stack([accuracy, mean_over_classes(f1, f1[0]), mean_over_classes(auc, auc[0])], axis=1)
     return statistics[0], statistics[1:]
 
 
+def mean_over_classes(values: Float[np.ndarray, "b K"], of_all: Float[np.ndarray, " K"]) -> Float[np.ndarray, " b"]:
+    """The mean over the classes that are defined in the whole sample, whose values are ``of_all``; NaN where none is.
+
+    A class that is undefined in a resample has there its value in the whole sample: a mean over other classes would be another score.
+    """
+    known = ~np.isnan(of_all)
+    total = np.zeros(len(values))
+    for k in np.flatnonzero(known):  # in order: the last digit of a sum depends on it
+        total += np.where(np.isnan(values[:, k]), of_all[k], values[:, k])
+    return total / known.sum() if known.any() else np.full(len(values), np.nan)
+
+
 @kernel
-def _score_rows(first, last, label, predicted, score, cluster, clusters, order, keys, statistics):
-    """First the scores themselves, then those of every resample."""
+def _score_rows(first, last, label, predicted, score, cluster, clusters, order, keys, accuracy, f1, auc):
+    """First the scores themselves, then those of every resample; F1 and ROC-AUC of each class."""
     for b in range(first, last):
         times, weight = resample(keys[max(b - 1, 0)], clusters), np.empty(len(label))
         for i in range(len(label)):
             weight[i] = times[cluster[i]] if b > 0 else 1.0
-        statistics[b, 0], statistics[b, 1], statistics[b, 2] = _weighted_scores(label, predicted, score, order, weight)
+        accuracy[b] = _weighted_scores(label, predicted, score, order, weight, f1[b], auc[b])
 
 
 @subroutine
-def _weighted_scores(label, predicted, score, order, weight):
-    """Accuracy, F1 and ROC-AUC when row i counts ``weight[i]`` times; ``order[k]`` sorts column k of ``score``."""
+def _weighted_scores(label, predicted, score, order, weight, f1, auc):
+    """Accuracy, and into ``f1`` and ``auc`` those of each column of ``score``, when row i counts ``weight[i]`` times.
+
+    ``order[k]`` sorts column k of ``score``.
+    """
     columns = score.shape[1]
     classes, first = max(columns, 2), 1 if columns == 1 else 0
     confusion, correct = np.zeros((classes, classes)), 0.0
@@ -107,12 +123,10 @@ def _weighted_scores(label, predicted, score, order, weight):
         confusion[label[i], predicted[i]] += weight[i]
     for k in range(classes):
         correct += confusion[k, k]
-    accuracy = correct / sum_of(weight)
-    f1, auc = np.empty(columns), np.empty(columns)
     for k in range(columns):
         f1[k] = _f1(confusion, first + k)
         auc[k] = _roc_auc(label, first + k, score, k, order[k], weight)
-    return accuracy, _defined_mean(f1), _defined_mean(auc)
+    return correct / sum_of(weight)
 
 
 @subroutine
@@ -145,13 +159,3 @@ def _roc_auc(label, positive, score, column, order, weight):
         positives += tied_positive
         start = stop
     return won / (positives * below) if positives > 0 and below > 0 else math.nan
-
-
-@subroutine
-def _defined_mean(values):
-    found, known = 0.0, 0
-    for value in values:
-        if not math.isnan(value):
-            found += value
-            known += 1
-    return found / known if known > 0 else math.nan
