@@ -265,8 +265,8 @@ def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
 
 
 def test_instances_of_two_splits_with_one_number_are_two_texts() -> None:
-    rng, n = np.random.default_rng(0), 12
-    keys = {"split": ["dev"] * 6 + ["test"] * 6, "instance": [*range(6), *range(6)]}
+    rng, n = np.random.default_rng(0), 24
+    keys = {"split": ["dev"] * 12 + ["test"] * 12, "instance": [*range(12), *range(12)]}
     texts = {"tokens": [["w"]] * n, "question": [None] * n, "alpha": [[1.0]] * n}
     rows = pl.DataFrame({**keys, **texts, "c.tau": rng.normal(size=n)}, schema_overrides={"question": pl.List(pl.String)})
     other, measures = rng.normal(size=n), {"c.tau": ("correlation", "tau_gradient")}

@@ -240,7 +240,9 @@ def test_a_training_that_diverges_in_its_last_step_says_so(corpus: Corpus, selec
     """The loss of a step is that before it: only the predictions on dev show what the last one did."""
     settings, model = replace(SETTINGS, batch_size=1000, epochs=1, select=select), fresh(corpus, "average")
     last = StepCallback((1,), lambda _: [parameter.data.fill_(np.nan) for parameter in model.parameters()])
-    with pytest.raises(InputError, match=r"dev split: a predicted probability of nan; expected a finite one; lower training\.learning_rate"):
+    with pytest.raises(
+        InputError, match=r"dev split: a predicted probability of nan; expected a finite one; lower training\.learning_rate"
+    ):
         train(model, corpus, settings, callback=last)
 
 

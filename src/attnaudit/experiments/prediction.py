@@ -14,7 +14,7 @@ from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
 from attnaudit.results.about import About
-from attnaudit.results.card import FEWEST, CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.groups import by_group, numbers_of, pieces_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
@@ -22,7 +22,7 @@ from attnaudit.results.table import with_method
 from attnaudit.results.words import POSITION, TEXT, figure, interval, percent
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.counted_scores import CountedScores
-from attnaudit.stats.inference import share_interval
+from attnaudit.stats.inference import FEWEST, share_interval
 from attnaudit.stats.measures import predicted_class
 from attnaudit.stats.sums import METHOD, GroupedSums
 from attnaudit.trace import Trace

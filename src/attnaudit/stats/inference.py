@@ -10,6 +10,8 @@ import scipy  # scipy.stats is imported where it is used: that takes as long as 
 from jaxtyping import Float, Int64
 from scipy.special import stdtrit
 
+FEWEST = 20  # instances, or pairs, of whose mean, or difference, something is said
+
 
 def median_interval(values: Float[np.ndarray, " n"], level: float = 0.95) -> tuple[float | None, float | None]:
     """Distribution-free interval of the median, between two of the ``n`` sorted values.
