@@ -32,8 +32,9 @@ def classification_scores(
     """Accuracy, F1 and ROC-AUC with 95 % percentile intervals over rows, or over clusters of rows, each drawn with all its rows.
 
     ``score`` has a column per class that is distinguished from the rest, or a single one for class 1 of two. F1 is that of class 1 for a
-    single column or two classes, else the mean over the classes that occur. ROC-AUC is the mean over the classes that some rows have and
-    some rows lack. Raises InputError for a score that is not finite.
+    single column or two classes, else the mean over the classes that occur or are predicted (0 for one that is only predicted, as in
+    scikit-learn). ROC-AUC is the mean over the classes that some rows have and some rows lack. Raises InputError for a score that is not
+    finite.
     """
     if score.shape[1] == 2:
         score = score[:, 1:]

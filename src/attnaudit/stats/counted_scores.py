@@ -83,7 +83,7 @@ class CountedScores:
 
     @property
     def f1(self) -> float:
-        """That of class 1 where there is a single column, else the mean over the classes that occur; NaN where none does."""
+        """That of class 1 where there is a single column, else the mean over the classes that occur or are predicted; NaN without any."""
         return float(self._f1(np.ones((1, GROUPS)))[0])
 
     @property
