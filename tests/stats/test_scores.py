@@ -13,7 +13,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.stats.agreement import rationale_agreement
 from attnaudit.stats.classification import _roc_auc, classification_scores, resampled_over_seeds
 from attnaudit.stats.counted_scores import CountedScores
-from attnaudit.stats.inference import benjamini_hochberg
+from attnaudit.stats.inference import benjamini_hochberg, wilson_interval
 from tests.oracles.scores import naive_benjamini_hochberg, naive_f1, naive_roc_auc
 
 
@@ -78,6 +78,27 @@ def test_a_class_that_a_resample_lacks_stays_in_the_mean():
     _, resampled = resampled_over_seeds(label, predicted[None, None], score[None, None], seed=0)
     assert resampled[..., 1].max() <= 2 / 3
     assert not np.isnan(resampled).any()
+
+
+def test_the_lower_ends_of_perfect_scores():
+    """F1 has a lower end of its class's rows alone; a mean over classes lies between the worst class and all; a cluster counts once."""
+    label = np.repeat([0, 1], [1000, 6])
+    score = np.where(label == 1, 0.9, 0.1)[:, None]
+    found = classification_scores(label, label, score, seed=0)
+    share = wilson_interval(6, 6)[0]
+    assert found.low[1] == pytest.approx(2 * share / (1 + share))
+    assert 0.5 < found.low[2] < 1.0
+    assert found.high[1:].tolist() == [1.0, 1.0]
+    counted = CountedScores.of(1)
+    counted.add(label, label, score, np.arange(1006))
+    counted.add_ranks(label, score, np.arange(1006))
+    np.testing.assert_allclose(counted.intervals(0)[0], found.low[1:])
+    clusters = np.arange(1006) // 2
+    assert (classification_scores(label, label, score, seed=0, cluster=clusters).low[1:] < found.low[1:]).all()
+    assert classification_scores(label, label, score, seed=0, cluster=np.zeros(1006, int)).low[1:].tolist() == [0.0, 0.0]
+    several = np.repeat([0, 1, 2], [50, 50, 4])
+    mean = classification_scores(several, several, np.eye(3)[several], seed=0).low[1]
+    assert wilson_interval(4, 4)[0] < mean < wilson_interval(104, 104)[0]
 
 
 def test_one_class_alone_has_no_auc():

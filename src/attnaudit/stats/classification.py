@@ -12,6 +12,8 @@ from attnaudit.core.arrays import sum_of
 from attnaudit.core.errors import InputError
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
+from attnaudit.stats.inference import z_of_clusters
+from attnaudit.stats.perfect import perfect_ends
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,8 @@ def classification_scores(
 ) -> Scores:  # fmt: skip
     """Accuracy, F1 and ROC-AUC with 95 % percentile intervals over rows, or over clusters of rows, each drawn with all its rows.
 
+    Where F1 or ROC-AUC is 1 the lower end is that of `attnaudit.stats.perfect`.
+
     ``score`` has a column per class that is distinguished from the rest, or a single one for class 1 of two. F1 is that of class 1 for a
     single column or two classes, else the mean over the classes that occur or are predicted (0 for one that is only predicted, as in
     scikit-learn). ROC-AUC is the mean over the classes that some rows have and some rows lack. Raises InputError for a score that is not
@@ -45,7 +49,17 @@ def classification_scores(
     of = rows[:, 2].astype(np.int64) if clusters else np.arange(len(rows))
     value, statistics = _scores_and_resamples(*columns, of, resample_keys(seed, resamples))
     low, high = percentile_interval(statistics)
+    z = z_of_clusters(int(of.max(initial=-1)) + 1, len(rows))
+    low[1:] = perfect_ends(value[1:], low[1:], *_clusters_by_class(columns[0], of, score.shape[1]), z)
     return Scores(float(value[0]), float(value[1]), float(value[2]), low, high)
+
+
+def _clusters_by_class(label: np.ndarray, cluster: np.ndarray, columns: int) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
+    """How many clusters have rows of the class of each column, and how many have rows of others."""
+    classes = [1] if columns == 1 else range(columns)
+    found = [[len(np.unique(cluster[rows])) for rows in (label == k, label != k)] for k in classes]
+    positives, negatives = np.array(found, np.float64).T
+    return positives, negatives
 
 
 def resampled_over_seeds(

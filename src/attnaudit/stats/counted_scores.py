@@ -16,6 +16,7 @@ from jaxtyping import Float, Int, Int64
 
 from attnaudit.stats.bootstrap import percentile_interval, resample, resample_keys
 from attnaudit.stats.classification import mean_over_classes
+from attnaudit.stats.perfect import perfect_ends
 from attnaudit.stats.sums import GROUPS, RESAMPLES, group_of
 
 BINS, FEWEST_BINS = 1 << 16, 1 << 9
@@ -92,9 +93,11 @@ class CountedScores:
         return float(mean_over_classes(self._aucs[None], self._aucs)[0])
 
     def intervals(self, seed: int) -> tuple[Float[np.ndarray, " 2"], Float[np.ndarray, " 2"]]:
-        """The 95 % percentile intervals of F1 and ROC-AUC."""
+        """The 95 % percentile intervals of F1 and ROC-AUC; where a score is 1 the lower end is that of `attnaudit.stats.perfect`."""
         found = [np.stack([self._f1(drawn), self._roc_auc(drawn)], axis=1) for drawn in _draws(seed)]
-        return percentile_interval(np.concatenate(found))
+        low, high = percentile_interval(np.concatenate(found))
+        positives, negatives = self.bins.sum(axis=2)
+        return perfect_ends(np.array([self.f1, self.roc_auc]), low, positives, negatives), high
 
     def _f1(self, drawn: Float[np.ndarray, "b G"]) -> Float[np.ndarray, " b"]:
         averaged = slice(1, 2) if self.bins.shape[1] == 1 else slice(None)
