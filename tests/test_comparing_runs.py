@@ -170,7 +170,7 @@ def test_few_shared_instances_are_noted_with_what_to_do(runs: tuple[Path, Path],
 
 def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: Path) -> None:
     twice = model().take(np.array([0, 1, 1, 2]))
-    with pytest.raises(InputError, match="several rows of instance 1"):
+    with pytest.raises(InputError, match="instance 1: several rows alike in split, instance"):
         compare_runs([audited(tmp_path / "twice", twice), runs[0]])
     without_labels = replace(model(), table=model().table.drop_columns(["label"]))
     alone = audited(tmp_path / "alone", without_labels, experiments=("permutation",))
