@@ -93,7 +93,7 @@ def _scores_and_resamples(
 ) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, "resamples 3"]]:
     bad = ~np.isfinite(score).all(axis=1)
     if bad.any():
-        raise InputError("classification scores", f"{int(bad.sum())} of {len(bad)} rows", "scores that are not finite", "finite scores")
+        raise InputError("classification scores", f"{int(bad.sum())} of {len(score)} rows", "scores that are not finite", "finite scores")
     accuracy, (f1, auc) = np.full(1 + len(keys), np.nan), np.full((2, 1 + len(keys), score.shape[1]), np.nan)
     if len(label):
         score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
