@@ -170,7 +170,7 @@ def test_few_shared_instances_are_noted_with_what_to_do(runs: tuple[Path, Path],
 
 def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: Path) -> None:
     twice = model().take(np.array([0, 1, 1, 2]))
-    with pytest.raises(InputError, match="several rows of instance 1"):
+    with pytest.raises(InputError, match="instance 1: several rows alike in split, instance"):
         compare_runs([audited(tmp_path / "twice", twice), runs[0]])
     without_labels = replace(model(), table=model().table.drop_columns(["label"]))
     alone = audited(tmp_path / "alone", without_labels, experiments=("permutation",))
@@ -265,8 +265,8 @@ def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
 
 
 def test_instances_of_two_splits_with_one_number_are_two_texts() -> None:
-    rng, n = np.random.default_rng(0), 12
-    keys = {"split": ["dev"] * 6 + ["test"] * 6, "instance": [*range(6), *range(6)]}
+    rng, n = np.random.default_rng(0), 24
+    keys = {"split": ["dev"] * 12 + ["test"] * 12, "instance": [*range(12), *range(12)]}
     texts = {"tokens": [["w"]] * n, "question": [None] * n, "alpha": [[1.0]] * n}
     rows = pl.DataFrame({**keys, **texts, "c.tau": rng.normal(size=n)}, schema_overrides={"question": pl.List(pl.String)})
     other, measures = rng.normal(size=n), {"c.tau": ("correlation", "tau_gradient")}

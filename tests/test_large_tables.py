@@ -83,6 +83,20 @@ def test_several_rows_of_a_text() -> None:
         assert not by_group(rows.sample(fraction=1.0, shuffle=True, seed=0), lambda table: table).is_large
 
 
+def test_texts_of_two_splits_with_one_number_are_two() -> None:
+    random, texts = np.random.default_rng(0), 200
+    rows = pl.DataFrame({
+        "split": np.repeat(["test", "train"], texts), "instance": np.tile(np.repeat(np.arange(texts // 2), 2), 2), "layer": 0,
+        "head": np.tile([0, 1], texts), "predicted": "a", "x": random.normal(size=2 * texts),
+    })  # fmt: skip
+    found = summarise_means("e", by_group(rows, lambda table: table.select("x")), 0)
+    apart = rows.drop("split").with_columns(instance=pl.int_range(2 * texts) // 2)
+    assert found.equals(summarise_means("e", by_group(apart, lambda table: table.select("x")), 0))
+    assert found["texts"][0] == texts
+    for _ in _large(1):
+        assert not by_group(rows.sort("instance", "split"), lambda table: table).is_large
+
+
 @pytest.mark.parametrize("heads", [1, 3])
 def test_a_class_or_a_measure_of_few_rows_of_many(heads: int) -> None:
     """Six texts of 20,000 have the interval of a table that is read whole: groups that are drawn hold none, or several, of them."""

@@ -99,9 +99,22 @@ def test_a_column_that_one_shard_has_is_refused(tmp_path: Path, name: str, shard
 
 def test_further_columns_of_two_types_are_refused_where_a_trace_is_read_whole(tmp_path: Path) -> None:
     for k, note in enumerate(([{"a": 1}] * 3, [["a"]] * 3)):
-        put(tmp_path, {**COLUMNS, "note": note}, name=f"{k}.parquet")
+        put(tmp_path, {**COLUMNS, "instance": [3 * k, 3 * k + 1, 3 * k + 2], "note": note}, name=f"{k}.parquet")
     assert [len(shard) for shard in Trace.shards(tmp_path)] == [3, 3]
     refused(tmp_path, "note", "one type of each column")
+
+
+def test_rows_named_alike_are_refused(tmp_path: Path) -> None:
+    """In one shard and in two; with another split the same number is another text."""
+    once = {"instance": [5, 6, 7], "split": ["test"] * 3}
+    for again, split in (([8, 9, 8], "test"), ([8, 6, 9], "test"), ([5, 6, 7], "train")):
+        put(tmp_path, {**COLUMNS, **once}, name="0.parquet")
+        put(tmp_path, {**COLUMNS, "instance": again, "split": [split] * 3}, name="1.parquet")
+        if split == "train":
+            assert len(Trace.read(tmp_path)) == 6
+        else:
+            named = f"1.parquet: column instance, instance {8 if 6 not in again else 6}: several rows alike in split, instance"
+            refused(tmp_path, named, "a row of its own for each")
 
 
 def endless(path: Path) -> None:

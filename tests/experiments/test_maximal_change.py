@@ -151,6 +151,13 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch):
     assert MaximalChange()(trace).equals(whole)
 
 
+def test_the_bound_of_logits_beyond_the_range_of_exp():
+    """Without a warning, which the tests take for an error: the probability of a class is 0 where its odds are e^-3000."""
+    table = MaximalChange()(softmax_rows([0.5, 0.5, 0.0], [[3000.0, 0.0, 0.0], [3000.0, 0.0, 0.0], [0.0, 3000.0, 0.0]]))
+    assert table["max_delta_y"][0] == table["max_delta_y_upper"][0] == 1.0
+    assert table["max_delta_y_proven"][0]
+
+
 def test_tokens_that_all_say_the_same_change_nothing():
     table = MaximalChange()(sigmoid_rows(Ragged.from_rows([[1.0], [0.2, 0.8], [0.1, 0.2, 0.7]]), np.full(6, 1.5)))
     np.testing.assert_allclose(table["max_delta_y"], 0.0, atol=1e-12)

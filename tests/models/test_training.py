@@ -15,7 +15,7 @@ from attnaudit.models.batch import Inputs, batches_by_length, shuffled_batches
 from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.presets import model_preset
 from attnaudit.training.checkpoint import load_checkpoint
-from attnaudit.training.loop import CHECKPOINT, Epoch, TrainingSplit, best_epoch, halvings, minimise
+from attnaudit.training.loop import CHECKPOINT, Epoch, StepCallback, TrainingSplit, best_epoch, halvings, minimise
 from attnaudit.training.settings import TrainingSettings
 from attnaudit.training.texts import predict, train
 
@@ -233,6 +233,17 @@ def test_a_checkpoint_of_another_model_is_refused(corpus: Corpus, tmp_path: Path
 def test_a_training_that_diverges_says_so(corpus: Corpus) -> None:
     with pytest.raises(InputError, match=r"learning rate 1e\+30: a loss of .*; expected a finite one; lower training\.learning_rate"):
         train(fresh(corpus), corpus, replace(SETTINGS, learning_rate=1e30))
+
+
+@pytest.mark.parametrize("select", ["usual", "accuracy", "loss"])
+def test_a_training_that_diverges_in_its_last_step_says_so(corpus: Corpus, select: str) -> None:
+    """The loss of a step is that before it: only the predictions on dev show what the last one did."""
+    settings, model = replace(SETTINGS, batch_size=1000, epochs=1, select=select), fresh(corpus, "average")
+    last = StepCallback((1,), lambda _: [parameter.data.fill_(np.nan) for parameter in model.parameters()])
+    with pytest.raises(
+        InputError, match=r"dev split: a predicted probability of nan; expected a finite one; lower training\.learning_rate"
+    ):
+        train(model, corpus, settings, callback=last)
 
 
 @pytest.mark.parametrize(("setting", "value"), [("hidden", 0), ("embedding", -1), ("kernels", (2,)), ("kernels", ())])

@@ -135,6 +135,22 @@ def test_ten_seeds_of_the_same_instances() -> None:
     assert WITHIN[0] <= coverage(low, high, 0.0) <= WITHIN[1]
 
 
+@pytest.mark.parametrize(("classes", "n", "error"), [(2, 50, 0.03), (6, 60, 0.03)])
+def test_scores_of_a_model_that_is_rarely_wrong(classes: int, n: int, error: float) -> None:
+    """In one sample of four or six no row is wrong, and every resample has an F1 and a ROC-AUC of 1."""
+    samples = 500
+    rng, ends = np.random.default_rng(9), []
+    for seed in range(samples):
+        label = rng.integers(0, classes, n)
+        predicted = np.where(rng.random(n) < error, (label + rng.integers(1, classes, n)) % classes, label)
+        scores = classification_scores(label, predicted, np.eye(classes)[predicted], seed=seed, resamples=200)
+        ends.append((scores.low[1:], scores.high[1:]))
+    low, high = np.moveaxis(np.array(ends), 0, -1)
+    assert coverage(low[0], high[0], 1.0 - error) >= 0.93
+    auc = 1.0 - error * (1.0 + 1.0 / (classes - 1.0)) / 2.0  # of scores 0 and 1: the mean of sensitivity and specificity
+    assert coverage(low[1], high[1], auc) >= 0.93
+
+
 def test_the_area_under_the_roc_curve() -> None:
     """Of scores one standard deviation apart; 300 samples of 80 rows, each resampled by itself."""
     rng, ends = np.random.default_rng(8), []

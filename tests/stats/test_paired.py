@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from attnaudit.results import card
 from attnaudit.stats.bootstrap import expanded_tail, resample, resample_keys
-from attnaudit.stats.paired import FEWEST, paired_means
+from attnaudit.stats.inference import FEWEST
+from attnaudit.stats.paired import paired_means
 
 
 def _sides(n: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -56,6 +58,11 @@ def test_rows_of_a_cluster_are_drawn_together() -> None:
     np.testing.assert_allclose(repeated.low, alone.low)
     np.testing.assert_allclose(repeated.high, alone.high)
     assert repeated.n.tolist() == (4 * alone.n).tolist()
+
+
+def test_a_difference_needs_as_many_pairs_as_a_card_needs_instances() -> None:
+    for n, few in ((card.FEWEST - 1, True), (card.FEWEST, False)):
+        assert np.isnan(paired_means(*_sides(n), np.arange(n)).low[0]) == few
 
 
 def test_few_clusters_have_no_interval_and_nothing_defined_no_mean() -> None:

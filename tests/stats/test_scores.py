@@ -8,8 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score, roc_auc_score
 
-from attnaudit.stats.classification import classification_scores
-from attnaudit.stats.inference import benjamini_hochberg
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
+from attnaudit.stats.agreement import rationale_agreement
+from attnaudit.stats.classification import _roc_auc, classification_scores, resampled_over_seeds
+from attnaudit.stats.counted_scores import CountedScores
+from attnaudit.stats.inference import benjamini_hochberg, wilson_interval
 from tests.oracles.scores import naive_benjamini_hochberg, naive_f1, naive_roc_auc
 
 
@@ -53,6 +57,50 @@ def test_the_interval_is_that_of_resampled_rows():
     np.testing.assert_allclose([found.low[2], found.high[2]], np.percentile(auc, [2.5, 97.5]), atol=0.01)
 
 
+def test_a_class_that_a_resample_lacks_stays_in_the_mean():
+    """A model that never predicts the third of three classes has a mean F1 of 2/3 at most, in every resample and as each reads it."""
+    label = np.repeat([0, 1, 2], [1000, 1000, 2])
+    predicted = np.where((label == 2) | (np.arange(2002) % 50 == 0), 0, label)
+    score = np.where(np.arange(3) == predicted[:, None], 0.9, 0.05)
+    whole = classification_scores(label, predicted, score, seed=0)
+    assert whole.f1 == pytest.approx(f1_score(label, predicted, average="macro"), abs=1e-12)
+    rng = np.random.default_rng(0)
+    draws = [rng.integers(0, len(label), len(label)) for _ in range(300)]
+    f1 = [f1_score(label[d], predicted[d], average="macro", labels=[0, 1, 2], zero_division=0) for d in draws]
+    naive = np.percentile(f1, [2.5, 97.5])
+    np.testing.assert_allclose([whole.low[1], whole.high[1]], naive, atol=0.002)
+    counted = CountedScores.of(3)
+    counted.add(label, predicted, score, np.arange(len(label)))
+    counted.add_ranks(label, score, np.arange(len(label)))
+    low, high = counted.intervals(0)
+    np.testing.assert_allclose([low[0], high[0]], naive, atol=0.002)
+    np.testing.assert_allclose([low[1], high[1]], [whole.low[2], whole.high[2]], atol=0.01)
+    _, resampled = resampled_over_seeds(label, predicted[None, None], score[None, None], seed=0)
+    assert resampled[..., 1].max() <= 2 / 3
+    assert not np.isnan(resampled).any()
+
+
+def test_the_lower_ends_of_perfect_scores():
+    """F1 has a lower end of its class's rows alone; a mean over classes lies between the worst class and all; a cluster counts once."""
+    label = np.repeat([0, 1], [1000, 6])
+    score = np.where(label == 1, 0.9, 0.1)[:, None]
+    found = classification_scores(label, label, score, seed=0)
+    share = wilson_interval(6, 6)[0]
+    assert found.low[1] == pytest.approx(2 * share / (1 + share))
+    assert 0.5 < found.low[2] < 1.0
+    assert found.high[1:].tolist() == [1.0, 1.0]
+    counted = CountedScores.of(1)
+    counted.add(label, label, score, np.arange(1006))
+    counted.add_ranks(label, score, np.arange(1006))
+    np.testing.assert_allclose(counted.intervals(0)[0], found.low[1:])
+    clusters = np.arange(1006) // 2
+    assert (classification_scores(label, label, score, seed=0, cluster=clusters).low[1:] < found.low[1:]).all()
+    assert classification_scores(label, label, score, seed=0, cluster=np.zeros(1006, int)).low[1:].tolist() == [0.0, 0.0]
+    several = np.repeat([0, 1, 2], [50, 50, 4])
+    mean = classification_scores(several, several, np.eye(3)[several], seed=0).low[1]
+    assert wilson_interval(4, 4)[0] < mean < wilson_interval(104, 104)[0]
+
+
 def test_one_class_alone_has_no_auc():
     found = classification_scores(np.ones(5, int), np.ones(5, int), np.linspace(0.5, 0.9, 5)[:, None], seed=0)
     assert np.isnan(found.roc_auc)
@@ -63,6 +111,19 @@ def test_one_class_alone_has_no_auc():
 def test_no_row_has_no_scores():
     found = classification_scores(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 3)), seed=0)
     assert np.isnan([found.accuracy, found.f1, found.roc_auc, *found.low, *found.high]).all()
+
+
+@pytest.mark.parametrize("score", [np.nan, np.inf])
+def test_a_score_that_is_not_finite_is_refused(score: float):
+    label, scores = np.array([0, 1, 0, 1]), np.array([[0.1], [0.9], [0.2], [score]])
+    with pytest.raises(InputError, match="1 of 4 rows: scores that are not finite; expected finite scores"):
+        classification_scores(label, label, scores, seed=0, resamples=2)
+
+
+def test_the_walk_down_a_ranking_ends_at_a_score_that_equals_nothing():
+    assert _roc_auc(np.array([0, 1]), 1, np.full((2, 1), np.nan), 0, np.arange(2), np.ones(2)) == 1.0
+    score, rationale = Ragged.from_rows([[0.5, np.nan, 0.1]]), Ragged.from_rows([[True, False, False]], bool)
+    rationale_agreement(score, rationale)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))

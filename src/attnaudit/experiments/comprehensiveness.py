@@ -32,10 +32,11 @@ from attnaudit.experiments.rows import (
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
-from attnaudit.results.card import FEWEST, CardRow, Claim, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval, percent
+from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
 

@@ -14,15 +14,15 @@ from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
 from attnaudit.results.about import About
-from attnaudit.results.card import FEWEST, CardRow, SummaryRows, card_row
-from attnaudit.results.groups import by_group, numbers_of, pieces_of
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.groups import by_group, numbers_of, pieces_of, text_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
 from attnaudit.results.table import with_method
 from attnaudit.results.words import POSITION, TEXT, figure, interval, percent
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.counted_scores import CountedScores
-from attnaudit.stats.inference import share_interval
+from attnaudit.stats.inference import FEWEST, share_interval
 from attnaudit.stats.measures import predicted_class
 from attnaudit.stats.sums import METHOD, GroupedSums
 from attnaudit.trace import Trace
@@ -84,7 +84,7 @@ class Prediction:
         known, missing = len(labelled), len(rows) - len(labelled)
         majority = float(np.bincount(labelled["label"].to_numpy()).max()) / known if known else None
         scored = {name: value for name, *value in (self._scores(labelled) if "probabilities" in rows.columns else self._share(labelled))}
-        counts = {"n": known, "undefined": missing, "texts": labelled["instance"].n_unique() if several else None}
+        counts = {"n": known, "undefined": missing, "texts": _texts(labelled).n_unique() if several else None}
         names = ("accuracy", "f1", "roc_auc", "roc_auc_chance")
         summary = [summary_row(self.name, name, *scored.get(name, [None]), **counts) for name in names]
         summary.append(summary_row(self.name, "majority", majority, **counts))
@@ -128,7 +128,7 @@ class Prediction:
         if not len(rows):
             return
         probabilities = rows["probabilities"].explode().to_numpy().reshape(len(rows), -1)
-        label, of = rows["label"].to_numpy(), rows["instance"].to_numpy() if "query" in rows.columns else None
+        label, of = rows["label"].to_numpy(), _texts(rows).to_numpy() if "query" in rows.columns else None
         predicted = predicted_class(probabilities)
         scores = classification_scores(label, predicted, probabilities, seed=self.seed, cluster=of)
         correct = (predicted == label).astype(np.float64)
@@ -140,7 +140,7 @@ class Prediction:
 
     def _share(self, rows: pl.DataFrame) -> Iterator[tuple[str, float | None, float | None, float | None]]:
         """Accuracy, with its interval."""
-        correct, of = rows["correct"].cast(pl.Float64).to_numpy(), rows["instance"].to_numpy()
+        correct, of = rows["correct"].cast(pl.Float64).to_numpy(), _texts(rows).to_numpy()
         if len(rows):
             yield "accuracy", float(correct.mean()), *share_interval(correct, of)
 
@@ -177,6 +177,11 @@ def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     found[: len(one)] += one
     found[: len(other)] += other
     return found
+
+
+def _texts(rows: pl.DataFrame) -> pl.Series:
+    """Which text each row is of."""
+    return rows.select(text_of(rows.columns).alias("text")).to_series()
 
 
 def _one_of_each(table: pl.LazyFrame) -> pl.DataFrame:

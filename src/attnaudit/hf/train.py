@@ -16,7 +16,7 @@ from attnaudit.models.batch import Batch, Inputs, padded
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
 from attnaudit.training import texts
-from attnaudit.training.loop import Epoch, TrainingSplit, Updates, minimise, passes
+from attnaudit.training.loop import Epoch, TrainingSplit, Updates, minimise, passes, require_finite
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.transformers import Schedule
 
@@ -81,6 +81,7 @@ def _next_tokens(network: Network, split: Split) -> TrainingSplit:
 
     def scores(network: Network, select: str) -> tuple[float, float]:
         lost, accuracy = _of_tokens(network, inputs)
+        require_finite("dev split", "a loss", lost)
         return (-lost if select == "loss" else accuracy), accuracy
 
     return TrainingSplit(inputs, loss, scores)

@@ -18,10 +18,11 @@ from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
-from attnaudit.results.card import FEWEST, CardRow, SummaryRows, claimed, of_enough, without_conclusions
+from attnaudit.results.card import CardRow, SummaryRows, claimed, of_enough, without_conclusions
 from attnaudit.results.heads import Head, Heads, named
 from attnaudit.results.skill import no_skill_of_run
 from attnaudit.results.words import INSTANCE
+from attnaudit.stats.inference import FEWEST
 
 LINES = 7  # of a card; further measures are listed below it
 

@@ -12,9 +12,9 @@ from attnaudit.core.numbers import count
 from attnaudit.results.heads import Head, Heads, head_of, in_words, named
 from attnaudit.results.table import OF_HEAD
 from attnaudit.results.words import INSTANCE, ROW, TEXT, figure, interval
+from attnaudit.stats.inference import FEWEST
 
 CLASSES_APART = 0.1  # predicted classes whose means differ by this much, with intervals apart, are listed: the mean over all is no class's
-FEWEST = 20  # instances, of a class or of all, of whose mean something is said
 MOST_NAMED = 6  # of more classes only the lowest and the highest are named
 WITHHELD = "No conclusion: see the line on top."
 _PREDICTED = "predicted:"

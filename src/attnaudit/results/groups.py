@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 import polars.selectors as cs
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 
 from attnaudit.stats.sums import GroupedSums
 from attnaudit.trace import SEVERAL
@@ -106,7 +106,11 @@ class Groups:
 
     def _measured(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         found = self.measures(rows)
-        return pl.concat([found, rows.select(pl.col("instance").alias(CLUSTER))], how="horizontal") if self.several else found
+        return (
+            pl.concat([found, rows.select(text_of(rows.collect_schema().names()).alias(CLUSTER))], how="horizontal")
+            if self.several
+            else found
+        )
 
     @cached_property
     def filters(self) -> dict[str, pl.Expr | None]:
@@ -174,12 +178,25 @@ def distinct(table: pl.LazyFrame, names: Sequence[str]) -> pl.DataFrame:
     return found
 
 
+def text_of(columns: Sequence[str]) -> pl.Expr:
+    """A number for the text of each row, ascending with split and instance: splits number their instances separately."""
+    if "split" not in columns:
+        return pl.col("instance")
+    split, instance = pl.col("split").fill_null("").rank("dense").cast(pl.Int64), pl.col("instance").rank("dense").cast(pl.Int64)
+    return split * instance.max() + instance
+
+
 def in_order(table: pl.LazyFrame) -> bool:
-    """Whether the rows are in ascending order of their instances, so that those of one are neighbours."""
-    last: Int64[np.ndarray, " k"] = np.empty(0, np.int64)
-    for piece in pieces_of(table.select("instance")):
-        ids = np.concatenate([last, piece["instance"].to_numpy()])
-        if (ids[1:] < ids[:-1]).any():
+    """Whether the rows are in ascending order of their instances, each of one split, so that those of a text are neighbours."""
+    names = [name for name in ("instance", "split") if name in table.collect_schema().names()]
+    last = pl.DataFrame()
+    for piece in pieces_of(table.select(names)):
+        rows = pl.concat([last, piece]) if last.width else piece
+        before, after = rows[:-1], rows[1:]
+        same = before["instance"] == after["instance"]
+        if (after["instance"] < before["instance"]).any():
             return False
-        last = ids[-1:]
+        if "split" in names and (same & before["split"].ne_missing(after["split"])).any():
+            return False
+        last = rows[-1:]
     return True

@@ -151,7 +151,7 @@ def _rationale_row(score, relevant, expected):
     at_cut, average = math.nan, 0.0
     start = 0
     while start < len(order):
-        hits, stop = 0.0, start
+        hits, stop = 1.0 * relevant[order[start]], start + 1  # a NaN, which equals nothing, is a group of its own
         while stop < len(order) and score[order[stop]] == score[order[start]]:
             hits += relevant[order[stop]]
             stop += 1

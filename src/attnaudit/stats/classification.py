@@ -9,8 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attnaudit.core.arrays import sum_of
+from attnaudit.core.errors import InputError
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
+from attnaudit.stats.inference import z_of_clusters
+from attnaudit.stats.perfect import perfect_ends
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,12 @@ def classification_scores(
 ) -> Scores:  # fmt: skip
     """Accuracy, F1 and ROC-AUC with 95 % percentile intervals over rows, or over clusters of rows, each drawn with all its rows.
 
+    Where F1 or ROC-AUC is 1 the lower end is that of `attnaudit.stats.perfect`.
+
     ``score`` has a column per class that is distinguished from the rest, or a single one for class 1 of two. F1 is that of class 1 for a
-    single column or two classes, else the mean over the classes that occur. ROC-AUC is the mean over the classes that some rows have and
-    some rows lack.
+    single column or two classes, else the mean over the classes that occur or are predicted (0 for one that is only predicted, as in
+    scikit-learn). ROC-AUC is the mean over the classes that some rows have and some rows lack. Raises InputError for a score that is not
+    finite.
     """
     if score.shape[1] == 2:
         score = score[:, 1:]
@@ -43,7 +49,17 @@ def classification_scores(
     of = rows[:, 2].astype(np.int64) if clusters else np.arange(len(rows))
     value, statistics = _scores_and_resamples(*columns, of, resample_keys(seed, resamples))
     low, high = percentile_interval(statistics)
+    z = z_of_clusters(int(of.max(initial=-1)) + 1, len(rows))
+    low[1:] = perfect_ends(value[1:], low[1:], *_clusters_by_class(columns[0], of, score.shape[1]), z)
     return Scores(float(value[0]), float(value[1]), float(value[2]), low, high)
+
+
+def _clusters_by_class(label: np.ndarray, cluster: np.ndarray, columns: int) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
+    """How many clusters have rows of the class of each column, and how many have rows of others."""
+    classes = [1] if columns == 1 else range(columns)
+    found = [[len(np.unique(cluster[rows])) for rows in (label == k, label != k)] for k in classes]
+    positives, negatives = np.array(found, np.float64).T
+    return positives, negatives
 
 
 def resampled_over_seeds(
@@ -75,27 +91,46 @@ def resampled_over_seeds(
 def _scores_and_resamples(
     label: np.ndarray, predicted: np.ndarray, score: np.ndarray, cluster: np.ndarray, keys: np.ndarray
 ) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, "resamples 3"]]:
-    statistics = np.full((1 + len(keys), 3), np.nan)
+    bad = ~np.isfinite(score).all(axis=1)
+    if bad.any():
+        raise InputError("classification scores", f"{int(bad.sum())} of {len(score)} rows", "scores that are not finite", "finite scores")
+    accuracy, (f1, auc) = np.full(1 + len(keys), np.nan), np.full((2, 1 + len(keys), score.shape[1]), np.nan)
     if len(label):
         score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
         order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
-        over_rows(_score_rows, len(statistics), label, predicted, score, cluster, int(cluster.max()) + 1, order, keys, statistics)
+        over_rows(_score_rows, len(accuracy), label, predicted, score, cluster, int(cluster.max()) + 1, order, keys, accuracy, f1, auc)
+    statistics = np.stack([accuracy, mean_over_classes(f1, f1[0]), mean_over_classes(auc, auc[0])], axis=1)
     return statistics[0], statistics[1:]
 
 
+def mean_over_classes(values: Float[np.ndarray, "b K"], of_all: Float[np.ndarray, " K"]) -> Float[np.ndarray, " b"]:
+    """The mean over the classes that are defined in the whole sample, whose values are ``of_all``; NaN where none is.
+
+    A class that is undefined in a resample has there its value in the whole sample: a mean over other classes would be another score.
+    """
+    known = ~np.isnan(of_all)
+    total = np.zeros(len(values))
+    for k in np.flatnonzero(known):  # in order: the last digit of a sum depends on it
+        total += np.where(np.isnan(values[:, k]), of_all[k], values[:, k])
+    return total / known.sum() if known.any() else np.full(len(values), np.nan)
+
+
 @kernel
-def _score_rows(first, last, label, predicted, score, cluster, clusters, order, keys, statistics):
-    """First the scores themselves, then those of every resample."""
+def _score_rows(first, last, label, predicted, score, cluster, clusters, order, keys, accuracy, f1, auc):
+    """First the scores themselves, then those of every resample; F1 and ROC-AUC of each class."""
     for b in range(first, last):
         times, weight = resample(keys[max(b - 1, 0)], clusters), np.empty(len(label))
         for i in range(len(label)):
             weight[i] = times[cluster[i]] if b > 0 else 1.0
-        statistics[b, 0], statistics[b, 1], statistics[b, 2] = _weighted_scores(label, predicted, score, order, weight)
+        accuracy[b] = _weighted_scores(label, predicted, score, order, weight, f1[b], auc[b])
 
 
 @subroutine
-def _weighted_scores(label, predicted, score, order, weight):
-    """Accuracy, F1 and ROC-AUC when row i counts ``weight[i]`` times; ``order[k]`` sorts column k of ``score``."""
+def _weighted_scores(label, predicted, score, order, weight, f1, auc):
+    """Accuracy, and into ``f1`` and ``auc`` those of each column of ``score``, when row i counts ``weight[i]`` times.
+
+    ``order[k]`` sorts column k of ``score``.
+    """
     columns = score.shape[1]
     classes, first = max(columns, 2), 1 if columns == 1 else 0
     confusion, correct = np.zeros((classes, classes)), 0.0
@@ -103,12 +138,10 @@ def _weighted_scores(label, predicted, score, order, weight):
         confusion[label[i], predicted[i]] += weight[i]
     for k in range(classes):
         correct += confusion[k, k]
-    accuracy = correct / sum_of(weight)
-    f1, auc = np.empty(columns), np.empty(columns)
     for k in range(columns):
         f1[k] = _f1(confusion, first + k)
         auc[k] = _roc_auc(label, first + k, score, k, order[k], weight)
-    return accuracy, _defined_mean(f1), _defined_mean(auc)
+    return correct / sum_of(weight)
 
 
 @subroutine
@@ -128,25 +161,16 @@ def _roc_auc(label, positive, score, column, order, weight):
     start = 0
     while start < len(order):
         tied_positive, tied_negative = 0.0, 0.0
-        stop = start
+        stop = start + 1
         while stop < len(order) and score[order[stop], column] == score[order[start], column]:
-            if label[order[stop]] == positive:
-                tied_positive += weight[order[stop]]
-            else:
-                tied_negative += weight[order[stop]]
             stop += 1
+        for i in order[start:stop]:
+            if label[i] == positive:
+                tied_positive += weight[i]
+            else:
+                tied_negative += weight[i]
         won += tied_positive * (below + 0.5 * tied_negative)
         below += tied_negative
         positives += tied_positive
         start = stop
     return won / (positives * below) if positives > 0 and below > 0 else math.nan
-
-
-@subroutine
-def _defined_mean(values):
-    found, known = 0.0, 0
-    for value in values:
-        if not math.isnan(value):
-            found += value
-            known += 1
-    return found / known if known > 0 else math.nan

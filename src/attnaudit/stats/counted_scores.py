@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Float, Int, Int64
 
 from attnaudit.stats.bootstrap import percentile_interval, resample, resample_keys
+from attnaudit.stats.classification import mean_over_classes
+from attnaudit.stats.perfect import perfect_ends
 from attnaudit.stats.sums import GROUPS, RESAMPLES, group_of
 
 BINS, FEWEST_BINS = 1 << 16, 1 << 9
@@ -82,28 +84,30 @@ class CountedScores:
 
     @property
     def f1(self) -> float:
-        """That of class 1 where there is a single column, else the mean over the classes that occur; NaN where none does."""
+        """That of class 1 where there is a single column, else the mean over the classes that occur or are predicted; NaN without any."""
         return float(self._f1(np.ones((1, GROUPS)))[0])
 
     @property
     def roc_auc(self) -> float:
         """The mean over the columns whose class some rows have and some lack; NaN where there is none."""
-        return float(_defined_mean(self._aucs[None])[0])
+        return float(mean_over_classes(self._aucs[None], self._aucs)[0])
 
     def intervals(self, seed: int) -> tuple[Float[np.ndarray, " 2"], Float[np.ndarray, " 2"]]:
-        """The 95 % percentile intervals of F1 and ROC-AUC."""
+        """The 95 % percentile intervals of F1 and ROC-AUC; where a score is 1 the lower end is that of `attnaudit.stats.perfect`."""
         found = [np.stack([self._f1(drawn), self._roc_auc(drawn)], axis=1) for drawn in _draws(seed)]
-        return percentile_interval(np.concatenate(found))
+        low, high = percentile_interval(np.concatenate(found))
+        positives, negatives = self.bins.sum(axis=2)
+        return perfect_ends(np.array([self.f1, self.roc_auc]), low, positives, negatives), high
 
     def _f1(self, drawn: Float[np.ndarray, "b G"]) -> Float[np.ndarray, " b"]:
         averaged = slice(1, 2) if self.bins.shape[1] == 1 else slice(None)
-        right, occurs = drawn @ self.right[:, averaged], drawn @ self.occurs[:, averaged]  # whole numbers: exact in any order
-        return _defined_mean(_ratio(2.0 * right, occurs))
+        right, occurs = self.right[:, averaged], self.occurs[:, averaged]  # whole numbers: sums are exact in any order
+        return mean_over_classes(_ratio(2.0 * (drawn @ right), drawn @ occurs), _ratio(2.0 * right.sum(axis=0), occurs.sum(axis=0)))
 
     def _roc_auc(self, drawn: Float[np.ndarray, "b G"]) -> Float[np.ndarray, " b"]:
         # no product of matrices: the sums of one differ with the number of threads
         sides = [_ratio(np.einsum("bg,gk->bk", drawn, rank), drawn @ ranked) for rank, ranked in zip(self.rank, self.ranked, strict=True)]
-        return _defined_mean(np.clip(sides[0] + sides[1] - self._aucs, 0.0, 1.0))
+        return mean_over_classes(np.clip(sides[0] + sides[1] - self._aucs, 0.0, 1.0), self._aucs)
 
     @property
     def _aucs(self) -> Float[np.ndarray, " columns"]:
@@ -121,11 +125,6 @@ def _draws(seed: int) -> Iterator[Float[np.ndarray, "b G"]]:
 
 def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
     return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0)
-
-
-def _defined_mean(values: Float[np.ndarray, "b k"]) -> Float[np.ndarray, " b"]:
-    """The mean of what is not NaN in each row; NaN of nothing."""
-    return _ratio(np.nansum(values, axis=1), (~np.isnan(values)).sum(axis=1))
 
 
 def _mid_ranks(counts: Float[np.ndarray, " bins"]) -> Float[np.ndarray, " bins"]:

@@ -10,6 +10,8 @@ import scipy  # scipy.stats is imported where it is used: that takes as long as 
 from jaxtyping import Float, Int64
 from scipy.special import stdtrit
 
+FEWEST = 20  # instances, or pairs, of whose mean, or difference, something is said
+
 
 def median_interval(values: Float[np.ndarray, " n"], level: float = 0.95) -> tuple[float | None, float | None]:
     """Distribution-free interval of the median, between two of the ``n`` sorted values.
@@ -58,12 +60,18 @@ def wilson_between(share: float, n: int, clusters: int, squares: float, level: f
     if clusters == 1 and n > 1:
         return 0.0, 1.0
     if variance <= 1e-12:
-        return _wilson(round(share), clusters, _quantile(level, clusters, n))
+        return _wilson(round(share), clusters, z_of_clusters(clusters, n, level))
     between = squares / n * (clusters / max(clusters - 1, 1)) * (n - 1) / n if n > 1 else variance
-    return _wilson(share, n / max(between / variance, 1.0), _quantile(level, clusters, n))
+    return _wilson(share, n / max(between / variance, 1.0), z_of_clusters(clusters, n, level))
 
 
-def _quantile(level: float, clusters: int, n: int) -> float:
+def z_of_clusters(clusters: int, n: int, level: float = 0.95) -> float:
+    """The quantile of a score test of ``n`` rows: of t with one degree of freedom less than clusters, normal where every row is one.
+
+    Infinite for a single cluster of several rows, which refuses nothing.
+    """
+    if clusters == 1 < n:
+        return math.inf
     return NormalDist().inv_cdf(0.5 + level / 2) if clusters == n else float(stdtrit(clusters - 1, 0.5 + level / 2))
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from attnaudit.stats.bootstrap import percentile_interval, resample, resample_keys
+from attnaudit.stats.inference import FEWEST
 
-FEWEST = 6  # pairs that an interval needs: of five that are equal, one in 16 have differences of one sign by chance alone
 RESAMPLES = 1000
 _TOGETHER = 50  # resamples drawn at a time
 

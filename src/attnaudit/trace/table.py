@@ -21,6 +21,7 @@ from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.check import check_rows
+from attnaudit.trace.distinct import alike, alike_in_files, names_of
 from attnaudit.trace.graph import GraphTail
 from attnaudit.trace.io import read_pieces, remove_others, task_of, trace_files, write_shard, write_tail
 from attnaudit.trace.readout import IdentityTail, Network, Readout, Tail, TanhTail, readout_of, rescaled_alpha
@@ -149,6 +150,8 @@ class Trace:
         """This trace in the schema's types, all rows checked, ``metadata["residual"]`` set; errors count rows from ``first_row``."""
         table = conform(self.table, origin, first_row)
         residual = check_rows(table, self.metadata, self.tail, origin, first_row)
+        if several := alike(names_of(table, ROW_KEYS), [origin] * table.num_rows):
+            raise several
         return Trace(table, {**self.metadata, "residual": max(residual, float(self.metadata.get("residual") or 0.0))}, self.tail)
 
     def __len__(self) -> int:
@@ -251,7 +254,7 @@ def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
 
 def _of_one_model(files: Sequence[Path], replay: Network | None, of_others: Mapping[str, Any] | None = None) -> Iterator[Trace]:
     """The shards of ``files``, refused where they differ in what is fixed within a trace, or from that ``of_others``."""
-    fixed, tail = dict(of_others or {}), None
+    fixed, tail, several = dict(of_others or {}), None, alike_in_files(files, ROW_KEYS)
     for file in files:
         for shard in _checked_pieces(file, replay):
             if isinstance(tail, GraphTail) and shard.tail == tail:
@@ -261,7 +264,10 @@ def _of_one_model(files: Sequence[Path], replay: Network | None, of_others: Mapp
                 if fixed.setdefault(name, value) != value:
                     got, expected = f"{name} {value}", f"{name} {fixed[name]}, as in {'the first file' if of_others else files[0].name}"
                     raise TraceError("read trace", str(file), got, expected, "put the shards of each model into a folder of their own")
-            yield shard
+            if several is None:  # else shards of two models, which number their texts alike, are told from a text that is there twice
+                yield shard
+    if several is not None:
+        raise several
 
 
 def _fixed(shard: Trace) -> dict[str, Any]:

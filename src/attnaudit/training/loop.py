@@ -100,7 +100,8 @@ def minimise(
     """Minimise the loss on ``data`` in place, and leave ``model`` with the weights of the epoch with the best score on ``dev``.
 
     Returns every epoch. ``callback`` is called after selected steps. With ``checkpoint`` the state after each epoch is stored in that
-    folder, and an interrupted training resumes from it with the same result. Raises InputError for a loss that is not finite.
+    folder, and an interrupted training resumes from it with the same result. Raises InputError for a loss, or a prediction on dev, that is
+    not finite.
     """
     with threads_an_operation(settings.threads):
         return _minimise(model.to(device), data, dev, settings, seed, checkpoint, progress, callback, updates)
@@ -213,15 +214,20 @@ def _epoch(
         loss.backward()
         optimizer.step()
         value = float(loss.detach())
-        if not math.isfinite(value):
-            expected, do = "a finite one", "lower training.learning_rate, or look for huge values in --vectors"
-            raise InputError("train", f"learning rate {rate(before + done):g}", f"a loss of {value}", expected, do)
+        require_finite(f"learning rate {rate(before + done):g}", "a loss", value)
         total += value * len(rows)
         if callback is not None:
             callback(before + done + 1)
         if report is not None:
             report(before + done + 1)
     return total / sum(map(len, batches))
+
+
+def require_finite(where: str, what: str, value: float) -> None:
+    """Raise InputError for a loss, or another number of a model in training, that is not finite."""
+    if not math.isfinite(value):
+        do = "lower training.learning_rate, or look for huge values in --vectors"
+        raise InputError("train", where, f"{what} of {value}", "a finite one", do)
 
 
 def best_epoch(history: list[Epoch]) -> Epoch:

@@ -17,7 +17,7 @@ from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.models.batch import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward, State
 from attnaudit.models.translator import Translator
-from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, evaluating, minimise, passes
+from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, evaluating, minimise, passes, require_finite
 from attnaudit.training.settings import DeceivePairs, TrainingSettings
 
 BUDGET = 2_048  # padded target tokens of one evaluation batch
@@ -45,6 +45,7 @@ def _split(inputs: PairInputs, objective: DeceivePairs | None) -> TrainingSplit:
 
     def scores(model: EncoderDecoder, select: str) -> tuple[float, float]:
         lost, accuracy = teacher_forced(model, inputs)
+        require_finite("dev split", "a loss", lost)
         return (-lost if select == "loss" else accuracy), accuracy
 
     return TrainingSplit(inputs, loss, scores)

@@ -19,7 +19,7 @@ from attnaudit.models.batch import Batch, Inputs, padded
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import Activation, predicted_class
-from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, minimise, passes
+from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, minimise, passes, require_finite
 from attnaudit.training.settings import Adversary, Deceive, Guided, Objective, Sparse, TrainingSettings
 
 BUDGET = 32_768  # padded positions of one evaluation batch
@@ -48,7 +48,7 @@ def train(
     """Train ``model``, a `Classifier`, in place and leave it with the weights of its best epoch on dev; returns every epoch.
 
     It minimises the loss on labels, or ``objective``; ``options`` are those of `minimise`. The test split is not used. Raises InputError
-    for a split that lacks what the objective needs and for a loss that is not finite.
+    for a split that lacks what the objective needs, and for a loss, or a prediction on dev, that is not finite.
     """
     data, dev = (_split(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
     return minimise(model, data, dev, settings, **options)
@@ -67,10 +67,12 @@ def _split(model: Classifier, corpus: Corpus, name: str, weighted: bool, objecti
 
     def scores(model: Classifier, select: str) -> tuple[float, float]:
         probabilities = predict(model, inputs)
+        require_finite(f"{name} split", "a predicted probability", float(probabilities.sum()))
         predicted = predicted_class(probabilities)
         accuracy = float((predicted == split.label).mean())
         if select == "loss":
             lost = sum(float(measure(done, rows)) * len(rows) for rows, _, done in passes(model, inputs, BUDGET))
+            require_finite(f"{name} split", "a loss", lost)
             return -lost / len(inputs), accuracy
         if model.has_question or select == "accuracy":
             return accuracy, accuracy

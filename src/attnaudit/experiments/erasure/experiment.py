@@ -31,11 +31,12 @@ from attnaudit.experiments.rows import (
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.about import About
-from attnaudit.results.card import FEWEST, CardRow, Claim, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Crosstab, Curves, FigureSpec, Scale, Scatter
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval, percent
+from attnaudit.stats.inference import FEWEST
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 

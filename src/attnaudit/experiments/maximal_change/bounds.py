@@ -57,8 +57,9 @@ def _ranges(pooled: Ragged, readout: Readout, candidates: np.ndarray) -> tuple[n
     barred = np.where(candidates, 0.0, -np.inf)
     if classes <= CLASSES:
         most = np.stack([_ahead(pooled, readout, c) for c in range(classes)], axis=2)  # (n, b, c): of b over c
-        high = 1.0 / np.exp(barred[:, None] - most).sum(axis=2)
-        low = 1.0 / np.exp(barred[:, :, None] + most).sum(axis=1)
+        with np.errstate(over="ignore"):  # e^∞ is ∞, and the probability 0
+            high = 1.0 / np.exp(barred[:, None] - most).sum(axis=2)
+            low = 1.0 / np.exp(barred[:, :, None] + most).sum(axis=1)
     else:
         least, most = _logit_range(pooled, readout)
         high, low = _share(most, least + barred, -SLACK), _share(least, most + barred, SLACK)

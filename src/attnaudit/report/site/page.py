@@ -22,7 +22,8 @@ from attnaudit.report.site.packing import pack
 from attnaudit.results.about import About
 from attnaudit.results.words import INSTANCE, figure, interval
 from attnaudit.stats.bootstrap import expanded_tail, resample_keys
-from attnaudit.stats.paired import FEWEST, RESAMPLES
+from attnaudit.stats.inference import FEWEST
+from attnaudit.stats.paired import RESAMPLES
 
 BINS = 30
 MOST_VALUES = 24  # of a setting that runs can be filtered by
