@@ -18,7 +18,7 @@ from attnaudit.report.sections.numbers import SummaryTable, group_label, meaning
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results import read_table
 from attnaudit.results.about import About
-from attnaudit.results.card import SummaryRows, without_conclusions
+from attnaudit.results.card import CardRow, SummaryRows, of_enough, without_conclusions
 from attnaudit.results.measures import label_of
 from attnaudit.results.record import read_summary
 from attnaudit.results.skill import BASE, OF_BASE, no_skill
@@ -82,11 +82,10 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
     """What studies show, a row each."""
     found = SummaryRows.of(summary)
     notices = {name: notice for name in EVERY_STUDY if (notice := no_skill(found, name, BASE))}
-    rows = [
-        row
-        for name, study in EVERY_STUDY.items()
-        for row in (without_conclusions if name in notices else list)(study.card_rows(found, about))
-    ]
+    rows: list[CardRow] = []
+    for name, study in EVERY_STUDY.items():
+        own = study.card_rows(found, about)
+        rows += without_conclusions(own) if name in notices else of_enough(own, found)
     lines = tuple(f"Study {name}: {notice}" for name, notice in notices.items())
     own = about.spec.get("study", {}).get("models")
     models = f"the study's own models ({', '.join(own)})" if own else about.model or f"{about.encoder} + {about.attention}"
