@@ -57,7 +57,8 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
 def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str] = tuple(EVERY_STUDY)) -> Path:
     """Write ``index.html`` over all studies in ``out``: one card of what each shows, links to their pages, which of ``names`` are missing.
 
-    Where the base model was audited, in ``out/audit``, its verdict comes first, with what the studies add to it.
+    Where the base model was audited, in ``out/audit``, its verdict comes first, with what the studies add to it: nothing, where it is not
+    shown to have learned anything.
     """
     found = [name for name in EVERY_STUDY if (out / name / "summary.json").exists()]
     audited = ["audit"] if (out / "audit" / "summary.json").exists() else []
@@ -65,7 +66,8 @@ def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str]
     about = About.of(read_with_digest(out / found[0] / "spec.json"), metadata)
     card = study_card(summary, about)
     audit = verdict(summary, about)
-    rows, notices = (*audit.rows, *card.rows), (*audit.notices, *card.notices)
+    studied = without_conclusions(card.rows) if audit.notices else card.rows
+    rows, notices = (*audit.rows, *studied), (*audit.notices, *card.notices)
     card = replace(card, rows=rows, notices=notices, further=audit.further, footnote=audit.footnote, of_studies=not audited)
     missing = [
         (study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name in names and name not in found
