@@ -21,7 +21,7 @@ from attnaudit.corpora import read_corpus
 from attnaudit.plans.training import TrainingId, seeded, strength_text, usual
 from attnaudit.report import verdict
 from attnaudit.results.record import read_summary
-from attnaudit.runner import RunSpec, StudySpec, run_study
+from attnaudit.runner import RunSpec, StudySpec, plan_study, run_study
 from attnaudit.runner.studies import AUDIT, TRAININGS, key_of
 from attnaudit.studies import STUDIES, Training
 from attnaudit.studies.deceive import MODELS
@@ -407,6 +407,15 @@ def test_what_cannot_be_is_told_before_anything_is_trained(tmp_path: Path, study
     with pytest.raises(InputError, match=said):
         run_study(spec, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("attention", ["uniform", "log_odds"])
+@pytest.mark.parametrize("study", ["uniform", "seeds", "guide", "adversary", "dynamics"])
+def test_a_model_whose_attention_is_not_learned_has_no_study_of_it(study: str, attention: str) -> None:
+    with pytest.raises(InputError, match=f"{study} of a model: {attention} attention; expected an attention that is learned"):
+        plan_study(
+            study, "planted-decisive", vectors="random", attention=attention, settings={"corpus.size": 60, "corpus.length": (10, 12)}
+        )
 
 
 def test_strengths_that_are_nearly_the_same_keep_their_names_apart() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from attnaudit.plans.spec import RunSpec, TranslationSpec
     from attnaudit.plans.transformer import TransformerTraining
 
+LEARNED = ("additive", "dot", "bilinear")  # the attentions that are trained
 LONGEST = 2**24  # gold tokens of a pair, and more
 Spec = TypeVar("Spec")  # a RunSpec, a TranslationSpec or a TransformerTraining
 Layout = Literal["models", "groups", "steps"]
@@ -125,6 +126,12 @@ def one_attention(study: str, base: RunSpec | TranslationSpec) -> None:
     """Raise InputError for a model of several heads, which have no order from one training to the next."""
     if base.model.heads > 1:
         raise InputError("study", f"{study} of a model", f"{base.model.heads} heads", "one attention a text", "set model.heads=1")
+
+
+def learned_attention(study: str, base: RunSpec | TranslationSpec) -> None:
+    """Raise InputError for a model whose attention is fixed before training: retraining it says nothing about what attention does."""
+    if base.model.attention not in LEARNED:
+        raise InputError("study", f"{study} of a model", f"{base.model.attention} attention", "an attention that is learned, as additive")
 
 
 def strength_text(strength: float) -> str:

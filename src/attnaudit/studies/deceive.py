@@ -17,7 +17,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import is_correct, over_words
-from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, without_scores
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, learned_attention, one_attention, seeded, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -235,8 +235,7 @@ class PairDeceive:
     def plan(self, base: TranslationSpec, corpus: ParallelCorpus) -> Sequence[Training]:
         """Raises InputError without alignments, or without an attention that is learned."""
         one_attention(self.name, base)
-        if base.model.attention in ("uniform", "none"):
-            raise InputError("study", "deceive of a model", f"{base.model.attention} attention", "an attention that is learned")
+        learned_attention(self.name, base)
         for name, pairs in corpus.splits.items():
             if pairs.links is None or not pairs.links.size:
                 expected, do = "alignments in every split", "files <split>.align next to the texts"

@@ -15,7 +15,7 @@ from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import keys
-from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, usual
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, learned_attention, one_attention, same_instances, usual
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -67,6 +67,7 @@ class Seeds:
         check_least(self, seeds=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        learned_attention(self.name, base)
         one_attention(self.name, base)
         missing = sorted({"gradient", "loo"} - set(base.collect.scores))
         if missing:

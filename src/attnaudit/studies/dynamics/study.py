@@ -21,6 +21,7 @@ from attnaudit.plans.training import (
     Training,
     TrainingId,
     check_least,
+    learned_attention,
     one_attention,
     row_numbers,
     same_instances,
@@ -114,6 +115,7 @@ class Dynamics:
         The classifier of the mean embedding leaves a trace of all splits: the texts that the logistic regression is trained on.
         """
         self.check(base, corpus)
+        learned_attention(self.name, base)
         one_attention(self.name, base)
         uniform_seed = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
         uniform = without_scores(self._watched(base, uniform_seed))
@@ -198,8 +200,7 @@ class PairDynamics(Dynamics):
     probe: int = setting("Number of test pairs traced at each step.", 100)
 
     def check(self, base: TranslationSpec, corpus: ParallelCorpus) -> None:
-        if base.model.attention in ("uniform", "none") or not base.model.recurrent:
-            raise InputError("study", "dynamics of a model", f"{base.model.attention} attention", "an attention that is learned")
+        """Every corpus of pairs fits."""
 
     def shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
         pairs = np.unique(trace.instance)
