@@ -123,6 +123,16 @@ def test_two_models_without_an_error_show_that_attention_is_not_needed_on_many_i
     assert told in card_of(Uniform(seeds=1).summarise(table).to_dicts()).sentence
 
 
+def test_seeds_without_a_defined_tau_are_no_reference() -> None:
+    """Texts of one word have no ranking."""
+    row = card_of([summary("seeds", "jsd", 0.0)])
+    assert row.sentence.endswith("Only larger differences, of an adversary or any other attention, are informative.")
+    assert row.yardstick == "τ with itself: undefined"
+    row = card_of([summary("seeds", "jsd", 0.0), summary("seeds", "tau_alpha", 0.5)])
+    assert row.sentence.endswith("across seeds (τ): attention 0.50; this is the reference for its agreement with other scores.")
+    assert row.yardstick == "τ with itself: attention 0.50"
+
+
 def guided(**f1: float) -> CardRow:
     rows = [summary("guide", f"f1_{name}", value) for name, value in f1.items()]
     rows += [summary("guide", f"difference_f1_{name}", value - f1["uniform"]) for name, value in f1.items() if name != "uniform"]

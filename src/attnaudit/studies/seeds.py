@@ -95,11 +95,13 @@ class Seeds:
         taus = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := rows.get("seeds", f"tau_{name}")))
         sentence = (
             f"With another seed, attention differs {difference(row['value'])} from that of the first seed. Only larger differences, of an "
-            f"adversary or any other attention, are informative. Agreement of each score with itself across seeds (τ): {taus}; this is the "
-            "reference for its agreement with other scores."
+            "adversary or any other attention, are informative."
         )
+        if taus:
+            agreement = f"Agreement of each score with itself across seeds (τ): {taus}"
+            sentence += f" {agreement}; this is the reference for its agreement with other scores."
         claim = None if row["value"] < 0.25 * LN2 else Claim(False, f"with another seed, attention differs {difference(row['value'])}")
-        yardstick = f"τ with itself: {taus}"
+        yardstick = f"τ with itself: {taus or 'undefined'}"
         yield card_row(Seeds.question, "JSD to another seed's attention", row, yardstick, sentence, scale=(0.0, LN2), claim=claim)
 
     @staticmethod
