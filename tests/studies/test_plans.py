@@ -409,6 +409,12 @@ def test_what_cannot_be_is_told_before_anything_is_trained(tmp_path: Path, study
     assert not (tmp_path / "out").exists()
 
 
+def test_a_guide_by_rationales_that_there_are_not_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("text,label\n" + "a b,yes\nc d,no\n" * 30)
+    with pytest.raises(InputError, match=r"guide\.weights: rationale, which not every text of .* has; expected .*; leave out rationale"):
+        plan_study("guide", tmp_path / "mine.csv", device="cpu", settings={"guide.weights": "uniform,rationale"})
+
+
 @pytest.mark.parametrize("attention", ["uniform", "log_odds"])
 @pytest.mark.parametrize("study", ["uniform", "seeds", "guide", "adversary", "dynamics"])
 def test_a_model_whose_attention_is_not_learned_has_no_study_of_it(study: str, attention: str) -> None:

@@ -86,6 +86,9 @@ class Guide:
         against = ModelAdversary(patience=self.patience, epochs=self.epochs).against(first, base, self.strength, base.seed + 1)
         teachers = {"base": first, "gradient": first, "rationale": first, "adversary": against}
         known = all(split.rationale is not None and all(split.rationale) for split in corpus.splits.values())
+        if "rationale" in (self.weights or ()) and not known:
+            got, do = f"rationale, which not every text of {corpus.name} has", "leave out rationale"
+            raise InputError("study", "setting guide.weights", got, "a corpus with a rationale for every text", do)
         chosen = self.weights or (*USUAL, *(["rationale"] if known else []))
         guides: dict[str, Training | str | None] = {name: teachers.get(name) for name in ("uniform", *chosen)}
         guides |= {f"trace{k}": path for k, path in enumerate(self.traces, 1)}
