@@ -80,7 +80,9 @@ class Study(Protocol):
     ``question`` is the heading of its page. ``measures`` name what its summary has, in the order of the page's tables; ``layout`` says
     what these tables have a row for: ``models``, where a measure is called ``<measure>_<model>``; ``steps`` of the training, which are the
     groups ``step:<k>``; or measures, with a column for each of the ``groups``. A class may have a function ``caveats``, which gives for a
-    summary words that are added to labels of measures.
+    summary words that are added to labels of measures. It may have ``overruled``, which maps settings and options that have no effect to
+    what is expected instead, ``decided``, the values of such settings, and ``not_of_base``, in which it may differ from other studies of
+    its folder.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -126,6 +128,12 @@ def one_attention(study: str, base: RunSpec | TranslationSpec) -> None:
     """Raise InputError for a model of several heads, which have no order from one training to the next."""
     if base.model.heads > 1:
         raise InputError("study", f"{study} of a model", f"{base.model.heads} heads", "one attention a text", "set model.heads=1")
+
+
+def one_level(study: str, base: RunSpec) -> None:
+    """Raise InputError for a model of sentences, whose positions are not words."""
+    if base.model.hierarchical:
+        raise InputError("study", f"{study} of a model", "positions that are sentences", "positions that are words, not --preset han")
 
 
 def learned_attention(study: str, base: RunSpec | TranslationSpec) -> None:

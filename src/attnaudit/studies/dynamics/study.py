@@ -23,6 +23,7 @@ from attnaudit.plans.training import (
     check_least,
     learned_attention,
     one_attention,
+    one_level,
     row_numbers,
     same_instances,
     seeded,
@@ -98,8 +99,7 @@ class Dynamics:
         """Raises InputError for a base or corpus that the study does not fit."""
         if corpus.task != "classification":
             raise InputError("study", f"dynamics of {corpus.name}", corpus.task, "a classification: texts with labels")
-        if base.model.hierarchical:
-            raise InputError("study", "dynamics of a model", "positions that are sentences", "positions that are words, not --preset han")
+        one_level(self.name, base)
 
     def shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
         """The rows whose tokens are kept."""
