@@ -50,11 +50,20 @@ def kinds(texts: Path) -> dict[str, tuple[list[str], tuple[str, ...]]]:
         "sweep": (["reproduce", "jain2019", "--corpus", "sst", "--encoder", "average", "--seeds", "2", "--vectors", "random"], TINY),
     }
     for name, settings in STUDIES.items():
-        found[f"study-{name}"] = (["study", name, "planted-decisive", "--vectors", "random"], (*PLANTED, *settings))
+        found[f"study-{name}"] = (["study", name, "planted-decisive", "--vectors", "random"], (*_with_effect(name, PLANTED), *settings))
     for name in ("deceive", "dynamics"):
         own = tuple(setting for setting in STUDIES[name] if not setting.startswith("deceive.epochs"))
-        found[f"study-pairs-{name}"] = (["study", name, "planted-reverse"], (*PAIRS, *own))
+        found[f"study-pairs-{name}"] = (
+            ["study", name, "planted-reverse"],
+            (*(_with_effect(name, PAIRS) if name == "dynamics" else PAIRS), *own),
+        )
     return found
+
+
+def _with_effect(study: str, settings: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that a study of texts does not refuse: dynamics trains for steps, the models of deceive have their own sizes."""
+    refused = {"dynamics": "training.", "deceive": "model."}.get(study)
+    return tuple(one for one in settings if refused is None or not one.startswith(refused))
 
 
 def record(out: Path, source: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from rich.console import Console
 from sklearn.metrics import roc_auc_score
@@ -16,11 +18,11 @@ from attnaudit.experiments import EXPERIMENTS, audit, facts
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.report import verdict, write_report
 from attnaudit.report.page import card_section, environment
-from attnaudit.report.study_page import study_card, study_tables
+from attnaudit.report.study_page import study_card, study_tables, write_studies
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import WITHHELD, Claim, SummaryRows, card_row, claimed
-from attnaudit.results.skill import OF_BASE, no_skill_of_run
+from attnaudit.results.skill import BASE, OF_BASE, no_skill, no_skill_of_run
 from attnaudit.runner.tasks.pairs import translation_rows
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others
 from attnaudit.studies import EVERY_STUDY
@@ -205,8 +207,44 @@ def test_the_base_of_a_study_is_measured_over_seeds_and_instances() -> None:
     assert rows["base_roc_auc"]["value"] == pytest.approx(np.mean(auc))
     assert rows["base_roc_auc_chance"]["value"] == 0.5
     assert rows["base_accuracy"]["low"] < rows["base_accuracy"]["value"] < rows["base_accuracy"]["high"]
+    assert [rows[name][end] for name in ("base_majority", "base_roc_auc_chance") for end in ("low", "high", "std")] == [None] * 6
     summary = pl.DataFrame([*Uniform().summarise(Uniform()(traces)).to_dicts(), *rows.values()], schema=SUMMARY_SCHEMA)
     assert study_tables("uniform", summary)[-1].rows[0][1] == OF_BASE[0].label
+
+
+def test_a_base_without_an_error_is_judged_as_the_run_of_it_is() -> None:
+    """24 of 25 instances are of one class: that all 25 are right is no better than chance."""
+    trace, label = make_trace(25), np.arange(25) == 0
+    for name, values in (("label", label.astype(np.int32)), ("prediction", label[:, None].astype(np.float32).tolist())):
+        column = trace.table.schema.get_field_index(name)
+        field = trace.table.schema.field(name)
+        trace = replace(trace, table=trace.table.set_column(column, field, pa.array(values, field.type)))
+    rows = {row["measure"]: row for row in base_rows(Uniform(seeds=2), identified({"base-s0": trace, "base-s1": trace}))}
+    (run,) = Prediction()(trace).pipe(Prediction().summarise).filter(group="all", measure="accuracy").to_dicts()
+    assert rows["base_accuracy"]["value"] == run["value"] == 1.0
+    assert rows["base_accuracy"]["low"] <= run["low"] < rows["base_majority"]["value"] == 0.96
+    assert "accuracy 1.00 [0.8" in no_skill(SummaryRows.of(pl.DataFrame([*rows.values()], schema=SUMMARY_SCHEMA)), "uniform", BASE)
+
+
+def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_path: Path) -> None:
+    """A study whose own models did learn something, as that of deceiving models, gives no verdict of the base either."""
+    figures = (
+        ("mass_bilstm_0", 0.6),
+        ("mass_bilstm_1", 0.1),
+        ("accuracy_bilstm_0", 0.9),
+        ("accuracy_bilstm_1", 0.9),
+        ("accuracy_bilstm_removed", 0.5),
+    )
+    hides = {f"deceive__{name}": {"value": value, "low": value - 0.05, "high": value + 0.05} for name, value in figures}
+    for name, rows in (("deceive", hides), ("audit", AT_CHANCE | SHUFFLED)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text(json.dumps(summary_of(**rows).to_dicts()))
+        (tmp_path / name / "spec.json").write_text(json.dumps({"corpus": {"name": "sst"}, "model": {}}))
+    page = write_studies(tmp_path, {}).read_text(encoding="utf-8")
+    assert "its attention hides what it uses" in study_card(summary_of(**hides), ABOUT).rows[0].sentence
+    assert "Claim nothing" in page
+    assert "hides" not in page
+    assert "Claim only" not in page
 
 
 def test_a_study_of_restricted_answers_is_judged_by_accuracy() -> None:

@@ -13,6 +13,7 @@ from scipy.stats import kendalltau
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.bootstrap import means_over_seeds
+from attnaudit.stats.inference import wilson_interval
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.over_seeds import compare_models, predictions
@@ -104,11 +105,30 @@ def test_figures_of_models_are_means_over_seeds_and_differences_are_paired() -> 
         assert row["low"] <= row["value"] <= row["high"]
 
 
-def test_a_model_against_itself_differs_by_nothing_in_any_resample() -> None:
+def test_a_model_against_itself_differs_by_no_more_than_what_as_many_instances_cannot_show() -> None:
+    """No resample differs, and the interval is no point: F1 and ROC-AUC count the instances of the rarer class."""
     base, other = some(seeds=1)
     table = pl.concat([predictions(model, seed, trace) for model in ("a", "b") for seed, trace in enumerate((base, other))])
     same = compare_models("uniform", table, against="a", seed=3).filter(pl.col("measure").str.starts_with("difference_"))
-    assert same.select("value", "low", "high").rows() == [(0.0, 0.0, 0.0)] * 3
+    rarer = np.bincount(base.array("label")).min()
+    unseen = [wilson_interval(0, n)[1] for n in (len(base), rarer, rarer)]
+    assert same["value"].to_list() == [0.0] * 3
+    assert same["high"].to_list() == pytest.approx(unseen)
+    assert same["low"].to_list() == pytest.approx([-one for one in unseen])
+
+
+def test_models_without_an_error_have_no_point_for_an_interval() -> None:
+    base, _ = some(seeds=1)
+    label = base.array("label").astype(float)
+    right, wrong = (predictions(model, 0, base).with_columns(probabilities=pl.Series(said[:, None].tolist()))
+                    for model, said in (("right", label), ("wrong", 1.0 - label)))  # fmt: skip
+    rows = {row["measure"]: row for row in compare_models("uniform", pl.concat([right, wrong]), against="right", seed=0).to_dicts()}
+    unseen = wilson_interval(0, len(base))[1]
+    for name, value, low, high in (
+        ("accuracy_right", 1.0, 1.0 - unseen, 1.0), ("accuracy_wrong", 0.0, 0.0, unseen),
+        ("difference_accuracy_wrong", -1.0, -1.0, -1.0 + 2 * unseen),
+    ):  # fmt: skip
+        assert [rows[name][end] for end in ("value", "low", "high")] == pytest.approx([value, low, high])
 
 
 def test_models_of_other_instances_or_seeds_are_refused() -> None:

@@ -107,6 +107,32 @@ def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(std: float | 
     assert told in card_of([summary("uniform", name, value, std) for name, value in figures.items()]).sentence
 
 
+@pytest.mark.parametrize(("n", "told"), [(12, "No conclusion from 12 instances: 20 or more are needed."), (20, "hardly needs attention")])
+def test_a_study_of_few_instances_carries_no_conclusion(n: int, told: str) -> None:
+    figures = {"difference_f1_uniform": 0.0, "f1_base": 0.9, "f1_uniform": 0.9}
+    row = card_of([summary("uniform", name, value) | {"low": value - 0.01, "n": n} for name, value in figures.items()])
+    assert told in row.sentence
+    assert (row.claim is None) == (n < 20)
+
+
+@pytest.mark.parametrize(("n", "told"), [(40, "contains both no loss and a relevant one"), (400, "hardly needs attention")])
+def test_two_models_without_an_error_show_that_attention_is_not_needed_on_many_instances_alone(n: int, told: str) -> None:
+    rows = pl.DataFrame({"instance": range(n), "label": [0, 1] * (n // 2), "probabilities": [[0.0], [1.0]] * (n // 2)})
+    rows = rows.with_columns(pl.col("label").cast(pl.Int32), seed=pl.lit(0))
+    table = pl.concat([rows.with_columns(model=pl.lit(model)) for model in ("base", "uniform")])
+    assert told in card_of(Uniform(seeds=1).summarise(table).to_dicts()).sentence
+
+
+def test_seeds_without_a_defined_tau_are_no_reference() -> None:
+    """Texts of one word have no ranking."""
+    row = card_of([summary("seeds", "jsd", 0.0)])
+    assert row.sentence.endswith("Only larger differences, of an adversary or any other attention, are informative.")
+    assert row.yardstick == "τ with itself: undefined"
+    row = card_of([summary("seeds", "jsd", 0.0), summary("seeds", "tau_alpha", 0.5)])
+    assert row.sentence.endswith("across seeds (τ): attention 0.50; this is the reference for its agreement with other scores.")
+    assert row.yardstick == "τ with itself: attention 0.50"
+
+
 def guided(**f1: float) -> CardRow:
     rows = [summary("guide", f"f1_{name}", value) for name, value in f1.items()]
     rows += [summary("guide", f"difference_f1_{name}", value - f1["uniform"]) for name, value in f1.items() if name != "uniform"]

@@ -21,7 +21,7 @@ from attnaudit.corpora import read_corpus
 from attnaudit.plans.training import TrainingId, seeded, strength_text, usual
 from attnaudit.report import verdict
 from attnaudit.results.record import read_summary
-from attnaudit.runner import RunSpec, StudySpec, run_study
+from attnaudit.runner import RunSpec, StudySpec, plan_study, run_study
 from attnaudit.runner.studies import AUDIT, TRAININGS, key_of
 from attnaudit.studies import STUDIES, Training
 from attnaudit.studies.deceive import MODELS
@@ -46,8 +46,9 @@ def tiny(study: str, **settings: object) -> StudySpec:
 
 
 def known_to(study: str) -> dict[str, object]:
-    """The settings that have an effect on a study: dynamics trains for a number of steps."""
-    sections = ("corpus", "model", study) if study == "dynamics" else ("corpus", "model", "training", study)
+    """The settings that have an effect on a study: dynamics trains for a number of steps, the models of deceive have their own sizes."""
+    without = {"dynamics": "training", "deceive": "model"}.get(study)
+    sections = {"corpus", "model", "training", study} - {without}
     return {key: value for key, value in TINY.items() if key.partition(".")[0] in sections}
 
 
@@ -273,7 +274,6 @@ def test_the_seeds_of_dynamics(tmp_path: Path) -> None:
     ("source", "options", "got"),
     [
         ("planted-question", {}, "dynamics of planted-question: question_answering; expected a classification"),
-        ("planted-decisive", {"preset": "han"}, "dynamics of a model: positions that are sentences"),
         ("planted-decisive", {"settings": {"model.heads": 2}}, "dynamics of a model: 2 heads"),
     ],
 )
@@ -281,6 +281,43 @@ def test_dynamics_of_what_has_none_is_refused_before_anything_is_trained(tmp_pat
     with pytest.raises(InputError, match=got):
         run_study(StudySpec.of("dynamics", source, vectors="random", device="cpu", **options), tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("study", ["dynamics", "deceive"])
+def test_a_model_of_sentences_has_no_study_of_words(tmp_path: Path, study: str) -> None:
+    with pytest.raises(InputError, match=f"{study} of a model: positions that are sentences; expected .* not --preset han"):
+        run_study(StudySpec.of(study, "planted-decisive", vectors="random", device="cpu", preset="han"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"encoder": "cnn"}, "--encoder: cnn, which has no effect in deceive; expected deceive.models, each of which has its own encoder"),
+        ({"attention": "log_odds"}, "--attention: log_odds, which has no effect"),
+        ({"vectors": "corpus"}, "--vectors: corpus, which has no effect in deceive; expected no other than random"),
+        ({"settings": {"model.hidden": 8}}, "setting model.hidden: 8, which has no effect"),
+        ({"settings": {"training.weight_decay": "0.5"}}, "setting training.weight_decay: 0.5, which has no effect"),
+        ({"settings": {"training.select": "loss"}, "vectors": "random"}, ""),
+        ({"attention": "dot", "settings": {"deceive.models": "bilstm,transformer"}}, ""),
+        ({"settings": {"model.dropout": 0.1}}, ""),
+    ],
+)
+def test_what_the_models_of_deceive_decide_themselves_is_refused(options: dict, told: str) -> None:
+    def stated() -> StudySpec:
+        return StudySpec.of("deceive", "planted-decisive", **options)
+
+    if told:
+        with pytest.raises(InputError, match=re.escape(told)):
+            stated()
+    else:
+        assert stated().study.name == "deceive"
+
+
+def test_models_of_deceive_that_take_the_attention_of_the_base_need_one_that_is_learned() -> None:
+    settings = {"corpus.size": 60, "corpus.length": (10, 12), "deceive.models": ("embedding", "transformer")}
+    with pytest.raises(InputError, match="deceive of a model: uniform attention"):
+        plan_study("deceive", "planted-decisive", attention="uniform", settings=settings)
 
 
 def test_a_folder_with_a_study_of_another_spec_is_refused(folder: Path) -> None:
@@ -337,7 +374,6 @@ def test_texts_of_nothing_but_impermissible_words_are_counted_and_named(tmp_path
     )
     (tmp_path / "mine.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
     settings = {
-        "model.hidden": 4,
         "training.epochs": 2,
         "deceive.words": ("good", "bad"),
         "deceive.seeds": 1,
@@ -402,11 +438,26 @@ def test_a_folder_holds_studies_of_one_model_and_corpus(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_told_before_anything_is_trained(tmp_path: Path, study: str, corpus: str, settings: dict, said: str) -> None:
-    encoder = "transformer" if "model.heads" in settings else "bilstm"
-    spec = StudySpec.of(study, corpus, vectors="random", device="cpu", encoder=encoder, settings=known_to(study) | settings)
+    options: dict = {"encoder": "transformer"} if "model.heads" in settings else {}
+    spec = StudySpec.of(study, corpus, vectors="random", device="cpu", settings=known_to(study) | settings, **options)
     with pytest.raises(InputError, match=said):
         run_study(spec, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_guide_by_rationales_that_there_are_not_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("text,label\n" + "a b,yes\nc d,no\n" * 30)
+    with pytest.raises(InputError, match=r"guide\.weights: rationale, which not every text of .* has; expected .*; leave out rationale"):
+        plan_study("guide", tmp_path / "mine.csv", device="cpu", settings={"guide.weights": "uniform,rationale"})
+
+
+@pytest.mark.parametrize("attention", ["uniform", "log_odds"])
+@pytest.mark.parametrize("study", ["uniform", "seeds", "guide", "adversary", "dynamics"])
+def test_a_model_whose_attention_is_not_learned_has_no_study_of_it(study: str, attention: str) -> None:
+    with pytest.raises(InputError, match=f"{study} of a model: {attention} attention; expected an attention that is learned"):
+        plan_study(
+            study, "planted-decisive", vectors="random", attention=attention, settings={"corpus.size": 60, "corpus.length": (10, 12)}
+        )
 
 
 def test_strengths_that_are_nearly_the_same_keep_their_names_apart() -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from attnaudit.plans.spec import RunSpec, TranslationSpec
     from attnaudit.plans.transformer import TransformerTraining
 
+LEARNED = ("additive", "dot", "bilinear")  # the attentions that are trained
 LONGEST = 2**24  # gold tokens of a pair, and more
 Spec = TypeVar("Spec")  # a RunSpec, a TranslationSpec or a TransformerTraining
 Layout = Literal["models", "groups", "steps"]
@@ -79,7 +80,9 @@ class Study(Protocol):
     ``question`` is the heading of its page. ``measures`` name what its summary has, in the order of the page's tables; ``layout`` says
     what these tables have a row for: ``models``, where a measure is called ``<measure>_<model>``; ``steps`` of the training, which are the
     groups ``step:<k>``; or measures, with a column for each of the ``groups``. A class may have a function ``caveats``, which gives for a
-    summary words that are added to labels of measures.
+    summary words that are added to labels of measures. It may have ``overruled``, which maps settings and options that have no effect to
+    what is expected instead, ``decided``, the values of such settings, and ``not_of_base``, in which it may differ from other studies of
+    its folder.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -125,6 +128,18 @@ def one_attention(study: str, base: RunSpec | TranslationSpec) -> None:
     """Raise InputError for a model of several heads, which have no order from one training to the next."""
     if base.model.heads > 1:
         raise InputError("study", f"{study} of a model", f"{base.model.heads} heads", "one attention a text", "set model.heads=1")
+
+
+def one_level(study: str, base: RunSpec) -> None:
+    """Raise InputError for a model of sentences, whose positions are not words."""
+    if base.model.hierarchical:
+        raise InputError("study", f"{study} of a model", "positions that are sentences", "positions that are words, not --preset han")
+
+
+def learned_attention(study: str, base: RunSpec | TranslationSpec) -> None:
+    """Raise InputError for a model whose attention is fixed before training: retraining it says nothing about what attention does."""
+    if base.model.attention not in LEARNED:
+        raise InputError("study", f"{study} of a model", f"{base.model.attention} attention", "an attention that is learned, as additive")
 
 
 def strength_text(strength: float) -> str:

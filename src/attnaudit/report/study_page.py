@@ -18,7 +18,7 @@ from attnaudit.report.sections.numbers import SummaryTable, group_label, meaning
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results import read_table
 from attnaudit.results.about import About
-from attnaudit.results.card import SummaryRows, without_conclusions
+from attnaudit.results.card import CardRow, SummaryRows, of_enough, without_conclusions
 from attnaudit.results.measures import label_of
 from attnaudit.results.record import read_summary
 from attnaudit.results.skill import BASE, OF_BASE, no_skill
@@ -57,7 +57,8 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
 def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str] = tuple(EVERY_STUDY)) -> Path:
     """Write ``index.html`` over all studies in ``out``: one card of what each shows, links to their pages, which of ``names`` are missing.
 
-    Where the base model was audited, in ``out/audit``, its verdict comes first, with what the studies add to it.
+    Where the base model was audited, in ``out/audit``, its verdict comes first, with what the studies add to it: nothing, where it is not
+    shown to have learned anything.
     """
     found = [name for name in EVERY_STUDY if (out / name / "summary.json").exists()]
     audited = ["audit"] if (out / "audit" / "summary.json").exists() else []
@@ -65,7 +66,8 @@ def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str]
     about = About.of(read_with_digest(out / found[0] / "spec.json"), metadata)
     card = study_card(summary, about)
     audit = verdict(summary, about)
-    rows, notices = (*audit.rows, *card.rows), (*audit.notices, *card.notices)
+    studied = without_conclusions(card.rows) if audit.notices else card.rows
+    rows, notices = (*audit.rows, *studied), (*audit.notices, *card.notices)
     card = replace(card, rows=rows, notices=notices, further=audit.further, footnote=audit.footnote, of_studies=not audited)
     missing = [
         (study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name in names and name not in found
@@ -82,11 +84,10 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
     """What studies show, a row each."""
     found = SummaryRows.of(summary)
     notices = {name: notice for name in EVERY_STUDY if (notice := no_skill(found, name, BASE))}
-    rows = [
-        row
-        for name, study in EVERY_STUDY.items()
-        for row in (without_conclusions if name in notices else list)(study.card_rows(found, about))
-    ]
+    rows: list[CardRow] = []
+    for name, study in EVERY_STUDY.items():
+        own = study.card_rows(found, about)
+        rows += without_conclusions(own) if name in notices else of_enough(own, found)
     lines = tuple(f"Study {name}: {notice}" for name, notice in notices.items())
     own = about.spec.get("study", {}).get("models")
     models = f"the study's own models ({', '.join(own)})" if own else about.model or f"{about.encoder} + {about.attention}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -45,7 +45,7 @@ from attnaudit.trace.probe import STEP_FOLDER
 TRAININGS, AUDIT = "trainings", "audit"
 OF_A_BILSTM = ("uniform", "seeds", "guide", "adversary")  # studies whose published numbers are of that model
 NOT_IDENTITY = ("experiments", "device", "teacher")  # of a training's spec: what does not change it, and what its teacher's key says
-EPOCHS = ("epochs", "patience")
+EPOCHS = ("training.epochs", "training.patience")
 Say = Callable[[str], None]
 
 
@@ -74,15 +74,16 @@ class StudySpec:
         if study not in studies:
             raise InputError("study", "study", repr(study), f"one of {', '.join(studies)} for {options.get('config', source)}")
         kind = studies[study]
-        for key, expected in getattr(kind, "overruled", {}).items():
-            if key in given:
-                raise InputError("study", f"setting {key}", f"{given[key]}, which has no effect in {study}", expected)
-        own = {f"{study}.{name}": given[f"training.{name}"] for name in EPOCHS if f"training.{name}" in given and hasattr(kind, name)}
+        stated = options | given
+        names = {name: name.partition(".")[2] for name in EPOCHS}
+        own = {f"{study}.{name}": given[setting] for setting, name in names.items() if setting in given and hasattr(kind, name)}
         own |= {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}
         quick = {} if full else {key if "." in key else f"{study}.{key}": value for key, value in kind.quick.items()}
         usual = {key: quick.pop(key) for key in list(quick) if key.partition(".")[0] == study}
         base = task.spec(source, settings=quick | given, **options)
-        return cls(override({study: kind()}, {**usual, f"{study}.seed": base.seed, **own})[study], base)
+        chosen = override({study: kind()}, {**usual, f"{study}.seed": base.seed, **own})[study]
+        _check_stated(chosen, stated)
+        return cls(chosen, base)
 
     @property
     def folder(self) -> str:
@@ -93,6 +94,16 @@ class StudySpec:
         """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
         base = {name: value for name, value in self.base.to_json().items() if name not in ("schema", "kind", "experiments")}
         return {"schema": SCHEMA, "kind": "study", "study": {"name": self.study.name, **json.loads(json.dumps(asdict(self.study)))}, **base}
+
+
+def _check_stated(study: Study, stated: Mapping[str, Any]) -> None:
+    """Raise InputError for a setting, or an option, that has no effect in ``study``."""
+    decided = getattr(study, "decided", {})
+    for key, expected in getattr(study, "overruled", {}).items():
+        value = stated.get(key)
+        if value is not None and str(value) != str(decided.get(key)):
+            name = f"setting {key}" if "." in key else f"--{key}"
+            raise InputError("study", name, f"{value}, which has no effect in {study.name}", expected)
 
 
 def study(
@@ -155,7 +166,7 @@ def prepared(spec: StudySpec, out: Path, progress: Progress, read: Read | None =
     corpus = (read or LastCorpus())(spec.base, progress)
     plain["fingerprint"] = corpus.fingerprint
     plan = spec.study.plan(spec.base, corpus)  # validates the plan before conflicting studies are looked for
-    _check_places(out, out / spec.study.name, plain)
+    _check_places(out, out / spec.study.name, plain, task_of(spec.base).studies)
     notes = tuple(dict.fromkeys(training.note for training in plan if training.note))
     return Prepared(corpus, plain, plan, {training.id: training_folder(out / TRAININGS, training) for training in plan}, notes)
 
@@ -196,15 +207,20 @@ def run_study(
     return place
 
 
-def _check_places(out: Path, place: Path, plain: dict[str, Any]) -> None:
-    """Raise RunError where the study is there with other settings, or another study of another model, corpus or seed."""
+def _check_places(out: Path, place: Path, plain: dict[str, Any], studies: Mapping[str, type[Study]]) -> None:
+    """Raise RunError where the study is there with other settings, or another study of another model, corpus or seed.
+
+    What a study decides itself is not asked of the others, nor how many epochs there are of one that counts steps.
+    """
     about = {key: value for key, value in plain.items() if key not in ("study", "kind")}
     for other in sorted(out.glob("*/spec.json")):
         found = read_spec(other.parent)
         if found.get("kind") == "study":
             base = {key: value for key, value in found.items() if key in about}
-            steps = any("steps" in {**one["study"], **one.get("training", {})} for one in (plain, found))
-            differing = differences(*(_without_epochs(one) if steps else one for one in (about, base)))
+            both = (plain, found)
+            free = {name for one in both for name in getattr(studies.get(one["study"]["name"]), "not_of_base", ())}
+            free |= set(EPOCHS) if any("steps" in {**one["study"], **one.get("training", {})} for one in both) else set()
+            differing = differences(*(_without(one, free) for one in (about, base)))
             if differing:
                 raise RunError(
                     "study", str(out), f"{other.parent.name} there is of another model or corpus: {some_of(differing)}",
@@ -213,9 +229,13 @@ def _check_places(out: Path, place: Path, plain: dict[str, Any]) -> None:
     check_place(place, plain, f"give its options, or remove {place} (the trainings stay), or choose another --out")
 
 
-def _without_epochs(plain: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what says how many epochs there are: a study with ``steps`` of its own, or ``training.steps``, does not count them."""
-    return {name: _without_epochs(value) if name == "training" else value for name, value in plain.items() if name not in EPOCHS}
+def _without(plain: Mapping[str, Any], names: Collection[str], prefix: str = "") -> dict[str, Any]:
+    """Without the entries of dotted ``names``."""
+    return {
+        key: _without(value, names, f"{prefix}{key}.") if isinstance(value, Mapping) else value
+        for key, value in plain.items()
+        if f"{prefix}{key}" not in names
+    }
 
 
 def _audit(spec: Any, base: Path, place: Path, progress: Progress) -> None:

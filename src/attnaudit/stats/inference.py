@@ -37,6 +37,16 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float,
     return _wilson(successes / n, n, NormalDist().inv_cdf(0.5 + level / 2)) if n else (0.0, 1.0)
 
 
+def unseen_interval(value: float, n: int, least: float = 0.0, most: float = 1.0) -> tuple[float, float]:
+    """Interval of the mean of ``n`` rows that are all ``value``, where a row can be anything from ``least`` to ``most``.
+
+    Resamples of such rows do not differ, so that the bootstrap gives a point. Rows unlike these are a share of at most Wilson's upper end
+    of 0 in ``n``; the ends are the means if all of them were ``least``, or ``most``.
+    """
+    share = wilson_interval(0, n)[1]
+    return (1.0 - share) * value + share * least, (1.0 - share) * value + share * most
+
+
 def share_interval(values: Float[np.ndarray, " n"], cluster: Int64[np.ndarray, " n"], level: float = 0.95) -> tuple[float, float]:
     """Interval of a share, the mean of ``values``: Wilson's, at the number of independent rows that would be as precise as the clusters.
 

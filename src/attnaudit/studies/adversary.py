@@ -14,7 +14,18 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import WITHIN, Adversary, divergence, furthest_trained, trained_adversaries
-from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, seeded, usual, without_scores
+from attnaudit.plans.training import (
+    Layout,
+    Training,
+    TrainingId,
+    check_least,
+    learned_attention,
+    one_attention,
+    same_instances,
+    seeded,
+    usual,
+    without_scores,
+)
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -83,6 +94,7 @@ class ModelAdversary:
             raise InputError("study", "setting adversary.limit", str(self.limit), "a distance above 0, up to 1")
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        learned_attention(self.name, base)
         one_attention(self.name, base)
         first = usual(base, base.seed)
         controls = [usual(base, base.seed + k) for k in range(1, self.controls + 1)]

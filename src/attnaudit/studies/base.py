@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from attnaudit.plans.training import Study, TrainingId
 from attnaudit.results import summary_row
 from attnaudit.results.skill import CHANCE
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, bleu_over_seeds
+from attnaudit.stats.inference import share_interval
 from attnaudit.studies.deceive import PairDeceive, Written
 from attnaudit.studies.over_seeds import compare_models, means, predictions, seeds_row
 from attnaudit.trace import Trace
@@ -27,7 +28,9 @@ def base_rows(study: Study, traces: Mapping[TrainingId, Trace]) -> list[Mapping[
     ``base_accuracy`` and ``base_majority``, for classes that are allowed in every row ``base_roc_auc`` and ``base_roc_auc_chance`` too; of
     translators that wrote ``base_bleu``, ``base_bleu_copy`` and ``base_bleu_other``.
 
-    Means and intervals are over seeds and instances; of a translator without translations over its gold tokens, a pair by their mean.
+    Means and intervals are over seeds and instances; of a translator without translations over its gold tokens, a pair by their mean. The
+    interval of accuracy reaches as far as Wilson's over instances, which `no_skill` asks of a run: without an error all resamples are 1.
+    Baselines have no interval.
     """
     models = base_models(study.name, traces)
     if not models:
@@ -35,8 +38,7 @@ def base_rows(study: Study, traces: Mapping[TrainingId, Trace]) -> list[Mapping[
     if isinstance(study, PairDeceive):
         return _of_translations(study, traces, models) if isinstance(traces, Written) else []
     predicted = pl.concat([_predicted(training.seed, traces[training]) for training in models])
-    rows = means(study.name, predicted, {"base_accuracy": "correct", "base_majority": "majority"}, study.seed)
-    return [*rows, *_ranked(study, {training.seed: traces[training] for training in models})]
+    return [*_accurate(study, predicted), *_ranked(study, {training.seed: traces[training] for training in models})]
 
 
 def base_models(study: str, trainings: Iterable[TrainingId]) -> list[TrainingId]:
@@ -46,6 +48,14 @@ def base_models(study: str, trainings: Iterable[TrainingId]) -> list[TrainingId]
     known = sorted((one for one in known if one.strength == least), key=lambda one: (one.variant != PREFERRED, one.seed))
     chosen = [one for one in known if one.variant == known[0].variant]
     return chosen[:1] if study == "adversary" else chosen
+
+
+def _accurate(study: Study, predicted: pl.DataFrame) -> Iterator[Mapping[str, Any]]:
+    """Accuracy over seeds and instances, and that of the most frequent label; none without labels."""
+    for row in means(study.name, predicted, {"base_accuracy": "correct"}, study.seed):
+        low, high = share_interval(predicted["correct"].to_numpy(), predicted["instance"].to_numpy())
+        yield {**row, "low": min(row["low"], low), "high": max(row["high"], high)}
+        yield summary_row(study.name, "base_majority", float(predicted["majority"].to_numpy().mean()), n=row["n"])
 
 
 def _ranked(study: Study, traces: Mapping[int, Trace]) -> list[Mapping[str, Any]]:

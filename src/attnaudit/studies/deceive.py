@@ -17,7 +17,17 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import is_correct, over_words
-from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, without_scores
+from attnaudit.plans.training import (
+    Layout,
+    Training,
+    TrainingId,
+    check_least,
+    learned_attention,
+    one_attention,
+    one_level,
+    seeded,
+    without_scores,
+)
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -41,6 +51,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "bilstm": {"encoder": "bilstm", "attention": "dot", "embedding": 128, "hidden": 64, "heads": 1},
     "transformer": _TRANSFORMER, "transformer_max": _TRANSFORMER,
 }  # fmt: skip
+OF_MODELS = ("encoder", "attention", "embedding", "hidden", "heads")  # settings that `MODELS` have of their own; no layer has no ``hidden``
 NAMED = 8  # instances that a note lists
 MEASURES = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "covered")
 SCORES = ("loo", "gradient")
@@ -86,6 +97,8 @@ class Deceive:
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
     quick: ClassVar[Mapping[str, Any]] = {"models": ("embedding", "bilstm"), "strengths": (0.0, 1.0), "seeds": 1}
+    decided: ClassVar[Mapping[str, Any]] = {"vectors": "random", "training.weight_decay": 0.0, "training.select": "loss"}
+    not_of_base: ClassVar[tuple[str, ...]] = (*decided, *(f"model.{name}" for name in OF_MODELS))
     models: tuple[str, ...] = setting("Any of embedding, bilstm, transformer, transformer_max.", tuple(MODELS))
     strengths: tuple[float, ...] = setting("Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0))
     seeds: int = setting("Number of trainings (seeds) of each model and λ.", 5)
@@ -100,11 +113,23 @@ class Deceive:
         check_strengths(self.strengths)
         check_least(self, seeds=1, epochs=1)
 
+    @property
+    def overruled(self) -> Mapping[str, str]:
+        """Settings and options that none of ``models`` takes from the base, and what decides them."""
+        of_all = [name for name in OF_MODELS if all(name in {"hidden", *MODELS[model]} for model in self.models)]
+        options = {name: f"deceive.models, each of which has its own {name}" for name in of_all}
+        names = {name if name in ("encoder", "attention") else f"model.{name}": expected for name, expected in options.items()}
+        return names | {name: f"no other than {value}, as published" for name, value in self.decided.items()}
+
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        """Raises InputError for questions, sentences, an attention that is not learned, and texts without impermissible tokens."""
         from attnaudit.corpora.prepare.derived import marks
 
         if corpus.task != "classification":
             raise InputError("study", f"{self.name} on {corpus.name}", corpus.task, "a corpus of texts alone, without questions")
+        one_level(self.name, base)
+        for model in self.models:
+            learned_attention(self.name, self._changed(base, model))
         marked = {name: marks(split, self.words or "rationale", name) for name, split in corpus.splits.items()}
         for name, rows in marked.items():
             if not any(map(any, rows)):
@@ -118,13 +143,16 @@ class Deceive:
         """The trainings of one of the study's own models, whose word vectors start at random."""
         from attnaudit.training.settings import Deceive as Objective
 
-        training = replace(spec.training, epochs=self.epochs, weight_decay=0.0, select="loss")
-        spec = replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training)
+        spec = self._changed(spec, model)
         for strength in sorted(self.strengths):
             objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
             yield Training(TrainingId("deceive", spec.seed, model, strength), replace(spec, objective=objective), note=note)
         removed = replace(without_scores(spec), corpus=replace(spec.corpus, removed=self.words or "rationale"))
         yield Training(TrainingId("removed", spec.seed, model), removed)
+
+    def _changed(self, spec: RunSpec, model: str) -> RunSpec:
+        training = replace(spec.training, epochs=self.epochs, weight_decay=0.0, select="loss")
+        return replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training)
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         parts = []
@@ -236,8 +264,7 @@ class PairDeceive:
     def plan(self, base: TranslationSpec, corpus: ParallelCorpus) -> Sequence[Training]:
         """Raises InputError without alignments, or without an attention that is learned."""
         one_attention(self.name, base)
-        if base.model.attention in ("uniform", "none"):
-            raise InputError("study", "deceive of a model", f"{base.model.attention} attention", "an attention that is learned")
+        learned_attention(self.name, base)
         for name, pairs in corpus.splits.items():
             if pairs.links is None or not pairs.links.size:
                 expected, do = "alignments in every split", "files <split>.align next to the texts"

@@ -11,7 +11,17 @@ import polars as pl
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.core.settings import setting
-from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, usual, without_scores
+from attnaudit.plans.training import (
+    Layout,
+    Training,
+    TrainingId,
+    check_least,
+    learned_attention,
+    one_attention,
+    seeded,
+    usual,
+    without_scores,
+)
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
@@ -68,6 +78,7 @@ class Guide:
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         from attnaudit.corpora.prepare.derived import taught_by
 
+        learned_attention(self.name, base)
         one_attention(self.name, base)
         for path in self.traces:
             taught_by(corpus, Trace.read(path), "alpha", path)  # what does not fit is refused before anything is trained
@@ -75,6 +86,9 @@ class Guide:
         against = ModelAdversary(patience=self.patience, epochs=self.epochs).against(first, base, self.strength, base.seed + 1)
         teachers = {"base": first, "gradient": first, "rationale": first, "adversary": against}
         known = all(split.rationale is not None and all(split.rationale) for split in corpus.splits.values())
+        if "rationale" in (self.weights or ()) and not known:
+            got, do = f"rationale, which not every text of {corpus.name} has", "leave out rationale"
+            raise InputError("study", "setting guide.weights", got, "a corpus with a rationale for every text", do)
         chosen = self.weights or (*USUAL, *(["rationale"] if known else []))
         guides: dict[str, Training | str | None] = {name: teachers.get(name) for name in ("uniform", *chosen)}
         guides |= {f"trace{k}": path for k, path in enumerate(self.traces, 1)}

@@ -18,6 +18,7 @@ from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.measures import Measure
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.classification import resampled_over_seeds
+from attnaudit.stats.inference import unseen_interval
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
 
@@ -33,6 +34,7 @@ COMPARED = (
 )  # fmt: skip
 """What `compare_models` gives."""
 HARDLY = 0.03  # of a score: a loss that an interval holds below this is called none
+ROUNDING = 1e-12  # an interval that is no wider is a point
 _MODELS = {
     "base": "the base's attention", "uniform": "uniform attention", "learned": "learned with the model", "gradient": "the base's gradients",
     "adversary": "an adversary's attention", "rationale": "the rationale", "seed": "another seed",
@@ -62,20 +64,33 @@ def predictions(model: str, seed: int, trace: Trace) -> pl.DataFrame:
 def compare_models(experiment: str, table: pl.DataFrame, against: str, seed: int) -> pl.DataFrame:
     """Figures of every model, ``<figure>_<model>``, and ``difference_<figure>_<model>``: that of the model less that of ``against``.
 
-    ``std`` is over seeds, the interval over seeds and instances, drawn together and alike for all models; ``n`` counts instances.
+    ``std`` is over seeds, the interval over seeds and instances, drawn together and alike for all models; ``n`` counts instances. Where no
+    resample differs, as of models without an error, it is that of `unseen_interval`: F1 and ROC-AUC at the size of the rarest class.
     """
     models = table["model"].unique(maintain_order=True).to_list()
     label, score = _stacked(table, models)
     predicted = predicted_class(score.reshape(-1, score.shape[-1])).reshape(score.shape[:-1])
     values, resampled = resampled_over_seeds(label, predicted, score, seed=seed)
     reference, rows = models.index(against), []
+    rarest = int(np.unique(label[label >= 0], return_counts=True)[1].min(initial=len(label)))
     for k, figure in enumerate(FIGURES):
+        counted = len(label) if figure == "accuracy" else rarest
         for m, model in enumerate(models):
-            rows.append(seeds_row(experiment, f"{figure}_{model}", values[m, :, k], resampled[m, :, k], len(label)))
+            own = seeds_row(experiment, f"{figure}_{model}", values[m, :, k], resampled[m, :, k], len(label))
+            rows.append(_of_a_point(own, counted))
             if m != reference:
                 gap = values[m, :, k] - values[reference, :, k], resampled[m, :, k] - resampled[reference, :, k]
-                rows.append(seeds_row(experiment, f"difference_{figure}_{model}", *gap, len(label)))
+                row = seeds_row(experiment, f"difference_{figure}_{model}", *gap, len(label))
+                rows.append(_of_a_point(row, counted, least=-1.0))
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _of_a_point(row: dict[str, Any], n: int, least: float = 0.0) -> dict[str, Any]:
+    """The row of a score from ``least`` to 1, with the interval of n alike instances where its own is a point."""
+    if row["low"] is None or row["high"] - row["low"] > ROUNDING:
+        return row
+    low, high = unseen_interval(row["value"], n, least)
+    return row | {"low": low, "high": high}
 
 
 def mean_rows(experiment: str, label: str, table: pl.DataFrame, columns: Sequence[str], seed: int) -> list[Mapping[str, Any]]:

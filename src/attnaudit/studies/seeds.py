@@ -15,7 +15,7 @@ from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import keys
-from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, usual
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, learned_attention, one_attention, same_instances, usual
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -67,6 +67,7 @@ class Seeds:
         check_least(self, seeds=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        learned_attention(self.name, base)
         one_attention(self.name, base)
         missing = sorted({"gradient", "loo"} - set(base.collect.scores))
         if missing:
@@ -94,11 +95,13 @@ class Seeds:
         taus = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := rows.get("seeds", f"tau_{name}")))
         sentence = (
             f"With another seed, attention differs {difference(row['value'])} from that of the first seed. Only larger differences, of an "
-            f"adversary or any other attention, are informative. Agreement of each score with itself across seeds (τ): {taus}; this is the "
-            "reference for its agreement with other scores."
+            "adversary or any other attention, are informative."
         )
+        if taus:
+            agreement = f"Agreement of each score with itself across seeds (τ): {taus}"
+            sentence += f" {agreement}; this is the reference for its agreement with other scores."
         claim = None if row["value"] < 0.25 * LN2 else Claim(False, f"with another seed, attention differs {difference(row['value'])}")
-        yardstick = f"τ with itself: {taus}"
+        yardstick = f"τ with itself: {taus or 'undefined'}"
         yield card_row(Seeds.question, "JSD to another seed's attention", row, yardstick, sentence, scale=(0.0, LN2), claim=claim)
 
     @staticmethod

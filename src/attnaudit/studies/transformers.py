@@ -121,6 +121,8 @@ class TransformerDeceive:
     measures: ClassVar[tuple[Measure, ...]] = Deceive.measures
     layout: ClassVar[Layout] = Deceive.layout
     quick: ClassVar[Mapping[str, Any]] = {"strengths": (0.0, 1.0), "seeds": 1, "collect.sample": 200}
+    overruled: ClassVar[Mapping[str, str]] = {"training.select": "no other than loss, as published"}
+    decided: ClassVar[Mapping[str, Any]] = {"training.select": "loss"}
     card_rows = staticmethod(Deceive.card_rows)
     figures = staticmethod(Deceive.figures)
     strengths: tuple[float, ...] = setting("Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0))

@@ -10,7 +10,7 @@ import polars as pl
 
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.core.settings import setting
-from attnaudit.plans.training import Layout, Training, TrainingId, check_least, seeded, usual, without_scores
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, learned_attention, seeded, usual, without_scores
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
@@ -49,6 +49,7 @@ class Uniform:
         check_least(self, seeds=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        learned_attention(self.name, base)
         return [training for k in range(self.seeds) for training in (usual(base, base.seed + k), evenly(base, base.seed + k))]
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:

@@ -21,7 +21,9 @@ from attnaudit.plans.training import (
     Training,
     TrainingId,
     check_least,
+    learned_attention,
     one_attention,
+    one_level,
     row_numbers,
     same_instances,
     seeded,
@@ -97,8 +99,7 @@ class Dynamics:
         """Raises InputError for a base or corpus that the study does not fit."""
         if corpus.task != "classification":
             raise InputError("study", f"dynamics of {corpus.name}", corpus.task, "a classification: texts with labels")
-        if base.model.hierarchical:
-            raise InputError("study", "dynamics of a model", "positions that are sentences", "positions that are words, not --preset han")
+        one_level(self.name, base)
 
     def shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
         """The rows whose tokens are kept."""
@@ -114,6 +115,7 @@ class Dynamics:
         The classifier of the mean embedding leaves a trace of all splits: the texts that the logistic regression is trained on.
         """
         self.check(base, corpus)
+        learned_attention(self.name, base)
         one_attention(self.name, base)
         uniform_seed = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
         uniform = without_scores(self._watched(base, uniform_seed))
@@ -198,8 +200,7 @@ class PairDynamics(Dynamics):
     probe: int = setting("Number of test pairs traced at each step.", 100)
 
     def check(self, base: TranslationSpec, corpus: ParallelCorpus) -> None:
-        if base.model.attention in ("uniform", "none") or not base.model.recurrent:
-            raise InputError("study", "dynamics of a model", f"{base.model.attention} attention", "an attention that is learned")
+        """Every corpus of pairs fits."""
 
     def shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
         pairs = np.unique(trace.instance)
