@@ -14,6 +14,7 @@ from attnaudit.report import write_report
 from attnaudit.results import Result, record, summarise_means, summarise_ratios, table
 from attnaudit.results.groups import by_group
 from attnaudit.results.table import table_file
+from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.counted_scores import CountedScores
 from attnaudit.stats.inference import benjamini_hochberg, benjamini_hochberg_counted
@@ -188,6 +189,24 @@ def test_sums_depend_neither_on_the_order_nor_on_the_pieces() -> None:
         assert np.allclose(found.intervals(0), one.intervals(0), rtol=1e-13)
     assert other.rows == 5000
     assert np.array_equal(other.texts, one.n)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_merged_sums_of_few_instances_have_the_interval_of_a_small_table(several: bool) -> None:
+    """Three parts in a row, of 300 instances of one or two rows each; one in seven has the second measure. No rows add nothing."""
+    random, of_each = np.random.default_rng(4), 2 if several else 1
+    instance = np.repeat(np.arange(300), of_each)
+    values = random.normal(size=(len(instance), 2))
+    values[instance % 7 > 0, 1] = np.nan
+    parts = [GroupedSums.of(2, several) for _ in range(3)]
+    for part, rows in zip(parts, np.split(np.arange(len(instance)), [100 * of_each, 170 * of_each]), strict=True):
+        part.add(values[rows], instance[rows])
+        part.add(values[:0], instance[:0])
+    together = merged(merged(parts[0], parts[1]), parts[2])
+    expected = bootstrap_clusters(values, instance, seed=3) if several else bootstrap_means(values, seed=3)
+    assert np.array_equal(together.intervals(3), expected)
+    assert together.instances == 300
+    assert together.texts.tolist() == [300, 43]
 
 
 def test_the_standard_error_is_that_of_independent_rows() -> None:

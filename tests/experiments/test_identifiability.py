@@ -53,6 +53,20 @@ def test_ranges_on_a_line_with_equal_readouts_and_weights_of_zero(zeros: float):
             assert (moved.least[row][k], moved.most[row][k]) == pytest.approx(weight_range(trace, row, token), abs=1e-6)
 
 
+def test_signs_of_the_best_so_far_find_distances_that_no_end_of_a_range_has(monkeypatch: pytest.MonkeyPatch):
+    """The range of one weight alone: its ends are the largest distance of fewer rows."""
+    trace = make_trace(20, (7, 7), 2, seed=2, sharpness=0.3)
+    largest = [largest_distance(trace, row) for row in range(20)]
+
+    def proven() -> int:
+        rows = zip(trace.readout.contribution, trace.alpha, largest, strict=True)
+        return sum(movement(r, a, 1).reach > distance - 1e-6 for r, a, distance in rows)
+
+    found = proven()
+    monkeypatch.setattr(null_space, "SIGNS", 0)
+    assert proven() < found
+
+
 def test_every_attention_at_the_largest_distance_has_the_same_sum():
     trace = make_trace(20, (1, 9), seed=10, zeros=0.1)
     for r, a in zip(trace.readout.contribution, trace.alpha, strict=True):
@@ -100,6 +114,22 @@ def test_equal_readouts_determine_nothing():
     assert table["null_share"].to_list() == [1.0, 1.0]
     assert table["max_tvd_alpha"].to_list() == pytest.approx([0.9, 0.5])
     assert table["largest_weight_range"].to_list() == [1.0, 1.0]
+
+
+def test_readouts_of_zero_determine_nothing():
+    moved = movement(np.zeros((4, 3)), np.array([0.4, 0.3, 0.2, 0.1]), 4)
+    assert (moved.dimension, moved.reach, moved.upper) == (3, pytest.approx(0.9), pytest.approx(0.9))
+    assert (moved.least.tolist(), moved.most.tolist()) == ([0.0] * 4, [1.0] * 4)
+
+
+def test_the_size_of_a_direction_does_not_matter():
+    """A number of the readouts that is a thousandth or less of the others determines as much as these."""
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        readouts, alpha = rng.normal(size=(6, 3)), rng.dirichlet(np.ones(6))
+        one, other = movement(readouts, alpha, 6), movement(readouts * [1.0, 1e-3, 1e-4], alpha, 6)
+        assert one.dimension == other.dimension == 2
+        np.testing.assert_allclose([other.least, other.most], [one.least, one.most], atol=1e-6)
 
 
 def test_rounding_to_float32_is_no_direction():

@@ -177,6 +177,22 @@ def test_measures_of_all_layers_depend_on_no_order_shard_or_batch(monkeypatch: p
         assert again["layers_flips"].equals(table["layers_flips"])
 
 
+@pytest.mark.parametrize("numbers", [1, 60, 200])
+def test_no_call_holds_more_numbers_than_is_said(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attended sums of all heads of a group, and the offset; a group that has more alone is read out by itself."""
+    held, honest = list[tuple[int, int]](), JointReadout.predict
+
+    def noted(self: JointReadout, chosen: np.ndarray, sums: np.ndarray) -> np.ndarray:
+        held.append((len(chosen), sums.size + len(chosen) * self.readout.offset.shape[1]))
+        return honest(self, chosen, sums)
+
+    monkeypatch.setattr(JointReadout, "predict", noted)
+    monkeypatch.setattr("attnaudit.experiments.joint.NUMBERS", numbers)
+    Joint(shuffles=2)(made(seed=8, layers=2)[0])
+    assert all(size <= numbers or groups == 1 for groups, size in held)
+    assert max(groups for groups, _ in held) == max(numbers // (2 * HEADS * WIDTH + WIDTH), numbers // (HEADS * WIDTH + WIDTH), 1)
+
+
 def test_groups_are_those_of_equal_names() -> None:
     trace, _ = made(layers=2)
     groups = groups_of(trace, ("instance", "layer"))

@@ -6,15 +6,16 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.experiments.maximal_change import found
-from attnaudit.experiments.maximal_change.bounds import change_bound
+from attnaudit.experiments.maximal_change import bounds, found
+from attnaudit.experiments.maximal_change.bounds import CLASSES, change_bound
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import IdentityTail, Readout, Tail, TanhTail
 from tests.oracles.maximal_change import change_under, sampled_change, single_changes, single_flips
 from tests.tails import layer_trace, opaque
 from tests.traces import make_trace, sigmoid_rows
@@ -81,6 +82,47 @@ def test_a_token_of_small_change_flips():
     assert MaximalChange()(trace)["flips"].to_list() == [True]
     without = softmax_rows([1.0] + [0.0] * 7, [[0.02, 0.0, -0.5], *([[4.0, 0.0, 0.0]] * 7)])
     assert MaximalChange()(without)["flips"].to_list() == [False]
+
+
+@pytest.mark.parametrize("classes", [3, CLASSES, CLASSES + 6])
+def test_the_bound_is_the_change_where_one_class_gains_what_each_other_loses(classes: int):
+    """All attention is on a token that says nothing, and the other one lowers all logits but one by 3; behind tanh the bound is looser."""
+    alpha, lowered = Ragged.from_rows([[1.0, 0.0]]), np.array([[0.0] * classes, [0.0] + [-1.0] * (classes - 1)])
+    gained = np.exp(3.0) / (np.exp(3.0) + classes - 1) - 1 / classes
+
+    def bound(contribution: np.ndarray, tail: Tail) -> float:
+        readout = Readout(alpha.with_values(contribution), np.zeros((1, classes)), "softmax", tail)
+        return float(change_bound(Outputs.of(readout, alpha), np.ones(2, bool))[0])
+
+    assert bound(3.0 * lowered, IdentityTail()) == pytest.approx(gained, abs=1e-9)
+    assert gained - 1e-9 <= bound(20.0 * lowered, TanhTail(3.0 * np.eye(classes), np.zeros(classes))) < 1.0
+
+
+def test_the_bound_is_of_any_number_of_classes_that_lose_and_some_that_gain():
+    """By the definition, of random ranges and candidates: of three classes that can each lose 0.1 no more than two do."""
+    rng = np.random.default_rng(0)
+    own, allowed = rng.dirichlet(np.ones(5), 50), rng.random((50, 5)) < 0.7
+    low, high = own * rng.random((50, 5)), own + (1.0 - own) * rng.random((50, 5))
+    for row, bound in enumerate(bounds._of_ranges(own, low, high, allowed)):
+        loss, gain = (np.sort(part[row, allowed[row]])[::-1] for part in (own - low, high - own))
+        of_each = [min(loss[:k].sum(), gain[: len(gain) - k].sum()) for k in range(1, len(loss))]
+        assert bound == pytest.approx(max(of_each, default=0.0), abs=1e-12)
+    third = np.full((1, 3), 1 / 3)
+    assert bounds._of_ranges(third, third - 0.1, third + 0.5, np.ones((1, 3), bool)) == pytest.approx([0.2])
+
+
+@pytest.mark.parametrize("bias", [-1.0, -2.5])
+def test_behind_tanh_a_mixture_may_flip_where_no_token_does(bias: float):
+    """Each token raises one of two units and lowers the other: the units are 1 and -0.76, and nearly 1 both under half of each."""
+    tail = TanhTail(np.ones((1, 2)), np.array([bias]))
+    contribution = np.array([[9.0, -1.0], [-1.0, 9.0]], np.float32)
+    trace = Trace.from_arrays(
+        activation="sigmoid", class_names=["no", "yes"], instance=[0], tokens=[["a", "b"]], alpha=[np.array([1.0, 0.0], np.float32)],
+        readout=[contribution], offset=np.zeros((1, 2), np.float32), tail=tail,
+        prediction=expit(tail(contribution[:1].astype(np.float64))).astype(np.float32),
+    )  # fmt: skip
+    assert not single_flips(trace, 0)
+    assert MaximalChange()(trace)["flips"].to_list() == [bias == -1.0]
 
 
 @pytest.mark.parametrize("kind", KINDS[:2])
@@ -182,6 +224,33 @@ def test_special_tokens(hidden: int | None):
             assert max(alone) - 1e-12 <= table["max_delta_y_words"][row] <= table["max_delta_y_upper"][row] + 1e-12
     summary = MaximalChange().summarise(table)
     assert summary.filter(pl.col("measure") == "max_delta_y_words", pl.col("group") == "all")["n"].item() < len(trace)
+
+
+@pytest.mark.parametrize("least", [0.0, -0.01])
+def test_a_class_that_is_as_likely_is_no_other_decision(least: float):
+    """One sigmoid and two classes: all attention on the second token leaves both equally likely, or the other one more so."""
+    one_logit = sigmoid_rows(Ragged.from_rows([[1.0, 0.0]]), np.array([2.0, least]))
+    for trace in (one_logit, softmax_rows([1.0, 0.0], [[2.0, 0.0], [least, 0.0]]), opaque(one_logit)):
+        assert MaximalChange()(trace)["flips"].to_list() == [least < 0.0]
+
+
+def test_more_special_tokens_than_are_mixed():
+    """The eight largest changes are those of special tokens: the word's counts alone."""
+    base = sigmoid_rows(Ragged.from_rows([[0.1] * 8 + [0.2], [0.5, 0.5]]), np.array([4.0, -4.0] * 4 + [0.1, 1.0, 2.0]))
+    marks = pa.array([[True] * 8 + [False], [True, False]], pa.list_(pa.bool_()))
+    table = MaximalChange()(Trace(base.table.append_column("special", marks), base.metadata, base.tail))
+    expected = [single_changes(base, 0)[8], single_changes(base, 1)[1]]
+    assert expected[0] < 0.1 < min(single_changes(base, 0)[:8])
+    assert table["max_delta_y_words"].to_list() == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_word_alone_is_mixed_with_no_special_token():
+    """The mixture that changes the output is of two special tokens; the model's own attention is on the only word."""
+    base = softmax_rows([0.0, 0.0, 1.0], [[2.0, 5.0, -5.0], [2.0, -5.0, 5.0], [0.0, 5.0, 5.0]])
+    marks = pa.array([[True, True, False]], pa.list_(pa.bool_()))
+    table = MaximalChange()(Trace(base.table.append_column("special", marks), base.metadata, base.tail))
+    assert table["max_delta_y"][0] > 0.78
+    assert table["max_delta_y_words"][0] == pytest.approx(0.0, abs=1e-12)
 
 
 def test_the_summary_and_the_card():

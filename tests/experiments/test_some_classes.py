@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.adversary import some_classes
+from attnaudit.experiments.adversary import some_classes, through_tail
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.adversary.some_classes import of_some_classes, representatives
 from attnaudit.experiments.adversary.through_tail import _searched, attention_within
@@ -101,13 +101,33 @@ def test_other_rows_and_blocks_change_nothing(trace: Trace, monkeypatch: pytest.
     whole = divergence(attention_within(readout, alpha, EPSILON), alpha)
     order = np.random.default_rng(0).permutation(len(trace))
     turned = divergence(attention_within(readout.take(order), alpha.take(order), EPSILON), alpha.take(order))
+    outputs = Outputs.of(readout, alpha)
+    monkeypatch.setattr(some_classes, "WEIGHTS", 2 * some_classes.READ * 32)  # of both texts together
+    assert len([*some_classes.blocks(outputs)]) == 1
     monkeypatch.setattr(some_classes, "WEIGHTS", some_classes.READ * 32)  # of one text at a time
-    parts = [*some_classes.blocks(Outputs.of(readout, alpha))]
+    parts = [*some_classes.blocks(outputs)]
     assert len(parts) > 1
+    assert all(len(np.unique(outputs.own[part], axis=0)) == 1 for part in parts)
     assert np.concatenate(parts).tolist() == list(range(len(trace)))
     alone = divergence(attention_within(readout, alpha, EPSILON), alpha)
     for other in (turned[np.argsort(order)], alone):
         assert (~np.isclose(other, whole, atol=2e-3)).sum() <= 1  # of two ways that gain alike a climb takes one by the last digits
+
+
+def test_the_search_reads_some_classes_and_all_where_a_tail_cannot_be_read_for_some(trace: Trace, monkeypatch: pytest.MonkeyPatch):
+    """Without a search the attention stays as it is."""
+    read = list[int]()
+
+    def noted(outputs: Outputs, epsilon: float) -> Ragged:
+        read.append(outputs.own.shape[1])
+        return outputs.alpha
+
+    monkeypatch.setattr(through_tail, "_searched", noted)
+    for expected in (some_classes.READ, VOCABULARY):
+        read.clear()
+        np.testing.assert_allclose(attention_within(trace.readout, trace.alpha, EPSILON).values, trace.alpha.values, atol=1e-12)
+        assert set(read) == {expected}
+        monkeypatch.setattr(through_tail, "of_some_classes", lambda outputs: None)
 
 
 def test_classes_that_do_not_stand_for_all_are_noticed(trace: Trace, monkeypatch: pytest.MonkeyPatch):

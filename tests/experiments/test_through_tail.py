@@ -15,7 +15,7 @@ from attnaudit.experiments import audit, make_experiment
 from attnaudit.experiments.adversary import segments
 from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
-from attnaudit.experiments.adversary.through_tail import CLASSES, attention_within
+from attnaudit.experiments.adversary.through_tail import CLASSES, STEPS, attention_within
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.erasure import left, through_tail
 from attnaudit.experiments.erasure.experiment import Erasure
@@ -156,6 +156,22 @@ def test_the_adversary_of_short_rows_is_brute_force():
     found = Adversary(epsilon=0.05)(opaque(trace))["emax_jsd"]
     for row in range(len(trace)):
         assert found[row] == pytest.approx(brute_force_adversary(trace, row, 0.05)[0], abs=2e-3)
+
+
+@pytest.mark.parametrize("bend", [0.5, 1.0, 2.0])
+def test_a_walk_along_a_segment_closes_in_on_the_first_point_within_the_limit(bend: float):
+    """Of distances that fall along the segment, whose end is known to be within the limit, but not by how much."""
+    first = np.linspace(0.05, 0.9, 18)
+    rows = np.arange(len(first))
+    walk = segments.Walk.of(np.ones(len(first)), np.zeros((len(first), 1)))
+    walk.end_at(np.ones(len(first), bool))
+    for _ in range(STEPS):
+        t = walk.aim(rows, None)
+        walk.note(rows, t, 1.0 - (t / first) ** bend, t[:, None])
+    assert ((walk.low < first) & (first <= walk.high)).all()
+    assert (walk.high - first).max() < 0.015
+    found = walk.high < 1.0
+    assert walk.log_p[found, 0].tolist() == walk.high[found].tolist()
 
 
 @pytest.mark.parametrize("outputs", [1, 3])

@@ -6,14 +6,14 @@ import json
 import shutil
 import subprocess
 from importlib.resources import files
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.experiments.adversary.exact import slab_within
+from attnaudit.experiments.adversary.exact import slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.frontier import EPSILONS, frontier, frontier_epsilons
 from attnaudit.experiments.ranges.one_logit import ranges_in_slab
@@ -141,6 +141,18 @@ def test_the_frontier_is_the_adversary_at_every_epsilon_and_rises():
     assert (np.diff(found, axis=1) >= 0).all()
     assert (np.diff(upper, axis=1) >= 0).all()
     assert (found <= upper).all()
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_frontier_is_drawn_from_small_changes_to_any_change(outputs: int):
+    """At the last of its ε any output is allowed, and the frontier is at the largest JSD that there is."""
+    trace = make_trace(2, (2, 6), outputs, seed=13)
+    epsilons = frontier_epsilons(trace, 0.03)
+    assert 0.03 in epsilons
+    assert all(low < high for low, high in pairwise(epsilons))
+    assert 0.0 <= epsilons[0] < 0.01
+    assert epsilons[-1] == 1.0
+    np.testing.assert_allclose(frontier(trace, epsilons[-1:]), np.tile(unconstrained_bound(trace.alpha)[:, None], (2, 1, 1)), atol=1e-9)
 
 
 def test_a_long_text_has_one_bar_for_the_rest_and_stays_exact():
