@@ -303,7 +303,7 @@ def test_the_only_word_of_a_prompt_is_replaced() -> None:
 
 def test_a_word_is_masked_and_the_position_that_is_read_stays() -> None:
     """Also where the only token that says nothing is padding, before which this class reads."""
-    model = tiny("GPT2ForSequenceClassification", vocab_size=SIZE, pad_token_id=1)
+    model: Any = tiny("GPT2ForSequenceClassification", vocab_size=SIZE, pad_token_id=1)
     given = Texts("given", "classification", ["mill by the sea", "mill"], np.arange(2), ["all", "all"], "")
     own = tokenizer("pieces", special="", mask_token=None, unk_token="[PAD]")
     case = Case(model, check_model(model), encode(model, own, given))
