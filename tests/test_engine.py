@@ -86,7 +86,7 @@ def test_a_paper(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick_pages")
 def test_an_audit_of_several_files(tmp_path: Path) -> None:
-    shards = [make_trace(30, (2, 9), seed=seed) for seed in range(3)]
+    shards = [make_trace(30, (2, 9), seed=seed, first_instance=30 * seed) for seed in range(3)]
     write_shards(tmp_path / "trace", shards)
     for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
         audit_into(tmp_path / name, tmp_path / "trace", engine=engine)
@@ -144,7 +144,7 @@ def test_a_damaged_piece_is_made_again(tmp_path: Path, damage: Callable[[Path], 
 def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:
     """Although each file is read by a process of its own; nothing is left."""
     make_trace(5, (2, 9), seed=0).write(tmp_path / "trace")
-    make_trace(5, (2, 9), 3, seed=0).write(tmp_path / "other")
+    make_trace(5, (2, 9), 3, seed=0, first_instance=5).write(tmp_path / "other")
     (tmp_path / "other" / "part-00000.parquet").rename(tmp_path / "trace" / "part-00001.parquet")
     with pytest.raises(InputError, match=r"part-00001.parquet.*as in the first file"):
         audit_into(tmp_path / "out", tmp_path / "trace", engine=Elsewhere())

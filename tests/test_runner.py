@@ -444,7 +444,7 @@ def test_a_broken_trace_leaves_the_earlier_audit(whole: Path, tmp_path: Path) ->
 
 def test_a_later_shard_that_is_broken_leaves_nothing_behind(tmp_path: Path) -> None:
     """The tables of the first shard were being written by then."""
-    write_shards(tmp_path / "trace", [make_trace(5), make_trace(5)])
+    write_shards(tmp_path / "trace", [make_trace(5), make_trace(5, first_instance=5)])
     audit_into(tmp_path / "audit", tmp_path / "trace", ["permutation"])
     before = digests(tmp_path / "audit")
     (tmp_path / "trace" / "part-00001.parquet").write_bytes(b"PAR1 no parquet")
