@@ -24,7 +24,7 @@ from attnaudit.studies.deceive import (
     on_shared_texts,
     over_heads,
     unmeasured,
-)  # fmt: skip
+)
 from attnaudit.studies.over_seeds import compare_models, predictions
 from attnaudit.studies.uncovering import UNCOVERING, uncovering
 from attnaudit.studies.uniform import Uniform
