@@ -94,6 +94,7 @@ def test_texts_of_two_splits_with_one_number_are_two() -> None:
     apart = rows.drop("split").with_columns(instance=pl.int_range(2 * texts) // 2)
     assert found.equals(summarise_means("e", by_group(apart, lambda table: table.select("x")), 0))
     assert found["texts"][0] == texts
+    assert record.RunRecord("run", found, tables={"e": rows.lazy()}).documents(rows) == texts
     for _ in _large(1):
         assert not by_group(rows.sort("instance", "split"), lambda table: table).is_large
 

@@ -11,7 +11,7 @@ import pytest
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.experiments.erasure.curves import MINIMUM
+from attnaudit.experiments.erasure.curves import MINIMUM, flip_curves
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.rows import row_streams
@@ -107,6 +107,16 @@ def test_no_walk_is_excluded_from_the_area(kind: str) -> None:
     least, by_attention, chance = (measures[f"area_{name}"]["value"] for name in (MINIMUM, "attention", "random"))
     assert measures["area_minimum_minus_area_attention"]["value"] == pytest.approx(least - by_attention, abs=1e-12)
     assert measures["gain_attention"]["value"] == pytest.approx((by_attention - chance) / (least - chance))
+
+
+def test_the_band_of_a_curve_is_over_texts_of_all_splits() -> None:
+    """Texts of two splits with one number are two, as if they had numbers of their own."""
+    table = Erasure()(make_trace(60, (2, 9), 2))
+    apart = table.with_columns(instance=pl.int_range(60) // 3)
+    twice = table.with_columns(instance=pl.int_range(60) // 3 % 10, split=pl.Series(np.repeat(["dev", "test"], 30)))
+    names = {"attention": "attention"}
+    assert flip_curves(twice, names).equals(flip_curves(apart, names))
+    assert not flip_curves(twice.drop("split"), names).equals(flip_curves(apart, names))
 
 
 def test_a_table_of_an_earlier_version_is_summarised_without_areas() -> None:

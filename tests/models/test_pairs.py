@@ -339,6 +339,20 @@ def test_alignment_by_hand():
     assert summary["aer_alpha"]["low"] <= summary["aer_alpha"]["value"] <= summary["aer_alpha"]["high"]
 
 
+def test_alignment_of_two_splits_with_one_number_is_of_two_texts():
+    rows, random = 60, np.random.default_rng(0)
+    numbers = {
+        "instance": np.tile(np.arange(10).repeat(3), 2),
+        "aligned": 1.0,
+        "chance": 0.2,
+        "hit_alpha": random.integers(0, 2, rows) * 1.0,
+    }
+    table = pl.DataFrame({"split": np.repeat(["dev", "test"], rows // 2), **numbers})
+    apart = table.drop("split").with_columns(instance=pl.int_range(rows) // 3)
+    assert Alignment().summarise(table).equals(Alignment().summarise(apart))
+    assert not Alignment().summarise(table).equals(Alignment().summarise(table.drop("split")))
+
+
 def test_a_dictionary_counts_texts_and_not_heads_or_places():
     """A pair of words in two texts is there twice, whatever stands twice and however many heads look; unknown tokens are left out."""
     translator = small_translator(reversed_pairs(60), heads=3)

@@ -16,7 +16,7 @@ from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
-from attnaudit.studies.over_seeds import compare_models, predictions
+from attnaudit.studies.over_seeds import compare_models, means, predictions
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 from attnaudit.trace import Trace
@@ -249,6 +249,14 @@ def test_means_over_seeds_leave_out_what_is_undefined() -> None:
     assert known.min() >= 1.0
     assert known.max() <= 3.0
     assert len(known) > 150
+
+
+def test_an_accuracy_without_an_error_has_an_interval_in_tables_of_means() -> None:
+    """Resamples of 40 correct texts do not differ: the interval is Wilson's. A distance of 0 is one to the model itself, and a point."""
+    table = pl.DataFrame({"seed": np.repeat([0, 1], 40), "instance": [*range(40)] * 2, "accuracy": [1.0] * 80, "jsd": [0.0] * 80})
+    accuracy, jsd = means("deceive", table, {"accuracy_x": "accuracy", "jsd_x": "jsd"}, seed=0)
+    assert (accuracy["low"], accuracy["high"]) == pytest.approx(wilson_interval(40, 40))
+    assert (jsd["value"], jsd["low"], jsd["high"]) == (0.0, 0.0, 0.0)
 
 
 def test_a_ragged_of_marks_is_padded_as_its_batch() -> None:

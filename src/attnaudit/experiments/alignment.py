@@ -15,6 +15,7 @@ from attnaudit.experiments.rows import keys
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.groups import text_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval, percent
 from attnaudit.stats.bootstrap import bootstrap_ratios
@@ -77,9 +78,9 @@ class Alignment:
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         table = table.lazy().collect()
-        known = table.drop_nulls("aligned")
-        by_instance = known.sort("instance", maintain_order=True).group_by("instance", maintain_order=True)
-        sums = by_instance.agg(pl.len().alias("rows"), pl.col("^hit_.*$", "aligned", "chance").sum())
+        known = table.drop_nulls("aligned").with_columns(text_of(table.columns).alias("text"))
+        by_text = known.sort("text", maintain_order=True).group_by("text", maintain_order=True)
+        sums = by_text.agg(pl.len().alias("rows"), pl.col("^hit_.*$", "aligned", "chance").sum())
         rows = list(_rows(self.name, sums, len(known), len(table) - len(known), self.seed)) if len(sums) else []
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 

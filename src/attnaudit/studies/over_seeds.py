@@ -33,6 +33,7 @@ COMPARED = (
     Measure("roc_auc", "ROC-AUC", "Area under the ROC curve, one class against the rest, mean over classes."),
 )  # fmt: skip
 """What `compare_models` gives."""
+SHARES = ("accuracy", "correct")  # columns in which a row is 1 where a prediction is right
 HARDLY = 0.03  # of a score: a loss that an interval holds below this is called none
 ROUNDING = 1e-12  # an interval that is no wider is a point
 _MODELS = {
@@ -101,16 +102,18 @@ def mean_rows(experiment: str, label: str, table: pl.DataFrame, columns: Sequenc
 def means(experiment: str, table: pl.DataFrame, measures: Mapping[str, str], seed: int, group: str = "all") -> list[Mapping[str, Any]]:
     """Means over seeds and instances of columns of ``table``, which has a row for each of both, under the names of ``measures``.
 
-    NaN is excluded and counted; no rows of a table without any.
+    NaN is excluded and counted; no rows of a table without any. Of `SHARES` of which no resample differs, as of models without an error,
+    the interval is that of `unseen_interval`.
     """
     if table.is_empty():
         return []
     values, rows = by_seed(table, list(measures.values())), []
     resampled = means_over_seeds(values, seed=seed)
-    for k, measure in enumerate(measures):
+    for k, (measure, column) in enumerate(measures.items()):
         undefined = int(np.isnan(values[k]).any(axis=0).sum())
         known = values.shape[2] - undefined
-        rows.append(seeds_row(experiment, measure, defined_mean(values[k]), resampled[k], known, undefined, group))
+        row = seeds_row(experiment, measure, defined_mean(values[k]), resampled[k], known, undefined, group)
+        rows.append(_of_a_point(row, known) if column in SHARES else row)
     return rows
 
 

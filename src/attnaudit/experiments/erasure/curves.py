@@ -13,7 +13,7 @@ import polars as pl
 from jaxtyping import Bool, Float
 
 from attnaudit.experiments.erasure.removal import RANKINGS
-from attnaudit.results.groups import Together
+from attnaudit.results.groups import Together, text_of
 from attnaudit.stats.survival import area_contributions, event_curve
 
 MINIMUM, RANDOM = "minimum", "random"
@@ -111,7 +111,8 @@ def flip_curves(rows: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
         found = walks(rows, ranking)
         time, flips = found.time[found.known], found.flips[found.known]
         if len(time):
-            of = np.repeat(np.unique(rows["instance"].to_numpy()[found.known], return_inverse=True)[1], time.shape[1])
+            text = rows.select(text_of(rows.columns)).to_series().to_numpy()
+            of = np.repeat(np.unique(text[found.known], return_inverse=True)[1], time.shape[1])
             curve = event_curve(time.ravel(), flips.ravel(), of, until)
             frames.append(pl.DataFrame(dict(zip(CURVE, ([name] * len(until), until, *curve), strict=True)), schema=CURVE))
     return pl.concat(frames)
