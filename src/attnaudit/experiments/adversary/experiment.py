@@ -99,7 +99,8 @@ class Adversary:
     measures = (
         Measure(
             "emax_jsd", "ε-max JSD, best found",
-            "Largest Jensen–Shannon divergence found from the model's attention to one whose output stays within ε, 0 to ln 2.", "lower",
+            "Largest Jensen–Shannon divergence found from the model's attention to one whose output stays within ε, 0 to ln 2; 0 for a "
+            "text of one token.", "lower",
         ),
         Measure("emax_jsd_upper", "ε-max JSD, upper bound",
                 "Divergence that no attention with an output within ε exceeds, 0 to ln 2.", "lower"),
