@@ -60,8 +60,7 @@ class Permutation:
         Measure(
             "median_delta_y", "median change of output over shuffles, Δŷ",
             "Median total variation distance between the output and the output under shuffled attention weights, 0 to 1; 0 for a text "
-            "of one token.",
-            "higher",
+            "of one token.", "higher",
         ),
         Measure("median_delta_y_words", "median change of output over shuffles among words, Δŷ",
                 "The same where special tokens, such as [CLS] and [SEP], keep their weights, 0 to 1.", "higher"),

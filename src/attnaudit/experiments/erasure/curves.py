@@ -105,13 +105,13 @@ def _of_walks(ranking: str, says: Callable[[Walks], Bool[np.ndarray, "n k"]]) ->
 
 
 def flip_curves(rows: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
-    """A curve for each ranking of ``names`` that is known, with its 95 % band over the instances: {name, x, value, low, high}."""
+    """A curve for each ranking of ``names`` that is known, with its 95 % band over the texts: {name, x, value, low, high}."""
+    text = rows.select(text_of(rows.columns)).to_series().to_numpy()
     until, frames = np.arange(STEPS + 1) / STEPS, [pl.DataFrame(schema=CURVE)]
     for ranking, name in names.items():
         found = walks(rows, ranking)
         time, flips = found.time[found.known], found.flips[found.known]
         if len(time):
-            text = rows.select(text_of(rows.columns)).to_series().to_numpy()
             of = np.repeat(np.unique(text[found.known], return_inverse=True)[1], time.shape[1])
             curve = event_curve(time.ravel(), flips.ravel(), of, until)
             frames.append(pl.DataFrame(dict(zip(CURVE, ([name] * len(until), until, *curve), strict=True)), schema=CURVE))

@@ -56,8 +56,7 @@ class MaximalChange:
     measures = (
         Measure("max_delta_y", "largest change of output by any attention found, Δŷ",
                 "Largest total variation distance found between the output and the output under another attention, 0 to 1; 0 for a text "
-                "of one token.",
-                "higher"),
+                "of one token.", "higher"),
         Measure("max_delta_y_upper", "largest change of output by any attention, upper bound",
                 "Change of the output, in total variation distance, that no attention exceeds, 0 to 1."),
         Measure("max_delta_y_proven", "share where the largest change found meets its bound",
