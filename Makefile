@@ -11,9 +11,10 @@ GALLERY ?= planted planted-copy sst 20news_sports babi1 multi30k_en_de sst-bert
 demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; opens nothing, needs no network
 	$(BIN)/attnaudit demo
 
-# Two processes, each with one thread an operation, so that neither waits for threads of the other. Bytecode is kept: tests start many more.
+# Three processes for two cores, as tests wait for browsers and for processes that they start; each with one thread an operation, so that none
+# waits for threads of another. Bytecode is kept: tests start many more.
 test: $(VENV)/.installed-dev chromium
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 
 OLDEST = $(shell sed -n 's/.*"transformers>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 test-oldest: $(VENV)/.installed-dev ## the tests of transformers with the oldest version of that library that pyproject.toml allows

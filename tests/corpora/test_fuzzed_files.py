@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gzip
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,13 @@ from hypothesis import strategies as st
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.prepare import tokenise
 
 from .writing import ROWS, encoded
 
-_rules = functools.cache(tokenise._rules)
 few = settings(max_examples=50, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 KINDS = ("csv", "tsv", "jsonl", "parquet")
 MARKS = [b'"', b",", b"\t", b";", b"\n", b"\r", b"\0", b"\xff\xfe", b"\x1b[2J", b"\xc3", b"PAR1", b"\x1f\x8b"]
 PIECES = [*MARKS, b"{", b"[" * 2000, b"null", b"1e999", b"\\ud800"]
-
-
-@pytest.fixture(autouse=True)
-def rules_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file is read in milliseconds, the rules of a language are made in a tenth of a second."""
-    monkeypatch.setattr(tokenise, "_rules", _rules)
 
 
 def assert_read_or_refused(path: Path, **options: Any) -> None:

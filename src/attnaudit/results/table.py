@@ -19,7 +19,7 @@ from attnaudit.core.display import Shown, drawn, in_notebook, show
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
-from attnaudit.results.groups import CLUSTER, LARGE, OF_HEAD, Groups
+from attnaudit.results.groups import CLUSTER, LARGE, OF_HEAD, Groups, numbers_of
 from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, bootstrap_ratios, canonical_order
 from attnaudit.stats.inference import share_interval
 from attnaudit.stats.sums import GroupedSums
@@ -53,7 +53,7 @@ def summary_row(
 
 
 def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], seed: int) -> pl.DataFrame:
-    """Mean, spread and bootstrap interval of every column of every group's frame, `TOGETHER` columns of one group in memory at a time.
+    """Mean, spread and bootstrap interval of every column of every group's frame, one group in memory at a time.
 
     Null and NaN are undefined: excluded from the mean and counted. ``low`` and ``high`` are the 95 % percentile interval over instances;
     a boolean column gives a share, whose interval is Wilson's. Where instances have several rows each, a column `CLUSTER` names the
@@ -65,26 +65,29 @@ def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]],
         return _streamed_means(experiment, groups, seed)
     rows: list[dict[str, Any]] = []
     for group, frame in groups:
-        schema = frame.collect_schema()
-        several, measures = [name for name in schema.names() if name == CLUSTER], [name for name in schema.names() if name != CLUSTER]
-        for names in (measures[start : start + TOGETHER] for start in range(0, len(measures), TOGETHER)):
-            read = frame.select(pl.col(names).cast(pl.Float64).fill_null(float("nan")), pl.col(several)).collect()
-            shares = {name for name in names if schema[name] == pl.Boolean}
-            ends = _intervals(read, [name for name in names if name not in shares], seed)
-            of = read[CLUSTER].to_numpy() if several else np.arange(read.height)
-            ends |= {name: share_interval(read[name].to_numpy(), of) for name in shares}
-            text = np.unique(of, return_inverse=True)[1] if several else None
-            rows += [_of_column(experiment, name, group, read[name].to_numpy(), *ends[name], text) for name in names]
+        read = frame.collect()
+        several, measures = CLUSTER in read.columns, read.drop(CLUSTER, strict=False)
+        of = read[CLUSTER].to_numpy() if several else np.arange(read.height)
+        text = np.unique(of, return_inverse=True)[1] if several else None
+        for some in (measures[:, start : start + TOGETHER] for start in range(0, measures.width, TOGETHER)):
+            values, ends = numbers_of(some), _intervals(some, of if several else None, seed)
+            rows += [
+                _of_column(experiment, name, group, column, *end, text)
+                for name, column, end in zip(some.columns, values.T, ends, strict=True)
+            ]
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def _intervals(read: pl.DataFrame, names: Sequence[str], seed: int) -> dict[str, tuple[float, float]]:
-    """The bootstrap interval of each of these columns, over rows, or over the instances that `CLUSTER` names."""
-    if not names:
-        return {}
-    values, several = read.select(names).to_numpy(), CLUSTER in read.columns
-    low, high = bootstrap_clusters(values, read[CLUSTER].to_numpy(), seed=seed) if several else bootstrap_means(values, seed=seed)
-    return dict(zip(names, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+def _intervals(some: pl.DataFrame, of: np.ndarray | None, seed: int) -> list[tuple[float, float]]:
+    """The interval of each column, over rows, or over the instances that they are ``of``: Wilson's of a share, a bootstrap's of a mean."""
+    means = [name for name, dtype in some.schema.items() if dtype != pl.Boolean]
+    ends: dict[str, tuple[float, float]] = {}
+    if means:
+        values = numbers_of(some.select(means))
+        low, high = bootstrap_means(values, seed=seed) if of is None else bootstrap_clusters(values, of, seed=seed)
+        ends = dict(zip(means, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+    instance = np.arange(some.height) if of is None else of
+    return [ends[name] if name in ends else share_interval(numbers_of(some.select(name))[:, 0], instance) for name in some.columns]
 
 
 def summarise_ratios(

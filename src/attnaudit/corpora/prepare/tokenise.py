@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from attnaudit.core.errors import InputError
@@ -62,6 +62,7 @@ class Tokeniser:
         return word
 
 
+@lru_cache(1)  # as making it takes as long as a thousand texts
 def _rules(language: str) -> Any:
     import spacy
     from spacy.tokenizer import Tokenizer
