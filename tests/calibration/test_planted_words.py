@@ -53,6 +53,14 @@ def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus: Corpus) -> 
     assert list(map(len, changed)) == list(map(len, split.tokens))
 
 
+def test_rewording_turns_the_word_of_the_task_that_does_not_decide(corpus: Corpus) -> None:
+    """A model that reads both words would otherwise seem to read one."""
+    split = with_planted(corpus, "decoy", 0).splits["test"]
+    changed = reworded(split)
+    assert vote(changed, OF_DECOY) == split.label.tolist()
+    assert vote(changed, DECIDES) == [1 - one for one in vote(split.tokens, DECIDES)]
+
+
 def test_two_tasks_have_the_same_texts_and_random_labels_too(corpus: Corpus) -> None:
     decisive, decoy, random = (with_planted(corpus, rule, 3).splits["train"] for rule in ("decisive", "decoy", "random"))
     assert decisive.tokens == decoy.tokens == random.tokens

@@ -54,7 +54,7 @@ def swapped(split: Split) -> list[list[str]]:
 
 
 def reworded(split: Split) -> list[list[str]]:
-    """The texts with every word that does not decide replaced: a decoy by its twin, any other by one of the next text's."""
+    """The texts with every word that does not decide replaced: a planted one by its twin, any other by one of the next text's."""
     fillers = [_fillers(split, row) for row in range(len(split))]
     texts = []
     for row, tokens in enumerate(split.tokens):
@@ -62,7 +62,7 @@ def reworded(split: Split) -> list[list[str]]:
         replaced = [others[k % len(others)] for k in range(len(tokens))] if others else tokens
         texts.append(
             [
-                _unmarked(word, other) if not marked else word
+                word if marked else _OTHER.get(word, other)
                 for word, other, marked in zip(tokens, replaced, marks_of(split, row), strict=True)
             ]
         )
@@ -83,10 +83,6 @@ def marks_of(split: Split, row: int) -> list[bool]:
     if split.rationale is None:
         raise InputError("plant words", "rationale", "no deciding words are marked", "a planted corpus")
     return split.rationale[row]
-
-
-def _unmarked(word: str, other: str) -> str:
-    return _OTHER[word] if word in DECOY_WORDS else other if word not in TRIGGER_WORDS else word
 
 
 def _fillers(split: Split, row: int) -> list[str]:
