@@ -62,6 +62,13 @@ FINAL = pl.DataFrame(
 )  # fmt: skip
 
 
+def test_a_training_that_diverges_is_no_seed_that_failed(tmp_path: Path) -> None:
+    study = copying_study("iid", 1, TINY | {"copying.learning_rate": 1e30})
+    with pytest.raises(InputError, match=r"train: seed 1: a loss of nan; expected a finite one; lower copying\.learning_rate"):
+        run_copying(study, tmp_path / "out", threads=2)
+    assert not (tmp_path / "out" / "summary.json").exists()
+
+
 def test_success_is_beyond_its_threshold() -> None:
     assert outcomes(FINAL)["outcome"].to_list() == ["succeeded", "succeeded", "failed", "failed"]
 

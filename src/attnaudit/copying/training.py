@@ -19,7 +19,7 @@ from attnaudit.copying.lstm import Workspace
 from attnaudit.copying.network import Forward, Sizes, forward
 from attnaudit.copying.output import OUTPUTS, Weights
 from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
-from attnaudit.core.errors import RunError
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.planted.sequences import Sequences
 from attnaudit.stats.agreement import top_count
@@ -102,7 +102,7 @@ class Trained:
 def train(config: CopyingConfig, threads: int, keep: Path | None = None, tell: Progress = silent) -> Trained:
     """Train all seeds; a checkpoint in the folder ``keep``, at most every `PAUSE` seconds, is where an interrupted training resumes.
 
-    Raises RunError for a checkpoint of another training.
+    Raises RunError for a checkpoint of another training, and InputError for a loss that is not finite.
     """
     with workers(threads) as pool:
         work = _Work(config, pool, tell, keep)
@@ -139,13 +139,23 @@ class _Work:
         while self.models.steps < stage.steps:
             first = self.models.steps
             steps = min(config.every, stage.steps - first)
-            self.models.advance(
+            losses = self.models.advance(
                 self.pool, lambda seed, step: config.pair(stage.sequences, seed, f"stage {number}", step * config.batch, config.batch),
                 steps, first, begin=stage.sequences.begin, learning_rate=config.learning_rate, uniform=stage.uniform,
                 tell=partial(self.report, steps),
             )  # fmt: skip
+            self._require_finite(losses)
             self._probe(number)
             self._save()
+
+    def _require_finite(self, losses: Float[np.ndarray, "S steps"]) -> None:
+        diverged = ~np.isfinite(losses).all(axis=1)
+        if diverged.any():
+            place = int(diverged.argmax())
+            loss = losses[place][~np.isfinite(losses[place])][0]
+            raise InputError(
+                "train", f"seed {self.config.seeds[place]}", f"a loss of {loss}", "a finite one", "lower copying.learning_rate"
+            )
 
     def _probe(self, number: int) -> None:
         self.curves += self._rows(self.config.stages[number], "probe", self.config.probe, stage=number, step=self.models.steps)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int64
 
-from attnaudit.stats.bootstrap import drawn_seeds, resample, resample_keys
+from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
 
-RESAMPLES, SEED = 1000, 12345  # sacrebleu's own
+RESAMPLES, SEED = 1000, 0
 ORDERS = 4
 COUNTS = 2 * ORDERS + 2  # matching and all n-grams of each order, the lengths of translation and reference
 
@@ -31,9 +31,16 @@ def bleu(counts: Int64[np.ndarray, " counts"]) -> float:
     return _score(counts.tolist())
 
 
-def bleu_of_others(written: Sequence[str], references: Sequence[str]) -> float:
-    """BLEU of every translation against the reference of the next pair, from 0 to 100: what can be written without the source."""
-    return bleu(bleu_counts(written, [*references[1:], *references[:1]]).sum(axis=0))
+def bleu_of_others(written: Sequence[str], references: Sequence[str]) -> float | None:
+    """BLEU of every translation against another reference than its own, from 0 to 100: what can be written without the source.
+
+    Which one follows from the texts alone, and does not change with the order of the pairs. None of a single pair.
+    """
+    if len(references) < 2:
+        return None
+    shuffled = sorted(set(references), key=lambda text: sha256(text.encode(errors="surrogatepass")).digest())
+    other = dict(zip(shuffled, [*shuffled[1:], shuffled[0]], strict=True))
+    return bleu(bleu_counts(written, [other[text] for text in references]).sum(axis=0))
 
 
 def _score(counts: Any) -> float:
@@ -44,23 +51,15 @@ def _score(counts: Any) -> float:
 
 
 def corpus_bleu(written: Sequence[str], references: Sequence[str]) -> tuple[float, float, float, str]:
-    """BLEU of a corpus, its 95 % bootstrap interval over pairs, and sacrebleu's signature.
-
-    The interval is that of ``BLEU.corpus_score(…, n_bootstrap=1000)``, which keeps it to itself: the mean of the resampled scores, half
-    their central 95 % to each side.
-    """
+    """BLEU of a corpus, its 95 % percentile interval over pairs, which does not depend on their order, and sacrebleu's signature."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
     score = metric.corpus_score(list(written), [list(references)]).score
-    counts = bleu_counts(written, references)
-    drawn = np.random.default_rng(SEED).choice(len(counts), size=(RESAMPLES, len(counts)), replace=True)
-    rows = counts.astype(np.float32)  # sacrebleu sums in 32 bits
-    again = sorted(_score(rows[chosen].sum(axis=0)) for chosen in drawn)
-    tail = RESAMPLES // 40
-    middle, half = statistics.mean(again), 0.5 * (again[-1 - tail] - again[tail])
-    metric.n_bootstrap, metric.seed = RESAMPLES, str(SEED)
-    return score, middle - half, middle + half, str(metric.get_signature())
+    counts = canonical_order(bleu_counts(written, references).astype(np.float64)).astype(np.int64)
+    again = np.array([[bleu(resample(key, len(counts)).astype(np.int64) @ counts)] for key in resample_keys(SEED, RESAMPLES)])
+    low, high = percentile_interval(again, rows=np.array([len(counts)]))
+    return score, float(low[0]), float(high[0]), str(metric.get_signature())
 
 
 def bleu_over_seeds(

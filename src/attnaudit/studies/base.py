@@ -86,7 +86,7 @@ def _of_translations(study: PairDeceive, traces: Written, models: Iterable[Train
     copied = bleu(bleu_counts([row["source"] for row in written[0]], columns[0][1]).sum(axis=0))
     over_seeds = bleu_over_seeds(counts, seed=study.seed)
     n = counts.shape[1]
-    others = float(np.mean([bleu_of_others(*pair) for pair in columns]))
-    baselines = {"base_bleu_copy": copied, "base_bleu_other": others}
+    others = [found for pair in columns if (found := bleu_of_others(*pair)) is not None]
+    baselines = {"base_bleu_copy": copied, "base_bleu_other": float(np.mean(others)) if others else None}
     rows = [summary_row(study.name, name, value, n=n) for name, value in baselines.items()]
     return [seeds_row(study.name, "base_bleu", *over_seeds, n), *rows]
