@@ -35,7 +35,7 @@ from attnaudit.report import write_report
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.runner import audit_into
 from attnaudit.server.app import MOST_BYTES, PATIENCE, make_app
-from attnaudit.server.guard import Allowance
+from attnaudit.server.guard import Allowance, Guard
 from attnaudit.server.sentence import MOST_CHARACTERS, MOST_WORDS, Reader, why_not
 from attnaudit.server.serve import _Protocol, serve
 from attnaudit.tracing.texts import collect_shards
@@ -258,18 +258,56 @@ def test_an_audit_is_listed_with_what_its_trace_says(tmp_path: Path):
 
 
 def test_a_connection_without_a_request_is_closed_after_a_while():
-    later, transport = [], Mock(spec=asyncio.Transport, is_closing=lambda: False)
-    loop = Mock(call_later=lambda seconds, call: later.append((seconds, call)))
-    protocol = _Protocol(uvicorn.Config(None), ServerState(), {}, loop)  # type: ignore[arg-type]
-    protocol.connection_made(transport)
-    [(seconds, expire)] = later
-    assert seconds == PATIENCE
-    protocol.cycle = Mock()  # type: ignore[assignment]  # a request has arrived
-    expire()
-    assert not transport.close.called
-    protocol.cycle = None  # type: ignore[assignment]
-    expire()
-    assert transport.close.called
+    """Also one on which a request was answered and the next one never ends."""
+    later: list[Any] = []
+    for answered in (False, True):
+        transport = Mock(spec=asyncio.Transport, is_closing=lambda: False)
+        loop = Mock(call_later=lambda *call: later.append(call))
+        protocol = _Protocol(uvicorn.Config(None), ServerState(), {}, loop)  # type: ignore[arg-type]
+        protocol.connection_made(transport)
+        if answered:
+            protocol.cycle = Mock(response_complete=False)  # type: ignore[assignment]  # a request has arrived
+            for complete in (False, False, True):
+                seconds, expire, last = later.pop()
+                expire(last)
+                assert (seconds, transport.close.called) == (PATIENCE, False)
+                protocol.cycle.response_complete = complete
+        seconds, expire, last = later.pop()
+        expire(last)
+        assert (seconds, transport.close.called) == (PATIENCE, True)
+
+
+def guarded(app: Any, path: str, cancel: bool = False) -> int:
+    """The status that a request for ``path`` gets; with ``cancel``, the server ends before ``app`` has answered."""
+    scope = {"type": "http", "method": "OPTIONS", "path": path, "headers": [(b"host", b"127.0.0.1")]}
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def answered() -> None:
+        task = asyncio.ensure_future(Guard(app, TOKEN, Allowance(1, 9), Allowance(1, 9))(scope, None, send))
+        await asyncio.sleep(0)
+        if cancel:
+            task.cancel()
+        await task
+
+    asyncio.run(answered())
+    assert {b"x-frame-options", b"content-security-policy"} <= {name for name, _ in sent[0]["headers"]}
+    return sent[0]["status"]
+
+
+@pytest.mark.parametrize("path", ["*", "foo", "a:1", ""])
+def test_a_target_that_is_no_path_is_refused(path: str):
+    """As of ``OPTIONS * HTTP/1.1``."""
+    assert guarded(None, path) == 404
+
+
+def test_an_answer_that_is_not_waited_for_at_the_end_is_one_line():
+    async def slow(scope: Any, receive: Any, send: Any) -> None:
+        await asyncio.sleep(60)
+
+    assert guarded(slow, f"/{TOKEN}/", cancel=True) == 503
 
 
 def test_a_word_of_thousands_of_characters_is_named_short(client: TestClient):

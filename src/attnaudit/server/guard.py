@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -84,8 +85,12 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
+        begun = False
+
         async def send_with_headers(message: Any) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 given = {name.lower() for name, _ in message["headers"]}
                 usual = {**HEADERS, "Content-Security-Policy": NOTHING}
                 kept = [(name.lower().encode(), value.encode()) for name, value in usual.items() if name.lower().encode() not in given]
@@ -98,13 +103,17 @@ class Guard:
             return
         root = f"/{self.token}"
         below = {**scope, "path": scope["path"].removeprefix(root) or "/", "root_path": "", "raw_path": b""}
-        await self.app(below, receive, send_with_headers)
+        try:
+            await self.app(below, receive, send_with_headers)
+        except asyncio.CancelledError:  # the server ends, and waits no longer for this answer
+            if not begun:
+                await problem(scope, 503, "the server has ended")(scope, receive, send_with_headers)
 
     def _refused(self, scope: Any) -> Response | None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").partition(":")[0]
         if host not in HOSTS:
             return problem(scope, 421, "this server answers to 127.0.0.1 and localhost alone")
-        given = scope["path"].split("/")[1].encode("utf-8", "surrogateescape")
+        given = scope["path"].partition("/")[2].partition("/")[0].encode("utf-8", "surrogateescape")  # of OPTIONS * nothing
         if not compare_digest(given, self.token.encode()):
             return problem(scope, 404, "no such page; the address with its token is in the terminal that runs attnaudit serve")
         if not self.requests.takes() or (scope["method"] == "POST" and not self.readings.takes()):

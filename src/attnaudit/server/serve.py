@@ -27,11 +27,16 @@ class _Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.loop.call_later(PATIENCE, self._expire)
+        self.loop.call_later(PATIENCE, self._expire, None)
 
-    def _expire(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+    def _expire(self, last: object) -> None:
+        """Close where nothing is being answered and no request came after the ``last``; else look again."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is last and (last is None or self.cycle.response_complete):
             self.transport.close()
+        else:
+            self.loop.call_later(PATIENCE, self._expire, self.cycle)
 
 
 class _Server(uvicorn.Server):
