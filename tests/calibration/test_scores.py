@@ -183,8 +183,8 @@ def test_the_halves_have_both_truths_and_every_construction_a_reason() -> None:
 def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl.DataFrame) -> None:
     degree = fitted(values)
 
-    def row(of_all: dict[str, float], **facts: Any) -> CardRow | None:
-        rows = [summary_row("x", name, value, n=9) for name, value in of_all.items()]
+    def row(of_all: dict[str, float], few: str = "", **facts: Any) -> CardRow | None:
+        rows = [summary_row("x", name, value, n=19 if name == few else 20) for name, value in of_all.items()]
         return standing_row(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About(**facts), degree)
 
     like = row({"a": 2.2, "b": -2.2, "c": 0.0})
@@ -195,6 +195,7 @@ def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl
     assert far is not None
     assert far.sentence.startswith("No judgement: ")
     assert row({"a": 1.0}) is None
+    assert all(row({"a": 2.2, "b": -2.2, "c": 0.0}, few=name) is None for name in "abc"), "one measure of 19 instances"
     assert row({"a": 1.0, "b": 1.0, "c": 0.0}, class_names=("x", "y", "z")) is None
     assert standing_row(SummaryRows({}), About(), None) is None
 

@@ -7,17 +7,21 @@ from attnaudit.calibration.degree import Degree, Standing, standing
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.words import figure, percent
+from attnaudit.stats.inference import FEWEST
 
 QUESTION = "Is it closer to models with faithful or with unfaithful attention?"
 MEASURE = "degree: 0 like the unfaithful constructions, 1 like the faithful ones"
 
 
 def standing_row(rows: SummaryRows, about: About, degree: Degree | None) -> CardRow | None:
-    """The row of a classifier of two classes with one attention a text; None for other models, and where there is no degree.
+    """The row of a classifier of two classes with one attention a text; None for other models, where there is no degree, and where one of
+    its measures is of fewer than `FEWEST` instances.
 
     The constructions are such classifiers: of others nothing is known.
     """
     if degree is None or not is_of_a_calibrated_kind(rows, about):
+        return None
+    if any((rows.instances(experiment, measure) or 0) < FEWEST for experiment, measure, _ in degree.measures):
         return None
     found = standing(degree, {key: float(row["value"]) for key, row in rows.rows.items()})
     if found is None:
