@@ -133,6 +133,24 @@ def test_a_degree_is_monotone_and_its_file_says_all(values: pl.DataFrame) -> Non
     assert standing(degree, {}) is None
 
 
+def test_the_interval_of_a_degree_holds_what_each_measure_may_be(values: pl.DataFrame) -> None:
+    """With the measures' own intervals it goes from what these give at their worse ends to what they give at their better ends."""
+    degree = fitted(values)
+    mean = {("x", name): 0.3 for name in "abc"}
+    better = {(one[0], one[1]): 0.5 if one[2] == "higher" else -0.5 for one in degree.measures}
+    ends = {key: (value - 0.5, value + 0.5) for key, value in mean.items()}
+    exact, whole = standing(degree, mean), standing(degree, mean, ends)
+    best, worst = (standing(degree, {key: 0.3 + sign * by for key, by in better.items()}) for sign in (1, -1))
+    assert exact is not None
+    assert whole is not None
+    assert best is not None
+    assert worst is not None
+    assert whole.degree == exact.degree
+    assert whole.low == pytest.approx(worst.low)
+    assert whole.high == pytest.approx(best.high)
+    assert whole.low < exact.low <= exact.degree <= exact.high < whole.high
+
+
 def test_the_held_half_has_no_part_in_the_fit(values: pl.DataFrame) -> None:
     held = pl.col("half") == "held"
     other = fitted(values.with_columns(pl.when(held).then(-pl.col("value")).otherwise("value").alias("value")))
@@ -183,14 +201,19 @@ def test_the_halves_have_both_truths_and_every_construction_a_reason() -> None:
 def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl.DataFrame) -> None:
     degree = fitted(values)
 
-    def row(of_all: dict[str, float], few: str = "", **facts: Any) -> CardRow | None:
-        rows = [summary_row("x", name, value, n=19 if name == few else 20) for name, value in of_all.items()]
+    def row(of_all: dict[str, float], few: str = "", spread: float = 0.0, **facts: Any) -> CardRow | None:
+        rows = [
+            summary_row("x", name, value, value - spread, value + spread, n=19 if name == few else 20) for name, value in of_all.items()
+        ]
         return standing_row(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About(**facts), degree)
 
     like = row({"a": 2.2, "b": -2.2, "c": 0.0})
     assert like is not None
     assert "nearest models are faithful" in like.sentence
     assert "“" in like.yardstick
+    unsure = row({"a": 2.2, "b": -2.2, "c": 0.0}, spread=1.0)
+    assert unsure is not None
+    assert (unsure.low or 0) < (like.low or 0), "the bracket holds what the measures' own intervals leave open"
     far = row({"a": 99.0, "b": 99.0, "c": 99.0})
     assert far is not None
     assert far.sentence.startswith("No judgement: ")

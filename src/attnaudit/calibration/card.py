@@ -10,7 +10,10 @@ from attnaudit.results.words import figure, percent
 from attnaudit.stats.inference import FEWEST
 
 QUESTION = "Is it closer to models with faithful or with unfaithful attention?"
-MEASURE = "degree: 0 like the unfaithful constructions, 1 like the faithful ones"
+MEASURE = (
+    "degree: 0 like the unfaithful constructions, 1 like the faithful ones; bracket: constructions drawn again, each measure at the "
+    "ends of its own interval"
+)
 
 
 def standing_row(rows: SummaryRows, about: About, degree: Degree | None) -> CardRow | None:
@@ -23,7 +26,8 @@ def standing_row(rows: SummaryRows, about: About, degree: Degree | None) -> Card
         return None
     if any((rows.instances(experiment, measure) or 0) < FEWEST for experiment, measure, _ in degree.measures):
         return None
-    found = standing(degree, {key: float(row["value"]) for key, row in rows.rows.items()})
+    ends = {key: (row["low"], row["high"]) for key, row in rows.rows.items() if None not in (row["low"], row["high"])}
+    found = standing(degree, {key: float(row["value"]) for key, row in rows.rows.items()}, ends)
     if found is None:
         return None
     row = {"value": found.degree, "low": found.low, "high": found.high, "experiment": "calibration", "measure": "degree"}

@@ -22,10 +22,11 @@ from attnaudit.corpora.corpus import keyed
 
 MOST, ALIKE = 4, 0.95  # measures of a degree at most, and the largest rank correlation of two of them
 CLIP = 3.0  # standard deviations from the centre beyond which a measure says no more
-DRAWS = 40  # refits on constructions drawn again, whose spread is the interval
+DRAWS = 40  # refits on constructions drawn again
 NEAREST, AGREE = 7, 0.8  # models that are nearest to one that is judged, and the least share of them of one truth
 FAR = 1.5  # distance, in standard deviations a measure, beyond which the nearest models are no neighbours
 BINS = 5  # of the reliability curve
+Key = tuple[str, str]  # experiment and measure
 DATA = "calibration/data/degree.json"
 
 
@@ -52,6 +53,11 @@ class Degree:
     def of(self, standard: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
         """The degree, 0 to 1, from standard scores."""
         return _logistic(standard @ np.array(self.coefficients) + self.intercept)
+
+    def drawn(self, standard: Float[np.ndarray, " k"], percentile: float) -> float:
+        """The percentile of the degrees of one model by the ``draws``."""
+        draws = np.array(self.draws or [(*self.coefficients, self.intercept)])
+        return float(np.percentile(_logistic(draws[:, :-1] @ standard + draws[:, -1]), percentile))
 
     def to_json(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self)))
@@ -87,18 +93,22 @@ def shipped() -> Degree | None:
     return Degree.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
-def standing(degree: Degree, summary: Mapping[tuple[str, str], float | None]) -> Standing | None:
-    """Where a model stands by its values of ``(experiment, measure)``; None where one that the degree needs is missing."""
-    own = [summary.get((experiment, measure)) for experiment, measure, _ in degree.measures]
-    if any(value is None or np.isnan(value) for value in own):
+def standing(degree: Degree, values: Mapping[Key, float | None], ends: Mapping[Key, tuple[float, float]] | None = None) -> Standing | None:
+    """Where a model stands by its values of ``(experiment, measure)``; None where one that the degree needs is missing.
+
+    ``ends`` are the intervals of values; a value without one is taken as exact. The interval of the degree, which is monotone in each
+    measure, goes from the 2.5 percentile of the draws with all measures at their worse ends to the 97.5 percentile with all at their better
+    ends, and is conservative.
+    """
+    own = {(experiment, measure): values.get((experiment, measure)) for experiment, measure, _ in degree.measures}
+    known = {key: value for key, value in own.items() if value is not None and not np.isnan(value)}
+    if len(known) < len(own):
         return None
     signs = [-1.0 if direction == "lower" else 1.0 for _, _, direction in degree.measures]
-    scores = degree.standard(np.array([[sign * float(value) for sign, value in zip(signs, own, strict=True) if value is not None]]))
-    value = float(degree.of(scores)[0])
-    drawn = [float(_logistic(scores @ np.array(draw[:-1]) + draw[-1])[0]) for draw in degree.draws]
-    low, high = np.percentile(drawn, [2.5, 97.5]) if drawn else (value, value)
-    truth, reason = _nearest(degree, scores[0])
-    return Standing(value, float(low), float(high), *_between(degree, value), truth, reason)
+    three = np.array([(value, *(ends or {}).get(key, (value, value))) for key, value in known.items()]).T * signs
+    found, worse, better = degree.standard(np.stack([three[0], three.min(axis=0), three.max(axis=0)]))
+    value, low, high = float(degree.of(found[None])[0]), degree.drawn(worse, 2.5), degree.drawn(better, 97.5)
+    return Standing(value, low, high, *_between(degree, value), *_nearest(degree, found))
 
 
 def _nearest(degree: Degree, scores: Float[np.ndarray, " k"]) -> tuple[str | None, str]:
