@@ -55,7 +55,7 @@ def summary(degree: Degree) -> list[str]:
         f"By `{degree.made_by}`. The degree is of {names}. On the half held out: AUC {figure(held['auc'])} [{figure(held['low'])}, "
         f"{figure(held['high'])}], {figure(held['least'])} to {figure(held['most'])} without one construction; Brier score "
         f"{figure(held['brier'])} (0.25: 0.5 for every model); {figure(held['judged'])} of the models are judged, "
-        f"{figure(held['right'])} of these right."
+        f"{figure(held['right'])} [{figure(held['right_low'])}, {figure(held['right_high'])}] of these right, as a mean over constructions."
     ]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.card import standing_row
 from attnaudit.calibration.check import checked
-from attnaudit.calibration.degree import Degree, fitted, standing, wide_table
+from attnaudit.calibration.degree import Degree, Standing, evaluated, fitted, judgements, shipped, standing, wide_table
 from attnaudit.calibration.score import auc_interval, dials, matrix, scores, share_larger
 from attnaudit.report.calibration_page import write_calibration
 from attnaudit.results import SUMMARY_SCHEMA
@@ -177,7 +177,59 @@ def test_there_is_no_judgement_far_from_all_and_between_two_truths(values: pl.Da
     assert (torn.truth, torn.reason) == (None, "the nearest constructions disagree")
     far = standing(alike, dict.fromkeys(mean, 99.0))
     assert far is not None
-    assert (far.truth, far.reason) == (None, "no construction is near")
+    assert (far.truth, far.reason) == (None, "too few constructions are near")
+
+
+def test_models_of_one_construction_do_not_agree_among_themselves(values: pl.DataFrame) -> None:
+    """Seven models of one construction have one truth by definition: of the nearest, four constructions have to be of one truth."""
+    degree = fitted(values)
+    own: dict[tuple[str, str], float | None] = {
+        (one[0], one[1]): c * (-1 if one[2] == "lower" else 1) for one, c in zip(degree.measures, degree.centre, strict=True)
+    }
+
+    def judged(*places: tuple[str, str, float]) -> Standing | None:
+        models = [{"construction": name, "truth": truth, "scores": [at] * len(own), "degree": 0.5} for name, truth, at in places]
+        return standing(Degree(**{**degree.__dict__, "models": tuple(models)}), own)
+
+    same = [("guided_single", "faithful", 0.1)] * 9
+    further = [(name, "unfaithful", 0.2) for name in ("leak_last", "leak_decoy", "adversary", "deceived", "permuted")]
+    alike = [(name, "faithful", 0.2) for name in ("taught", "few_words", "last_word", "softened", "both_copies")]
+    for others, found in (([], (None, "too few constructions are near")), (further, (None, "the nearest constructions disagree")),
+                          (alike, ("faithful", ""))):  # fmt: skip
+        one = judged(*same, *others)
+        assert one is not None
+        assert (one.truth, one.reason) == found
+
+
+def test_judgements_are_scored_construction_by_construction_and_said_to_be_no_better_than_chance(values: pl.DataFrame) -> None:
+    degree = fitted(values)
+
+    def cells(half: str, truth: str, number: int, at: float, *names: str) -> list[dict[str, Any]]:
+        one = {"half": half, "truth": truth, "degree": 0.5, "scores": [at] * len(degree.measures)}
+        return [{**one, "construction": name} for name in names for _ in range(number)]
+
+    alike = ("guided_single", "taught", "few_words", "last_word")
+    near = cells("fit", "faithful", 2, 0.0, *alike) + cells(
+        "fit", "unfaithful", 2, 3.0, "leak_last", "adversary", "strong_readout", "other_task"
+    )
+    wrong = cells("held", "unfaithful", 1, 0.0, "leak_decoy", "permuted")
+    models = near + cells("held", "faithful", 9, 0.0, "guided_mixing") + wrong
+    found = judgements(Degree(**{**degree.__dict__, "models": tuple(models)}), "held")
+    assert found == {"judged": 1.0, "right": pytest.approx(1 / 3), "right_low": 0.0, "right_high": 1.0}, "not 9 of 11"
+    few = judgements(Degree(**{**degree.__dict__, "models": tuple(near + wrong)}), "held")
+    assert (few["right"], few["right_low"], few["right_high"]) == (0.0, None, None)
+    summary = pl.DataFrame([summary_row("x", name, 0.3, n=20) for name in "abc"], schema=SUMMARY_SCHEMA)
+    for held, chance in ((found, True), ({**found, "right_low": 0.51, "right": 0.8}, False), (few, True)):
+        scored = Degree(**{**degree.__dict__, "held": {"auc": 0.8, **held}})
+        row = standing_row(SummaryRows.of(summary), About(), scored)
+        assert row is not None
+        assert ("not shown to be better than chance" in row.sentence) is chance
+
+
+def test_what_the_shipped_degree_says_of_the_half_held_follows_from_its_models() -> None:
+    degree = shipped()
+    assert degree is not None
+    assert evaluated(degree, "held") == degree.held
 
 
 def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed() -> None:

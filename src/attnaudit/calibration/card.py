@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.degree import Degree, Standing, standing
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
-from attnaudit.results.words import figure, percent
+from attnaudit.results.words import figure, interval
 from attnaudit.stats.inference import FEWEST
 
 QUESTION = "Is it closer to models with faithful or with unfaithful attention?"
@@ -58,9 +61,18 @@ def _quality(degree: Degree) -> str:
     held = degree.held or {}
     if held.get("auc") is None:
         return ""
-    right = held.get("right")
-    judged = "" if right is None else f", and the judgement by the nearest models is right in {percent(right)} of the cases that it judges"
+    ends = interval(held)
     return (
-        f" On held-out constructions the degree ranks a faithful model above an unfaithful one in {figure(held['auc'])} of the pairs "
-        f"[{figure(held['low'])}, {figure(held['high'])}]{judged}. A faithful and an unfaithful model can leave the same trace."
+        f" On held-out constructions the degree ranks a faithful model above an unfaithful one in {figure(held['auc'])} of the pairs"
+        f"{ends and f' {ends}'}{_rightness(held)}. A faithful and an unfaithful model can leave the same trace."
     )
+
+
+def _rightness(held: Mapping[str, Any]) -> str:
+    """How often the judgement by the nearest models is right, and whether that is shown to be better than a toss."""
+    right, low = held.get("right"), held.get("right_low")
+    if right is None:
+        return ""
+    ends = interval({"low": low, "high": held.get("right_high")})
+    shown = "" if low is not None and low > 0.5 else ", which is not shown to be better than chance"
+    return f"; the judgement by the nearest models is right in {figure(right)} of the cases that it judges{ends and f' {ends}'}{shown}"

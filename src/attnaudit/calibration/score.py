@@ -19,6 +19,7 @@ from attnaudit.corpora.corpus import keyed
 
 RESAMPLES = 2000
 LEVEL = 95
+LEAST = 3  # constructions on each side, or seeds, that an interval needs
 SANITY = ("untrained", "random_labels")
 KEYS = ("experiment", "measure", "direction")
 Measured = tuple[str, str, str]
@@ -93,6 +94,17 @@ def auc_interval(pairs: Matrix, seed: int) -> tuple[float | None, ...]:
     without += [np.delete(pairs, k, axis=0).mean() for k in range(rows) if rows > 1]
     without += [np.delete(pairs, k, axis=1).mean() for k in range(columns) if columns > 1]
     return float(pairs.mean()), float(low), float(high), float(min(without)), float(max(without))
+
+
+def mean_interval(values: Float[np.ndarray, " n"], seed: int) -> tuple[float | None, float | None, float | None]:
+    """The mean of one value a construction, and its percentile interval when constructions are drawn again; None of fewer than `LEAST`."""
+    if not len(values):
+        return None, None, None
+    if len(values) < LEAST:
+        return float(values.mean()), None, None
+    drawn = keyed(seed, "constructions").choice(values, (RESAMPLES, len(values))).mean(axis=1)
+    low, high = np.percentile(drawn, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
+    return float(values.mean()), float(low), float(high)
 
 
 def _within(known: pl.DataFrame) -> float | None:

@@ -86,7 +86,8 @@ def _degree_table(degree: Mapping[str, Any] | None) -> Iterable[SummaryTable]:
     detail = f"{figure(held['least'])} to {figure(held['most'])} without one construction"
     numbers = {
         "AUC": SummaryCell(figure(held["auc"]), _interval(held["low"], held["high"]), detail), "Brier score": _cell(held["brier"]),
-        "share that is judged": _cell(held["judged"]), "share of the judged that is right": _cell(held["right"]),
+        "share that is judged": _cell(held["judged"]),
+        "share of the judged that is right": _cell(held["right"], held.get("right_low"), held.get("right_high")),
     }  # fmt: skip
     measured = [
         (f"{experiment}/{measure}", measure_label(measure, experiment), (_cell(weight),))
