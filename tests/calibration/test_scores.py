@@ -8,20 +8,23 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnaudit.calibration import CONSTRUCTIONS
-from attnaudit.calibration.card import standing_row
+from attnaudit.calibration.card import is_of_a_calibrated_kind, standing_row
 from attnaudit.calibration.check import checked
 from attnaudit.calibration.degree import Degree, Standing, evaluated, fitted, judgements, shipped, standing, wide_table
 from attnaudit.calibration.score import auc_interval, dials, matrix, scores, share_larger
+from attnaudit.experiments import audit
 from attnaudit.report.calibration_page import write_calibration
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows
 from attnaudit.results.table import summary_row
+from attnaudit.trace import Trace, trace_metadata
 from tests.oracles.auc import every_pair, over_constructions
 from tests.traces import make_trace
 
@@ -221,7 +224,7 @@ def test_judgements_are_scored_construction_by_construction_and_said_to_be_no_be
     summary = pl.DataFrame([summary_row("x", name, 0.3, n=20) for name in "abc"], schema=SUMMARY_SCHEMA)
     for held, chance in ((found, True), ({**found, "right_low": 0.51, "right": 0.8}, False), (few, True)):
         scored = Degree(**{**degree.__dict__, "held": {"auc": 0.8, **held}})
-        row = standing_row(SummaryRows.of(summary), About(), scored)
+        row = standing_row(SummaryRows.of(summary), About(class_names=("x", "y")), scored)
         assert row is not None
         assert ("not shown to be better than chance" in row.sentence) is chance
 
@@ -253,11 +256,11 @@ def test_the_halves_have_both_truths_and_every_construction_a_reason() -> None:
 def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl.DataFrame) -> None:
     degree = fitted(values)
 
-    def row(of_all: dict[str, float], few: str = "", spread: float = 0.0, **facts: Any) -> CardRow | None:
+    def row(of_all: dict[str, float], few: str = "", spread: float = 0.0, class_names: tuple[str, ...] = ("x", "y")) -> CardRow | None:
         rows = [
             summary_row("x", name, value, value - spread, value + spread, n=19 if name == few else 20) for name, value in of_all.items()
         ]
-        return standing_row(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About(**facts), degree)
+        return standing_row(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About(class_names=class_names), degree)
 
     like = row({"a": 2.2, "b": -2.2, "c": 0.0})
     assert like is not None
@@ -273,6 +276,30 @@ def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl
     assert all(row({"a": 2.2, "b": -2.2, "c": 0.0}, few=name) is None for name in "abc"), "one measure of 19 instances"
     assert row({"a": 1.0, "b": 1.0, "c": 0.0}, class_names=("x", "y", "z")) is None
     assert standing_row(SummaryRows({}), About(), None) is None
+
+
+@pytest.mark.parametrize(
+    ("of", "alike"),
+    [({}, True), ({"outputs": 3}, False), ({"query": 4}, False), ({"query": 1}, True), ({"question": True}, False),
+     ({"named": True}, True), ({"outputs": 3, "named": True}, False)],
+)  # fmt: skip
+def test_only_classifiers_of_two_classes_with_one_attention_a_text_are_like_the_constructions(
+    tmp_path: Path, of: dict[str, Any], alike: bool
+) -> None:
+    """Of a trace of any program: without names of its classes, with several rows a text, or with questions and without a task."""
+    trace = make_trace(24, (4, 8), outputs=of.get("outputs", 1), seed=1)
+    place, table = np.arange(24), trace.table
+    if "query" in of:
+        table = table.set_column(table.column_names.index("instance"), "instance", pa.array(place // of["query"]))
+        table = table.append_column("query", pa.array(place % of["query"], pa.int32()))
+    if "question" in of:
+        table = table.append_column("question", pa.array([["is", "it"]] * 24))
+    metadata = {**trace.metadata, "class_names": trace.class_names if "named" in of else []}
+    trace = Trace(table, metadata, trace.tail).checked("trace")
+    trace.write(tmp_path)
+    summary = audit(trace, ["comprehensiveness"]).summary
+    for known in (trace.metadata, trace_metadata(tmp_path)):
+        assert is_of_a_calibrated_kind(SummaryRows.of(summary), About.of({}, known)) is alike
 
 
 def write_calibrated(folder: Path) -> Path:

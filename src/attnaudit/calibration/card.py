@@ -38,8 +38,10 @@ def standing_row(rows: SummaryRows, about: About, degree: Degree | None) -> Card
 
 
 def is_of_a_calibrated_kind(rows: SummaryRows, about: About) -> bool:
-    """Whether the constructions are models like this one: classifiers of two classes with one attention a text."""
-    return rows.audited is None and not about.translates and not about.has_question and len(about.class_names) <= 2
+    """Whether the constructions are models like this one: classifiers of two classes with one attention a text. False where that is
+    unknown."""
+    one_a_text = rows.audited is None and all(row.get("texts") in (None, row["n"]) for row in rows.rows.values())
+    return one_a_text and about.has_two_classes and not about.translates and not about.has_question
 
 
 def _between(found: Standing) -> str:

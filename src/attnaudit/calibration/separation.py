@@ -16,7 +16,7 @@ NOTE = (
     "AUC: the share of pairs in which a measure ranks a model whose attention is faithful by construction above one whose attention is "
     "not, 0.5 by chance. It was measured on classifiers of two classes with one attention; brackets: 95 % interval over constructions."
 )
-UNKNOWN_HERE = "This model is of another kind: how well the measures separate there is unknown."
+UNKNOWN_HERE = "This model is of another kind, or not known to be of this one: how well the measures separate there is unknown."
 
 
 @dataclass(frozen=True)
