@@ -9,7 +9,7 @@ import polars as pl
 
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.degree import DATA, Degree, shipped
-from attnaudit.results.words import figure
+from attnaudit.results.words import figure, interval
 
 PAGE = Path(__file__).with_name("calibration.md")
 SCORES = Path(__file__).parents[1] / "src" / "attnaudit" / DATA
@@ -43,8 +43,7 @@ def scores() -> str:
 def cells_of(row: dict[str, Any]) -> list[str]:
     """The cells of a measure's row."""
     others = [figure(row[name]) for name in ("auc_within", "over_untrained", "over_random_labels")]
-    interval = f"[{figure(row['low'])}, {figure(row['high'])}]"
-    return [row["experiment"], f"`{row['measure']}`", row["direction"], f"{figure(row['auc'])} {interval}", *others]
+    return [row["experiment"], f"`{row['measure']}`", row["direction"], f"{figure(row['auc'])} {interval(row)}".rstrip(), *others]
 
 
 def summary(degree: Degree) -> list[str]:

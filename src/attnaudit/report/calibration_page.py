@@ -20,8 +20,9 @@ from attnaudit.results.words import figure
 
 HEADING = "Planted truth: which measures tell faithful attention from unfaithful?"
 LEAD = (
-    "Every construction counts alike; intervals resample constructions (for dials, seeds). Models whose truth the check did not confirm "
-    "are excluded. Measures without a direction are scored as if higher values spoke for attention."
+    "Every construction counts alike; intervals resample constructions, where each side has 3 or more (for dials: Student's t over 3 seeds "
+    "or more). Models whose truth the check did not confirm are excluded. Measures without a direction are scored as if higher values "
+    "spoke for attention."
 )
 
 
