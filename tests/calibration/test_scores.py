@@ -117,6 +117,7 @@ def test_fewer_than_three_constructions_on_a_side_have_an_auc_without_an_interva
     _show(tmp_path, as_json=False)
     shown = capsys.readouterr().out
     assert f"{found['auc'][0]:.2f}" in shown
+    assert "1 × 1" in shown
     assert "undefined" not in shown
 
 

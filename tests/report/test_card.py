@@ -100,7 +100,10 @@ def test_a_card_has_seven_lines_in_the_order_in_which_measures_separate(monkeypa
     shown = ["prediction", *AUC]
     assert [row.experiment for row in card.rows] == shown
     assert [row.experiment for row in card.further] == ["maximal_change"], "what nobody measured comes last"
-    assert [row.separates for row in card.rows] == ["", *(f"AUC {auc:.2f} [{auc - 0.1:.2f}, {auc + 0.1:.2f}]" for auc in AUC.values())]
+    assert [row.separates for row in card.rows] == [
+        "",
+        *(f"AUC {auc:.2f} [{auc - 0.1:.2f}, {auc + 0.1:.2f}], 9 × 11 constructions" for auc in AUC.values()),
+    ]
     assert "classifiers of two classes" in card.footnote
     assert "another kind" not in card.footnote
     for other in (About(class_names=("a", "b", "c")), ABOUT):

@@ -88,7 +88,12 @@ def _show(folder: Path, as_json: bool) -> None:
         show_json({"scores": scores.to_dicts(), "dials": dials.to_dicts(), "degree": degree})
         return
     rows = [
-        (f"{row['experiment']}: {row['measure']}", row["direction"], figure(row["auc"]), interval(row))
+        (
+            f"{row['experiment']}: {row['measure']}",
+            row["direction"],
+            figure(row["auc"]),
+            f"{interval(row)} {row['faithful']} × {row['unfaithful']}".strip(),
+        )
         for row in scores.filter(pl.col("auc").is_not_null()).iter_rows(named=True)
     ]
     print_rows("", ("measure", "better", "AUC", "over constructions"), rows, whole=("measure",))
