@@ -340,10 +340,10 @@ def test_only_classifiers_of_two_classes_with_one_attention_a_text_are_like_the_
         assert is_of_a_calibrated_kind(SummaryRows.of(summary), About.of({}, known)) is alike
 
 
-def write_calibrated(folder: Path) -> Path:
+def write_calibrated(folder: Path, names: Any = None, degree: Any = fitted) -> Path:
     """The page of values that are not of any model."""
     folder.mkdir(exist_ok=True)
-    values = pl.DataFrame([*made(noisy(2.0, 1), "a"), *made(noisy(1.0, 2), "b"), *made(noisy(0.0, 3), "c")])
+    values = pl.DataFrame([row for key, name in enumerate("abc", 1) for row in made(noisy(3.0 - key, key), name, names=names)])
     rows = pl.DataFrame(made(lambda one, seed: 0.0, names=[CONSTRUCTIONS["dial_deception"]])).with_columns(pl.lit(0.1).alias("strength"))
     checks = values.filter(measure="a").with_columns(
         **{name: pl.lit(0.5) for name in ("accuracy", "accuracy_masked", "changed_by_decisive", "changed_by_others", "mass")}
@@ -351,8 +351,15 @@ def write_calibrated(folder: Path) -> Path:
     tables = {"scores": scores(values), "dials": dials(rows), "matrix": matrix(values), "checks": checks}
     for name, table in tables.items():
         table.write_parquet(folder / f"{name}.parquet")
-    (folder / "degree.json").write_text(json.dumps(fitted(values).to_json()))
+    (folder / "degree.json").write_text(json.dumps(degree(values).to_json() if degree else None))
     return write_calibration(folder)
+
+
+def test_a_page_without_an_auc_has_no_matrix(tmp_path: Path) -> None:
+    """Faithful constructions alone have ranks, but no measure has an AUC."""
+    page = write_calibrated(tmp_path, names=TRUE["faithful"], degree=None).read_text(encoding="utf-8")
+    assert "<svg" not in page
+    assert "Every measure on every construction" not in page
 
 
 def test_the_page_shows_the_matrix_the_degree_and_every_number(tmp_path: Path) -> None:

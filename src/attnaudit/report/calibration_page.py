@@ -99,9 +99,9 @@ def _degree_table(degree: Mapping[str, Any] | None) -> Iterable[SummaryTable]:
 
 
 def _matrix_figure(scores: pl.DataFrame, matrix: pl.DataFrame) -> Iterable[Figure]:
-    if matrix.is_empty():
-        return
     known = scores.filter(pl.col("auc").is_not_null())
+    if known.is_empty():  # constructions of one truth have ranks, and no AUC to order measures by
+        return
     labels = {_name(row): f"{row['experiment']}: {row['measure']}" for row in known.iter_rows(named=True)}
     order = {name: k for k, name in enumerate(CONSTRUCTIONS)}
     rows = matrix.with_columns(pl.concat_str("experiment", pl.lit(": "), "measure").alias("measure"))
