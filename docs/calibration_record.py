@@ -1,6 +1,7 @@
 """Ship what a calibration gave: ``python docs/calibration_record.py DIR`` copies its degree and its scores into the package.
 
 DIR is the folder of ``attnaudit calibrate --out DIR``. The degree then appears on the card of every audit; the command is in the file.
+Without DIR, what the shipped degree says of the half held (``held``) is computed again from the models in its file.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import polars as pl
 
-from attnaudit.calibration.degree import DATA, Degree
+from attnaudit.calibration.degree import DATA, Degree, evaluated
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json, write_json
 
@@ -29,5 +30,13 @@ def ship(folder: Path, package: Path = PACKAGE) -> Path:
     return place
 
 
+def evaluate_again(package: Path = PACKAGE) -> Path:
+    """Replace ``held`` in the package's ``degree.json``, and nothing else."""
+    place = package / DATA
+    plain = read_json(place)
+    write_json(place, {**plain, "held": evaluated(Degree.from_json(plain), "held")})
+    return place
+
+
 if __name__ == "__main__":
-    print(ship(Path(sys.argv[1])))
+    print(ship(Path(sys.argv[1])) if sys.argv[1:] else evaluate_again())

@@ -119,6 +119,9 @@ def test_bad_options_are_refused() -> None:
         Calibration(Path("out"), corpora=("ssst",))
     with pytest.raises(InputError, match="1 or more of each"):
         Calibration(Path("out"), corpora=())
+    for encoders in (0, -1):
+        with pytest.raises(InputError, match="1 or more"):
+            Calibration(Path("out"), encoders=encoders)
 
 
 def test_all_constructions_are_planned_and_the_page_of_the_docs_is_current() -> None:

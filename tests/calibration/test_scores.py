@@ -8,20 +8,25 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnaudit.calibration import CONSTRUCTIONS
-from attnaudit.calibration.card import standing_row
+from attnaudit.calibration.card import is_of_a_calibrated_kind, standing_row
 from attnaudit.calibration.check import checked
-from attnaudit.calibration.degree import Degree, fitted, standing, wide_table
-from attnaudit.calibration.score import auc_interval, dials, matrix, scores, share_larger
+from attnaudit.calibration.degree import Degree, Standing, evaluated, fitted, judgements, shipped, standing, wide_table
+from attnaudit.calibration.score import auc_interval, dials, matrix, scores, share_larger, tau_interval
+from attnaudit.cli.calibration import _show
+from attnaudit.experiments import audit
 from attnaudit.report.calibration_page import write_calibration
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows
 from attnaudit.results.table import summary_row
+from attnaudit.trace import Trace, trace_metadata
 from tests.oracles.auc import every_pair, over_constructions
 from tests.traces import make_trace
 
@@ -94,16 +99,52 @@ def test_the_interval_holds_the_auc_of_a_population_of_constructions() -> None:
     assert 0.85 <= held / 200 <= 0.99
 
 
+def test_fewer_than_three_constructions_on_a_side_have_an_auc_without_an_interval(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = np.array([[1.0, 0.5, 0.0], [1.0, 1.0, 0.5], [1.0, 0.5, 0.5]])
+    for rows, columns in ((1, 1), (1, 3), (3, 2)):
+        auc, low, high, least, most = auc_interval(pairs[:rows, :columns], 0)
+        assert auc == pytest.approx(pairs[:rows, :columns].mean())
+        assert (low, high) == (None, None)
+        assert least is not None
+        assert most is not None
+    assert None not in auc_interval(pairs, 0)
+    found = scores(pl.DataFrame(made(noisy(1.0, 1), names=[TRUE["faithful"][0], TRUE["unfaithful"][0]])))
+    assert (found["low"].to_list(), found["low"].dtype) == ([None], pl.Float64)
+    found.write_parquet(tmp_path / "scores.parquet")
+    (tmp_path / "degree.json").write_text("null")
+    _show(tmp_path, as_json=False)
+    shown = capsys.readouterr().out
+    assert f"{found['auc'][0]:.2f}" in shown
+    assert "1 × 1" in shown
+    assert "undefined" not in shown
+
+
 def test_a_dial_is_scored_by_the_order_of_its_positions() -> None:
     dial = CONSTRUCTIONS["dial_deception"]
     rows = [
-        {**row, "strength": strength, "value": -float(place) if row["seed"] == 0 else 1.0}
+        {**row, "strength": strength, "value": -float(place) if row["seed"] else 1.0}
         for place, strength in enumerate(dial.strengths)
-        for row in made(lambda one, seed: 0.0, names=[dial])
+        for row in made(lambda one, seed: 0.0, names=[dial], seeds=3)
     ]
-    row = dials(pl.DataFrame(rows, infer_schema_length=None)).row(0, named=True)
-    assert (row["dial"], row["tau"], row["series"]) == ("dial_deception", pytest.approx(0.5), 2)
-    assert 0 <= row["low"] < row["high"] <= 1
+    table = pl.DataFrame(rows, infer_schema_length=None)
+    row = dials(table).row(0, named=True)
+    assert (row["dial"], row["tau"], row["series"]) == ("dial_deception", pytest.approx(2 / 3), 3)
+    assert (row["low"], row["high"]) == (pytest.approx(scipy.stats.t.interval(0.95, 2, 2 / 3, 1 / 3)[0]), 1.0)
+    two = dials(table.filter(pl.col("seed") < 2)).row(0, named=True)
+    assert (two["tau"], two["low"], two["high"]) == (pytest.approx(0.5), None, None)
+
+
+def test_the_interval_of_tau_holds_the_mean_of_all_seeds() -> None:
+    """Of 3 seeds as of 5, nearly as often as it says; a bootstrap of 3 holds it in three cases of four."""
+    rng = np.random.default_rng(0)
+    for seeds in (3, 5):
+        found = [tau_interval(list(enumerate(rng.normal(0.5, 0.1, seeds).tolist()))) for _ in range(400)]
+        held = [low is not None and high is not None and low <= 0.5 <= high for _, low, high in found]
+        assert 0.92 <= np.mean(held) <= 0.98
+    mean, low, high = tau_interval([(0, 0.1), (0, 0.3), (1, 0.2), (2, 0.2)])
+    assert (mean, low, high) == (pytest.approx(0.2), pytest.approx(0.2), pytest.approx(0.2)), "a seed counts once, whatever its series"
 
 
 def test_the_matrix_ranks_the_better_constructions_higher() -> None:
@@ -133,6 +174,24 @@ def test_a_degree_is_monotone_and_its_file_says_all(values: pl.DataFrame) -> Non
     assert standing(degree, {}) is None
 
 
+def test_the_interval_of_a_degree_holds_what_each_measure_may_be(values: pl.DataFrame) -> None:
+    """With the measures' own intervals it goes from what these give at their worse ends to what they give at their better ends."""
+    degree = fitted(values)
+    mean = {("x", name): 0.3 for name in "abc"}
+    better = {(one[0], one[1]): 0.5 if one[2] == "higher" else -0.5 for one in degree.measures}
+    ends = {key: (value - 0.5, value + 0.5) for key, value in mean.items()}
+    exact, whole = standing(degree, mean), standing(degree, mean, ends)
+    best, worst = (standing(degree, {key: 0.3 + sign * by for key, by in better.items()}) for sign in (1, -1))
+    assert exact is not None
+    assert whole is not None
+    assert best is not None
+    assert worst is not None
+    assert whole.degree == exact.degree
+    assert whole.low == pytest.approx(worst.low)
+    assert whole.high == pytest.approx(best.high)
+    assert whole.low < exact.low <= exact.degree <= exact.high < whole.high
+
+
 def test_the_held_half_has_no_part_in_the_fit(values: pl.DataFrame) -> None:
     held = pl.col("half") == "held"
     other = fitted(values.with_columns(pl.when(held).then(-pl.col("value")).otherwise("value").alias("value")))
@@ -159,7 +218,59 @@ def test_there_is_no_judgement_far_from_all_and_between_two_truths(values: pl.Da
     assert (torn.truth, torn.reason) == (None, "the nearest constructions disagree")
     far = standing(alike, dict.fromkeys(mean, 99.0))
     assert far is not None
-    assert (far.truth, far.reason) == (None, "no construction is near")
+    assert (far.truth, far.reason) == (None, "too few constructions are near")
+
+
+def test_models_of_one_construction_do_not_agree_among_themselves(values: pl.DataFrame) -> None:
+    """Seven models of one construction have one truth by definition: of the nearest, four constructions have to be of one truth."""
+    degree = fitted(values)
+    own: dict[tuple[str, str], float | None] = {
+        (one[0], one[1]): c * (-1 if one[2] == "lower" else 1) for one, c in zip(degree.measures, degree.centre, strict=True)
+    }
+
+    def judged(*places: tuple[str, str, float]) -> Standing | None:
+        models = [{"construction": name, "truth": truth, "scores": [at] * len(own), "degree": 0.5} for name, truth, at in places]
+        return standing(Degree(**{**degree.__dict__, "models": tuple(models)}), own)
+
+    same = [("guided_single", "faithful", 0.1)] * 9
+    further = [(name, "unfaithful", 0.2) for name in ("leak_last", "leak_decoy", "adversary", "deceived", "permuted")]
+    alike = [(name, "faithful", 0.2) for name in ("taught", "few_words", "last_word", "softened", "both_copies")]
+    for others, found in (([], (None, "too few constructions are near")), (further, (None, "the nearest constructions disagree")),
+                          (alike, ("faithful", ""))):  # fmt: skip
+        one = judged(*same, *others)
+        assert one is not None
+        assert (one.truth, one.reason) == found
+
+
+def test_judgements_are_scored_construction_by_construction_and_said_to_be_no_better_than_chance(values: pl.DataFrame) -> None:
+    degree = fitted(values)
+
+    def cells(half: str, truth: str, number: int, at: float, *names: str) -> list[dict[str, Any]]:
+        one = {"half": half, "truth": truth, "degree": 0.5, "scores": [at] * len(degree.measures)}
+        return [{**one, "construction": name} for name in names for _ in range(number)]
+
+    alike = ("guided_single", "taught", "few_words", "last_word")
+    near = cells("fit", "faithful", 2, 0.0, *alike) + cells(
+        "fit", "unfaithful", 2, 3.0, "leak_last", "adversary", "strong_readout", "other_task"
+    )
+    wrong = cells("held", "unfaithful", 1, 0.0, "leak_decoy", "permuted")
+    models = near + cells("held", "faithful", 9, 0.0, "guided_mixing") + wrong
+    found = judgements(Degree(**{**degree.__dict__, "models": tuple(models)}), "held")
+    assert found == {"judged": 1.0, "right": pytest.approx(1 / 3), "right_low": 0.0, "right_high": 1.0}, "not 9 of 11"
+    few = judgements(Degree(**{**degree.__dict__, "models": tuple(near + wrong)}), "held")
+    assert (few["right"], few["right_low"], few["right_high"]) == (0.0, None, None)
+    summary = pl.DataFrame([summary_row("x", name, 0.3, n=20) for name in "abc"], schema=SUMMARY_SCHEMA)
+    for held, chance in ((found, True), ({**found, "right_low": 0.51, "right": 0.8}, False), (few, True)):
+        scored = Degree(**{**degree.__dict__, "held": {"auc": 0.8, **held}})
+        row = standing_row(SummaryRows.of(summary), About(class_names=("x", "y")), scored)
+        assert row is not None
+        assert ("not shown to be better than chance" in row.sentence) is chance
+
+
+def test_what_the_shipped_degree_says_of_the_half_held_follows_from_its_models() -> None:
+    degree = shipped()
+    assert degree is not None
+    assert evaluated(degree, "held") == degree.held
 
 
 def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed() -> None:
@@ -183,26 +294,56 @@ def test_the_halves_have_both_truths_and_every_construction_a_reason() -> None:
 def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl.DataFrame) -> None:
     degree = fitted(values)
 
-    def row(of_all: dict[str, float], **facts: Any) -> CardRow | None:
-        rows = [summary_row("x", name, value, n=9) for name, value in of_all.items()]
-        return standing_row(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About(**facts), degree)
+    def row(of_all: dict[str, float], few: str = "", spread: float = 0.0, class_names: tuple[str, ...] = ("x", "y")) -> CardRow | None:
+        rows = [
+            summary_row("x", name, value, value - spread, value + spread, n=19 if name == few else 20) for name, value in of_all.items()
+        ]
+        return standing_row(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About(class_names=class_names), degree)
 
     like = row({"a": 2.2, "b": -2.2, "c": 0.0})
     assert like is not None
     assert "nearest models are faithful" in like.sentence
     assert "“" in like.yardstick
+    unsure = row({"a": 2.2, "b": -2.2, "c": 0.0}, spread=1.0)
+    assert unsure is not None
+    assert (unsure.low or 0) < (like.low or 0), "the bracket holds what the measures' own intervals leave open"
     far = row({"a": 99.0, "b": 99.0, "c": 99.0})
     assert far is not None
     assert far.sentence.startswith("No judgement: ")
     assert row({"a": 1.0}) is None
+    assert all(row({"a": 2.2, "b": -2.2, "c": 0.0}, few=name) is None for name in "abc"), "one measure of 19 instances"
     assert row({"a": 1.0, "b": 1.0, "c": 0.0}, class_names=("x", "y", "z")) is None
     assert standing_row(SummaryRows({}), About(), None) is None
 
 
-def write_calibrated(folder: Path) -> Path:
+@pytest.mark.parametrize(
+    ("of", "alike"),
+    [({}, True), ({"outputs": 3}, False), ({"query": 4}, False), ({"query": 1}, True), ({"question": True}, False),
+     ({"named": True}, True), ({"outputs": 3, "named": True}, False)],
+)  # fmt: skip
+def test_only_classifiers_of_two_classes_with_one_attention_a_text_are_like_the_constructions(
+    tmp_path: Path, of: dict[str, Any], alike: bool
+) -> None:
+    """Of a trace of any program: without names of its classes, with several rows a text, or with questions and without a task."""
+    trace = make_trace(24, (4, 8), outputs=of.get("outputs", 1), seed=1)
+    place, table = np.arange(24), trace.table
+    if "query" in of:
+        table = table.set_column(table.column_names.index("instance"), "instance", pa.array(place // of["query"]))
+        table = table.append_column("query", pa.array(place % of["query"], pa.int32()))
+    if "question" in of:
+        table = table.append_column("question", pa.array([["is", "it"]] * 24))
+    metadata = {**trace.metadata, "class_names": trace.class_names if "named" in of else []}
+    trace = Trace(table, metadata, trace.tail).checked("trace")
+    trace.write(tmp_path)
+    summary = audit(trace, ["comprehensiveness"]).summary
+    for known in (trace.metadata, trace_metadata(tmp_path)):
+        assert is_of_a_calibrated_kind(SummaryRows.of(summary), About.of({}, known)) is alike
+
+
+def write_calibrated(folder: Path, names: Any = None, degree: Any = fitted) -> Path:
     """The page of values that are not of any model."""
     folder.mkdir(exist_ok=True)
-    values = pl.DataFrame([*made(noisy(2.0, 1), "a"), *made(noisy(1.0, 2), "b"), *made(noisy(0.0, 3), "c")])
+    values = pl.DataFrame([row for key, name in enumerate("abc", 1) for row in made(noisy(3.0 - key, key), name, names=names)])
     rows = pl.DataFrame(made(lambda one, seed: 0.0, names=[CONSTRUCTIONS["dial_deception"]])).with_columns(pl.lit(0.1).alias("strength"))
     checks = values.filter(measure="a").with_columns(
         **{name: pl.lit(0.5) for name in ("accuracy", "accuracy_masked", "changed_by_decisive", "changed_by_others", "mass")}
@@ -210,8 +351,15 @@ def write_calibrated(folder: Path) -> Path:
     tables = {"scores": scores(values), "dials": dials(rows), "matrix": matrix(values), "checks": checks}
     for name, table in tables.items():
         table.write_parquet(folder / f"{name}.parquet")
-    (folder / "degree.json").write_text(json.dumps(fitted(values).to_json()))
+    (folder / "degree.json").write_text(json.dumps(degree(values).to_json() if degree else None))
     return write_calibration(folder)
+
+
+def test_a_page_without_an_auc_has_no_matrix(tmp_path: Path) -> None:
+    """Faithful constructions alone have ranks, but no measure has an AUC."""
+    page = write_calibrated(tmp_path, names=TRUE["faithful"], degree=None).read_text(encoding="utf-8")
+    assert "<svg" not in page
+    assert "Every measure on every construction" not in page
 
 
 def test_the_page_shows_the_matrix_the_degree_and_every_number(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 from rich.console import Console
@@ -94,14 +96,18 @@ def test_a_card_has_seven_lines_in_the_order_in_which_measures_separate(monkeypa
     numbers = {f"{name}__{measure}": {"value": 0.5, "low": 0.4, "high": 0.6} for name, measure in EVERY.items()}
     compared = ("comprehensiveness__comprehensiveness_random", "ranges__mean_possible_upper", "identifiability__identifiable")
     summary = summary_of(**numbers, **{name: {"value": 0.5, "low": 0.4, "high": 0.6} for name in compared})
-    card = verdict(summary, ABOUT)
+    card = verdict(summary, replace(ABOUT, class_names=("negative", "positive")))
     shown = ["prediction", *AUC]
     assert [row.experiment for row in card.rows] == shown
     assert [row.experiment for row in card.further] == ["maximal_change"], "what nobody measured comes last"
-    assert [row.separates for row in card.rows] == ["", *(f"AUC {auc:.2f} [{auc - 0.1:.2f}, {auc + 0.1:.2f}]" for auc in AUC.values())]
+    assert [row.separates for row in card.rows] == [
+        "",
+        *(f"AUC {auc:.2f} [{auc - 0.1:.2f}, {auc + 0.1:.2f}], 9 × 11 constructions" for auc in AUC.values()),
+    ]
     assert "classifiers of two classes" in card.footnote
     assert "another kind" not in card.footnote
-    assert "another kind" in verdict(summary, About(class_names=("a", "b", "c"))).footnote
+    for other in (About(class_names=("a", "b", "c")), ABOUT):
+        assert "another kind" in verdict(summary, other).footnote
     printed = Console(width=220, record=True)
     card.print(printed)
     text = printed.export_text()

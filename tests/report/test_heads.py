@@ -26,8 +26,10 @@ from attnaudit.report.sections.instances import STRIKING, overview, select
 from attnaudit.report.sections.numbers import summary_tables
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
+from attnaudit.results.card import SummaryRows
 from attnaudit.results.heads import Heads
 from attnaudit.results.record import RunRecord, read_record
+from attnaudit.results.table import summary_row
 from attnaudit.results.words import INSTANCE, ROW, TEXT, of_unit
 from attnaudit.trace import Trace
 from attnaudit.trace.words import join_tokens, to_words
@@ -139,6 +141,31 @@ def _same(*values: float) -> list[tuple[float, float, float]]:
 
 def _sentence(summary: pl.DataFrame, about: About = ABOUT) -> str:
     return verdict(summary, about).rows[0].sentence
+
+
+def test_heads_and_classes_of_few_texts_are_not_compared_with_others():
+    """What counts is texts: 2 texts of 16 rows each have 32 rows."""
+
+    def row(group: str, value: float, n: int, texts: int) -> dict[str, Any]:
+        return summary_row("permutation", "median_delta_y", value, value - 0.02, value + 0.02, n=n, texts=texts, group=group)
+
+    whole, enough = (
+        [row("all", 0.2, 832, 52), row("head:0.0", 0.2, 52, 52)],
+        [row("head:0.1", 0.5, 20, 20), row("predicted:b", 0.6, 320, 20)],
+    )
+    few = [row("head:0.1", 0.5, 19, 19), row("predicted:b", 0.6, 304, 19)]
+    classes = [row("predicted:a", 0.1, 528, 33)]
+    said = [SummaryRows.of(pl.DataFrame([*whole, *classes, *other], schema=SUMMARY_SCHEMA)) for other in (enough, few)]
+    assert [one.apart("permutation", "median_delta_y") for one in said] == [
+        " By predicted class: a 0.10, b 0.60. By head: 0.20 (head 0 of layer 0) to 0.50 (head 1 of layer 0).", "",
+    ]  # fmt: skip
+    third = SummaryRows.of(
+        pl.DataFrame([*whole, *classes, *enough, row("head:1.0", 0.9, 2, 2), row("predicted:c", 0.9, 32, 2)], schema=SUMMARY_SCHEMA)
+    )
+    assert third.apart("permutation", "median_delta_y") == (
+        " By predicted class of 20 texts or more: a 0.10, b 0.60."
+        " By head of 20 texts or more: 0.20 (head 0 of layer 0) to 0.50 (head 1 of layer 0)."
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.studies.base import base_models, base_rows
 from attnaudit.studies.uniform import Uniform
+from tests.report.heads import make_heads
 from tests.report.runs import summary_of, write_run
 from tests.studies.identity import identified, identity
 from tests.studies.test_numbers import some
@@ -245,6 +247,22 @@ def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_pa
     assert "Claim nothing" in page
     assert "hides" not in page
     assert "Claim only" not in page
+
+
+def test_the_page_of_all_studies_says_which_heads_its_audit_is_of(tmp_path: Path) -> None:
+    """The audit's line on top is of the heads that were audited, and so is that of the page that the studies join."""
+    (tmp_path / "seeds").mkdir()
+    (tmp_path / "seeds" / "summary.json").write_text("[]")
+    (tmp_path / "seeds" / "spec.json").write_text(json.dumps({"study": {"name": "seeds"}}))
+    of_heads = audit(make_heads(30), ["permutation"]).summary.filter(pl.col("group").is_in(["all", "head:0.0", "head:0.1"]))
+    (tmp_path / "audit").mkdir()
+    (tmp_path / "audit" / "summary.json").write_text(json.dumps(of_heads.to_dicts()))
+    metadata = {"gate": {"layers": [{"heads": 12}, {"heads": 12}]}}
+    page = write_studies(tmp_path, metadata).read_text(encoding="utf-8")
+    lead = verdict(of_heads, About.of({}, metadata)).lead
+    assert "Audited: 2 heads of layer 0. Nothing here is about the other 22 heads of the model." in lead
+    for line in lead.split("\n"):
+        assert html.escape(line, quote=False) in page, line
 
 
 def test_a_study_of_restricted_answers_is_judged_by_accuracy() -> None:

@@ -7,7 +7,8 @@ well it does. What it needs is in a small JSON file: measures, their centres and
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.resources import files
@@ -17,15 +18,17 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.calibration.score import auc_interval, by_measure, preferred
+from attnaudit.calibration.score import auc_interval, by_measure, mean_interval, preferred
 from attnaudit.corpora.corpus import keyed
 
 MOST, ALIKE = 4, 0.95  # measures of a degree at most, and the largest rank correlation of two of them
 CLIP = 3.0  # standard deviations from the centre beyond which a measure says no more
-DRAWS = 40  # refits on constructions drawn again, whose spread is the interval
+DRAWS = 40  # refits on constructions drawn again
 NEAREST, AGREE = 7, 0.8  # models that are nearest to one that is judged, and the least share of them of one truth
+EACH = 2  # of them of one construction at most: such models have one truth by definition, so that four constructions must agree
 FAR = 1.5  # distance, in standard deviations a measure, beyond which the nearest models are no neighbours
 BINS = 5  # of the reliability curve
+Key = tuple[str, str]  # experiment and measure
 DATA = "calibration/data/degree.json"
 
 
@@ -52,6 +55,11 @@ class Degree:
     def of(self, standard: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
         """The degree, 0 to 1, from standard scores."""
         return _logistic(standard @ np.array(self.coefficients) + self.intercept)
+
+    def drawn(self, standard: Float[np.ndarray, " k"], percentile: float) -> float:
+        """The percentile of the degrees of one model by the ``draws``."""
+        draws = np.array(self.draws or [(*self.coefficients, self.intercept)])
+        return float(np.percentile(_logistic(draws[:, :-1] @ standard + draws[:, -1]), percentile))
 
     def to_json(self) -> dict[str, Any]:
         return json.loads(json.dumps(asdict(self)))
@@ -87,32 +95,46 @@ def shipped() -> Degree | None:
     return Degree.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
 
 
-def standing(degree: Degree, summary: Mapping[tuple[str, str], float | None]) -> Standing | None:
-    """Where a model stands by its values of ``(experiment, measure)``; None where one that the degree needs is missing."""
-    own = [summary.get((experiment, measure)) for experiment, measure, _ in degree.measures]
-    if any(value is None or np.isnan(value) for value in own):
+def standing(degree: Degree, values: Mapping[Key, float | None], ends: Mapping[Key, tuple[float, float]] | None = None) -> Standing | None:
+    """Where a model stands by its values of ``(experiment, measure)``; None where one that the degree needs is missing.
+
+    ``ends`` are the intervals of values; a value without one is taken as exact. The interval of the degree, which is monotone in each
+    measure, goes from the 2.5 percentile of the draws with all measures at their worse ends to the 97.5 percentile with all at their better
+    ends, and is conservative.
+    """
+    own = {(experiment, measure): values.get((experiment, measure)) for experiment, measure, _ in degree.measures}
+    known = {key: value for key, value in own.items() if value is not None and not np.isnan(value)}
+    if len(known) < len(own):
         return None
     signs = [-1.0 if direction == "lower" else 1.0 for _, _, direction in degree.measures]
-    scores = degree.standard(np.array([[sign * float(value) for sign, value in zip(signs, own, strict=True) if value is not None]]))
-    value = float(degree.of(scores)[0])
-    drawn = [float(_logistic(scores @ np.array(draw[:-1]) + draw[-1])[0]) for draw in degree.draws]
-    low, high = np.percentile(drawn, [2.5, 97.5]) if drawn else (value, value)
-    truth, reason = _nearest(degree, scores[0])
-    return Standing(value, float(low), float(high), *_between(degree, value), truth, reason)
+    three = np.array([(value, *(ends or {}).get(key, (value, value))) for key, value in known.items()]).T * signs
+    found, worse, better = degree.standard(np.stack([three[0], three.min(axis=0), three.max(axis=0)]))
+    value, low, high = float(degree.of(found[None])[0]), degree.drawn(worse, 2.5), degree.drawn(better, 97.5)
+    return Standing(value, low, high, *_between(degree, value), *_nearest(degree, found))
 
 
 def _nearest(degree: Degree, scores: Float[np.ndarray, " k"]) -> tuple[str | None, str]:
     """The truth on which the nearest models agree, or why there is none."""
     others = np.array([model["scores"] for model in degree.models])
     distance = np.sqrt(((others - scores) ** 2).mean(axis=1))
-    near = np.argsort(distance, kind="stable")[:NEAREST]
-    if distance[near[-1]] > FAR:
-        return None, "no construction is near"
-    truths = [degree.models[k]["truth"] for k in near.tolist()]
+    near = _few_of_each([degree.models[k] for k in np.argsort(distance, kind="stable").tolist() if distance[k] <= FAR])
+    if len(near) < NEAREST:
+        return None, "too few constructions are near"
+    truths = [model["truth"] for model in near]
     most = max(("faithful", "unfaithful"), key=truths.count)
     if truths.count(most) < AGREE * len(truths):
         return None, "the nearest constructions disagree"
     return most, ""
+
+
+def _few_of_each(models: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The first `NEAREST` of ``models``, of each construction the first `EACH` alone."""
+    seen, found = Counter[str](), []
+    for model in models:
+        seen[model["construction"]] += 1
+        if seen[model["construction"]] <= EACH:
+            found.append(model)
+    return found[:NEAREST]
 
 
 def _between(degree: Degree, value: float) -> tuple[str, str]:
@@ -216,8 +238,8 @@ def _draws(fit: pl.DataFrame, chosen: Sequence[str], seed: int) -> tuple[tuple[f
 
 
 def evaluated(degree: Degree, half: str, seed: int = 0) -> dict[str, Any]:
-    """AUC with its interval over constructions, Brier score, and the reliability curve of a half of the models; every construction counts
-    alike in all three."""
+    """AUC with its interval over constructions, Brier score, the reliability curve and the `judgements` of a half of the models; every
+    construction counts alike."""
     own = [model for model in degree.models if model["half"] == half]
     table = pl.DataFrame([{"construction": one["construction"], "truth": one["truth"], "value": one["degree"]} for one in own])
     if table.is_empty():
@@ -238,17 +260,22 @@ def evaluated(degree: Degree, half: str, seed: int = 0) -> dict[str, Any]:
         {"said": row["said"] / row["weight"], "faithful": row["faithful"] / row["weight"], "models": row["models"]}
         for row in sums.iter_rows(named=True)
     ]
-    judged = judgements(degree, half)
-    return {**auc, "brier": float(brier), "reliability": reliability, **judged}
+    return {**auc, "brier": float(brier), "reliability": reliability, **judgements(degree, half, seed)}
 
 
-def judgements(degree: Degree, half: str) -> dict[str, float | None]:
-    """Of the models of a half, judged by those of the other half alone: the share ``judged``, and the share of these that are ``right``."""
+def judgements(degree: Degree, half: str, seed: int = 0) -> dict[str, float | None]:
+    """Of the models of a half, judged by those of the other half alone: the share ``judged``, and the share of these that are ``right``, as
+    a mean over constructions, with its percentile interval when constructions are drawn again."""
     others = tuple(model for model in degree.models if model["half"] != half)
     alone = Degree(**{**degree.__dict__, "models": others})
-    said = [(model["truth"], _nearest(alone, np.array(model["scores"]))[0]) for model in degree.models if model["half"] == half]
-    judged = [truth == found for truth, found in said if found is not None]
-    return {"judged": len(judged) / max(len(said), 1), "right": float(np.mean(judged)) if judged else None}
+    said = [(model, _nearest(alone, np.array(model["scores"]))[0]) for model in degree.models if model["half"] == half]
+    judged = pl.DataFrame(
+        [(model["construction"], model["truth"] == found) for model, found in said if found is not None],
+        schema={"construction": pl.String, "right": pl.Boolean}, orient="row",
+    )  # fmt: skip
+    shares = judged.group_by("construction", maintain_order=True).agg(pl.col("right").mean())["right"].to_numpy()
+    right = dict(zip(("right", "right_low", "right_high"), mean_interval(shares, seed), strict=True))
+    return {"judged": judged.height / max(len(said), 1), **right}
 
 
 def _named(column: str) -> tuple[str, str, str]:

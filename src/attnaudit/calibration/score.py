@@ -19,7 +19,9 @@ from attnaudit.corpora.corpus import keyed
 
 RESAMPLES = 2000
 LEVEL = 95
+LEAST = 3  # constructions on each side, or seeds, that an interval needs
 SANITY = ("untrained", "random_labels")
+NUMBERS = ("auc", "low", "high", "least", "most", "auc_within", *(f"over_{name}" for name in SANITY))
 KEYS = ("experiment", "measure", "direction")
 Measured = tuple[str, str, str]
 Matrix = Float[np.ndarray, "F U"]
@@ -34,7 +36,7 @@ def scores(values: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
     truth was not confirmed are excluded.
     """
     rows = [_scored(measured, part, seed) for measured, part in by_measure(values)]
-    return pl.DataFrame(rows, schema_overrides={"auc": pl.Float64}).sort("auc", descending=True, nulls_last=True)
+    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(NUMBERS, pl.Float64)).sort("auc", descending=True, nulls_last=True)
 
 
 def by_measure(values: pl.DataFrame) -> Iterator[tuple[Measured, pl.DataFrame]]:
@@ -79,20 +81,34 @@ def _values_of(part: pl.DataFrame) -> list[np.ndarray]:
 
 def auc_interval(pairs: Matrix, seed: int) -> tuple[float | None, ...]:
     """The mean of ``pairs``, its percentile interval when constructions of both sides are drawn again, and its least and largest value
-    without one construction; None where there are none."""
+    without one construction; None where there are none. No interval (None) with fewer than `LEAST` constructions on a side."""
     if not pairs.size:
         return (None,) * 5
     rows, columns = pairs.shape
+    without = [pairs.mean()]
+    without += [np.delete(pairs, k, axis=0).mean() for k in range(rows) if rows > 1]
+    without += [np.delete(pairs, k, axis=1).mean() for k in range(columns) if columns > 1]
+    mean, least, most = float(pairs.mean()), float(min(without)), float(max(without))
+    if min(rows, columns) < LEAST:
+        return mean, None, None, least, most
     rng = keyed(seed, "constructions")
     often, across = (
         rng.multinomial(size, np.full(size, 1 / size), RESAMPLES) / size for size in (rows, columns)
     )  # how often each is drawn
     drawn = ((often @ pairs) * across).sum(axis=1)
     low, high = np.percentile(drawn, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
-    without = [pairs.mean()]
-    without += [np.delete(pairs, k, axis=0).mean() for k in range(rows) if rows > 1]
-    without += [np.delete(pairs, k, axis=1).mean() for k in range(columns) if columns > 1]
-    return float(pairs.mean()), float(low), float(high), float(min(without)), float(max(without))
+    return mean, float(low), float(high), least, most
+
+
+def mean_interval(values: Float[np.ndarray, " n"], seed: int) -> tuple[float | None, float | None, float | None]:
+    """The mean of one value a construction, and its percentile interval when constructions are drawn again; None of fewer than `LEAST`."""
+    if not len(values):
+        return None, None, None
+    if len(values) < LEAST:
+        return float(values.mean()), None, None
+    drawn = keyed(seed, "constructions").choice(values, (RESAMPLES, len(values))).mean(axis=1)
+    low, high = np.percentile(drawn, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
+    return float(values.mean()), float(low), float(high)
 
 
 def _within(known: pl.DataFrame) -> float | None:
@@ -107,14 +123,14 @@ def _mean(pairs: Matrix) -> float | None:
     return float(pairs.mean()) if pairs.size else None
 
 
-def dials(values: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
-    """A row per dial and measure: ``tau``, the mean over corpora, encoders and seeds of Kendall's τ of the value with the position on the
-    dial, positive where the measure gets worse as attention gets less faithful; its interval draws seeds; of one seed there is none."""
+def dials(values: pl.DataFrame) -> pl.DataFrame:
+    """A row per dial and measure: ``tau``, Kendall's τ of the value with the position on the dial, positive where the measure gets worse as
+    attention gets less faithful: the mean over seeds of the mean over corpora and encoders, with its interval (`tau_interval`)."""
     rows = []
     for name in (name for name, one in CONSTRUCTIONS.items() if one.is_dial):
         for measured, part in by_measure(values.filter(construction=name)):
             found = _tau_of_series(part, list(CONSTRUCTIONS[name].strengths))
-            tau, low, high = tau_interval(found, seed)
+            tau, low, high = tau_interval(found)
             rows.append(
                 {"dial": name, **dict(zip(KEYS, measured, strict=True)), "tau": tau, "low": low, "high": high, "series": len(found)}
             )
@@ -134,19 +150,19 @@ def _tau_of_series(part: pl.DataFrame, order: Sequence[float | None]) -> list[tu
     return found
 
 
-def tau_interval(found: Sequence[tuple[int, float]], seed: int) -> tuple[float | None, float | None, float | None]:
-    """The mean τ of series, and its percentile interval when seeds are drawn again, each with all its series."""
+def tau_interval(found: Sequence[tuple[int, float]]) -> tuple[float | None, float | None, float | None]:
+    """The mean τ of seeds, each the mean over its series, and the 95 % interval of Student's t over seeds, cut at −1 and 1.
+
+    The interval is None of fewer than `LEAST` seeds; all three are None where there is no series.
+    """
     if not found:
         return None, None, None
-    mean = float(np.mean([tau for _, tau in found]))
-    of_seed = {one: [tau for other, tau in found if other == one] for one, _ in found}
-    if len(of_seed) < 2:
+    means = np.array([np.mean([tau for other, tau in found if other == one]) for one in dict.fromkeys(seed for seed, _ in found)])
+    mean = float(means.mean())
+    if len(means) < LEAST:
         return mean, None, None
-    sums = np.array([(sum(taus), len(taus)) for taus in of_seed.values()])
-    rng = keyed(seed, "seeds of dials")
-    drawn = sums[rng.integers(len(sums), size=(RESAMPLES, len(sums)))].sum(axis=1)
-    low, high = np.percentile(drawn[:, 0] / drawn[:, 1], [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
-    return mean, float(low), float(high)
+    half = float(scipy.stats.t.ppf((100 + LEVEL) / 200, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means)))
+    return mean, max(mean - half, -1.0), min(mean + half, 1.0)
 
 
 def matrix(values: pl.DataFrame) -> pl.DataFrame:

@@ -14,9 +14,10 @@ from attnaudit.results.words import figure
 SCORES = "calibration/data/scores.csv"
 NOTE = (
     "AUC: the share of pairs in which a measure ranks a model whose attention is faithful by construction above one whose attention is "
-    "not, 0.5 by chance. It was measured on classifiers of two classes with one attention; brackets: 95 % interval over constructions."
+    "not, 0.5 by chance. It was measured on classifiers of two classes with one attention, of as many faithful × unfaithful constructions "
+    "as have the measure; brackets: 95 % interval over constructions."
 )
-UNKNOWN_HERE = "This model is of another kind: how well the measures separate there is unknown."
+UNKNOWN_HERE = "This model is of another kind, or not known to be of this one: how well the measures separate there is unknown."
 
 
 @dataclass(frozen=True)
@@ -30,10 +31,10 @@ class Separation:
     unfaithful: int
 
     def __str__(self) -> str:
-        """``AUC 0.90 [0.74, 0.99]``; empty where there is none."""
+        """``AUC 0.90 [0.74, 0.99], 9 × 11 constructions``; empty where there is none."""
         if self.auc is None or self.low is None or self.high is None:
             return ""
-        return f"AUC {figure(self.auc)} [{figure(self.low)}, {figure(self.high)}]"
+        return f"AUC {figure(self.auc)} [{figure(self.low)}, {figure(self.high)}], {self.faithful} × {self.unfaithful} constructions"
 
 
 @cache

@@ -16,8 +16,10 @@ def permuted(trace: Trace, share: float | None, seed: int) -> Trace:
     """The trace with the attention of other rows of the same length, in a ``share`` of the rows that have such (None: all).
 
     Rows are chosen, and passed on, by a key of ``seed`` and their instance. Each readout is divided by what its weight is multiplied by, so
-    that a position contributes what it did: prediction, gradient and leave-one-out stay true of the same function of the text. It is that
-    of a model whose encoder multiplies state t by ``alpha_t / alpha'_t`` and which attends by ``alpha'``.
+    that a position contributes what it did: prediction and leave-one-out stay those of the same function of the text, which is also that of
+    a model whose encoder multiplies state t by ``alpha_t / alpha'_t`` and which attends by ``alpha'``. ``gradient``, which holds attention
+    fixed, is left as it was: it is that of this model where the factor is taken as constant too. A gradient through the factor, with
+    ``alpha'`` given, would be the full gradient of the original.
     """
     alpha, chosen = trace.alpha, _chosen(trace, 1.0 if share is None else share, seed)
     source = np.arange(len(trace))

@@ -80,7 +80,7 @@ def _show(folder: Path, as_json: bool) -> None:
     from attnaudit.cli.show import print_rows, show_json
     from attnaudit.core.files import read_json
     from attnaudit.results import read_table
-    from attnaudit.results.words import figure
+    from attnaudit.results.words import figure, interval
 
     scores, degree = read_table(folder / "scores.parquet").collect(), read_json(folder / "degree.json")
     if as_json:
@@ -88,11 +88,16 @@ def _show(folder: Path, as_json: bool) -> None:
         show_json({"scores": scores.to_dicts(), "dials": dials.to_dicts(), "degree": degree})
         return
     rows = [
-        (f"{row['experiment']}: {row['measure']}", row["direction"], figure(row["auc"]), f"[{figure(row['low'])}, {figure(row['high'])}]")
+        (
+            f"{row['experiment']}: {row['measure']}",
+            row["direction"],
+            figure(row["auc"]),
+            f"{interval(row)} {row['faithful']} × {row['unfaithful']}".strip(),
+        )
         for row in scores.filter(pl.col("auc").is_not_null()).iter_rows(named=True)
     ]
     print_rows("", ("measure", "better", "AUC", "over constructions"), rows, whole=("measure",))
     held = (degree or {}).get("held")
     if held:
-        typer.echo(f"degree on the constructions held out: AUC {figure(held['auc'])} [{figure(held['low'])}, {figure(held['high'])}]")
+        typer.echo(f"degree on the constructions held out: AUC {figure(held['auc'])} {interval(held)}".rstrip())
     typer.echo(printable(f"page: {folder / 'report.html'}"))

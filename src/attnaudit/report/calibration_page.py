@@ -20,8 +20,9 @@ from attnaudit.results.words import figure
 
 HEADING = "Planted truth: which measures tell faithful attention from unfaithful?"
 LEAD = (
-    "Every construction counts alike; intervals resample constructions (for dials, seeds). Models whose truth the check did not confirm "
-    "are excluded. Measures without a direction are scored as if higher values spoke for attention."
+    "Every construction counts alike; intervals resample constructions, where each side has 3 or more (for dials: Student's t over 3 seeds "
+    "or more). Models whose truth the check did not confirm are excluded. Measures without a direction are scored as if higher values "
+    "spoke for attention."
 )
 
 
@@ -86,7 +87,8 @@ def _degree_table(degree: Mapping[str, Any] | None) -> Iterable[SummaryTable]:
     detail = f"{figure(held['least'])} to {figure(held['most'])} without one construction"
     numbers = {
         "AUC": SummaryCell(figure(held["auc"]), _interval(held["low"], held["high"]), detail), "Brier score": _cell(held["brier"]),
-        "share that is judged": _cell(held["judged"]), "share of the judged that is right": _cell(held["right"]),
+        "share that is judged": _cell(held["judged"]),
+        "share of the judged that is right": _cell(held["right"], held.get("right_low"), held.get("right_high")),
     }  # fmt: skip
     measured = [
         (f"{experiment}/{measure}", measure_label(measure, experiment), (_cell(weight),))
@@ -97,9 +99,9 @@ def _degree_table(degree: Mapping[str, Any] | None) -> Iterable[SummaryTable]:
 
 
 def _matrix_figure(scores: pl.DataFrame, matrix: pl.DataFrame) -> Iterable[Figure]:
-    if matrix.is_empty():
-        return
     known = scores.filter(pl.col("auc").is_not_null())
+    if known.is_empty():  # constructions of one truth have ranks, and no AUC to order measures by
+        return
     labels = {_name(row): f"{row['experiment']}: {row['measure']}" for row in known.iter_rows(named=True)}
     order = {name: k for k, name in enumerate(CONSTRUCTIONS)}
     rows = matrix.with_columns(pl.concat_str("experiment", pl.lit(": "), "measure").alias("measure"))

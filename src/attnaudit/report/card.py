@@ -22,7 +22,6 @@ from attnaudit.results.card import CardRow, SummaryRows, claimed, of_enough, wit
 from attnaudit.results.heads import Head, Heads, named
 from attnaudit.results.skill import no_skill_of_run
 from attnaudit.results.words import INSTANCE
-from attnaudit.stats.inference import FEWEST
 
 LINES = 7  # of a card; further measures are listed below it
 
@@ -88,8 +87,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     found = SummaryRows.of(summary)
     notice = no_skill_of_run(found)
     notices = (notice,) if notice else ()
-    instances = max((found.instances(*key) or 0 for key in found.rows), default=0)
-    among = None if notice or instances < FEWEST else standing_row(found, about, shipped())
+    among = None if notice else standing_row(found, about, shipped())
     rows, further = _first(_rows(found, about, withheld=bool(notice)), LINES - (among is not None))
     drawn = about.drawn if found.audited is None else "texts"
     subtitle, footnote = _subtitle(summary, found, about, drawn), _footnote((*rows, *further), found, about)

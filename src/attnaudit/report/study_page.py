@@ -68,7 +68,7 @@ def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str]
     audit = verdict(summary, about)
     studied = without_conclusions(card.rows) if audit.notices else card.rows
     rows, notices = (*audit.rows, *studied), (*audit.notices, *card.notices)
-    card = replace(card, rows=rows, notices=notices, further=audit.further, footnote=audit.footnote, of_studies=not audited)
+    card = replace(audit, title=card.title, subtitle=card.subtitle, rows=rows, notices=notices, of_studies=not audited)
     missing = [
         (study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name in names and name not in found
     ]

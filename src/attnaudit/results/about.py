@@ -60,8 +60,13 @@ class About:
 
     @property
     def has_question(self) -> bool:
-        """Whether the model read a question, or a hypothesis, with each text."""
-        return _entry(self.metadata, "corpus", "task") in ASKING
+        """Whether the model read a question, or a hypothesis, with each text: by its task, or by a column of the trace."""
+        return _entry(self.metadata, "corpus", "task") in ASKING or self.metadata.get("has_question") is True
+
+    @property
+    def has_two_classes(self) -> bool:
+        """Whether the model is known to have two classes: by their names, or without names by its one sigmoid output."""
+        return len(self.class_names) == 2 or (not self.class_names and self.metadata.get("activation") == "sigmoid")
 
     @property
     def assumed_classes(self) -> str:

@@ -97,6 +97,11 @@ class SummaryRows:
         return INSTANCE if self.unit == INSTANCE else self.row_of_head
 
     @property
+    def counted(self) -> str:
+        """What `instances` counts: of several rows of a text the text."""
+        return INSTANCE if self.unit == INSTANCE else TEXT
+
+    @property
     def of_head(self) -> str:
         """Whose weights are replaced, to be put behind a word."""
         return "" if self.unit == INSTANCE else " of this head" if self.head is not None else " of one head"
@@ -117,7 +122,7 @@ class SummaryRows:
     def instances(self, experiment: str, measure: str) -> int | None:
         """How many instances a measure is a mean over; of several rows each, such as those of heads, each counts once."""
         row = self.get(experiment, measure)
-        return None if row is None else row.get("texts") or row.get("n")
+        return None if row is None else _instances(row)
 
     def value(self, experiment: str, measure: str) -> float | None:
         row = self.get(experiment, measure)
@@ -130,26 +135,39 @@ class SummaryRows:
     def _classes_apart(self, experiment: str, measure: str, places: int) -> str:
         """The mean of each predicted class, in ascending order."""
         classes = self.by_class.get((experiment, measure), ())
-        rows = sorted((row for row in classes if row["n"] >= FEWEST and row["low"] is not None), key=lambda row: row["value"])
+        rows = sorted((row for row in classes if _may_differ(row)), key=lambda row: row["value"])
         if not _are_apart(rows):
             return ""
         listed = [f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}" for row in rows]
         text = ", ".join(listed) if len(listed) <= MOST_NAMED else f"{listed[0]} to {listed[-1]}, with {len(listed) - 2} between"
-        which = f" of {FEWEST} {self.unit}s or more" if len(rows) < len(classes) else ""
-        return f" By predicted class{which}: {text}."
+        return f" By predicted class{self._compared(len(rows), len(classes))}: {text}."
 
     def _heads_apart(self, experiment: str, measure: str, places: int) -> str:
         """The lowest and the highest head."""
         known = self.of_heads(experiment, measure).items()
-        heads = sorted(((head, row) for head, row in known if row["low"] is not None), key=lambda one: one[1]["value"])
+        heads = sorted(((head, row) for head, row in known if _may_differ(row)), key=lambda one: one[1]["value"])
         if not _are_apart([row for _, row in heads]):
             return ""
         low, high = (f"{figure(row['value'], places)} ({named(head)})" for head, row in (heads[0], heads[-1]))
-        return f" By head: {low} to {high}."
+        return f" By head{self._compared(len(heads), len(known))}: {low} to {high}."
+
+    def _compared(self, shown: int, of: int) -> str:
+        """Which of the groups are compared, where not all are."""
+        return f" of {FEWEST} {self.counted}s or more" if shown < of else ""
 
 
 def _by_measure(rows: pl.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
     return {(row["experiment"], row["measure"]): row for row in rows.iter_rows(named=True)}
+
+
+def _instances(row: Mapping[str, Any]) -> int | None:
+    """How many instances a row is a mean over, each once."""
+    return row.get("texts") or row.get("n")
+
+
+def _may_differ(row: Mapping[str, Any]) -> bool:
+    """Whether a group has an interval, of instances enough."""
+    return row["low"] is not None and (_instances(row) or 0) >= FEWEST
 
 
 def _are_apart(rows: Sequence[Mapping[str, Any]]) -> bool:
@@ -178,8 +196,7 @@ def _of_enough(row: CardRow, found: SummaryRows) -> CardRow:
     number = found.instances(row.experiment, row.name)
     if row.of_model or number is None or number >= FEWEST:
         return row
-    noun = INSTANCE if found.unit == INSTANCE else TEXT
-    return replace(row, sentence=f"No conclusion from {count(number, noun)}: {FEWEST} or more are needed.", claim=None)
+    return replace(row, sentence=f"No conclusion from {count(number, found.counted)}: {FEWEST} or more are needed.", claim=None)
 
 
 def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:

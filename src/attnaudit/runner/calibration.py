@@ -51,7 +51,7 @@ Say = Callable[[str], None]
 class Calibration:
     """Which cells, and where: of every construction ``seeds`` models on each of the ``corpora``, with at most ``encoders`` encoders.
 
-    ``constructions`` None means all. Raises InputError for an unknown name and for no seed.
+    ``constructions`` None means all. Raises InputError for an unknown name, and for fewer than one seed or encoder.
     """
 
     out: Path
@@ -68,6 +68,8 @@ class Calibration:
             CONSTRUCTIONS.find(name, "calibrate")
         if self.seeds < 1 or not self.corpora:
             raise InputError("calibrate", "--seeds, --corpus", f"{self.seeds} seeds, {len(self.corpora)} corpora", "1 or more of each")
+        if self.encoders is not None and self.encoders < 1:
+            raise InputError("calibrate", "--encoders", str(self.encoders), "1 or more")
 
     @cached_property
     def cells(self) -> list[Cell]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,8 @@ def trace_metadata(path: str | Path) -> dict[str, Any]:
     """What the trace at ``path`` says of itself, without reading its rows. Raises TraceError."""
     file = trace_files(Path(path))[0]
     with _readable(file):
-        return _metadata(pq.read_metadata(file).metadata, file)
+        found = pq.read_metadata(file)
+        return with_question(_metadata(found.metadata, file), found.schema.to_arrow_schema().names)
 
 
 def trace_rows(path: str | Path) -> int:
@@ -70,6 +71,11 @@ def trace_rows(path: str | Path) -> int:
         with _readable(file):
             count += pq.read_metadata(file).num_rows
     return count
+
+
+def with_question(metadata: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:
+    """The metadata, with ``has_question`` where a column ``question`` says so and the metadata name no task."""
+    return {**metadata, **({"has_question": True} if "question" in columns and task_of(metadata) is None else {})}
 
 
 def task_of(metadata: Mapping[str, Any]) -> str | None:

@@ -23,7 +23,7 @@ from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.check import check_rows
 from attnaudit.trace.distinct import alike, alike_in_files, names_of
 from attnaudit.trace.graph import GraphTail
-from attnaudit.trace.io import read_pieces, remove_others, task_of, trace_files, write_shard, write_tail
+from attnaudit.trace.io import read_pieces, remove_others, task_of, trace_files, with_question, write_shard, write_tail
 from attnaudit.trace.readout import IdentityTail, Network, Readout, Tail, TanhTail, readout_of, rescaled_alpha
 from attnaudit.trace.schema import OF_TRANSFORMERS, array_column, arrow_type, candidates_column, conform, is_read, ragged_column
 
@@ -152,7 +152,8 @@ class Trace:
         residual = check_rows(table, self.metadata, self.tail, origin, first_row)
         if several := alike(names_of(table, ROW_KEYS), [origin] * table.num_rows):
             raise several
-        return Trace(table, {**self.metadata, "residual": max(residual, float(self.metadata.get("residual") or 0.0))}, self.tail)
+        metadata = with_question(self.metadata, table.column_names)
+        return Trace(table, {**metadata, "residual": max(residual, float(self.metadata.get("residual") or 0.0))}, self.tail)
 
     def __len__(self) -> int:
         return self.table.num_rows
