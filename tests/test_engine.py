@@ -262,6 +262,42 @@ def test_a_claim_on_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.
     assert not list(tmp_path.iterdir())
 
 
+def test_a_heartbeat_outlives_a_claim_that_cannot_be_read_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a network's folder, or while another process looks whether the claim is dead."""
+    own, failed = Path.read_text, threading.Event()
+
+    def stale(path: Path, **options: Any) -> str:
+        if not failed.is_set():
+            failed.set()
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
+        return own(path, **options)
+
+    with claimed(tmp_path, beat=0.05):
+        monkeypatch.setattr(Path, "read_text", stale)
+        assert failed.wait(10)
+        before = own(tmp_path / NAME)
+        until = time.monotonic() + 10
+        while own(tmp_path / NAME) == before:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+
+
+def test_a_beat_on_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does one that is killed leave a file that makes the folder one that is not free."""
+    began = threading.Event()
+
+    def full(path: Path, text: str, **_: object) -> None:
+        path.touch()
+        began.set()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with claimed(tmp_path, beat=0.05):
+        monkeypatch.setattr(Path, "write_text", full)
+        assert began.wait(10)
+        assert is_free(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_driver_that_was_taken_for_dead_stops(tmp_path: Path) -> None:
     with claimed(tmp_path, beat=100) as check:
         check()

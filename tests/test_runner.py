@@ -32,7 +32,7 @@ from attnaudit.runner import (
     site_into,
 )  # fmt: skip
 from attnaudit.runner.cells import manifest_of
-from attnaudit.runner.store import MANIFEST, UNFINISHED, Store, alone, read_manifest
+from attnaudit.runner.store import LOCK, MANIFEST, UNFINISHED, Store, alone, read_manifest
 from attnaudit.runner.tasks import Job, task_of
 from attnaudit.trace import write_shards
 from tests import killed
@@ -376,6 +376,26 @@ def test_a_folder_where_another_process_works_is_refused(tmp_path: Path) -> None
     with alone(out), pytest.raises(RunError, match="another process is at work there; expected a run of one process at a time"):
         run(tiny(), out)
     assert (run(tiny(), out) / MANIFEST).exists()
+
+
+def test_a_run_is_locked_until_nothing_of_it_is_removed_any_more(tmp_path: Path) -> None:
+    """Closing drops the unfinished state, but not the lock in it: another command would enter, and lose what it writes there."""
+    with alone(tmp_path / "run") as store:
+        write_json(tmp_path / "run" / "spec.json", {})
+        store.step("audit", "key", ("table.json",), lambda folder: write_json(folder / "table.json", 1))
+        (store.scratch / "pieces" / "one").mkdir(parents=True)
+        store.close({"kind": "audit"})
+        assert [path.name for path in store.scratch.iterdir()] == [LOCK]
+    assert not (tmp_path / "run" / UNFINISHED).exists()
+
+
+def test_a_page_that_is_written_again_leaves_the_versions_of_what_computed(whole: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    audit_into(tmp_path / "audit", whole / "trace", ["permutation"])
+    before = read_manifest(tmp_path / "audit")["versions"]
+    monkeypatch.setattr("attnaudit.runner.store._installed", lambda name: "99")
+    (tmp_path / "audit" / "report.html").unlink()
+    report_into(tmp_path / "audit")
+    assert read_manifest(tmp_path / "audit")["versions"] == before
 
 
 def test_what_another_process_is_writing_is_left_alone(whole: Path, tmp_path: Path) -> None:

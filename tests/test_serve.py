@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from starlette.testclient import TestClient
 from uvicorn.server import ServerState
 
 from attnaudit.core.errors import RunError
-from attnaudit.core.files import write_json, write_with_digest
+from attnaudit.core.files import sha256, write_json, write_with_digest
 from attnaudit.report import write_report
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.runner import audit_into
@@ -230,7 +231,39 @@ def test_the_interface_is_what_its_description_says(folders: list[Path]):
 def test_who_cannot_be_typed_to_is_told_why(folders: list[Path], tmp_path: Path):
     assert why_not(folders[0]) is None
     write_with_digest(tmp_path / "spec.json", {"kind": "hf", "model": {}})
+    write_json(tmp_path / "manifest.json", {"files": {}})
     assert "classifiers" in (why_not(tmp_path) or "")
+
+
+def test_a_spec_that_was_replaced_hides_no_other_run(folders: list[Path], tmp_path: Path):
+    """By other JSON, which names no model."""
+    place = shutil.copytree(folders[0], tmp_path / "replaced")
+    write_json(place / "manifest.json", {"files": {"spec.json": sha256(place / "spec.json")}})
+    (place / "spec.json").write_text('{"kind": "run"}')
+    with TestClient(make_app([folders[0], place], TOKEN), f"http://127.0.0.1/{TOKEN}/", raise_server_exceptions=False) as client:
+        assert [run["untyped"] is None for run in client.get("runs").json()] == [True, False]
+        answer = client.post("runs/1/read", json={"text": "w1 w2"})
+    assert (answer.status_code, "another file than the manifest lists" in answer.text) == (422, True)
+
+
+def test_a_model_is_loaded_once_for_all_who_ask_meanwhile(folders: list[Path], monkeypatch: pytest.MonkeyPatch):
+    loaded, reader = [], Mock(epsilon=0.1)
+    reader.model.has_question = False
+
+    def slow(folder: Path) -> Any:
+        loaded.append(folder)
+        time.sleep(0.3)
+        return reader
+
+    monkeypatch.setattr(Reader, "of", slow)
+
+    async def asked() -> list[int]:
+        transport = httpx.ASGITransport(make_app(folders[:1], TOKEN))
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1/{TOKEN}/") as several:
+            return [answer.status_code for answer in await asyncio.gather(*(several.get("runs/0/type") for _ in range(10)))]
+
+    assert asyncio.run(asked()) == [200] * 10
+    assert len(loaded) == 1
 
 
 def test_a_run_that_was_damaged_or_removed_hides_no_other(folders: list[Path], tmp_path: Path):

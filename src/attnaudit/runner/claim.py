@@ -106,14 +106,17 @@ def _wait_for_silence(path: Path, silent: float) -> None:
 
 
 def _beat(path: Path, owner: str, beat: float, ended: threading.Event) -> None:
-    count, own = 0, path.with_name(f"{path.name}.{owner}")
+    """Count on until the end, or until another's claim is seen: one that cannot be read just now may be this process's own."""
+    count, own = 0, _beside(path)
     while not ended.wait(beat):
         count += 1
         with contextlib.suppress(OSError):
-            if _read(path).get("owner") != owner:
-                return
+            if _read(path).get("owner", owner) != owner:
+                break
             own.write_text(_claim(owner, count), encoding="utf-8")
             own.replace(path)
+    with contextlib.suppress(OSError):
+        own.unlink(missing_ok=True)  # of a beat that failed, as on a full disk
 
 
 def _check(path: Path, owner: str) -> None:

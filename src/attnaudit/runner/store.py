@@ -23,6 +23,7 @@ from attnaudit.runner.claim import NAME as CLAIM
 
 MANIFEST = "manifest.json"
 PIECES = "pieces"  # of an unfinished run: what calls of an engine, or the experiments of an audit that takes long, have left
+LOCK = "lock"
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
 PACKAGES = ("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow", "safetensors", "scipy", "spacy", "torch")
 OF_TRANSFORMERS = ("transformers", "tokenizers", "onnxruntime")
@@ -97,12 +98,15 @@ class Store:
     def close(self, facts: Mapping[str, Any]) -> None:
         """Write the manifest, last of all files, unless it is there: ``facts``, files, costs, versions. Then drop the unfinished state.
 
-        Versions among the facts, of packages that this kind of run uses, are added to those of all.
+        Versions among the facts, of packages that this kind of run uses or that computed what is shown again, come before those of what is
+        installed.
         """
         if not (self.out / MANIFEST).exists():
             made = self._manifest()
-            write_json(self.out / MANIFEST, {**facts, **made, "versions": {**facts.get("versions", {}), **made["versions"]}})
-        shutil.rmtree(self.scratch, ignore_errors=True)
+            write_json(self.out / MANIFEST, {**facts, **made, "versions": {**made["versions"], **facts.get("versions", {})}})
+        for path in [path for path in self.scratch.iterdir() if path.name != LOCK]:  # which is held until `alone` ends
+            with contextlib.suppress(OSError):
+                _remove(path)
 
     def _manifest(self) -> dict[str, Any]:
         files = {name: digest for record in self.records.values() for name, digest in record.files.items()}
@@ -234,7 +238,7 @@ def alone(out: Path) -> Iterator[Store]:
         (out / UNFINISHED).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(out, error) from error
-    path = out / UNFINISHED / "lock"
+    path = out / UNFINISHED / LOCK
     lock = FileLock(path)
     try:
         lock.acquire(timeout=0)

@@ -42,6 +42,7 @@ class Runs:
 
     folders: Sequence[Path]
     readers: OrderedDict[int, Reader] = field(default_factory=OrderedDict)
+    loading: dict[int, anyio.Lock] = field(default_factory=dict)
     waiting: int = 0
     one: anyio.CapacityLimiter | None = None
 
@@ -57,13 +58,14 @@ class Runs:
             return {**found, "corpus": "–", "model": "–", "untyped": printable(str(error))}
 
     async def reader(self, number: int) -> Reader:
-        """The model of a run, loaded when it is first needed. Raises AttnauditError."""
-        if number not in self.readers:
-            self.readers[number] = await self._alone(Reader.of, self.folders[number])
-            while len(self.readers) > MOST_MODELS:
-                self.readers.popitem(last=False)
-        self.readers.move_to_end(number)
-        return self.readers[number]
+        """The model of a run, loaded when it is first needed, once for all who ask meanwhile. Raises AttnauditError."""
+        async with self.loading.setdefault(number, anyio.Lock()):
+            if number not in self.readers:
+                self.readers[number] = await self._alone(Reader.of, self.folders[number])
+                while len(self.readers) > MOST_MODELS:
+                    self.readers.popitem(last=False)
+            self.readers.move_to_end(number)
+            return self.readers[number]
 
     async def read(self, number: int, text: str, question: str | None) -> dict[str, Any]:
         return await self._alone((await self.reader(number)).read, text, question)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_with_digest
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.report.fragment import facts_of
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.sections.playground import epsilon_of, playground_data
 from attnaudit.results.about import About
+from attnaudit.runner.store import read_spec, require_finished
 
 if TYPE_CHECKING:
     from attnaudit.models.classifier import AttentionModel
@@ -28,8 +28,9 @@ WARMING = "warm up: the first reading compiles and loads"
 
 
 def why_not(folder: Path) -> str | None:
-    """Why sentences cannot be typed for this run; None where they can. Loads nothing."""
-    spec = read_with_digest(folder / "spec.json")
+    """Why sentences cannot be typed for this run; None where they can. Loads nothing. Raises RunError for a run that was changed since."""
+    require_finished(folder)
+    spec = read_spec(folder)
     if spec.get("kind") != "run" or not (folder / "model" / "weights.safetensors").is_file():
         return "sentences can be typed for classifiers and question answering that attnaudit trained, with their model in the run"
     if spec["model"]["attention"] == "imposed":
@@ -52,7 +53,7 @@ class Reader:
         from attnaudit.corpora.read import word_rules
         from attnaudit.models.classifier import load_model
 
-        spec = read_with_digest(folder / "spec.json")
+        spec = read_spec(folder)
         model = load_model(folder / "model").eval()
         about = About.of(spec, {})
         task = "question_answering" if model.has_question else "classification"
