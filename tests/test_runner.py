@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import InputError, RunError, TraceError
 from attnaudit.core.files import content_key, write_json, write_with_digest
 from attnaudit.core.settings import coerce
 from attnaudit.plans.spec import differences
@@ -32,6 +32,7 @@ from attnaudit.runner import (
     site_into,
 )  # fmt: skip
 from attnaudit.runner.cells import manifest_of
+from attnaudit.runner.engine import files_of
 from attnaudit.runner.store import LOCK, MANIFEST, UNFINISHED, Store, alone, read_manifest
 from attnaudit.runner.tasks import Job, task_of
 from attnaudit.trace import write_shards
@@ -396,6 +397,24 @@ def test_a_page_that_is_written_again_leaves_the_versions_of_what_computed(whole
     (tmp_path / "audit" / "report.html").unlink()
     report_into(tmp_path / "audit")
     assert read_manifest(tmp_path / "audit")["versions"] == before
+
+
+def test_an_audit_of_a_trace_that_was_moved_names_its_new_place(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole / "trace", tmp_path / "a")
+    out = audit_into(tmp_path / "audit", tmp_path / "a", ["permutation"])
+    (tmp_path / "a").rename(tmp_path / "b")
+    with pytest.raises((RunError, TraceError)):
+        report_into(out)
+    audit_into(out, tmp_path / "b", ["permutation"])
+    assert report_into(out).exists()
+
+
+def test_vectors_in_the_home_folder_are_a_file_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``--vectors=~/glove.txt``, which a shell leaves as it is: a node of a cluster may have another home."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "glove.txt").write_text("a 1 2\n")
+    spec = RunSpec.of("planted-decisive", vectors="~/glove.txt")
+    assert (spec.vectors, files_of(spec)) == (str(tmp_path / "glove.txt"), (tmp_path / "glove.txt",))
 
 
 def test_what_another_process_is_writing_is_left_alone(whole: Path, tmp_path: Path) -> None:

@@ -276,6 +276,19 @@ def test_a_model_in_training_is_checked_without_dropout_and_handed_back_in_train
     assert model.get_submodule("bert.encoder.layer.0.attention.output.dropout").training
 
 
+def test_figures_do_not_depend_on_the_threads_of_torch() -> None:
+    """Products of matrices of this size are rounded otherwise by two threads."""
+    model, found = tiny("BertForSequenceClassification", hidden_size=256, intermediate_size=1024), []
+    for number in (1, 2):
+        torch.set_num_threads(number)
+        try:
+            found.append(check_model(model))
+            assert torch.get_num_threads() == number
+        finally:
+            torch.set_num_threads(1)
+    assert found[0] == found[1]
+
+
 def test_a_model_is_handed_back_after_a_check_that_fails() -> None:
     model = Liar("ignores").train()
     model.mixed.eval()

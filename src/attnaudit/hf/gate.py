@@ -21,6 +21,7 @@ from attnaudit.hf.layers import Layer, layers_of, lengths_of, refused
 from attnaudit.hf.probe import Probe, probe_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ROUNDING, ModelTask, Query, positions_read, states_of, task_of, ways
+from attnaudit.training.loop import threads_an_operation
 
 EXACT = 1e-6  # of weights
 BATCHED, PADDED = "batched", "padded"
@@ -98,11 +99,12 @@ class Gate:
 def check_model(model: Any) -> Gate:
     """Check a model of the transformers library on two short texts of random tokens, and return what was measured.
 
-    Raises InputError where the model is of a kind that cannot be audited, or fails a check. The model is left as it was.
+    Raises InputError where the model is of a kind that cannot be audited, or fails a check. The model is left as it was. Figures are those
+    of operations on one thread, whatever torch is set to.
     """
     _check_kind(model)
     before = _state(model)
-    with reading(model):
+    with reading(model), threads_an_operation(1):
         trial = _Trial.of(model)
         checks = [_require(trial.name, check) for check in trial.checks()]
         task, reads, layers, replays = trial.replays()

@@ -97,10 +97,10 @@ class RunSpec:
             )
         check_attention(changed["model"], task != "classification")
         experiments = {name: asdict(changed[name]) for name in _all_experiments()}
+        read_from = str(Path(vectors or usual_vectors).expanduser())
         return cls(
-            changed["corpus"], changed["model"], changed["training"], changed["collect"], experiments, vectors or usual_vectors, chosen,
-            seed, device,
-        )  # fmt: skip
+            changed["corpus"], changed["model"], changed["training"], changed["collect"], experiments, read_from, chosen, seed, device
+        )
 
     @classmethod
     def read(cls, folder: str | Path) -> RunSpec:

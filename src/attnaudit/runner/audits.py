@@ -84,8 +84,10 @@ def audit_step(
     store: Store, trace: Path, battery: Battery, spec: Mapping[str, Any], progress: Progress, outputs: Sequence[str] = RESULTS,
     replay: Any = None, engine: Engine = LOCAL,
 ) -> Record:  # fmt: skip
-    """Audit ``trace`` into ``results/`` and ``summary.json``; ``spec.json`` may be one of the outputs. Raises TraceError."""
+    """Audit ``trace`` into ``results/`` and ``summary.json``; ``spec.json``, which names the trace's place, may be one of the outputs.
 
+    Raises TraceError.
+    """
     key = battery.key(trace)
 
     def work(folder: Path) -> dict[str, Any]:
@@ -95,7 +97,7 @@ def audit_step(
             write_with_digest(folder / "spec.json", spec)
         return {"left_out": left_out}
 
-    return store.step("audit", key, outputs, work)
+    return store.step("audit", content_key(key, spec["trace"]) if "spec.json" in outputs else key, outputs, work)
 
 
 def tables_on(engine: Engine, trace: Path, out: Path, key: str, replay: Any = None) -> Tables:

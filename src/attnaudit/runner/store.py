@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import platform
 import re
 import shutil
@@ -145,9 +146,10 @@ def peak_memory() -> int:
 
 
 def sweep(out: Path) -> None:
-    """Remove half-written temporary files that a killed process left."""
-    for path in [path for path in out.rglob(".*") if _LEFTOVER.fullmatch(path.name)]:
-        path.unlink(missing_ok=True)
+    """Remove half-written temporary files that a killed process left; its workers may be removing folders meanwhile."""
+    for folder, _, names in os.walk(out):
+        for name in filter(_LEFTOVER.fullmatch, names):
+            (Path(folder) / name).unlink(missing_ok=True)
 
 
 def is_free(out: Path) -> bool:
