@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -13,11 +13,10 @@ from torch import Tensor, nn
 import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.experiments.joint import groups_of
-from attnaudit.torch import collect
+from attnaudit.torch import Batch, collect
 from attnaudit.trace.joint import JointReadout
 
 TOKENS = [["a", "good", "film"], ["bad"], ["not", "so", "bad", "at", "all"]]
-FORMS = ("sum", "bmm", "einsum", "column", "squares", "two", "ignores padding")
 
 
 class Pool(nn.Module):
@@ -34,6 +33,8 @@ class Pool(nn.Module):
         value = self.value(hidden)
         if self.form == "column":
             return (scores.softmax(dim=1) * value).sum(dim=1)
+        if self.form == "special":
+            return (torch.special.softmax(scores, 1) * value).sum(dim=1)
         weights = torch.softmax(scores[..., 0], dim=-1)
         if self.form == "two":
             weights = torch.softmax(weights.log(), dim=-1)
@@ -80,7 +81,7 @@ def naive(net: Net, batches: list[Any], alpha: Any) -> np.ndarray:
     return np.stack(found)
 
 
-@pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column"])
+@pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "special"])
 @pytest.mark.parametrize(("deep", "outputs"), [(False, 3), (True, 3), (False, 1)])
 def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outputs: int) -> None:
     net, batches = made(form=form, deep=deep, outputs=outputs)
@@ -126,6 +127,132 @@ class _WithoutMean(nn.Module):
 
     def forward(self, pooled: Tensor) -> Tensor:
         return pooled - pooled.mean(dim=0)
+
+
+class Masked(nn.Module):
+    """A net of which one class is masked, with a ``fill``."""
+
+    def __init__(self, net: Net, fill: float) -> None:
+        super().__init__()
+        self.net, self.pool, self.fill = net, net.pool, fill
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        return self.net(ids, mask).masked_fill(torch.tensor([False, False, True]), self.fill)
+
+
+@pytest.mark.parametrize("fill", [-torch.inf, -1e9])
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_masked_class_hides_nothing_of_the_others(deep: bool, fill: float) -> None:
+    net, batches = made(deep=deep)
+    trace = collect(Masked(net, fill), batches[:1], attention="pool")
+    assert trace.metadata["tail"] == ("replay" if deep or fill == -torch.inf else "identity")
+    uniform = trace.alpha.with_values(1 / trace.alpha.spread(trace.alpha.lengths.astype(float)))
+    for alpha in (trace.alpha, uniform):
+        expected = naive(net, batches[:1], alpha)[:, :2]
+        assert np.abs(trace.readout(alpha)[:, :2] - expected / expected.sum(axis=1, keepdims=True)).max() <= 1e-6
+    net.head = nn.Sequential(_WithoutMean(), net.head)
+    with pytest.raises(InputError, match=r"logits of a text that differ by .* under other attention of another text"):
+        collect(Masked(net, fill), batches[:1], attention="pool")
+
+
+class ReadsWeights(nn.Module):
+    """A net that uses the weights of its pool elsewhere too, of which one class is masked."""
+
+    def __init__(self, fill: float) -> None:
+        super().__init__()
+        self.embedding, self.head, self.fill = nn.Embedding(30, 6), nn.Linear(6, 3), fill
+        self.pool = _Given()
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        pooled, weights = self.pool(self.embedding(ids), mask)
+        logits = self.head(pooled) + 5 * weights[:, :1] ** 2 * torch.tensor([1.0, -1.0, 0.0])
+        return logits.masked_fill(torch.tensor([False, False, True]), self.fill)
+
+
+class _Given(nn.Module):
+    """A pooling of some heads, each with a weight of each token, whose output ``give`` puts in a form."""
+
+    def __init__(self, heads: int = 1, give: Callable[..., Any] = lambda pooled, weights: (pooled, weights)) -> None:
+        super().__init__()
+        self.score, self.give = nn.Linear(6, heads), give
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Any:
+        weights = self.score(hidden).transpose(1, 2).masked_fill(~mask[:, None], -torch.inf).softmax(dim=2)
+        pooled = (weights @ hidden).flatten(1)
+        return self.give(pooled, weights[:, 0] if weights.shape[1] == 1 else weights)
+
+
+@pytest.mark.parametrize("fill", [-torch.inf, -1e9, 0.0])
+def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill: float) -> None:
+    batches = made()[1]
+    with pytest.raises(InputError, match=r"logits that differ by .* from those that follow from its output; .*read elsewhere"):
+        collect(ReadsWeights(fill), batches[:1], attention="pool")
+
+
+@pytest.mark.parametrize("size", [1, 2, 32])
+@pytest.mark.parametrize("deep", [False, True])
+def test_how_texts_are_batched_decides_nothing(deep: bool, size: int) -> None:
+    """Of a few hundred texts some have a logit near 0, where rounding is large beside it."""
+    net, _ = made(deep=deep, outputs=1)
+    with torch.no_grad():
+        for weight in net.parameters():
+            weight *= 3
+    draw = torch.Generator().manual_seed(1)
+    lengths, ids = torch.randint(2, 12, (300,), generator=draw), torch.randint(30, (300, 12), generator=draw)
+    batches = []
+    for start in range(0, 300, size):
+        own = lengths[start : start + size]
+        mask = torch.arange(int(own.max()))[None] < own[:, None]
+        batches.append(((ids[start : start + size, : mask.shape[1]], mask), [["w"] * n for n in own.tolist()]))
+    assert collect(net, batches, attention="pool").metadata["tail"] == ("replay" if deep else "identity")
+
+
+class Around(nn.Module):
+    """A classifier around a `_Given`, of whose output it takes the pooled vectors by ``take``."""
+
+    def __init__(self, pool: nn.Module, take: Callable[[Any], Tensor] = lambda given: given, width: int = 6) -> None:
+        super().__init__()
+        self.embedding, self.pool, self.take = nn.Embedding(30, 6), pool, take
+        self.head = nn.Sequential(nn.Linear(width, 8), nn.GELU(), nn.Linear(8, 3))
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        return self.head(self.take(self.pool(self.embedding(ids), mask)))
+
+
+def test_several_heads_written_by_hand_pool_texts_of_any_length() -> None:
+    """Also batches of fewer tokens than heads, and of one."""
+    net = Around(_Given(3, lambda pooled, weights: pooled), width=18)
+    (ids, mask), *_ = made()[1][0]
+    batches = [((ids, mask), TOKENS), ((ids[1:2, :2], mask[1:2, :2]), TOKENS[1:2]), ((ids[1:2, :1], mask[1:2, :1]), TOKENS[1:2])]
+    trace = collect(net, batches, attention="pool")
+    assert trace.table.column("head").to_pylist() == [0, 1, 2] * 5
+    assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
+
+
+class Pooled(NamedTuple):
+    vectors: Tensor
+    weights: Tensor
+
+
+OUTPUTS: dict[str, tuple[Callable[..., Any], Callable[[Any], Tensor], str]] = {
+    "a named tuple": (Pooled, lambda given: given.vectors, ""),
+    "a list": (lambda *both: list(both), lambda given: given[0], ""),
+    "a dict": (lambda *both: {"vectors": both[0]}, lambda given: given["vectors"], "an output of class dict; expected the pooled vectors"),
+    "nothing": (lambda *both: None, lambda given: torch.zeros(3, 6), "an output of class NoneType; expected the pooled vectors"),
+}
+
+
+@pytest.mark.parametrize("case", OUTPUTS)
+def test_what_a_pooling_returns(case: str) -> None:
+    give, take, message = OUTPUTS[case]
+    net, batches = Around(_Given(1, give), take), made()[1]
+    if message:
+        with pytest.raises(InputError, match=message):
+            collect(net, batches[:1], attention="pool")
+        return
+    trace = collect(net, batches, attention="pool")
+    assert trace.metadata["tail"] == "replay"
+    assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
 
 
 class Heads(nn.Module):
@@ -301,7 +428,15 @@ BATCHES: dict[str, tuple[Callable[[tuple[Any, ...]], Any], str]] = {
     "a tensor": (lambda batch: (batch[0][0], TOKENS), "batch 0: inputs: Tensor; expected the arguments of the module, as a tuple"),
     "texts that are not split": (lambda batch: (batch[0], ["a b c", "b", "a b c d e"]), "tokens: a text that is one string; expected the"),
     "no text": (lambda batch: (batch[0], []), "batch 0: tokens: no text; expected one text or more"),
+    "texts without a token": (lambda batch: (batch[0], [["a"], [], []]), "batch 0: tokens: no token in text 1; expected one token or more"),
+    "no tokens": (lambda batch: (batch[0], None), "batch 0: tokens: NoneType; expected the tokens of each text, as a list of lists"),
     "a label too few": (lambda batch: (*batch[:2], [0, 1]), "batch 0: label: 2 labels of 3 texts; expected one of each text"),
+    "half a label": (lambda batch: (*batch[:2], [0, 1, 1.5]), r"batch 0: label: 1\.5 of text 2; expected the number of a class"),
+    "a label in words": (lambda batch: (*batch[:2], ["no", 1, 1]), "batch 0: label: 'no' of text 0; expected the number of a class"),
+    "a text too few": (
+        lambda batch: (batch[0], TOKENS[:2]),
+        r"output: a tensor \(3, 3\) for 2 texts; expected logits \(B, C\), a row for each",
+    ),
 }
 
 
@@ -319,6 +454,9 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(case: str) -> None:
         (lambda logits: logits.softmax(dim=1), "pool", "sum to 1 for every text: probabilities; expected logits"),
         (lambda logits: {"logits": logits}, "pool", "batch 0: output: dict; expected logits"),
         (lambda logits: logits.half(), "pool", "batch 0: logits: torch.float16; expected float32 or float64"),
+        (lambda logits: logits[0, 0], "pool", r"output: a tensor \(\) for 3 texts; expected logits \(B, C\), a row for each text"),
+        (lambda logits: logits[:, 0], "pool", r"output: a tensor \(3,\) for 3 texts; expected logits \(B, C\)"),
+        (lambda logits: logits / 0, "pool", "output: NaN or an infinite logit; expected numbers"),
         (lambda logits: logits, "never", "attention: Linear: not called by Wrapped; expected a module that pools"),
     ],
 )
@@ -354,6 +492,50 @@ def test_probabilities_are_no_logits(case: str) -> None:
 def test_what_follows_from_probabilities_may_be_logits(give: Callable[[Tensor], Tensor]) -> None:
     net, batches = made()
     assert len(collect(Wrapped(net, give), batches[:1], attention="pool")) == len(TOKENS)
+
+
+class InHalf(Net):
+    """A net whose pool computes in half precision, and gives single precision."""
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            pooled = self.pool(self.embedding(ids), mask)
+        return self.head(pooled.float())
+
+
+class InGradients(Net):
+    """A net that has gradients whatever its caller asks for."""
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        with torch.enable_grad():
+            return super().forward(ids, mask)
+
+
+def test_half_precision_within_is_named() -> None:
+    batches = made()[1]
+    with pytest.raises(InputError, match=r"batch 0: weights: torch.bfloat16; expected float32 or float64; net.float\(\), without auto"):
+        collect(InHalf(), batches[:1], attention="pool")
+
+
+def test_gradients_within_are_left_aside() -> None:
+    trace = collect(InGradients(deep=True), made()[1], attention="pool")
+    assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
+
+
+def test_one_batch_names_in_an_array_and_a_model_that_is_a_word_are_taken() -> None:
+    net, (first, _) = made()
+    batch = Batch(first[0], (tokens for tokens in TOKENS), torch.tensor([0.0, 1.0, 0.0]))  # type: ignore[arg-type]
+    trace = collect(net, batch, attention="pool", class_names=np.array(["x", "y", "z"]), metadata={"model": "mine"})  # type: ignore[arg-type]
+    assert trace.class_names == ["x", "y", "z"]
+    assert trace.metadata["model"]["name"] == "mine"
+    assert trace.table.column("label").to_pylist() == [0, 1, 0]
+
+
+def test_batches_of_other_numbers_of_classes_are_refused() -> None:
+    net, batches = made()
+    wide = Wrapped(net, lambda logits: logits[:, : 2 + (len(logits) > 2)])
+    with pytest.raises(InputError, match="batch 1: output: logits of 2 classes; expected of 3, as in batch 0"):
+        collect(wide, [batches[0], ((batches[0][0][0][:2], batches[0][0][1][:2]), TOKENS[:2])], attention="pool")
 
 
 def test_double_precision_is_read() -> None:

@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import PASSING, SOFTMAX
-from attnaudit.hf.multihead import MULTIHEAD, run
-from attnaudit.models.fingerprint import weights_fingerprint
+from attnaudit.hf.pooling import OPERATION, PoolingNetwork, Ran
 from attnaudit.trace import Trace, concatenate
-from attnaudit.training.loop import evaluating
 
-OPERATION = "collect"
-LINEAR = 1e-5  # of a sum over tokens of what each gives alone, relative to the largest number
-READ_ELSEWHERE = 1e-4  # of the logits, that follow from the output alone, relative to the largest: rounding of what is above
+PRECISE = (torch.float32, torch.float64)
+LINEAR = 1e-5  # of a sum over tokens of what each gives alone, relative to the largest of these of its text
+READ_ELSEWHERE = 1e-4  # of the logits, that follow from the output alone, relative to the largest of the text: rounding of what is above
 TRIALS = 3
 SUMS_TO_1 = 1e-4
-SIGMOID = {torch.sigmoid, torch.sigmoid_, torch.special.expit, Tensor.sigmoid, Tensor.sigmoid_}  # functional.sigmoid calls one of them
-PROBABILITIES: dict[Any, str] = {**dict.fromkeys(SIGMOID, "sigmoid"), **dict.fromkeys(SOFTMAX, "softmax")}
-IN_FORM = PASSING | {
-    torch.flatten, torch.reshape, torch.squeeze, torch.unsqueeze, Tensor.clone, Tensor.double, Tensor.flatten, Tensor.squeeze,
-    Tensor.unsqueeze,
-}  # fmt: skip  # functions that give the same numbers, or some of them
 
 
 @dataclass(frozen=True)
@@ -42,7 +28,7 @@ class Batch:
 
     inputs: Any
     tokens: Sequence[Sequence[str]]
-    label: Sequence[int] | None = None
+    label: Sequence[int | None] | None = None
 
 
 def collect(
@@ -51,11 +37,11 @@ def collect(
 ) -> Trace:  # fmt: skip
     """The trace of ``net``, a classifier of texts, whose submodule at the path ``attention`` pools the tokens of each text.
 
-    ``batches`` are `Batch` or tuples of its fields. The submodule computes one softmax over the tokens of every text; its output is the
-    weighted sum of what the tokens give. That it is this and nothing else is checked: with all weight on one token at a time the submodule
-    gives what each token contributes, and the weighted sum of these must be what it gives under the model's own and under random weights.
-    The module returns logits (B, C); one column is the logit of class 1. A `torch.nn.MultiheadAttention` with one query for each text has a
-    row for each of its heads, whose readout holds what the other heads give under their own weights.
+    ``batches`` are `Batch` or tuples of its fields; one `Batch` may stand alone. The submodule computes one softmax over the tokens of each
+    text; its output is the weighted sum of what the tokens give. That it is this and nothing else is checked: with all weight on one token
+    at a time the submodule gives what each token contributes, and the weighted sum of these must be what it gives under the model's own and
+    under random weights. The module returns logits (B, C); one column is the logit of class 1. A `torch.nn.MultiheadAttention` with one
+    query for each text has a row for each of its heads, whose readout holds what the other heads give under their own weights.
 
     Where the logits themselves are such a sum, the trace stores what each token contributes to them, and an audit needs nothing else.
     Otherwise the trace keeps ``net`` as its tail, in this process. Raises InputError for a path that is no module, for a submodule with no
@@ -63,9 +49,13 @@ def collect(
     """
     pool = _submodule(net, attention)
     network = PoolingNetwork(net, pool)
-    parts = []
-    for number, given in enumerate(batches):
-        parts.append(_Collected.of(network, _batch(given, f"batch {number}"), f"batch {number}"))
+    parts: list[_Collected] = []
+    for number, given in enumerate([batches] if isinstance(batches, Batch) else batches):
+        part = _Collected.of(network, _batch(given, f"batch {number}"), f"batch {number}")
+        outputs, known = part.logits.shape[1], parts[0].logits.shape[1] if parts else part.logits.shape[1]
+        if outputs != known:
+            raise InputError(OPERATION, f"batch {number}: output", f"logits of {outputs} classes", f"of {known}, as in batch 0")
+        parts.append(part)
     if not parts:
         raise InputError(OPERATION, "batches", "none", "one batch or more")
     affine = all(part.affine for part in parts)
@@ -88,17 +78,36 @@ def _batch(given: Batch | tuple[Any, ...], where: str) -> Batch:
         raise InputError(OPERATION, where, got, expected)
     if not isinstance(given.inputs, tuple | list | Mapping):
         raise InputError(OPERATION, f"{where}: inputs", type(given.inputs).__name__, "the arguments of the module, as a tuple or by name")
-    if any(isinstance(tokens, str) for tokens in given.tokens):
+    if isinstance(given.tokens, str) or not isinstance(given.tokens, Iterable):
+        raise InputError(OPERATION, f"{where}: tokens", type(given.tokens).__name__, "the tokens of each text, as a list of lists")
+    texts = list(given.tokens)
+    if any(isinstance(tokens, str) for tokens in texts):
         raise InputError(OPERATION, f"{where}: tokens", "a text that is one string", "the tokens of each text, as a list", "split it")
-    if len(given.tokens) == 0:
+    if not texts:
         raise InputError(OPERATION, f"{where}: tokens", "no text", "one text or more")
-    if given.label is not None and len(given.label) != len(given.tokens):
-        raise InputError(OPERATION, f"{where}: label", f"{len(given.label)} labels of {len(given.tokens)} texts", "one of each text")
-    return given
+    empty = next((row for row, tokens in enumerate(texts) if len(tokens) == 0), None)
+    if empty is not None:
+        raise InputError(OPERATION, f"{where}: tokens", f"no token in text {empty}", "one token or more of each text", "drop such texts")
+    return Batch(given.inputs, texts, None if given.label is None else _labels(given.label, len(texts), where))
 
 
-def _check_logits(logits: Any, result_of: str, where: str) -> None:
-    """Raise InputError for what is no tensor, for half precision, and for probabilities, which would pass for logits.
+def _labels(given: Sequence[Any], texts: int, where: str) -> list[int | None]:
+    """A label of each text, None where it is not known. Raises InputError."""
+    if len(given) != texts:
+        raise InputError(OPERATION, f"{where}: label", f"{len(given)} labels of {texts} texts", "one of each text")
+    for row, label in enumerate(given):
+        try:
+            whole = label is None or float(label).is_integer()
+        except (TypeError, ValueError):
+            whole = False
+        if not whole:
+            expected = "the number of a class, from 0, or None where it is not known"
+            raise InputError(OPERATION, f"{where}: label", f"{label!r} of text {row}", expected)
+    return [None if label is None else int(label) for label in given]
+
+
+def _check_logits(logits: Any, result_of: str, texts: int, where: str) -> None:
+    """Raise InputError for what is no tensor (B, C), for half precision, and for probabilities, which would pass for logits.
 
     ``result_of`` names the function that they are the result of, where it is one that gives probabilities.
     """
@@ -106,15 +115,20 @@ def _check_logits(logits: Any, result_of: str, where: str) -> None:
         raise InputError(
             OPERATION, f"{where}: output", type(logits).__name__, "logits (B, C), a tensor", "wrap the module in one that returns them"
         )
-    if logits.dtype not in (torch.float32, torch.float64):
+    if logits.dtype not in PRECISE:
         raise InputError(OPERATION, f"{where}: logits", str(logits.dtype), "float32 or float64", "net.float()")
-    rows = logits.reshape(len(logits), -1)
-    if rows.shape[1] > 1 and bool((rows >= 0).all()) and float((rows.sum(dim=1) - 1).abs().max()) < SUMS_TO_1:
+    sums = logits.sum(dim=1) if logits.dim() == 2 and logits.shape[1] > 1 else torch.zeros(1)
+    if bool((logits >= 0).all()) and float((sums - 1).abs().max()) < SUMS_TO_1:
         do = "collect from a module that returns what goes into the softmax"
         raise InputError(OPERATION, f"{where}: output", "numbers of at least 0 that sum to 1 for every text: probabilities", "logits", do)
     if result_of:
         do = f"collect from a module that returns what goes into the {result_of}"
         raise InputError(OPERATION, f"{where}: output", f"the result of a {result_of}: probabilities", "logits", do)
+    if not bool((logits < torch.inf).all()):
+        raise InputError(OPERATION, f"{where}: output", "NaN or an infinite logit", "numbers; -inf alone may stand for a masked class")
+    if logits.dim() != 2 or len(logits) != texts:
+        got = f"a tensor {tuple(logits.shape)} for {texts} texts"
+        raise InputError(OPERATION, f"{where}: output", got, "logits (B, C), a row for each text")
 
 
 def _submodule(net: nn.Module, path: str) -> nn.Module:
@@ -125,148 +139,11 @@ def _submodule(net: nn.Module, path: str) -> nn.Module:
         raise InputError(OPERATION, f"attention {path!r}", "no such submodule", f"one of {known}") from error
 
 
-class _Weights(TorchFunctionMode):
-    """Sees the softmax of a module while it runs, and puts other weights in its place; knows which tensors are probabilities."""
-
-    def __init__(self, new: Tensor | None) -> None:
-        super().__init__()
-        self.new, self.inside, self.seen = new, False, list[Tensor]()
-        self._probabilities: dict[int, tuple[weakref.ref[Tensor], str]] = {}
-
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.inside and func is MULTIHEAD:
-            result, own = run(func, args, kwargs or {}, self.new)
-            self.seen.append(own)
-            return result
-        result = func(*args, **(kwargs or {}))
-        self._note(func, args, result)
-        if not self.inside or func not in SOFTMAX:
-            return result
-        self.seen.append(_of_one_head(result))
-        return result if self.new is None else self._shaped(result)
-
-    def gave(self, tensor: Any) -> str:
-        """The function that a tensor of probabilities is the result of; empty for all other values."""
-        alive, name = self._probabilities.get(id(tensor), (None, ""))
-        return name if alive is not None and alive() is tensor else ""
-
-    def _note(self, func: Callable[..., Any], args: Any, result: Any) -> None:
-        """Know a result that is probabilities. One that another function gives is none; it may have changed them in place."""
-        if isinstance(result, Tensor):
-            name = PROBABILITIES.get(func) or (self.gave(args[0]) if func in IN_FORM and args else "")
-            self._probabilities.pop(id(result), None)
-            if name:
-                self._probabilities[id(result)] = (weakref.ref(result), name)
-
-    def _shaped(self, own: Tensor) -> Tensor:
-        """The new weights (B, 1, T) in the form of the module's own: (B, T), (B, 1, T) or (B, T, 1), T padded."""
-        assert self.new is not None
-        size = max(own.shape[1:])
-        padded = nn.functional.pad(self.new, (0, size - self.new.shape[2])).to(own)
-        return padded.reshape(own.shape)
-
-
-def _of_one_head(own: Tensor) -> Tensor:
-    """Weights (B, 1, T) of a softmax over the tokens of a text; others as they are."""
-    size = max(own.shape[1:], default=0)
-    return own.reshape(len(own), 1, size) if own.dim() > 1 and own.numel() == len(own) * size else own
-
-
-@dataclass
-class PoolingNetwork:
-    """A module with its pooling submodule, as the tail of a trace in this process: it is run again from the pooled vector on."""
-
-    net: nn.Module
-    pool: nn.Module
-    texts: dict[int, tuple[_Collected, int]] = field(default_factory=dict)
-
-    @property
-    def model(self) -> nn.Module:
-        """The whole module."""
-        return self.net
-
-    @property
-    def fingerprint(self) -> str:
-        """sha256 of the weights, as they were when it was first asked for."""
-        return self._fingerprint
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        return self.current_fingerprint()
-
-    def current_fingerprint(self) -> str:
-        """sha256 of the weights as they are."""
-        return weights_fingerprint(self.net)
-
-    def current_logits(self, table: pa.Table) -> Float[np.ndarray, "n C"]:
-        """The logits of the rows' texts, by passes of the whole module as it is."""
-        places = [self.texts[instance] for instance in table.column("instance").to_pylist()]
-        return np.stack([self.run(part.batch.inputs)[0][number].double().numpy() for part, number in places])
-
-    def add(self, start: int, part: _Collected) -> None:
-        """Texts that rows are of, numbered from ``start``."""
-        self.texts |= {start + row: (part, row) for row in range(len(part.batch.tokens))}
-
-    def of_rows(self, table: pa.Table) -> _Rows:
-        """The tail of the rows of a trace."""
-        return _Rows(self, table.column("instance").to_numpy())
-
-    def run(self, inputs: Any, weights: Tensor | None = None, pooled: Tensor | None = None) -> tuple[Any, Tensor, _Weights]:
-        """Logits (B, C), the output of the pooling and what was seen, with other ``weights`` (B, H, T) or another ``pooled`` vector."""
-        mode, outputs = _Weights(weights), list[Tensor]()
-
-        def enters(module: nn.Module, args: Any) -> None:
-            mode.inside = True
-
-        def leaves(module: nn.Module, args: Any, output: Any) -> Any:
-            mode.inside = False
-            own = output[0] if isinstance(output, tuple) else output
-            outputs.append(own)
-            if pooled is None:
-                return None
-            new = pooled.reshape(own.shape).to(own)
-            return (new, *output[1:]) if isinstance(output, tuple) else new
-
-        handles = [self.pool.register_forward_pre_hook(enters), self.pool.register_forward_hook(leaves)]
-        try:
-            with torch.no_grad(), evaluating(self.net), mode:
-                logits = self.net(**inputs) if isinstance(inputs, Mapping) else self.net(*inputs)
-        finally:
-            for handle in handles:
-                handle.remove()
-        if not outputs:
-            pool = type(self.pool).__name__
-            raise InputError(OPERATION, f"attention: {pool}", f"not called by {type(self.net).__name__}", "a module that pools the tokens")
-        return logits, outputs[0], mode
-
-
-@dataclass(frozen=True)
-class _Rows:
-    network: PoolingNetwork
-    instance: Int64[np.ndarray, " n"]
-
-    def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n C"]:
-        found = []
-        for vector, row in zip(pooled, rows, strict=True):
-            part, number = self.network.texts[int(self.instance[row])]
-            everything = part.pooled.clone()
-            everything[number] = torch.from_numpy(vector)
-            found.append(self.network.run(part.batch.inputs, pooled=part.in_form(everything))[0][number].double().numpy())
-        return np.stack(found)
-
-    def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
-        """The rows of a group are the heads of a text, each of whose sums holds the others': their changes add up."""
-        first = rows.values[rows.offsets[:-1]]
-        places = [self.network.texts[int(self.instance[row])] for row in first]
-        own = np.stack([part.pooled[number].double().numpy() for part, number in places])
-        return self(own + rows.with_values(pooled - rows.spread(own)).sum(), first)
-
-
 @dataclass(frozen=True)
 class _Collected:
     """A batch with its own weights, logits, pooled vectors (of ``form`` for a text), and what each token gives alone to both.
 
-    A token gives that with all weight of a head on it, and the other heads' weights as they are.
+    A token gives that with all weight of a head on it, and the other heads' weights as they are; padding gives nothing.
     """
 
     batch: Batch
@@ -278,53 +155,48 @@ class _Collected:
     pooled_of_token: Float[Tensor, "H T B P"]
     affine: bool
 
+    @property
+    def inputs(self) -> Any:
+        """The arguments of the module."""
+        return self.batch.inputs
+
     def in_form(self, pooled: Float[Tensor, "B P"]) -> Tensor:
         """As the submodule returns it."""
         return pooled.reshape(self.form)
 
     @classmethod
     def of(cls, network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
-        logits, pooled, mode = network.run(batch.inputs)
-        seen = mode.seen
-        _check_logits(logits, mode.gave(logits), where)
-        lengths = [len(tokens) for tokens in batch.tokens]
-        size = max(lengths, default=0)
-        if len(seen) != 1:
-            got = f"{len(seen)} softmaxes in {type(network.pool).__name__}"
-            raise InputError(OPERATION, where, got, "one, of the weights over the tokens", "name the module that pools, not one around it")
-        own = seen[0]
-        if own.dim() != 3 or len(own) != len(lengths) or own.shape[2] < size or logits.dim() != 2:
-            got = f"weights {tuple(own.shape)} and logits {tuple(logits.shape)} for {len(lengths)} texts of up to {size} tokens"
-            raise InputError(OPERATION, where, got, "a weight for every token of a text, and logits (B, C)")
-        behind = float((own * (torch.arange(own.shape[2]) >= torch.tensor(lengths)[:, None, None])).max())
-        if behind > LINEAR:
-            raise InputError(OPERATION, where, f"weight {behind:.2g} behind the tokens", "none on padding", "mask it")
-        alpha = own[:, :, :size]
+        ran, lengths = network.run(batch.inputs), torch.tensor([len(tokens) for tokens in batch.tokens])
+        _check_logits(ran.output, ran.result_of, len(lengths), where)
+        size = int(lengths.max())
+        alpha = _weights_of(ran, network, lengths, where)[:, :, :size]
         alone = [[network.run(batch.inputs, _on_one(alpha, head, t)) for t in range(size)] for head in range(alpha.shape[1])]
+        inside = (torch.arange(size)[:, None] < lengths)[..., None]
         logits_alone, pooled_alone = (
-            torch.stack([torch.stack([one.reshape(len(lengths), -1) for one in ones]) for ones in of_heads])
-            for of_heads in ([[one[0] for one in ones] for ones in alone], [[one[1] for one in ones] for ones in alone])
+            torch.where(inside, torch.stack([torch.stack([one.reshape(len(lengths), -1) for one in ones]) for ones in of_heads]), 0.0)
+            for of_heads in ([[one.output for one in ones] for ones in alone], [[one.pooled for one in ones] for ones in alone])
         )
-        part = cls(batch, alpha, logits, pooled.reshape(len(lengths), -1), tuple(pooled.shape), logits_alone, pooled_alone, True)
-        return part._checked(network, where)
+        pooled = ran.pooled.reshape(len(lengths), -1)
+        return cls(batch, alpha, ran.output, pooled, tuple(ran.pooled.shape), logits_alone, pooled_alone, True)._checked(network, where)
 
     def _checked(self, network: PoolingNetwork, where: str) -> _Collected:
         """Raise InputError where the pooling is no weighted sum; whether the logits are one is kept."""
-        affine = True
+        affine, name = bool(self.logits_of_token.isfinite().all()), f"{where}: {type(network.pool).__name__}"
+        scale, of_logits = _scale_of_pooled(self.pooled_of_token), self._scale_of_logits
         for drawn in self._drawn():
-            logits, pooled, _ = network.run(self.batch.inputs, drawn)
+            ran = network.run(self.batch.inputs, drawn)
             expected = self._sum(drawn, self.pooled_of_token, self.pooled)
-            gap = _gap(expected, pooled.reshape(len(drawn), -1))
+            gap = _gap(expected, ran.pooled.reshape(len(drawn), -1), scale)
             if gap > LINEAR:
                 got = f"an output that differs by {gap:.2g} from the weighted sum of what its tokens give"
                 do = "such a module, as one that squares its weights, cannot be audited"
-                raise InputError(OPERATION, f"{where}: {type(network.pool).__name__}", got, f"at most {LINEAR:g}", do)
-            elsewhere = _gap(network.run(self.batch.inputs, pooled=self.in_form(expected))[0], logits)
+                raise InputError(OPERATION, name, got, f"at most {LINEAR:g}", do)
+            elsewhere = _gap(network.run(self.batch.inputs, pooled=self.in_form(expected)).output, ran.output, of_logits)
             if elsewhere > READ_ELSEWHERE:
                 got = f"logits that differ by {elsewhere:.2g} from those that follow from its output"
                 do = "a module whose weights are read elsewhere too cannot be audited"
-                raise InputError(OPERATION, f"{where}: {type(network.pool).__name__}", got, f"at most {READ_ELSEWHERE:g}", do)
-            affine &= _gap(self._sum(drawn, self.logits_of_token, self.logits), logits) <= LINEAR
+                raise InputError(OPERATION, name, got, f"at most {READ_ELSEWHERE:g}", do)
+            affine = affine and _gap(self._sum(drawn, self.logits_of_token, self.logits), ran.output, of_logits) <= LINEAR
         self._check_apart(network, where)
         return replace(self, affine=affine)
 
@@ -334,11 +206,17 @@ class _Collected:
         _, drawn, *_ = self._drawn()
         weights, others = self.alpha.clone(), torch.arange(len(self.alpha)) != longest
         weights[longest] = drawn[longest]
-        gap = _gap(network.run(self.batch.inputs, weights)[0][others], self.logits[others]) if others.any() else 0.0
+        changed = network.run(self.batch.inputs, weights).output[others]
+        gap = _gap(changed, self.logits[others], self._scale_of_logits[others])
         if gap > READ_ELSEWHERE:
             got = f"logits of a text that differ by {gap:.2g} under other attention of another text"
             do = "a module that normalises over a batch cannot be audited"
             raise InputError(OPERATION, where, got, "texts that do not influence each other", do)
+
+    @property
+    def _scale_of_logits(self) -> Float[Tensor, "B C"]:
+        """Of every text and class the largest logit of a token, at least 1: less than that of a logit changes no probability by more."""
+        return _largest(self.logits_of_token).clamp(min=1.0)
 
     def _sum(self, alpha: Float[Tensor, "B H T"], of_token: Float[Tensor, "H T B p"], own: Float[Tensor, "B p"]) -> Float[Tensor, "B p"]:
         """What is given under ``alpha``: what is the model's ``own``, and by how much each head changes it."""
@@ -358,13 +236,15 @@ class _Collected:
     ) -> Trace:  # fmt: skip
         """The rows of the batch, its texts numbered from ``start``; of several heads one for each."""
         outputs, heads = self.logits.shape[1], self.alpha.shape[1]
-        names = class_names or [str(k) for k in range(max(outputs, 2))]
+        names = [str(k) for k in range(max(outputs, 2))] if class_names is None else list(class_names)
         given = self.logits_of_token if affine else self.pooled_of_token
         rows = [(text, head, len(tokens)) for text, tokens in enumerate(self.batch.tokens) for head in range(heads)]
         text, head = (np.array([row[k] for row in rows], np.int32) for k in (0, 1))
         logits = self.logits.double()
         prediction = (logits.sigmoid() if outputs == 1 else logits.softmax(dim=1)).numpy()
-        model = {"name": type(network.net).__name__, **metadata.get("model", {}), "fingerprint": network.fingerprint}
+        known = metadata.get("model", {})
+        known = known if isinstance(known, Mapping) else {"name": str(known)}
+        model = {"name": type(network.net).__name__, **known, "fingerprint": network.fingerprint}
         places = {} if heads == 1 else {"layer": np.zeros(len(rows), np.int32), "head": head}
         return Trace.from_arrays(
             activation="sigmoid" if outputs == 1 else "softmax", class_names=names, metadata={**metadata, "model": model},
@@ -384,5 +264,37 @@ def _on_one(alpha: Float[Tensor, "B H T"], head: int, token: int) -> Float[Tenso
     return made
 
 
-def _gap(found: Tensor, expected: Tensor) -> float:
-    return float((found - expected).abs().max() / expected.abs().max().clamp(min=1e-30))
+def _weights_of(ran: Ran, network: PoolingNetwork, lengths: Tensor, where: str) -> Float[Tensor, "B H T"]:
+    """The weights of the one softmax in the submodule, none of it behind the tokens of a text. Raises InputError."""
+    if len(ran.weights) != 1:
+        got = f"{len(ran.weights)} softmaxes in {type(network.pool).__name__}"
+        raise InputError(OPERATION, where, got, "one, of the weights over the tokens", "name the module that pools, not one around it")
+    (own,) = ran.weights
+    size = int(lengths.max())
+    if own.dim() != 3 or len(own) != len(lengths) or own.shape[2] < size:
+        got = f"weights {tuple(own.shape)} for {len(lengths)} texts of up to {size} tokens"
+        raise InputError(OPERATION, where, got, "a weight for every token of a text")
+    for name, given in (("weights", own), ("pooled vectors", ran.pooled)):
+        if given.dtype not in PRECISE:
+            raise InputError(OPERATION, f"{where}: {name}", str(given.dtype), "float32 or float64", "net.float(), without autocast")
+    behind = float((own * (torch.arange(own.shape[2]) >= lengths[:, None, None])).max())
+    if behind > LINEAR:
+        raise InputError(OPERATION, where, f"weight {behind:.2g} behind the tokens", "none on padding", "mask it")
+    return own
+
+
+def _largest(of_token: Float[Tensor, "H T B p"]) -> Float[Tensor, "B p"]:
+    """The largest finite number that a token gives a text, in each column."""
+    return torch.where(of_token.isfinite(), of_token.abs(), 0.0).amax(dim=(0, 1))
+
+
+def _scale_of_pooled(of_token: Float[Tensor, "H T B P"]) -> Float[Tensor, "B P"]:
+    """Of every text and column the largest number of a token, at least that of half the columns: one may vanish by cancellation."""
+    largest = _largest(of_token)
+    return torch.maximum(largest, largest.median(dim=1, keepdim=True).values).clamp(min=1e-30)
+
+
+def _gap(found: Float[Tensor, "B p"], expected: Float[Tensor, "B p"], scale: Float[Tensor, "B p"]) -> float:
+    """The largest difference, relative to ``scale``: infinite for NaN, and where one of two is infinite; equal infinities are alike."""
+    gap = torch.where(found == expected, 0.0, (found - expected).abs() / scale)
+    return float(gap.nan_to_num(nan=torch.inf, posinf=torch.inf).max()) if gap.numel() else 0.0

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 
 from attnaudit.training.loop import evaluating
 
-SOFTMAX = {functional.softmax, torch.softmax, Tensor.softmax}
+SOFTMAX = {functional.softmax, torch.softmax, torch.special.softmax, Tensor.softmax}
 PASSING = {
     functional.dropout, torch.dropout, Tensor.to, Tensor.type, Tensor.type_as, Tensor.float, Tensor.contiguous, Tensor.view, Tensor.reshape,
     Tensor.__getitem__,

@@ -1,0 +1,219 @@
+"""A torch module with a pooling submodule, run again with other weights or another pooled vector: the tail of its trace."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
+from attnaudit.hf.capture import PASSING, SOFTMAX
+from attnaudit.hf.multihead import MULTIHEAD, run
+from attnaudit.models.fingerprint import weights_fingerprint
+from attnaudit.training.loop import evaluating
+
+OPERATION = "collect"
+SIGMOID = {torch.sigmoid, torch.sigmoid_, torch.special.expit, Tensor.sigmoid, Tensor.sigmoid_}  # functional.sigmoid calls one of them
+PROBABILITIES: dict[Any, str] = {**dict.fromkeys(SIGMOID, "sigmoid"), **dict.fromkeys(SOFTMAX, "softmax")}
+IN_FORM = PASSING | {
+    torch.flatten, torch.reshape, torch.squeeze, torch.unsqueeze, Tensor.clone, Tensor.double, Tensor.flatten, Tensor.squeeze,
+    Tensor.unsqueeze,
+}  # fmt: skip  # functions that give the same numbers, or some of them
+
+
+class Texts(Protocol):
+    """A batch that was collected: the arguments of the module, and the pooled vectors (B, P), in the form of the submodule's output."""
+
+    @property
+    def inputs(self) -> Any: ...
+
+    @property
+    def pooled(self) -> Float[Tensor, "B P"]: ...
+
+    def in_form(self, pooled: Float[Tensor, "B P"]) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a module gave, on the CPU: its ``output``, the function that this is the ``result_of`` where it gives probabilities, the
+    ``pooled`` output of the submodule, and the ``weights`` (B, H, T) of every softmax in it."""
+
+    output: Any
+    result_of: str
+    pooled: Tensor
+    weights: tuple[Tensor, ...]
+
+
+class _Weights(TorchFunctionMode):
+    """Sees the softmax of a module while it runs, and puts other weights in its place; knows which tensors are probabilities."""
+
+    def __init__(self, new: Tensor | None) -> None:
+        super().__init__()
+        self.new, self.inside, self.seen = new, False, list[Tensor]()
+        self._probabilities: dict[int, tuple[weakref.ref[Tensor], str]] = {}
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.inside and func is MULTIHEAD:
+            result, own = run(func, args, kwargs or {}, self.new)
+            self.seen.append(own)
+            return result
+        result = func(*args, **(kwargs or {}))
+        self._note(func, args, result)
+        if not self.inside or func not in SOFTMAX:
+            return result
+        tokens = _axis(result, *args[1:2], **(kwargs or {}))
+        self.seen.append(_by_head(result, tokens))
+        return result if self.new is None else _shaped(self.new, result, tokens)
+
+    def gave(self, tensor: Any) -> str:
+        """The function that a tensor of probabilities is the result of; empty for all other values."""
+        alive, name = self._probabilities.get(id(tensor), (None, ""))
+        return name if alive is not None and alive() is tensor else ""
+
+    def _note(self, func: Callable[..., Any], args: Any, result: Any) -> None:
+        """Know a result that is probabilities. One that another function gives is none; it may have changed them in place."""
+        if isinstance(result, Tensor):
+            name = PROBABILITIES.get(func) or (self.gave(args[0]) if func in IN_FORM and args else "")
+            self._probabilities.pop(id(result), None)
+            if name:
+                self._probabilities[id(result)] = (weakref.ref(result), name)
+
+
+def _axis(weights: Tensor, dim: int | None = None, **_: Any) -> int:
+    """The axis that a softmax was over, which is that of the tokens; without one, the axis that torch takes."""
+    if dim is None:
+        return 0 if weights.dim() in (0, 1, 3) else 1
+    return dim % max(weights.dim(), 1)
+
+
+def _by_head(own: Tensor, tokens: int) -> Tensor:
+    """Weights (B, H, T) of a softmax (B, T), (B, T, 1), (B, 1, T) or (B, H, T) over the axis ``tokens``; others in another form."""
+    last = own.movedim(tokens, -1) if own.dim() else own
+    size = last.shape[-1] if own.dim() else 0
+    return last.reshape(len(last), 1, size) if own.dim() > 1 and own.numel() == len(last) * size else last
+
+
+def _shaped(new: Float[Tensor, "B H T"], own: Tensor, tokens: int) -> Tensor:
+    """Weights in the form of the module's own, padded to as many tokens."""
+    last = own.movedim(tokens, -1)
+    padded = nn.functional.pad(new, (0, last.shape[-1] - new.shape[2])).to(own)
+    return padded.reshape(last.shape).movedim(-1, tokens)
+
+
+@dataclass
+class PoolingNetwork:
+    """A module with its pooling submodule, as the tail of a trace in this process: it is run again from the pooled vector on."""
+
+    net: nn.Module
+    pool: nn.Module
+    texts: dict[int, tuple[Texts, int]] = field(default_factory=dict)
+
+    @property
+    def model(self) -> nn.Module:
+        """The whole module."""
+        return self.net
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 of the weights, as they were when it was first asked for."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.current_fingerprint()
+
+    def current_fingerprint(self) -> str:
+        """sha256 of the weights as they are."""
+        return weights_fingerprint(self.net)
+
+    def current_logits(self, table: pa.Table) -> Float[np.ndarray, "n C"]:
+        """The logits of the rows' texts, by passes of the whole module as it is."""
+        places = [self.texts[instance] for instance in table.column("instance").to_pylist()]
+        return np.stack([self.run(part.inputs).output[number].double().numpy() for part, number in places])
+
+    def add(self, start: int, part: Texts) -> None:
+        """Texts that rows are of, numbered from ``start``."""
+        self.texts |= {start + row: (part, row) for row in range(len(part.pooled))}
+
+    def of_rows(self, table: pa.Table) -> _Rows:
+        """The tail of the rows of a trace."""
+        return _Rows(self, table.column("instance").to_numpy())
+
+    def run(self, inputs: Any, weights: Tensor | None = None, pooled: Tensor | None = None) -> Ran:
+        """What the module gives, with other ``weights`` (B, H, T) or another ``pooled`` vector.
+
+        Raises InputError where the submodule is not called, or returns no tensor.
+        """
+        mode, outputs = _Weights(weights), list[Any]()
+
+        def enters(module: nn.Module, args: Any) -> None:
+            mode.inside = True
+
+        def leaves(module: nn.Module, args: Any, output: Any) -> Any:
+            mode.inside = False
+            own = output[0] if isinstance(output, tuple | list) and len(output) else output
+            outputs.append(own)
+            if pooled is None or not isinstance(own, Tensor):
+                return None
+            new = pooled.reshape(own.shape).to(own)
+            return new if own is output else _with_first(output, new)
+
+        handles = [self.pool.register_forward_pre_hook(enters), self.pool.register_forward_hook(leaves)]
+        try:
+            with torch.no_grad(), evaluating(self.net), mode:
+                output = self.net(**inputs) if isinstance(inputs, Mapping) else self.net(*inputs)
+                result_of = mode.gave(output)
+        finally:
+            for handle in handles:
+                handle.remove()
+        name = f"attention: {type(self.pool).__name__}"
+        if not outputs:
+            raise InputError(OPERATION, name, f"not called by {type(self.net).__name__}", "a module that pools the tokens")
+        if not isinstance(outputs[0], Tensor):
+            got, do = f"an output of class {type(outputs[0]).__name__}", "wrap it in one that returns this"
+            raise InputError(OPERATION, name, got, "the pooled vectors, a tensor, or a tuple that they come first in", do)
+        return Ran(_here(output), result_of, _here(outputs[0]), tuple(map(_here, mode.seen)))
+
+
+def _with_first(output: Any, new: Tensor) -> Any:
+    """A tuple, also one with names, or a list, with another first value."""
+    if hasattr(output, "_fields"):
+        return type(output)(new, *output[1:])
+    return type(output)([new, *output[1:]])
+
+
+def _here(given: Any) -> Any:
+    """A tensor without its graph, on the CPU; all else as it is."""
+    return given.detach().cpu() if isinstance(given, Tensor) else given
+
+
+@dataclass(frozen=True)
+class _Rows:
+    network: PoolingNetwork
+    instance: Int64[np.ndarray, " n"]
+
+    def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n C"]:
+        found = []
+        for vector, row in zip(pooled, rows, strict=True):
+            part, number = self.network.texts[int(self.instance[row])]
+            everything = part.pooled.clone()
+            everything[number] = torch.from_numpy(vector)
+            found.append(self.network.run(part.inputs, pooled=part.in_form(everything)).output[number].double().numpy())
+        return np.stack(found)
+
+    def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
+        """The rows of a group are the heads of a text, each of whose sums holds the others': their changes add up."""
+        first = rows.values[rows.offsets[:-1]]
+        places = [self.network.texts[int(self.instance[row])] for row in first]
+        own = np.stack([part.pooled[number].double().numpy() for part, number in places])
+        return self(own + rows.with_values(pooled - rows.spread(own)).sum(), first)
