@@ -16,8 +16,8 @@ from attnaudit.hf.pooling import OPERATION, PoolingNetwork, Ran
 from attnaudit.trace import Trace, concatenate
 
 PRECISE = (torch.float32, torch.float64)
-LINEAR = 1e-5  # of a sum over tokens of what each gives alone, relative to the largest of these of its text
-READ_ELSEWHERE = 1e-4  # of the logits, that follow from the output alone, relative to the largest of the text: rounding of what is above
+LINEAR = 1e-5  # difference from the weighted sum of what the tokens give, relative to the largest of these
+READ_ELSEWHERE = 1e-4  # difference of the logits from those that follow from the output alone, relative as well: rounding of what is above
 TRIALS = 3
 SUMS_TO_1 = 1e-4
 
@@ -32,7 +32,7 @@ class Batch:
 
 
 def collect(
-    net: nn.Module, batches: Iterable[Batch | tuple[Any, ...]], *, attention: str, class_names: Sequence[str] | None = None,
+    net: nn.Module, batches: Batch | Iterable[Batch | tuple[Any, ...]], *, attention: str, class_names: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Trace:  # fmt: skip
     """The trace of ``net``, a classifier of texts, whose submodule at the path ``attention`` pools the tokens of each text.
@@ -52,10 +52,10 @@ def collect(
     parts: list[_Collected] = []
     for number, given in enumerate([batches] if isinstance(batches, Batch) else batches):
         part = _Collected.of(network, _batch(given, f"batch {number}"), f"batch {number}")
-        outputs, known = part.logits.shape[1], parts[0].logits.shape[1] if parts else part.logits.shape[1]
+        parts.append(part)
+        outputs, known = part.logits.shape[1], parts[0].logits.shape[1]
         if outputs != known:
             raise InputError(OPERATION, f"batch {number}: output", f"logits of {outputs} classes", f"of {known}, as in batch 0")
-        parts.append(part)
     if not parts:
         raise InputError(OPERATION, "batches", "none", "one batch or more")
     affine = all(part.affine for part in parts)
