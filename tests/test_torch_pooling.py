@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -536,6 +539,30 @@ def test_batches_of_other_numbers_of_classes_are_refused() -> None:
     wide = Wrapped(net, lambda logits: logits[:, : 2 + (len(logits) > 2)])
     with pytest.raises(InputError, match="batch 1: output: logits of 2 classes; expected of 3, as in batch 0"):
         collect(wide, [batches[0], ((batches[0][0][0][:2], batches[0][0][1][:2]), TOKENS[:2])], attention="pool")
+
+
+def test_it_needs_no_transformers(tmp_path: Path) -> None:
+    """As after ``pip install 'attnaudit[train]'``: torch is what it works on."""
+    program = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("transformers", "onnx", "onnxruntime", "onnxscript", "captum"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+import torch
+import attnaudit
+class Pool(torch.nn.Module):
+    def forward(self, hidden):
+        return (hidden.sum(2, keepdim=True).softmax(1) * hidden).sum(1)
+net = torch.nn.Sequential(torch.nn.Embedding(9, 4), Pool(), torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 3))
+batch = attnaudit.torch.Batch((torch.arange(6).reshape(2, 3),), [["a", "b", "c"]] * 2)
+trace = attnaudit.torch.collect(net, batch, attention="1")
+attnaudit.write_report(attnaudit.audit(trace, ["permutation", "adversary"]).save({str(tmp_path)!r}), trace)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "report.html").exists()
 
 
 def test_double_precision_is_read() -> None:
