@@ -19,11 +19,12 @@ from attnaudit.copying.lstm import Workspace
 from attnaudit.copying.network import Forward, Sizes, forward
 from attnaudit.copying.output import OUTPUTS, Weights
 from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import RunError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.planted.sequences import Sequences
 from attnaudit.stats.agreement import top_count
 from attnaudit.training.checkpoint import load_checkpoint, save_checkpoint
+from attnaudit.training.loop import require_finite
 
 FILE = "side_by_side.safetensors"
 _AT_ONCE = 32  # sequences that are measured together
@@ -144,18 +145,10 @@ class _Work:
                 steps, first, begin=stage.sequences.begin, learning_rate=config.learning_rate, uniform=stage.uniform,
                 tell=partial(self.report, steps),
             )  # fmt: skip
-            self._require_finite(losses)
+            for seed, total in zip(config.seeds, losses.sum(axis=1).tolist(), strict=True):
+                require_finite(f"seed {seed}", "a loss", total, "lower copying.learning_rate")
             self._probe(number)
             self._save()
-
-    def _require_finite(self, losses: Float[np.ndarray, "S steps"]) -> None:
-        diverged = ~np.isfinite(losses).all(axis=1)
-        if diverged.any():
-            place = int(diverged.argmax())
-            loss = losses[place][~np.isfinite(losses[place])][0]
-            raise InputError(
-                "train", f"seed {self.config.seeds[place]}", f"a loss of {loss}", "a finite one", "lower copying.learning_rate"
-            )
 
     def _probe(self, number: int) -> None:
         self.curves += self._rows(self.config.stages[number], "probe", self.config.probe, stage=number, step=self.models.steps)

@@ -37,6 +37,7 @@ from attnaudit.hf.replay import (
     states_of,
     way_of_text,
 )
+from attnaudit.models.fingerprint import Fingerprinted
 from attnaudit.trace.some_classes import OutputLayer
 
 KEPT = 1 << 30  # bytes of states of texts that are kept
@@ -46,7 +47,7 @@ WITH_ALL_POSITIONS = {"position": "upper", "last two": "upper", "step": "copied 
 SAME = 1e-5  # of an attended sum, relative to the model's own: float32 of a trace
 
 
-class Replay:
+class Replay(Fingerprinted):
     """A checked model of the transformers library (`check_model`), for audits of traces whose tail is ``replay``."""
 
     def __init__(self, model: Any, gate: Gate) -> None:
@@ -56,15 +57,6 @@ class Replay:
 
     def __repr__(self) -> str:
         return f"Replay({self.gate.model}, {self.fingerprint[:12]}…)"
-
-    @property
-    def fingerprint(self) -> str:
-        """`model_fingerprint`, as it was when it was first asked for."""
-        return self._fingerprint
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        return self.current_fingerprint()
 
     @contextmanager
     def reading(self) -> Iterator[None]:

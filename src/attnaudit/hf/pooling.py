@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +18,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import PASSING, SOFTMAX
 from attnaudit.hf.multihead import MULTIHEAD, run
-from attnaudit.models.fingerprint import weights_fingerprint
+from attnaudit.models.fingerprint import Fingerprinted, weights_fingerprint
 from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
@@ -111,7 +110,7 @@ def _shaped(new: Float[Tensor, "B H T"], own: Tensor, tokens: int) -> Tensor:
 
 
 @dataclass
-class PoolingNetwork:
+class PoolingNetwork(Fingerprinted):
     """A module with its pooling submodule, as the tail of a trace in this process: it is run again from the pooled vector on."""
 
     net: nn.Module
@@ -122,15 +121,6 @@ class PoolingNetwork:
     def model(self) -> nn.Module:
         """The whole module."""
         return self.net
-
-    @property
-    def fingerprint(self) -> str:
-        """sha256 of the weights, as they were when it was first asked for."""
-        return self._fingerprint
-
-    @cached_property
-    def _fingerprint(self) -> str:
-        return self.current_fingerprint()
 
     def current_fingerprint(self) -> str:
         """sha256 of the weights as they are."""

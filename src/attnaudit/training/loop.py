@@ -223,10 +223,11 @@ def _epoch(
     return total / sum(map(len, batches))
 
 
-def require_finite(where: str, what: str, value: float) -> None:
+def require_finite(
+    where: str, what: str, value: float, do: str = "lower training.learning_rate, or look for huge values in --vectors"
+) -> None:
     """Raise InputError for a loss, or another number of a model in training, that is not finite."""
     if not math.isfinite(value):
-        do = "lower training.learning_rate, or look for huge values in --vectors"
         raise InputError("train", where, f"{what} of {value}", "a finite one", do)
 
 
