@@ -96,5 +96,5 @@ def test_shapes_are_checked_while_testing():
 def test_a_name_for_a_shape_is_checked_too():
     """`Matrix` of that module is one, as others are of theirs; what states no shape is not wrapped."""
     with pytest.raises(jaxtyping.TypeCheckError):
-        score.auc_interval(np.zeros(3), 0)
+        score.auc_interval(np.zeros(3))
     assert not hasattr(score.dials, "__wrapped__")

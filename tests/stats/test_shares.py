@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from attnaudit.stats.inference import median_interval, wilson_interval
+from attnaudit.stats.inference import median_interval, newcombe_interval, wilson_interval
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.8, 0.95, 0.99]))
@@ -44,3 +44,20 @@ def test_more_than_there_are_is_refused(successes: int, n: int) -> None:
 def test_a_median_lies_between_the_tabulated_ranks(n: int, ranks: tuple[int, int]) -> None:
     assert median_interval(np.random.default_rng(n).permutation(n) + 1.0) == ranks
     assert median_interval(np.arange(5.0)) == (None, None)
+
+
+@pytest.mark.parametrize(("auc", "positives", "negatives"), [(0.5, 3, 3), (0.7, 5, 6), (0.95, 9, 40), (1.0, 4, 4), (0.0, 2, 7)])
+def test_the_interval_of_an_area_under_the_roc_curve_ends_where_the_score_test_refuses(auc: float, positives: int, negatives: int) -> None:
+    """The variance of Hanley and McNeil, by the probabilities Q1 and Q2 of an exponential model, with Newcombe's mean of the two sizes."""
+    low, high = newcombe_interval(auc, positives, negatives)
+    for end in {low, high} - {0.0, 1.0}:
+        first, second, others = end / (2 - end), 2 * end**2 / (1 + end), (positives + negatives) / 2 - 1
+        variance = end * (1 - end) + others * (first - end**2) + others * (second - end**2)
+        assert abs(auc - end) == pytest.approx(1.959964 * (variance / (positives * negatives)) ** 0.5, abs=1e-6)
+    assert 0.0 <= low <= auc <= high <= 1.0
+    assert high - low > 0.2
+    assert newcombe_interval(1 - auc, negatives, positives) == pytest.approx((1 - high, 1 - low))
+
+
+def test_an_area_without_rows_of_one_side_can_be_anything() -> None:
+    assert newcombe_interval(0.5, 0, 4) == newcombe_interval(0.5, 4, 0) == newcombe_interval(0.5, 4, 4, math.inf) == (0.0, 1.0)

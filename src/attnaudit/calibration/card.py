@@ -63,18 +63,21 @@ def _quality(degree: Degree) -> str:
     held = degree.held or {}
     if held.get("auc") is None:
         return ""
-    ends = interval(held)
+    ranked, right = (
+        _share(held, "auc", "low", "high", "of the pairs"),
+        _share(held, "right", "right_low", "right_high", "of the cases that it judges"),
+    )
+    judgement = right and f"; the judgement by the nearest models is right in {right}"
     return (
-        f" On held-out constructions the degree ranks a faithful model above an unfaithful one in {figure(held['auc'])} of the pairs"
-        f"{ends and f' {ends}'}{_rightness(held)}. A faithful and an unfaithful model can leave the same trace."
+        f" On held-out constructions the degree ranks a faithful model above an unfaithful one in {ranked}{judgement}. A faithful and an "
+        "unfaithful model can leave the same trace."
     )
 
 
-def _rightness(held: Mapping[str, Any]) -> str:
-    """How often the judgement by the nearest models is right, and whether that is shown to be better than a toss."""
-    right, low = held.get("right"), held.get("right_low")
-    if right is None:
+def _share(held: Mapping[str, Any], value: str, low: str, high: str, of: str) -> str:
+    """With its interval, and whether it is shown to be better than a toss; empty where there is none."""
+    if held.get(value) is None:
         return ""
-    ends = interval({"low": low, "high": held.get("right_high")})
-    shown = "" if low is not None and low > 0.5 else ", which is not shown to be better than chance"
-    return f"; the judgement by the nearest models is right in {figure(right)} of the cases that it judges{ends and f' {ends}'}{shown}"
+    ends = interval({"low": held.get(low), "high": held.get(high)})
+    shown = "" if (held.get(low) or 0.0) > 0.5 else ", which is not shown to be better than chance"
+    return f"{figure(held[value])} {ends and f'{ends} '}{of}{shown}"

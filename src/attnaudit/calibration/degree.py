@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.calibration.score import auc_interval, by_measure, mean_interval, preferred
+from attnaudit.calibration.score import auc_interval, by_measure, mean_share, preferred
 from attnaudit.corpora.corpus import keyed
 
 MOST, ALIKE = 4, 0.95  # measures of a degree at most, and the largest rank correlation of two of them
@@ -171,7 +171,7 @@ def fitted(values: pl.DataFrame, seed: int = 0) -> Degree:
         )
     )
     whole = Degree(**{**bare.__dict__, "models": models})
-    return Degree(**{**whole.__dict__, "held": evaluated(whole, "held", seed)})
+    return Degree(**{**whole.__dict__, "held": evaluated(whole, "held")})
 
 
 def wide_table(values: pl.DataFrame) -> pl.DataFrame:
@@ -237,7 +237,7 @@ def _draws(fit: pl.DataFrame, chosen: Sequence[str], seed: int) -> tuple[tuple[f
     return tuple(found)
 
 
-def evaluated(degree: Degree, half: str, seed: int = 0) -> dict[str, Any]:
+def evaluated(degree: Degree, half: str) -> dict[str, Any]:
     """AUC with its interval over constructions, Brier score, the reliability curve and the `judgements` of a half of the models; every
     construction counts alike."""
     own = [model for model in degree.models if model["half"] == half]
@@ -245,7 +245,7 @@ def evaluated(degree: Degree, half: str, seed: int = 0) -> dict[str, Any]:
     if table.is_empty():
         return {}
     pairs = preferred(table.filter(truth="faithful"), table.filter(truth="unfaithful"))
-    auc = dict(zip(("auc", "low", "high", "least", "most"), auc_interval(pairs, seed), strict=True))
+    auc = dict(zip(("auc", "low", "high", "least", "most"), auc_interval(pairs), strict=True))
     counts = table["construction"].value_counts()
     weighted = table.join(counts, on="construction").with_columns(
         (1.0 / pl.col("count")).alias("weight"), (pl.col("truth") == "faithful").cast(pl.Float64).alias("hit")
@@ -260,12 +260,12 @@ def evaluated(degree: Degree, half: str, seed: int = 0) -> dict[str, Any]:
         {"said": row["said"] / row["weight"], "faithful": row["faithful"] / row["weight"], "models": row["models"]}
         for row in sums.iter_rows(named=True)
     ]
-    return {**auc, "brier": float(brier), "reliability": reliability, **judgements(degree, half, seed)}
+    return {**auc, "brier": float(brier), "reliability": reliability, **judgements(degree, half)}
 
 
-def judgements(degree: Degree, half: str, seed: int = 0) -> dict[str, float | None]:
+def judgements(degree: Degree, half: str) -> dict[str, float | None]:
     """Of the models of a half, judged by those of the other half alone: the share ``judged``, and the share of these that are ``right``, as
-    a mean over constructions, with its percentile interval when constructions are drawn again."""
+    a mean over constructions, with its interval (`mean_share`)."""
     others = tuple(model for model in degree.models if model["half"] != half)
     alone = Degree(**{**degree.__dict__, "models": others})
     said = [(model, _nearest(alone, np.array(model["scores"]))[0]) for model in degree.models if model["half"] == half]
@@ -274,7 +274,7 @@ def judgements(degree: Degree, half: str, seed: int = 0) -> dict[str, float | No
         schema={"construction": pl.String, "right": pl.Boolean}, orient="row",
     )  # fmt: skip
     shares = judged.group_by("construction", maintain_order=True).agg(pl.col("right").mean())["right"].to_numpy()
-    right = dict(zip(("right", "right_low", "right_high"), mean_interval(shares, seed), strict=True))
+    right = dict(zip(("right", "right_low", "right_high"), mean_share(shares), strict=True))
     return {"judged": judged.height / max(len(said), 1), **right}
 
 

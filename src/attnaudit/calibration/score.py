@@ -15,9 +15,8 @@ import scipy
 from jaxtyping import Float
 
 from attnaudit.calibration.construction import CONSTRUCTIONS
-from attnaudit.corpora.corpus import keyed
+from attnaudit.stats.inference import newcombe_interval, share_interval
 
-RESAMPLES = 2000
 LEVEL = 95
 LEAST = 3  # constructions on each side, or seeds, that an interval needs
 SANITY = ("untrained", "random_labels")
@@ -27,7 +26,7 @@ Measured = tuple[str, str, str]
 Matrix = Float[np.ndarray, "F U"]
 
 
-def scores(values: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
+def scores(values: pl.DataFrame) -> pl.DataFrame:
     """A row per measure: ``auc``, its interval ``low`` to ``high`` over constructions, the least and largest AUC without one construction,
     ``auc_within`` of pairs on one corpus, the AUC of faithful over each of `SANITY`, and of how many constructions it is.
 
@@ -35,7 +34,7 @@ def scores(values: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
     has the better value, ties half; every construction counts alike. Better is higher, or lower where the measure says so. Cells whose
     truth was not confirmed are excluded.
     """
-    rows = [_scored(measured, part, seed) for measured, part in by_measure(values)]
+    rows = [_scored(measured, part) for measured, part in by_measure(values)]
     return pl.DataFrame(rows, schema_overrides=dict.fromkeys(NUMBERS, pl.Float64)).sort("auc", descending=True, nulls_last=True)
 
 
@@ -47,11 +46,11 @@ def by_measure(values: pl.DataFrame) -> Iterator[tuple[Measured, pl.DataFrame]]:
         yield (str(key[0]), str(key[1]), str(key[2])), part
 
 
-def _scored(measured: Measured, part: pl.DataFrame, seed: int) -> dict[str, Any]:
+def _scored(measured: Measured, part: pl.DataFrame) -> dict[str, Any]:
     known = part.filter(pl.col("confirmed"), pl.col("value").is_not_null())
     pairs = preferred(known.filter(truth="faithful"), known.filter(truth="unfaithful"))
     row: dict[str, Any] = dict(zip(KEYS, measured, strict=True))
-    row |= dict(zip(("auc", "low", "high", "least", "most"), auc_interval(pairs, seed), strict=True))
+    row |= dict(zip(("auc", "low", "high", "least", "most"), auc_interval(pairs), strict=True))
     row["auc_within"] = _within(known)
     for name in SANITY:
         row[f"over_{name}"] = _mean(preferred(known.filter(truth="faithful"), known.filter(construction=name)))
@@ -79,9 +78,9 @@ def _values_of(part: pl.DataFrame) -> list[np.ndarray]:
     return [rows["value"].to_numpy() for _, rows in part.group_by("construction", maintain_order=True)]
 
 
-def auc_interval(pairs: Matrix, seed: int) -> tuple[float | None, ...]:
-    """The mean of ``pairs``, its percentile interval when constructions of both sides are drawn again, and its least and largest value
-    without one construction; None where there are none. No interval (None) with fewer than `LEAST` constructions on a side."""
+def auc_interval(pairs: Matrix) -> tuple[float | None, ...]:
+    """The mean of ``pairs``, its interval (`newcombe_interval`: a construction is what is drawn), and its least and largest value without
+    one construction; None where there are none. No interval (None) with fewer than `LEAST` constructions on a side."""
     if not pairs.size:
         return (None,) * 5
     rows, columns = pairs.shape
@@ -89,26 +88,16 @@ def auc_interval(pairs: Matrix, seed: int) -> tuple[float | None, ...]:
     without += [np.delete(pairs, k, axis=0).mean() for k in range(rows) if rows > 1]
     without += [np.delete(pairs, k, axis=1).mean() for k in range(columns) if columns > 1]
     mean, least, most = float(pairs.mean()), float(min(without)), float(max(without))
-    if min(rows, columns) < LEAST:
-        return mean, None, None, least, most
-    rng = keyed(seed, "constructions")
-    often, across = (
-        rng.multinomial(size, np.full(size, 1 / size), RESAMPLES) / size for size in (rows, columns)
-    )  # how often each is drawn
-    drawn = ((often @ pairs) * across).sum(axis=1)
-    low, high = np.percentile(drawn, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
-    return mean, float(low), float(high), least, most
+    low, high = newcombe_interval(mean, rows, columns) if min(rows, columns) >= LEAST else (None, None)
+    return mean, low, high, least, most
 
 
-def mean_interval(values: Float[np.ndarray, " n"], seed: int) -> tuple[float | None, float | None, float | None]:
-    """The mean of one value a construction, and its percentile interval when constructions are drawn again; None of fewer than `LEAST`."""
+def mean_share(values: Float[np.ndarray, " n"]) -> tuple[float | None, float | None, float | None]:
+    """The mean of one share a construction with its interval (`share_interval`); None of none, no interval of fewer than `LEAST`."""
     if not len(values):
         return None, None, None
-    if len(values) < LEAST:
-        return float(values.mean()), None, None
-    drawn = keyed(seed, "constructions").choice(values, (RESAMPLES, len(values))).mean(axis=1)
-    low, high = np.percentile(drawn, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
-    return float(values.mean()), float(low), float(high)
+    ends = share_interval(values, np.arange(len(values))) if len(values) >= LEAST else (None, None)
+    return float(values.mean()), *ends
 
 
 def _within(known: pl.DataFrame) -> float | None:

@@ -1,4 +1,4 @@
-"""Intervals of a median and of a share, and many tests at once."""
+"""Intervals of a median, of a share and of an area under the ROC curve, and many tests at once."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-import scipy  # scipy.stats is imported where it is used: that takes as long as all else that an audit imports
+import scipy  # its parts are imported where they are used: that takes as long as all else that an audit imports
 from jaxtyping import Float, Int64
 from scipy.special import stdtrit
 
+Z = NormalDist().inv_cdf(0.975)
 FEWEST = 20  # instances, or pairs, of whose mean, or difference, something is said
 
 
@@ -90,6 +91,28 @@ def _wilson(share: float, n: float, z: float) -> tuple[float, float]:
     middle, spread = share + z2 / (2 * n), math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)))
     low, high = (middle - spread) / (1 + z2 / n), (middle + spread) / (1 + z2 / n)
     return (0.0 if share == 0 else low), (1.0 if share == 1 else high)
+
+
+def newcombe_interval(auc: float, positives: float, negatives: float, z: float = Z) -> tuple[float, float]:
+    """The areas under the ROC curve under which ``auc``, of ``positives`` × ``negatives`` rows, would be no surprise.
+
+    Newcombe 2006, method 5. The variance is that of Hanley and McNeil (1982), of the area that is asked about and not of the one found, so
+    that an area of 0 or 1 has an interval too. Conservative where a row stands for the mean of several. (0, 1) where a side has no rows, or
+    ``z``, the quantile of the score test, refuses nothing.
+    """
+    if not positives or not negatives or math.isinf(z):
+        return 0.0, 1.0
+    others = (positives + negatives) / 2 - 1
+
+    def beyond(area: float) -> float:
+        """Above 0 where ``auc`` is farther from ``area`` than chance takes it."""
+        spread = area * (1 - area) * (1 + others * ((1 - area) / (2 - area) + area / (1 + area))) / (positives * negatives)
+        return abs(auc - area) - z * math.sqrt(spread)
+
+    near = 1e-9  # from ``auc``, and from 0 and 1, where the spread is 0
+    low = scipy.optimize.brentq(beyond, 0.0, auc - near) if auc > near else 0.0
+    high = scipy.optimize.brentq(beyond, auc + near, 1.0) if auc < 1.0 - near else 1.0
+    return low, high
 
 
 def benjamini_hochberg(p_values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
