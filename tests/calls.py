@@ -51,6 +51,13 @@ def touch(here: Here, held: Any, progress: Progress, *, folder: Path, number: in
     return number
 
 
+def marked(here: Here, held: Any, progress: Progress, *, marks: Path, folder: Path) -> None:
+    """Leaves a mark each time that it is done."""
+    (marks / f"{time.monotonic_ns()}").touch()
+    here.path(folder).mkdir(parents=True, exist_ok=True)
+    (here.path(folder) / "made").write_text("whole", encoding="utf-8")
+
+
 def touch_later(here: Here, held: Any, progress: Progress, *, file: Path, seconds: float) -> None:
     """Ends before the file is there, as where machines share a folder that shows it late."""
     threading.Timer(seconds, here.path(file).touch).start()

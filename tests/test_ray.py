@@ -27,12 +27,12 @@ from attnaudit.runner.cells import RUNS
 from attnaudit.runner.claim import claimed
 from attnaudit.runner.engine import Call
 from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Head, Seen, _needs_token, _question, connected, environment, refuse
-from attnaudit.runner.ray_engine import AHEAD, RayCluster
+from attnaudit.runner.ray_engine import AHEAD, RayCluster, _Flight
 from attnaudit.runner.ray_worker import Order, _performed, await_path
-from attnaudit.runner.store import versions
+from attnaudit.runner.store import alone, versions
 from attnaudit.runner.studies import TRAININGS, StudySpec
 from attnaudit.trace import write_shards
-from tests.calls import copied_text, gpus, threads, too_large, touch, touch_later
+from tests.calls import copied_text, gpus, marked, threads, too_large, touch, touch_later
 from tests.test_engine import SMALL, made
 from tests.test_reproduce import data, small_sweep
 from tests.traces import make_trace
@@ -280,6 +280,40 @@ def test_files_through_the_object_store(engine: RayCluster, whole: Path, tmp_pat
     shutil.rmtree(next((tmp_path / "study" / "trainings").glob("base-s1-*")))
     run_study(SPEC, tmp_path / "study", engine=stored)
     assert made(tmp_path / "study") == made(whole)
+
+
+def test_what_is_done_waits_for_its_folder_and_is_not_done_again(
+    engine: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files come through the object store, and a local process holds the folder until after the call."""
+    monkeypatch.setattr("attnaudit.runner.ray_engine.BUSY", (0.1, 1000))
+    marks, place, looks = tmp_path / "marks", tmp_path / "study" / "made", list[Path]()
+    marks.mkdir()
+    call = Call("one", marked, place, {"marks": marks, "folder": place})
+
+    def told(what: str, finished: int, total: int) -> None:
+        looks.extend(marks.iterdir())
+        if len(looks) > 1:
+            held.close()
+
+    with ExitStack() as held, RayCluster(engine.address, unshared=True).opened(tmp_path / "study") as opened:
+        held.enter_context(alone(place))
+        assert [done.error for done in opened.do([call], told)] == [None]
+    assert (place / "made").read_text() == "whole"
+    assert len(list(marks.iterdir())) == 1
+
+
+def test_a_cluster_without_a_cpu_is_said_to_wait_for_one(cluster: Any, engine: RayCluster, tmp_path: Path) -> None:
+    """As one that starts a node when a call waits for it."""
+    with engine.opened(tmp_path) as opened:
+        shown: list[str] = []
+        nodes = opened.nodes  # pyright: ignore[reportAttributeAccessIssue]
+        flight = _Flight(opened, iter([]), lambda what, finished, total: shown.append(what), 1)  # pyright: ignore[reportArgumentType]
+        flight._show()
+        nodes.head.nodes[:] = [{**node, "Resources": {}} for node in nodes.head.nodes]
+        flight.shown = float("-inf")
+        flight._show()
+    assert [what.split("under way")[1] for what in shown] == ["", " (no node has a CPU: waiting for one)"]
 
 
 def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(engine: RayCluster, tmp_path: Path) -> None:

@@ -102,8 +102,12 @@ class Nodes:
 
     @property
     def cpus(self) -> int:
-        """Of all nodes together."""
+        """Of all nodes together; 1 where they have none, as in a cluster that starts a node when a call waits for it."""
         return max(1, sum(int(node["Resources"].get("CPU", 0)) for node in self.alive))
+
+    @property
+    def has_cpu(self) -> bool:
+        return any(node["Resources"].get("CPU", 0) >= 1 for node in self.alive)
 
     @property
     def largest(self) -> int:

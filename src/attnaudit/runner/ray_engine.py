@@ -110,6 +110,7 @@ class _Flight:
     submitted: dict[Any, _Try] = field(default_factory=dict)
     deferred: deque[Call] = field(default_factory=deque)
     again: list[_Try] = field(default_factory=list)
+    unput: list[tuple[_Try, Answer]] = field(default_factory=list)  # done but for their files: another process holds their folder
     ended: set[str] = field(default_factory=set)
     held: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # the last objects of calls, by id, with their references
     exhausted: bool = False
@@ -122,12 +123,12 @@ class _Flight:
         while True:
             self.cluster.check()
             self._submit()
-            if not self.submitted and not self.again:
+            if not (self.submitted or self.again or self.unput):
                 return
             ready, _ = ray.wait(list(self.submitted), timeout=PAUSE) if self.submitted else ([], time.sleep(PAUSE))
             self._show()
-            for reference in ready:
-                one = self._received(reference, self.submitted.pop(reference))
+            received = [self._received(reference, self.submitted.pop(reference)) for reference in ready]
+            for one in (*received, *self._put()):
                 if one is not None:
                     self.ended.add(one.call.name)
                     yield one
@@ -140,7 +141,7 @@ class _Flight:
             ray.cancel(reference, force=True)
 
     def _submit(self) -> None:
-        most = AHEAD * self.cluster.nodes.cpus
+        most = AHEAD * self.cluster.nodes.cpus - len(self.unput)
         while len(self.submitted) < most:
             one = self._next()
             if one is None:
@@ -203,25 +204,38 @@ class _Flight:
         except lost.RayTaskError as error:
             raise error.cause from error
         except lost.RayError as error:
-            self._try_again(one, "lost", TRIES, 0.0, f"its worker ended {one.lost + 1} times without an answer ({_brief(error)})")
+            self._try_again(one, f"its worker ended {one.lost + 1} times without an answer ({_brief(error)})")
             return None
         if answer.out_of_memory:
             return self._with_more_room(one, answer.out_of_memory)
+        return self._finished(one, answer)
+
+    def _put(self) -> list[Done | None]:
+        """The ends of calls whose files wait for their folders, of those that may be tried."""
+        now = time.monotonic()
+        due = [(one, answer) for one, answer in self.unput if one.when <= now]
+        self.unput = [(one, answer) for one, answer in self.unput if one.when > now]
+        return [self._finished(one, answer) for one, answer in due]
+
+    def _finished(self, one: _Try, answer: Answer) -> Done | None:
+        """The end of a call that was answered; None where another process holds its folder, until that is tried again."""
         error = answer.error or (_put_alone(answer.files, one.call.writes) if self.cluster.unshared else None)
         if isinstance(error, BusyError) and one.busy < BUSY[1]:
-            self._try_again(one, "busy", BUSY[1] + 1, BUSY[0], "")
+            later = replace(one, busy=one.busy + 1, when=time.monotonic() + BUSY[0])
+            if answer.error:
+                self.again.append(later)
+            else:
+                self.unput.append((later, answer))
             return None
         if error is None and not self.cluster.unshared:
             await_path(one.call.writes / one.call.last, "a node")
         return Done(one.call, answer.value, error)
 
-    def _try_again(self, one: _Try, counted: str, tries: int, pause: float, got: str, cpus: int = 0) -> None:
-        times = getattr(one, counted) + 1
-        if times >= tries:
+    def _try_again(self, one: _Try, got: str, cpus: int = 0) -> None:
+        if one.lost + 1 >= TRIES:
             do = "see the logs of Ray on its node; the same command resumes"
             raise RunError(OPERATION, one.call.name, got, "a worker that lives until it is done", do)
-        when = time.monotonic() + pause
-        self.again.append(replace(one, **{counted: times}, when=when, cpus=cpus or one.cpus))
+        self.again.append(replace(one, lost=one.lost + 1, cpus=cpus or one.cpus))
 
     def _with_more_room(self, one: _Try, reason: object) -> None:
         """Try again with half, then all of the CPUs of the largest node, so that fewer calls share its memory."""
@@ -229,7 +243,7 @@ class _Flight:
         if one.cpus >= largest and one.lost:
             got, do = f"out of memory, although alone on its node ({_brief(reason)})", "smaller batches or shorter texts, or a larger node"
             raise RunError(OPERATION, one.call.name, got, "a node with enough memory for it", do)
-        self._try_again(one, "lost", TRIES, 0.0, "out of memory", max(largest // 2, 1) if one.cpus < largest // 2 else largest)
+        self._try_again(one, "out of memory", max(largest // 2, 1) if one.cpus < largest // 2 else largest)
 
     def _show(self) -> None:
         """One line now and then on all that is under way, with what one of the workers does."""
@@ -240,7 +254,8 @@ class _Flight:
         done, running, names = len(self.ended), len(self.submitted), {one.call.name for one in self.submitted.values()}
         news = [f"{name}: {what}" for name, what in self.cluster.nodes.news().items() if name in names]
         latest = f", {news[-1]}" if news else ""
-        self.progress(f"cluster{WITHIN}{done} done, {running} under way{latest}", done, self.total)
+        waits = "" if self.cluster.nodes.has_cpu else " (no node has a CPU: waiting for one)"
+        self.progress(f"cluster{WITHIN}{done} done, {running} under way{waits}{latest}", done, self.total)
 
 
 def _put_alone(files: Mapping[str, bytes], path: Path) -> BusyError | None:
