@@ -232,6 +232,74 @@ def test_several_heads_written_by_hand_pool_texts_of_any_length() -> None:
     assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
 
 
+class SelfAttention(nn.Module):
+    """A query for each token, and the mean of what they receive: no pooling by one query."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        scores = (self.query(hidden) @ self.key(hidden).mT).masked_fill(~mask[:, None], -torch.inf)
+        return (scores.softmax(dim=2) @ hidden).mean(dim=1)
+
+
+def of_lengths(*lengths: int) -> list[tuple[Any, ...]]:
+    """A batch of two texts of each length."""
+    draw = torch.Generator().manual_seed(0)
+    ids = [torch.randint(30, (2, length), generator=draw) for length in lengths]
+    return [((one, torch.ones_like(one, dtype=torch.bool)), [["w"] * one.shape[1]] * 2) for one in ids]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        ((4,), "weights: as many rows of weights as tokens, 4, in every batch: they may be those of queries, and not of heads"),
+        ((4, 4), "as many rows of weights as tokens, 4, in every batch"),
+        ((4, 3), "batch 1: 3 rows of weights for each text, 4 in batch 0; expected a row for each head, as many in every batch"),
+    ],
+)
+def test_a_self_attention_written_by_hand_has_no_heads(lengths: tuple[int, ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        collect(Around(SelfAttention()), of_lengths(*lengths), attention="pool")
+
+
+def test_heads_may_be_as_many_as_the_tokens_of_some_texts() -> None:
+    net = Around(_Given(4, lambda pooled, weights: pooled), width=24)
+    with pytest.raises(InputError, match=r"as many rows of weights as tokens, 4, .* add a batch of longer texts"):
+        collect(net, of_lengths(4), attention="pool")
+    assert len(collect(net, of_lengths(4, 6), attention="pool")) == 4 * 4
+
+
+class Fused(nn.Module):
+    """Heads that pool by the function of torch that computes attention at once."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.query, self.heads = nn.Parameter(torch.randn(6, generator=torch.Generator().manual_seed(0))), heads
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        texts, tokens, width = hidden.shape
+        keys = hidden.reshape(texts, tokens, self.heads, -1).transpose(1, 2)
+        query = self.query.reshape(1, self.heads, 1, -1).expand(texts, -1, -1, -1)
+        pooled = nn.functional.scaled_dot_product_attention(query, keys, keys, attn_mask=mask[:, None, None])
+        return pooled.transpose(1, 2).reshape(texts, width)
+
+
+@pytest.mark.parametrize("heads", [1, 3])
+def test_attention_that_torch_computes_at_once_is_read(heads: int) -> None:
+    net, batches = Around(Fused(heads)), made()[1]
+    trace = collect(net, batches[:1], attention="pool")
+    assert len(trace) == heads * len(TOKENS)
+    ids, mask = batches[0][0]
+    keys = net.embedding(ids).reshape(3, 5, heads, -1)
+    scores = torch.einsum("bthd,hd->bht", keys, net.pool.query.reshape(heads, -1)) * (6 // heads) ** -0.5  # pyright: ignore
+    expected = scores.masked_fill(~mask[:, None], -torch.inf).softmax(dim=2)
+    for row, alpha in enumerate(trace.alpha):
+        assert alpha == pytest.approx(expected[row // heads, row % heads, : len(alpha)].tolist(), abs=1e-6)
+    assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
+
+
 class Pooled(NamedTuple):
     vectors: Tensor
     weights: Tensor
@@ -477,6 +545,14 @@ PROBABILITIES: dict[str, tuple[Callable[[Tensor], Tensor], int, str]] = {
     "nn.Sigmoid": (nn.Sigmoid(), 1, "sigmoid"),
     "in another form": (lambda logits: logits.sigmoid().squeeze(-1).double().unsqueeze(1), 1, "sigmoid"),
     "one of two": (lambda logits: nn.functional.softmax(logits, dim=1)[:, 1:], 2, "softmax"),
+    "one of two, narrowed": (lambda logits: logits.softmax(dim=1).narrow(1, 1, 1), 2, "softmax"),
+    "one of two, chosen": (lambda logits: logits.softmax(dim=1).select(1, 1)[:, None], 2, "softmax"),
+    "one of two, split": (lambda logits: logits.softmax(dim=1).chunk(2, dim=1)[1], 2, "softmax"),
+    "of the other class": (lambda logits: 1 - logits.sigmoid(), 1, "sigmoid"),
+    "clamped": (lambda logits: logits.sigmoid().clamp(1e-6, 1 - 1e-6), 1, "sigmoid"),
+    "detached": (lambda logits: logits.sigmoid().detach().data, 1, "sigmoid"),
+    "turned": (lambda logits: logits.sigmoid().T.mT, 1, "sigmoid"),
+    "hardsigmoid": (nn.Hardsigmoid(), 1, "hardsigmoid"),
 }
 
 
@@ -488,9 +564,30 @@ def test_probabilities_are_no_logits(case: str) -> None:
         collect(Wrapped(net, give), batches[:1], attention="pool")
 
 
+LOGARITHMS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
+    "logsigmoid": (nn.LogSigmoid(), 1),
+    "log_softmax": (lambda logits: logits.log_softmax(dim=1)[:, 1:], 2),
+    "log of a sigmoid": (lambda logits: logits.sigmoid().log(), 1),
+    "log of a softmax": (lambda logits: torch.log(logits.softmax(dim=1))[:, 1:], 2),
+}
+
+
+@pytest.mark.parametrize("function", LOGARITHMS)
+def test_one_column_of_log_probabilities_is_no_logit(function: str) -> None:
+    give, outputs = LOGARITHMS[function]
+    net, batches = made(outputs=outputs)
+    with pytest.raises(InputError, match=f"one column, the result of a {function}: a log-probability; expected the logit of class 1"):
+        collect(Wrapped(net, give), batches[:1], attention="pool")
+
+
 @pytest.mark.parametrize(
     "give",
-    [lambda logits: logits.log_softmax(dim=1), lambda logits: logits.softmax(dim=1).log_(), lambda logits: logits * logits.sigmoid()],
+    [
+        lambda logits: logits.sigmoid().logit(),
+        lambda logits: logits.log_softmax(dim=1),
+        lambda logits: logits.softmax(dim=1).log_(),
+        lambda logits: logits * logits.sigmoid(),
+    ],
 )
 def test_what_follows_from_probabilities_may_be_logits(give: Callable[[Tensor], Tensor]) -> None:
     net, batches = made()

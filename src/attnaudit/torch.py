@@ -45,7 +45,8 @@ def collect(
 
     Where the logits themselves are such a sum, the trace stores what each token contributes to them, and an audit needs nothing else.
     Otherwise the trace keeps ``net`` as its tail, in this process. Raises InputError for a path that is no module, for a submodule with no
-    softmax or several, for one whose output is no weighted sum, such as of squared weights, and for a module that returns probabilities.
+    softmax or several, for one whose output is no weighted sum, such as of squared weights, for weights that may be those of queries, as
+    a self-attention's are, and for a module that returns probabilities.
     """
     pool = _submodule(net, attention)
     network = PoolingNetwork(net, pool)
@@ -58,6 +59,7 @@ def collect(
             raise InputError(OPERATION, f"batch {number}: output", f"logits of {outputs} classes", f"of {known}, as in batch 0")
     if not parts:
         raise InputError(OPERATION, "batches", "none", "one batch or more")
+    _check_heads(parts)
     affine = all(part.affine for part in parts)
     start = 0
     traces = []
@@ -121,7 +123,11 @@ def _check_logits(logits: Any, result_of: str, texts: int, where: str) -> None:
     if bool((logits >= 0).all()) and float((sums - 1).abs().max()) < SUMS_TO_1:
         do = "collect from a module that returns what goes into the softmax"
         raise InputError(OPERATION, f"{where}: output", "numbers of at least 0 that sum to 1 for every text: probabilities", "logits", do)
-    if result_of:
+    if result_of.startswith("log"):  # of several columns logarithms are logits
+        if logits.dim() == 2 and logits.shape[1] == 1:
+            got, do = f"one column, the result of a {result_of}: a log-probability", "collect from a module that returns the logit"
+            raise InputError(OPERATION, f"{where}: output", got, "the logit of class 1", do)
+    elif result_of:
         do = f"collect from a module that returns what goes into the {result_of}"
         raise InputError(OPERATION, f"{where}: output", f"the result of a {result_of}: probabilities", "logits", do)
     if not bool((logits < torch.inf).all()):
@@ -129,6 +135,19 @@ def _check_logits(logits: Any, result_of: str, texts: int, where: str) -> None:
     if logits.dim() != 2 or len(logits) != texts:
         got = f"a tensor {tuple(logits.shape)} for {texts} texts"
         raise InputError(OPERATION, f"{where}: output", got, "logits (B, C), a row for each text")
+
+
+def _check_heads(parts: Sequence[_Collected]) -> None:
+    """Raise InputError where the weights may be a self-attention's, which has a row of weights for each token and not for each head."""
+    heads = [part.alpha.shape[1] for part in parts]
+    do = "audit a module that pools each text by one query"
+    if len(set(heads)) > 1:
+        other = next(number for number, some in enumerate(heads) if some != heads[0])
+        got = f"{heads[other]} rows of weights for each text, {heads[0]} in batch 0"
+        raise InputError(OPERATION, f"batch {other}", got, "a row for each head, as many in every batch", do)
+    if heads[0] > 1 and not parts[0].of_heads and {part.width for part in parts} == {heads[0]}:
+        got = f"as many rows of weights as tokens, {heads[0]}, in every batch: they may be those of queries, and not of heads"
+        raise InputError(OPERATION, "weights", got, "a row for each head", f"add a batch of longer texts, or {do}")
 
 
 def _submodule(net: nn.Module, path: str) -> nn.Module:
@@ -143,7 +162,8 @@ def _submodule(net: nn.Module, path: str) -> nn.Module:
 class _Collected:
     """A batch with its own weights, logits, pooled vectors (of ``form`` for a text), and what each token gives alone to both.
 
-    A token gives that with all weight of a head on it, and the other heads' weights as they are; padding gives nothing.
+    A token gives that with all weight of a head on it, and the other heads' weights as they are; padding gives nothing. ``width`` counts
+    the positions of the module's own weights, padding included; ``of_heads`` is that of `Ran`.
     """
 
     batch: Batch
@@ -154,6 +174,8 @@ class _Collected:
     logits_of_token: Float[Tensor, "H T B C"]
     pooled_of_token: Float[Tensor, "H T B P"]
     affine: bool
+    of_heads: bool
+    width: int
 
     @property
     def inputs(self) -> Any:
@@ -169,7 +191,8 @@ class _Collected:
         ran, lengths = network.run(batch.inputs), torch.tensor([len(tokens) for tokens in batch.tokens])
         _check_logits(ran.output, ran.result_of, len(lengths), where)
         size = int(lengths.max())
-        alpha = _weights_of(ran, network, lengths, where)[:, :, :size]
+        own = _weights_of(ran, network, lengths, where)
+        alpha = own[:, :, :size]
         alone = [[network.run(batch.inputs, _on_one(alpha, head, t)) for t in range(size)] for head in range(alpha.shape[1])]
         inside = (torch.arange(size)[:, None] < lengths)[..., None]
         logits_alone, pooled_alone = (
@@ -177,7 +200,9 @@ class _Collected:
             for of_heads in ([[one.output for one in ones] for ones in alone], [[one.pooled for one in ones] for ones in alone])
         )
         pooled = ran.pooled.reshape(len(lengths), -1)
-        return cls(batch, alpha, ran.output, pooled, tuple(ran.pooled.shape), logits_alone, pooled_alone, True)._checked(network, where)
+        form, width = tuple(ran.pooled.shape), own.shape[2]
+        found = cls(batch, alpha, ran.output, pooled, form, logits_alone, pooled_alone, True, ran.of_heads, width)
+        return found._checked(network, where)
 
     def _checked(self, network: PoolingNetwork, where: str) -> _Collected:
         """Raise InputError where the pooling is no weighted sum; whether the logits are one is kept."""

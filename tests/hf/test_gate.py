@@ -230,6 +230,10 @@ class Liar(PreTrainedModel):
             return context + weights.amax(dim=-1, keepdim=True)
         if self.lie == "multiplies twice":
             return context + weights @ values**2
+        if self.lie == "reads data":
+            return context + weights.data**2 @ values
+        if self.lie == "reads turned":
+            return context + (weights.mT**2).mT @ values
         if self.lie == "squares":
             return weights**2 @ values
         if self.lie == "ignores":
@@ -247,6 +251,8 @@ LIES = {
     "reports others": "reported weights: ",
     "reads twice": "elsewhere: 1, functions that read the weights besides the product with the values: amax",
     "multiplies twice": "layers: 1, ",
+    "reads data": "elsewhere: 1, functions that read the weights besides the product with the values: pow",
+    "reads turned": "elsewhere: 1, functions that read the weights besides the product with the values: mT",
     "squares": "elsewhere: 1, functions that read the weights besides the product with the values: pow",
     "fused": "uniform weights: 0, ",
     "ignores": "uniform weights: 0, ",

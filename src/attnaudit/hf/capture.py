@@ -222,10 +222,20 @@ class _Watch(TorchFunctionMode):
             self._follow(result, _Softmax(result.shape[-1], [], []))
         elif source is not None and func in PASSING:
             self._follow(result, source)
-        elif func not in ASKING and func.__name__ != "__get__":
+        elif func.__name__ == "__get__":
+            self._note_property(source, func.__self__.__name__, result)
+        elif func not in ASKING:
             for read in filter(None, map(self._source, _tensors(args, kwargs))):
                 read.others.append(func.__name__)
         return result
+
+    def _note_property(self, source: _Softmax | None, name: str, value: Any) -> None:
+        """Of a tensor of weights, where it is one: the same without its graph is followed, another tensor reads it, as a transposed one."""
+        if source is not None and isinstance(value, Tensor):
+            if name == "data":
+                self._follow(value, source)
+            else:
+                source.others.append(name)
 
     def _follow(self, weights: Tensor, source: _Softmax) -> None:
         self._followed[id(weights)] = (weakref.ref(weights), source)

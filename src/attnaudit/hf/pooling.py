@@ -12,6 +12,7 @@ import pyarrow as pa
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
 from attnaudit.core.errors import InputError
@@ -23,11 +24,20 @@ from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
 SIGMOID = {torch.sigmoid, torch.sigmoid_, torch.special.expit, Tensor.sigmoid, Tensor.sigmoid_}  # functional.sigmoid calls one of them
-PROBABILITIES: dict[Any, str] = {**dict.fromkeys(SIGMOID, "sigmoid"), **dict.fromkeys(SOFTMAX, "softmax")}
+PROBABILITIES: dict[Any, str] = {
+    **dict.fromkeys(SIGMOID, "sigmoid"), **dict.fromkeys(SOFTMAX, "softmax"), functional.hardsigmoid: "hardsigmoid",
+    functional.logsigmoid: "logsigmoid",
+    **dict.fromkeys((functional.log_softmax, torch.log_softmax, torch.special.log_softmax, Tensor.log_softmax), "log_softmax"),
+}  # fmt: skip
+LOGARITHM = {torch.log, torch.log_, Tensor.log, Tensor.log_}
 IN_FORM = PASSING | {
-    torch.flatten, torch.reshape, torch.squeeze, torch.unsqueeze, Tensor.clone, Tensor.double, Tensor.flatten, Tensor.squeeze,
-    Tensor.unsqueeze,
+    torch.flatten, torch.reshape, torch.squeeze, torch.unsqueeze, torch.detach, torch.select, torch.narrow, torch.transpose, torch.clamp,
+    torch.clip, torch.chunk, torch.split, torch.unbind, Tensor.clone, Tensor.double, Tensor.flatten, Tensor.squeeze, Tensor.unsqueeze,
+    Tensor.detach, Tensor.select, Tensor.narrow, Tensor.transpose, Tensor.permute, Tensor.t, Tensor.clamp, Tensor.clamp_, Tensor.clip,
+    Tensor.chunk, Tensor.split, Tensor.unbind, *(getattr(Tensor, name).__get__ for name in ("T", "mT", "data")),
 }  # fmt: skip  # functions that give the same numbers, or some of them
+COMPLEMENT = {torch.rsub, Tensor.__rsub__}  # of probabilities, subtracted from 1
+FUSED = functional.scaled_dot_product_attention
 
 
 class Texts(Protocol):
@@ -44,13 +54,15 @@ class Texts(Protocol):
 
 @dataclass(frozen=True)
 class Ran:
-    """What a module gave, on the CPU: its ``output``, the function that this is the ``result_of`` where it gives probabilities, the
-    ``pooled`` output of the submodule, and the ``weights`` (B, H, T) of every softmax in it."""
+    """What a module gave, on the CPU: its ``output``, the function that this is the ``result_of`` where it gives probabilities or their
+    logarithms, the ``pooled`` output of the submodule, and the ``weights`` (B, H, T) of every softmax in it; whether these are known to be
+    ``of_heads``, as those of `torch.nn.MultiheadAttention`, and not of queries."""
 
     output: Any
     result_of: str
     pooled: Tensor
     weights: tuple[Tensor, ...]
+    of_heads: bool = False
 
 
 class _Weights(TorchFunctionMode):
@@ -58,14 +70,17 @@ class _Weights(TorchFunctionMode):
 
     def __init__(self, new: Tensor | None) -> None:
         super().__init__()
-        self.new, self.inside, self.seen = new, False, list[Tensor]()
+        self.new, self.inside, self.seen, self.of_heads = new, False, list[Tensor](), False
         self._probabilities: dict[int, tuple[weakref.ref[Tensor], str]] = {}
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.inside and func is MULTIHEAD:
             result, own = run(func, args, kwargs or {}, self.new)
             self.seen.append(own)
+            self.of_heads = True
             return result
+        if self.inside and func is FUSED:
+            return self._unfused(*args, **(kwargs or {}))
         result = func(*args, **(kwargs or {}))
         self._note(func, args, result)
         if not self.inside or func not in SOFTMAX:
@@ -74,18 +89,44 @@ class _Weights(TorchFunctionMode):
         self.seen.append(_by_head(result, tokens))
         return result if self.new is None else _shaped(self.new, result, tokens)
 
+    def _unfused(
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
+        scale: float | None = None, enable_gqa: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """Attention that torch computes at once, in two steps."""
+        result = FUSED(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
+        key, value = (part.repeat_interleave(groups, dim=-3) if groups > 1 else part for part in (key, value))
+        scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
+        if is_causal:
+            attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        if attn_mask is not None:
+            scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+        weights = scores.softmax(dim=-1)
+        self.seen.append(_by_head(weights, weights.dim() - 1))
+        self.of_heads = weights.dim() == 4
+        return result if self.new is None else _shaped(self.new, weights, weights.dim() - 1) @ value
+
     def gave(self, tensor: Any) -> str:
-        """The function that a tensor of probabilities is the result of; empty for all other values."""
+        """The function that a tensor of probabilities, or of their logarithms, is the result of; empty for all other values."""
         alive, name = self._probabilities.get(id(tensor), (None, ""))
         return name if alive is not None and alive() is tensor else ""
 
     def _note(self, func: Callable[..., Any], args: Any, result: Any) -> None:
         """Know a result that is probabilities. One that another function gives is none; it may have changed them in place."""
-        if isinstance(result, Tensor):
-            name = PROBABILITIES.get(func) or (self.gave(args[0]) if func in IN_FORM and args else "")
-            self._probabilities.pop(id(result), None)
-            if name:
-                self._probabilities[id(result)] = (weakref.ref(result), name)
+        name = PROBABILITIES.get(func) or self._handed_on(func, args)
+        for one in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(one, Tensor):
+                self._probabilities.pop(id(one), None)
+                if name:
+                    self._probabilities[id(one)] = (weakref.ref(one), name)
+
+    def _handed_on(self, func: Callable[..., Any], args: Any) -> str:
+        """What a function makes of probabilities in its first argument, where it leaves them probabilities, or takes their logarithm."""
+        given = self.gave(args[0]) if args else ""
+        if func in IN_FORM or (func in COMPLEMENT and given and args[1] == 1):
+            return given
+        return f"log of a {given}" if func in LOGARITHM and given else ""
 
 
 def _axis(weights: Tensor, dim: int | None = None, **_: Any) -> int:
@@ -96,16 +137,19 @@ def _axis(weights: Tensor, dim: int | None = None, **_: Any) -> int:
 
 
 def _by_head(own: Tensor, tokens: int) -> Tensor:
-    """Weights (B, H, T) of a softmax (B, T), (B, T, 1), (B, 1, T) or (B, H, T) over the axis ``tokens``; others in another form."""
+    """Weights (B, H, T) of a softmax (B, T), (B, T, 1), (B, 1, T), (B, H, T) or (B, H, 1, T) over the axis ``tokens``; others in another
+    form."""
     last = own.movedim(tokens, -1) if own.dim() else own
     size = last.shape[-1] if own.dim() else 0
+    if last.dim() == 4 and last.shape[2] == 1:
+        return last[:, :, 0]
     return last.reshape(len(last), 1, size) if own.dim() > 1 and own.numel() == len(last) * size else last
 
 
 def _shaped(new: Float[Tensor, "B H T"], own: Tensor, tokens: int) -> Tensor:
     """Weights in the form of the module's own, padded to as many tokens."""
     last = own.movedim(tokens, -1)
-    padded = nn.functional.pad(new, (0, last.shape[-1] - new.shape[2])).to(own)
+    padded = functional.pad(new, (0, last.shape[-1] - new.shape[2])).to(own)
     return padded.reshape(last.shape).movedim(-1, tokens)
 
 
@@ -172,7 +216,7 @@ class PoolingNetwork(Fingerprinted):
         if not isinstance(outputs[0], Tensor):
             got, do = f"an output of class {type(outputs[0]).__name__}", "wrap it in one that returns this"
             raise InputError(OPERATION, name, got, "the pooled vectors, a tensor, or a tuple that they come first in", do)
-        return Ran(_here(output), result_of, _here(outputs[0]), tuple(map(_here, mode.seen)))
+        return Ran(_here(output), result_of, _here(outputs[0]), tuple(map(_here, mode.seen)), mode.of_heads)
 
 
 def _with_first(output: Any, new: Tensor) -> Any:
