@@ -46,7 +46,7 @@ def collect(
     Where the logits themselves are such a sum, the trace stores what each token contributes to them, and an audit needs nothing else.
     Otherwise the trace keeps ``net`` as its tail, in this process. Raises InputError for a path that is no module, for a submodule with no
     softmax or several, for one whose output is no weighted sum, such as of squared weights, for weights that may be those of queries, as
-    a self-attention's are, and for a module that returns probabilities.
+    a self-attention's are, and for a module that returns probabilities by a function of torch, such as a sigmoid.
     """
     pool = _submodule(net, attention)
     network = PoolingNetwork(net, pool)
@@ -293,7 +293,12 @@ def _weights_of(ran: Ran, network: PoolingNetwork, lengths: Tensor, where: str) 
     """The weights of the one softmax in the submodule, none of it behind the tokens of a text. Raises InputError."""
     if len(ran.weights) != 1:
         got = f"{len(ran.weights)} softmaxes in {type(network.pool).__name__}"
-        raise InputError(OPERATION, where, got, "one, of the weights over the tokens", "name the module that pools, not one around it")
+        do = (
+            "name the module that pools, not one around it"
+            if ran.weights
+            else "name the module that pools, and write its weights by softmax"
+        )
+        raise InputError(OPERATION, where, got, "one, of the weights over the tokens", do)
     (own,) = ran.weights
     size = int(lengths.max())
     if own.dim() != 3 or len(own) != len(lengths) or own.shape[2] < size:

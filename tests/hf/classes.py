@@ -47,7 +47,7 @@ ENCODERS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 DECODERS: dict[str, dict[str, Any]] = {
     "BioGpt": {}, "Bloom": {}, "CodeGen": {"rotary_dim": 4}, "Cohere2": _GROUPED, "DeepseekV3": _LATENT,
-    "Falcon": {"new_decoder_architecture": False, "multi_query": False, "alibi": False}, "GPTBigCode": {}, "GPTJ": {"rotary_dim": 4},
+    "Falcon": {"new_decoder_architecture": False, "alibi": False}, "GPTBigCode": {}, "GPTJ": {"rotary_dim": 4},
     "GPTNeo": {"attention_types": [[["global", "local"], 1]], "window_size": 8}, "GPTNeoX": {},
     "Gemma2": {**_GROUPED, "query_pre_attn_scalar": 8}, "Gemma3": _GROUPED, "GptOss": _EXPERTS, "Granite": _GROUPED, "Llama": _GROUPED,
     "Mistral": _GROUPED, "Mixtral": _EXPERTS, "Mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 64, "expansion_ratio": 2},

@@ -101,6 +101,17 @@ def test_a_model_that_computes_otherwise_since_is_refused(model: Any, trace: Tra
     table(trace)
 
 
+def test_a_model_whose_attention_is_implemented_otherwise_since_is_checked_again() -> None:
+    """How texts are replayed depends on the implementation; what is found does not."""
+    model = tiny("LlamaForCausalLM", vocab_size=SIZE)
+    trace = collect(model, tokenizer("bytes", ""), ["the baker", "a mill"], layers="all", heads=[0], scores=("gradient",))
+    before = table(trace)
+    model.set_attn_implementation("eager")
+    for replay in (model, None):
+        again = table(trace, replay)
+        assert again["median_delta_y"].to_numpy() == pytest.approx(before["median_delta_y"].to_numpy(), abs=1e-6)
+
+
 def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) -> None:
     small = tiny("DistilBertForSequenceClassification", vocab_size=SIZE)
     stored = collect(small, tokenizer("wordpiece"), ["the baker"], scores=("gradient",))

@@ -234,6 +234,8 @@ class Liar(PreTrainedModel):
             return context + weights.data**2 @ values
         if self.lie == "reads turned":
             return context + (weights.mT**2).mT @ values
+        if self.lie == "weights again":
+            return context + torch.sigmoid(values @ values.transpose(2, 3)) @ values
         if self.lie == "squares":
             return weights**2 @ values
         if self.lie == "ignores":
@@ -247,13 +249,15 @@ class Liar(PreTrainedModel):
         return context
 
 
+READ_TWICE = "elsewhere: 2, functions that read the weights besides the product with the values: "
 LIES = {
     "reports others": "reported weights: ",
     "reads twice": "elsewhere: 1, functions that read the weights besides the product with the values: amax",
     "multiplies twice": "layers: 1, ",
-    "reads data": "elsewhere: 1, functions that read the weights besides the product with the values: pow",
-    "reads turned": "elsewhere: 1, functions that read the weights besides the product with the values: mT",
-    "squares": "elsewhere: 1, functions that read the weights besides the product with the values: pow",
+    "reads data": READ_TWICE + "another product with the values, pow",
+    "reads turned": READ_TWICE + "another product with the values, mT",
+    "weights again": "elsewhere: 1, functions that read the weights besides the product with the values: another product",
+    "squares": READ_TWICE + "another product with the values, pow",
     "fused": "uniform weights: 0, ",
     "ignores": "uniform weights: 0, ",
     "draws": "watched: ",

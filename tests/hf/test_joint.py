@@ -29,6 +29,7 @@ from tests.oracles.joint import NaiveHeads
 HEADS, TEXTS, SHUFFLES, SWEEPS = 4, 4, 3, 2
 CLASSES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in (*REPLAYED, "FalconForCausalLM", "GPTBigCodeForCausalLM")),
+    ("FalconForCausalLM", {"multi_query": False}),
     *((name, {"sliding_window": 4}) for name in ("MistralForCausalLM", "Gemma3ForCausalLM", "GptOssForCausalLM")),
 ]
 

@@ -182,6 +182,7 @@ class _Watch(TorchFunctionMode):
         self._found: list[tuple[Attention, _Softmax]] = []
         self._paths: list[str] = []  # of the modules that are running, the innermost last
         self._followed: dict[int, tuple[weakref.ref[Tensor], _Softmax]] = {}  # by id: a tensor of weights, and where it comes from
+        self._multiplied: dict[int, tuple[weakref.ref[Tensor], _Softmax]] = {}  # by id: a tensor of values, and the weights of its product
 
     def seen(self) -> Iterator[Attention]:
         """The attentions of the pass, in order."""
@@ -227,7 +228,15 @@ class _Watch(TorchFunctionMode):
         elif func not in ASKING:
             for read in filter(None, map(self._source, _tensors(args, kwargs))):
                 read.others.append(func.__name__)
+            if len(operands) > 1 and (func in PRODUCT or func is torch.einsum):
+                self._note_product(operands[1])
         return result
+
+    def _note_product(self, values: Any) -> None:
+        """Of something that is no softmax followed, with ``values`` that weights were multiplied with."""
+        alive, source = self._multiplied.get(id(values), (None, None))
+        if source is not None and alive is not None and alive() is values:
+            source.others.append("another product with the values")
 
     def _note_property(self, source: _Softmax | None, name: str, value: Any) -> None:
         """Of a tensor of weights, where it is one: the same without its graph is followed, another tensor reads it, as a transposed one."""
@@ -248,6 +257,7 @@ class _Watch(TorchFunctionMode):
     def _product(self, product: _Matmul | _Einsum, source: _Softmax, name: str, keys: Keys | None = None) -> Tensor:
         """The product, with the weights that are to take effect."""
         source.products.append(name)
+        self._multiplied[id(product.values)] = weakref.ref(product.values), source
         path, parts = self._paths[-1], product.parts(self.batch)
         if parts is None:
             self.unread.append(Unread(path, tuple(product.weights.shape)))
@@ -299,11 +309,11 @@ class _Matmul:
     values: Tensor
 
     def parts(self, batch: int) -> tuple[Tensor, Tensor] | None:
-        """Weights (B, H, Q, K) and values (B, H, K, D); None in another form."""
+        """Weights (B, H, Q, K) and values (B, H, K, D), of which all heads may have the same; None in another form."""
         if self.weights.dim() not in (3, 4) or self.values.dim() != self.weights.dim() or len(self.weights) % batch:
             return None
         if self.weights.dim() == 4:
-            return (self.weights, self.values) if len(self.weights) == batch else None
+            return (self.weights, self.values.expand(-1, self.weights.shape[1], -1, -1)) if len(self.weights) == batch else None
         return self.weights.unflatten(0, (batch, -1)), self.values.unflatten(0, (batch, -1))
 
     def restored(self, weights: Tensor) -> Tensor:
@@ -323,7 +333,7 @@ class _Shared(_Matmul):
     """``weights @ values`` of weights (B, H, Q, K) with the values (1, H, K, D) of all rows."""
 
     def parts(self, batch: int) -> tuple[Tensor, Tensor] | None:
-        return self.weights, self.values.expand(len(self.weights), -1, -1, -1)
+        return self.weights, self.values.expand(*self.weights.shape[:2], -1, -1)
 
     def result(self, weights: Tensor) -> Tensor:
         return _by_rows(weights, self.values)

@@ -126,9 +126,14 @@ def _state(model: nn.Module) -> list[Any]:
         [type(module) for module in model.modules()],
         [module.training for module in model.modules()],
         [sum(map(_is_foreign, (*module._forward_hooks.values(), *module._forward_pre_hooks.values()))) for module in model.modules()],
-        [module.config._attn_implementation for module in model.modules() if isinstance(module, PreTrainedModel)],
+        implementations(model),
         [getattr(getattr(model, "config", None), name, None) for name in ("use_cache", "pad_token_id")],
     ]
+
+
+def implementations(model: nn.Module) -> list[str]:
+    """Of attention, in a model and in the models within it."""
+    return [module.config._attn_implementation for module in model.modules() if isinstance(module, PreTrainedModel)]
 
 
 def _is_foreign(hook: Callable[..., Any]) -> bool:

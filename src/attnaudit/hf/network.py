@@ -21,7 +21,7 @@ from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward, reading
 from attnaudit.hf.fingerprint import model_fingerprint
-from attnaudit.hf.gate import Gate, check_model
+from attnaudit.hf.gate import Gate, check_model, implementations
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.products import fast_products
 from attnaudit.hf.replay import (
@@ -51,7 +51,11 @@ class Replay(Fingerprinted):
     """A checked model of the transformers library (`check_model`), for audits of traces whose tail is ``replay``."""
 
     def __init__(self, model: Any, gate: Gate) -> None:
-        self.model, self.gate = model, gate
+        self.model = model
+        self._take(gate)
+
+    def _take(self, gate: Gate) -> None:
+        self.gate, self.implementations = gate, implementations(self.model)
         self.numbers = {(layer.stack, layer.layer): number for number, layer in enumerate(gate.layers)}
         self.kept = Kept()
 
@@ -80,7 +84,12 @@ class Replay(Fingerprinted):
         return np.concatenate([logits_at_query(one.output, self.gate.task).double().cpu().numpy() for one in passes])
 
     def of_rows(self, table: pa.Table) -> Rows:
-        """The tail of the rows of a trace. Raises TraceError for rows that do not say where their attention stands."""
+        """The tail of the rows of a trace. A model whose attention was set to another implementation since it was checked is checked again.
+
+        Raises TraceError for rows that do not say where their attention stands, and InputError as `check_model`.
+        """
+        if implementations(self.model) != self.implementations:
+            self._take(check_model(self.model))
         missing = [name for name in ("ids", "stack", "layer", "head", "query") if name not in table.column_names]
         if missing:
             raise TraceError("replay", f"column {missing[0]}", "no such column", "the text and the place of every attention")
