@@ -131,7 +131,7 @@ def _state(model: nn.Module) -> list[Any]:
     ]
 
 
-def implementations(model: nn.Module) -> list[str]:
+def implementations(model: nn.Module) -> list[str | None]:
     """Of attention, in a model and in the models within it."""
     return [module.config._attn_implementation for module in model.modules() if isinstance(module, PreTrainedModel)]
 
