@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,17 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pac
     path = tmp_path / "a.csv"
     path.write_bytes(gzip.compress(content) if packed else content)
     assert f"{path}: line 2: more than 65536 bytes; expected shorter lines" in refused(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.jsonl"])
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_pipe_and_a_device_are_refused_and_not_waited_for(tmp_path: Path, name: str, kind: str) -> None:
+    path = tmp_path / name
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    assert f"{path}: a pipe or a device, which cannot be read twice; expected a file; write what it gives into a file" in refused(path)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])

@@ -249,6 +249,11 @@ def test_a_trace_is_called_what_its_metadata_say(metadata: dict[str, object], ti
     assert verdict(_tau(0.35, 0.66), About.of({}, metadata)).title == title
 
 
+@pytest.mark.parametrize(("seed", "known"), [(3, 3), (-1, None), ("3", None), (2.5, None)])
+def test_a_seed_that_metadata_give_draws_rows_where_it_is_one(seed: object, known: int | None):
+    assert About.of({}, {"seed": seed}).seed == known
+
+
 @pytest.mark.parametrize("metadata", [{"corpus": {"name": "c" * 5000}}, {"name": "n" * 5000}, {"model": {"name": "m" * 5000}},
                                       {"corpus": {"name": "mail", "title": "t" * 5000}}, {"model": {"encoder": "e" * 5000}}])  # fmt: skip
 def test_names_of_any_length_are_cut(metadata: dict[str, object]):

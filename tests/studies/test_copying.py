@@ -288,7 +288,7 @@ def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None
         ("iid", ["copying.seed=4"], "to be given as --seed"),
         ("iid", ["copying.sed=4"], "did you mean copying.seed?"),
         ("iid", ["copying.steps=many"], "a whole number"),
-        ("iid", ["training.epochs=4"], "no such setting"),
+        ("iid", ["training.epochs=4"], "expected no epochs: copying counts steps; give --set copying.steps=N"),
         ("permutations", ["copying.symbols=39"], "length 40 of 39 symbols"),
         ("distinct", ["copying.symbols=39"], "no fewer symbols than positions"),
         ("distinct", ["copying.pretraining=5", "copying.pretraining_kind=permutations"], "as many symbols as positions"),

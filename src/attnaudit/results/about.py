@@ -42,7 +42,7 @@ class About:
             encoder=_short(first_of(_entry(spec, "model", "encoder"), _entry(metadata, "model", "encoder"), UNKNOWN)),
             attention=_short(first_of(_entry(spec, "model", "attention"), _entry(metadata, "model", "attention"), UNKNOWN)),
             class_names=tuple(map(str, first_of(metadata.get("class_names"), _entry(spec, "corpus", "class_names"), ()))),
-            seed=seed if isinstance(seed, int) else None,
+            seed=seed if isinstance(seed, int) and seed >= 0 else None,
             name=_short(_text(metadata.get("name"))),
             model=_short(_text(_entry(metadata, "model", "name"))),
             notes=_notes(spec, metadata),

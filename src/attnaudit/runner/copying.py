@@ -60,6 +60,9 @@ def copying_study(
     for fixed, option in BY_OPTION.items():
         if fixed in given:
             raise InputError("read settings", f"setting {fixed}", str(given[fixed]), f"to be given as {option}")
+    if "training.epochs" in given:  # as --epochs
+        do = "give --set copying.steps=N"
+        raise InputError("read settings", "setting training.epochs", str(given["training.epochs"]), "no epochs: copying counts steps", do)
     return override({NAME: Copying(kind, seed=seed)}, given)[NAME].checked()
 
 

@@ -62,8 +62,12 @@ def most_inflated(packed: int) -> int:
 def opened(path: Path, operation: str = "read corpus") -> Iterator[io.BufferedReader]:
     """The bytes of a file, unpacked when they are gzip, whatever the file is called.
 
-    Raises InputError while it is read, also for more bytes than a gzip file of its size may hold (`most_inflated`).
+    Raises InputError for a pipe or a device, and while it is read, also for more bytes than a gzip file of its size may hold
+    (`most_inflated`).
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        got, do = "a pipe or a device, which cannot be read twice", "write what it gives into a file"
+        raise InputError(operation, str(path), got, "a file", do)
     try:
         with path.open("rb") as raw:
             packed = raw.read(2) == GZIP_MAGIC
