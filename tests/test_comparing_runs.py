@@ -255,8 +255,11 @@ def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
         traces = (heads(model(sharpness), several) for sharpness in (1.5, 0.2))
         runs = [audited(tmp_path / f"{several}-{k}", trace, experiments=("permutation",)) for k, trace in enumerate(traces)]
         found.append(attnaudit.compare(runs).filter(pl.col("measure") == "max_alpha").row(0, named=True))
-        shown = lead(compare_runs(runs)[0])
+        pair = compare_runs(runs)[0]
+        shown = lead(pair)
         assert "  " not in shown
+        without = replace(pair, differences=pair.differences.with_columns(pl.lit(None, pl.Float64).alias("low")))
+        assert ("by chance" in shown, "by chance" in lead(without)) == (True, False), "where nothing has an interval"
         rows = found[-1]["shared"]
         assert (f"{rows} instances with" if several == 1 else f"{rows} rows, of {rows // 3} texts, with") in shown
         assert "instance" not in shown or several == 1

@@ -67,10 +67,10 @@ def lead(pair: PairedRuns) -> str:
     assert isinstance(divergence, float)
     judged = pair.differences["low"].count()
     by_chance = max(round(_CHANCE * judged), 1)
+    alone = f" Each interval is taken alone: if the runs did not differ, about {by_chance} of {judged} would exclude 0 by chance."
     return (
         f"Both runs have {rows} with the same text; a has {only_a} more, b has {only_b} more{changed}. On the shared {pair.unit}s their "
-        f"attentions differ by a mean JSD of {figure(divergence, 3)} (0: equal; ln 2 = 0.693: no token in common). Each interval "
-        f"is taken alone: if the runs did not differ, about {by_chance} of {judged} would exclude 0 by chance."
+        f"attentions differ by a mean JSD of {figure(divergence, 3)} (0: equal; ln 2 = 0.693: no token in common).{alone if judged else ''}"
     )
 
 
