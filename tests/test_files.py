@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from safetensors import SafetensorError
 
-from attnaudit.core.errors import RunError
+from attnaudit.core.errors import LONGEST, InputError, RunError
 from attnaudit.core.files import atomic, read_json, write_text
 
 FULL = [
@@ -52,3 +52,20 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatc
     monkeypatch.setattr(Path, "replace", lambda path, target: (done.append("renamed"), own(path, target))[1])
     write_text(tmp_path / "a.txt", "four")
     assert done == ["synced 4", "renamed"]
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_json_that_might_never_end_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "manifest.json"
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    with pytest.raises(RunError, match=r"read: .*manifest\.json: no regular file; expected a JSON file written by attnaudit"):
+        read_json(path)
+
+
+def test_a_message_has_the_beginning_of_what_was_found() -> None:
+    error = InputError("read", "a.csv", "x" * 100_000, "a short name")
+    assert str(error) == f"read: a.csv: {'x' * LONGEST}… (100000 characters); expected a short name"
+    assert len(error.got) == 100_000

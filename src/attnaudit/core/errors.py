@@ -8,6 +8,9 @@ from collections.abc import Iterable
 from attnaudit.core.printable import printable
 
 
+LONGEST = 1000  # characters of what was found that a message has
+
+
 class AttnauditError(Exception):
     """A failure caused by the input; the command line prints it and exits with status 2."""
 
@@ -17,12 +20,13 @@ class InputError(AttnauditError):
 
     ``operation`` is what was being done, ``where`` the file and row, the instance or the option,
     ``got`` what was found there, ``expected`` what would have been right, ``do`` what the user can do. The line is `printable`,
-    whatever they quote; the attributes are as given.
+    whatever they quote, and of ``got`` it has the first `LONGEST` characters; the attributes are as given.
     """
 
     def __init__(self, operation: str, where: str, got: str, expected: str, do: str = "") -> None:
         self.operation, self.where, self.got, self.expected, self.do = operation, where, got, expected, do
-        line = f"{operation}: {where}: {got}; expected {expected}" + (f"; {do}" if do else "")
+        shown = got if len(got) <= LONGEST else f"{got[:LONGEST]}… ({len(got)} characters)"
+        line = f"{operation}: {where}: {shown}; expected {expected}" + (f"; {do}" if do else "")
         super().__init__(printable(" ".join(line.split())))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, ...]]:

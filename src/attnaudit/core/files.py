@@ -88,8 +88,10 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON; raises RunError when the file is missing or damaged."""
+    """Read JSON; raises RunError when the file is missing or damaged, and for a pipe or a device, which might never end."""
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise OSError("no regular file")
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
