@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from attnaudit.core.printable import printable
 
-
 LONGEST = 1000  # characters of what was found that a message has
 
 
