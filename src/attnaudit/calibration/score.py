@@ -96,8 +96,8 @@ def mean_share(values: Float[np.ndarray, " n"]) -> tuple[float | None, float | N
     """The mean of one share a construction with its interval (`share_interval`); None of none, no interval of fewer than `LEAST`."""
     if not len(values):
         return None, None, None
-    ends = share_interval(values, np.arange(len(values))) if len(values) >= LEAST else (None, None)
-    return float(values.mean()), *ends
+    low, high = share_interval(values, np.arange(len(values))) if len(values) >= LEAST else (None, None)
+    return float(values.mean()), low, high
 
 
 def _within(known: pl.DataFrame) -> float | None:
