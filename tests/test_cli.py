@@ -228,7 +228,7 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["study", "foo"], "'foo'; expected one of uniform, seeds, guide, adversary, deceive, dynamics, copying"),
         (["study", "seeds", "planted-reverse"], "'seeds'; expected one of deceive, dynamics for planted-reverse"),
         (["study", "dynamics", "planted-decisive", "--epochs", "6"], "6, which has no effect in dynamics; expected dynamics.steps"),
-        (["study", "copying", "iid", "--epochs", "6"], "setting training.epochs: no such setting"),
+        (["study", "copying", "iid", "--epochs", "6"], "expected no epochs: copying counts steps"),
         (["settings", "trainin.epochs"], "did you mean training.epochs?"),
     ],
 )
