@@ -87,10 +87,15 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def may_never_end(path: Path) -> bool:
+    """Whether it is a pipe or a device, which a reader might wait for."""
+    return path.exists() and not (path.is_file() or path.is_dir())
+
+
 def read_json(path: Path) -> Any:
     """Read JSON; raises RunError when the file is missing or damaged, and for a pipe or a device, which might never end."""
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
+        if may_never_end(path):
             raise OSError("no regular file")
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

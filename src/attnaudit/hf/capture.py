@@ -289,16 +289,22 @@ class _Watch(TorchFunctionMode):
             attn_mask = _own_only(attn_mask, len(query), key)
         elif is_causal:
             attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        if attn_mask is not None:
-            scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
-        weights = scores.softmax(dim=-1)
-        if attn_mask is not None and not shared:
-            nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # a query without any key attends to nothing
-            weights = weights.masked_fill(nothing, 0.0)
+        weights = softmax_within(scores, attn_mask)
         weights = functional.dropout(weights, dropout_p) if dropout_p else weights  # of a model that trains
         product = (_Shared if shared else _Matmul)(weights, value)
         found = Keys(key, value, attn_mask)
         return self._product(product, _Softmax(weights.shape[-1], [], []), "scaled_dot_product_attention", found)
+
+
+def softmax_within(scores: Float[Tensor, "*B Q K"], mask: Tensor | None) -> Float[Tensor, "*B Q K"]:
+    """The weights of scores, with a mask as `scaled_dot_product_attention` takes it: true where a key is seen, or numbers that are added.
+
+    A query without any key attends to nothing.
+    """
+    if mask is None:
+        return scores.softmax(dim=-1)
+    scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    return scores.softmax(dim=-1).masked_fill((scores == -torch.inf).all(dim=-1, keepdim=True), 0.0)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import PASSING, SOFTMAX
+from attnaudit.hf.capture import PASSING, SOFTMAX, softmax_within
 from attnaudit.hf.multihead import MULTIHEAD, run
 from attnaudit.models.fingerprint import Fingerprinted, weights_fingerprint
 from attnaudit.training.loop import evaluating
@@ -100,9 +100,7 @@ class _Weights(TorchFunctionMode):
         scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
         if is_causal:
             attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        if attn_mask is not None:
-            scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
-        weights = scores.softmax(dim=-1)
+        weights = softmax_within(scores, attn_mask)
         self.seen.append(_by_head(weights, weights.dim() - 1))
         self.of_heads = weights.dim() == 4
         return result if self.new is None else _shaped(self.new, weights, weights.dim() - 1) @ value
@@ -124,7 +122,7 @@ class _Weights(TorchFunctionMode):
     def _handed_on(self, func: Callable[..., Any], args: Any) -> str:
         """What a function makes of probabilities in its first argument, where it leaves them probabilities, or takes their logarithm."""
         given = self.gave(args[0]) if args else ""
-        if func in IN_FORM or (func in COMPLEMENT and given and args[1] == 1):
+        if func in IN_FORM or (func in COMPLEMENT and isinstance(args[-1], int | float) and args[-1] == 1):
             return given
         return f"log of a {given}" if func in LOGARITHM and given else ""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,8 @@ class _Flight:
                 return
             ready, _ = ray.wait(list(self.submitted), timeout=PAUSE) if self.submitted else ([], time.sleep(PAUSE))
             self._show()
-            received = [self._received(reference, self.submitted.pop(reference)) for reference in ready]
-            for one in (*received, *self._put()):
+            received = (self._received(reference, self.submitted.pop(reference)) for reference in ready)
+            for one in chain(received, self._put()):
                 if one is not None:
                     self.ended.add(one.call.name)
                     yield one

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, AnyStr, BinaryIO
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.files import may_never_end
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = "\ufeff"
@@ -65,7 +66,7 @@ def opened(path: Path, operation: str = "read corpus") -> Iterator[io.BufferedRe
     Raises InputError for a pipe or a device, and while it is read, also for more bytes than a gzip file of its size may hold
     (`most_inflated`).
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
+    if may_never_end(path):
         got, do = "a pipe or a device, which cannot be read twice", "write what it gives into a file"
         raise InputError(operation, str(path), got, "a file", do)
     try:
