@@ -170,6 +170,10 @@ def test_help_of_study_lists_the_studies_and_their_scales(capsys: pytest.Capture
         ("attnaudit run sst --attention a", {"additive"}),
         ("attnaudit audit t --experiment per", {"permutation"}),
         ("attnaudit reproduce jain2019 --corpus sn", {"snli"}),
+        ("attnaudit study copying p", {"permutations"}),
+        ("attnaudit audit t --set adversary.e", {"adversary.epsilon="}),
+        ("attnaudit run sst --set training.ep", {"training.epochs="}),
+        ("attnaudit hf train sst --set schedule.", {"schedule.warmup="}),
     ],
 )
 def test_a_shell_completes_values(

@@ -64,7 +64,8 @@ def test_encodings(tmp_path: Path, encoding: str, kind: str) -> None:
     path.write_bytes("\n".join(lines).encode(encoding))
     assert first(path, encoding=encoding) == ["un", "café", "naïf", "long"]
     if encoding in ("cp1252", "latin-1"):
-        assert refused(path).endswith("read the file with --encoding cp1252, or skip such rows: --on-bad-row skip")
+        seen = "if 'café' is right, else with the one in which it was saved"
+        assert refused(path).endswith(f"read the file with --encoding cp1252 {seen}, or skip such rows: --on-bad-row skip")
     elif encoding in ("utf-16", "utf-32"):
         assert refused(path).endswith(f"read it with --encoding {encoding}")
 
@@ -72,9 +73,12 @@ def test_encodings(tmp_path: Path, encoding: str, kind: str) -> None:
 def test_what_would_read_a_header_and_odd_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("text,label,opinión\na,b,c\n".encode("latin-1"))
-    assert refused(path).endswith("save the file as UTF-8, or read it with --encoding cp1252")
+    seen = "if 'opinión' is right, else with the one in which it was saved"
+    assert refused(path).endswith(f"save the file as UTF-8, or read it with --encoding cp1252 {seen}")
     path.write_bytes(b"text,label\na \x81 b,c\n")  # not in Windows-1252
-    assert "--encoding latin-1" in refused(path)
+    assert "--encoding latin-1 if '\\x81' is right" in refused(path)
+    path.write_bytes("text,label\nこの映画はとても面白かったです,1\n".encode("shift_jis"))
+    assert "if '‚±‚Ì‰f‰æ‚Í‚Æ‚Ä‚à–Ê”’‚©‚Á' is right, else with the one in which it was saved" in refused(path)
 
 
 def test_delimiters(tmp_path: Path) -> None:

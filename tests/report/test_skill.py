@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,7 @@ def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded
     card = verdict(summary_of(**rows, **SHUFFLED), ABOUT)
     assert "shuffled" in card.rows[-1].sentence
     assert card.notices == ()
+    assert ("is not known: its accuracy is not measured" in card.lead) is (not rows)
 
 
 def ranked(auc: tuple[float, float, float], accuracy: tuple[float, float, float], majority: float) -> SummaryRows:
@@ -324,10 +326,18 @@ def test_every_measure_of_a_card_is_explained(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "run", trace, experiments=["prediction", "correlation", "permutation", "erasure"])
     page = write_report(folder).read_text(encoding="utf-8")
     card = page[page.index('id="verdict"') : page.index('class="key"')]
-    assert card.count('<p class="measure"><abbr title="') == card.count('<p class="measure">') == 5
+    assert (
+        len(re.findall(r'<p class="measure"><a class="term" href="#term-\d+"><abbr title="', card))
+        == card.count('<p class="measure">')
+        == 5
+    )
     assert '<p class="claim">' in card
     numbers = page[page.index('id="numbers"') : page.index('id="power"')]
-    assert numbers.count('<th scope="row"><abbr title="') == numbers.count('<th scope="row">') > 50
+    assert numbers.count('<th scope="row"><a class="term"') == numbers.count('<th scope="row">') > 50
+    defined = page[page.index('<dl class="definitions">') :]
+    linked = dict(re.findall(r'href="#(term-\d+)"><abbr title="([^"]+)"', page))
+    assert dict(re.findall(r'<div id="(term-\d+)">.*<dd>(.+?)</dd>', defined)) == linked
+    assert 10 < len(linked) < numbers.count('<th scope="row">')
 
 
 def test_every_measure_has_a_description() -> None:

@@ -61,7 +61,10 @@ Deception = Annotated[
 TrainingSettings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="KEY=VALUE", help="A setting of model, training, schedule or corpus, for example model.layers=2; repeatable."
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting of model, training, schedule or corpus, for example model.layers=2; repeatable.",
+        autocompletion=o.keys_of("model of transformers", "training of transformers", "schedule of transformers", "corpus of classifiers"),
     ),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="MODEL_DIR", show_default=False, help="The folder that model.save_pretrained has written.")]
@@ -116,6 +119,7 @@ Settings = Annotated[
         "--set", metavar="KEY=VALUE",
         help="A setting of an experiment, of the corpus or of collect, for example adversary.epsilon=0.05 or corpus.target_ending=de; "
         "repeatable.",
+        autocompletion=o.keys_of("experiment", "corpus of", "collect of transformers"),
     ),
 ]  # fmt: skip
 Split = Annotated[

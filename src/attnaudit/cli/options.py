@@ -102,6 +102,18 @@ def _studies() -> Iterable[str]:
     return (*EVERY_STUDY, NAME)
 
 
+def keys_of(*parts: str) -> Callable[[str], list[str]]:
+    """What completes the key of a setting: those of ``attnaudit settings`` whose heading has one of ``parts``."""
+
+    def keys() -> Iterable[str]:
+        from attnaudit.runner.settings import sections
+
+        listed = (settings for title, settings in sections().items() if any(part in title for part in parts))
+        return dict.fromkeys(f"{one.key}=" for settings in listed for one in settings)
+
+    return _begin(keys)
+
+
 def _parts_of_cells(part: str) -> list[str]:
     """Every corpus, encoder, attention or study of the papers' cells."""
     from attnaudit.papers import PAPERS
@@ -121,8 +133,16 @@ _TEXTS = (
 _PAIRS = f"{_names('translation')}, or a folder of pairs"
 
 
-def _corpus(help: str) -> Any:
-    return typer.Argument(metavar="CORPUS", show_default=False, help=help, autocompletion=_begin(lambda: CORPORA))
+def _of_study(ctx: typer.Context, incomplete: str) -> list[str]:
+    """What completes the corpus of the study typed before it."""
+    from attnaudit.copying.study import NAME
+    from attnaudit.corpora.planted.sequences import SYMBOLS
+
+    return _begin(lambda: SYMBOLS if ctx.params.get("name") == NAME else CORPORA)(incomplete)
+
+
+def _corpus(help: str, names: Callable[..., list[str]] | None = None) -> Any:
+    return typer.Argument(metavar="CORPUS", show_default=False, help=help, autocompletion=names or _begin(lambda: CORPORA))
 
 
 CorpusName = Annotated[str, _corpus(f"{_TEXTS[0].upper()}{_TEXTS[1:]}.")]
@@ -138,7 +158,8 @@ StudyCorpus = Annotated[
     str,
     _corpus(
         f"As for attnaudit run: {_TEXTS}. For dynamics and deceive also as for attnaudit translate: {_PAIRS}. For copying permutations, "
-        "distinct or iid."
+        "distinct or iid.",
+        _of_study,
     ),
 ]
 StudyName = Annotated[
@@ -227,11 +248,21 @@ Full = Annotated[bool, typer.Option("--full", help="The published scale of the s
 Device = Annotated[str | None, typer.Option("--device", show_default="auto", help="auto, cpu or cuda.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any setting of attnaudit settings, for example training.epochs=4; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Any setting of attnaudit settings, for example training.epochs=4; repeatable.",
+        autocompletion=keys_of(""),
+    ),
 ]
 ExperimentSettings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting of an experiment, for example adversary.epsilon=0.05; repeatable."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A setting of an experiment, for example adversary.epsilon=0.05; repeatable.",
+        autocompletion=keys_of("experiment"),
+    ),
 ]
 Experiments = Annotated[
     list[str] | None,

@@ -17,7 +17,7 @@ from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, SkippedRow, keyed
 from attnaudit.corpora.entry import CorpusEntry, PairFiles
-from attnaudit.corpora.formats.lines import guessed_encoding, invalid_utf8, numbered_lines, require_utf8
+from attnaudit.corpora.formats.lines import suggested_encoding, invalid_utf8, numbered_lines, require_utf8
 from attnaudit.corpora.formats.tables import Dialect
 from attnaudit.corpora.registry import CORPORA, pair_files
 from attnaudit.corpora.spec import ParallelSpec, generated, refuse_generated, refuse_own
@@ -134,8 +134,8 @@ def _read_split(folder: Path, split: str, how: ParallelSpec, progress: Callable[
     bad = {row: reason for row, pair in texts if (reason := _problem(*pair, how.max_words, encoding))}
     if bad and how.on_bad_row == "error":
         row, reason = next(iter(bad.items()))
-        suggested = guessed_encoding(source[row] + target[row], encoding)
-        do = f"{f'read the files with --encoding {suggested}' if suggested else 'correct the line'}, {_REMEDY}"
+        option = suggested_encoding(source[row] + target[row], encoding)
+        do = f"{f'read the files with {option}' if option else 'correct the line'}, {_REMEDY}"
         raise InputError(OPERATION, f"{files[0]}, line {row + 1}", reason, "a text on both sides", do)
     progress(split, len(source))
     whole = Pairs(np.arange(len(source)), tuple(source), tuple(target), links)

@@ -20,7 +20,7 @@ from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.card import CardRow, SummaryRows, claimed, of_enough, without_conclusions
 from attnaudit.results.heads import Head, Heads, named
-from attnaudit.results.skill import no_skill_of_run
+from attnaudit.results.skill import no_skill_of_run, skill_unknown
 from attnaudit.results.words import INSTANCE
 
 LINES = 7  # of a card; further measures are listed below it
@@ -32,8 +32,8 @@ class Card:
     faithful from unfaithful attention less well. ``footnote`` says what that means. ``of_studies``: no row is of an audit.
 
     ``notices`` say why nothing is concluded from some of them. ``model`` is what the line on top calls the model of the heatmaps, and
-    ``scope`` says which attention of it the card is not about. ``unit`` is what the numbers are means over, ``drawn`` what their
-    intervals draw, ``audited`` the heads.
+    ``scope`` says, a line each, what is not known of the model and which of its attention the card is not about. ``unit`` is what the
+    numbers are means over, ``drawn`` what their intervals draw, ``audited`` the heads.
     """
 
     title: str
@@ -92,8 +92,9 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     drawn = about.drawn if found.audited is None else "texts"
     subtitle, footnote = _subtitle(summary, found, about, drawn), _footnote((*rows, *further), found, about)
     rows = (*rows, among) if among else rows
+    scope = "\n".join(filter(None, (skill_unknown(found), _scope(found, about))))
     return Card(
-        _title(about), subtitle, rows, notices, _audited_part(found), _scope(found, about), found.unit, drawn, found.audited, further,
+        _title(about), subtitle, rows, notices, _audited_part(found), scope, found.unit, drawn, found.audited, further,
         footnote,
     )  # fmt: skip
 

@@ -1,6 +1,8 @@
-"""What a measure of an experiment or a study means, for tooltips."""
+"""What a measure of an experiment or a study means, for tooltips and for the definitions at the end of a page."""
 
 from __future__ import annotations
+
+from markupsafe import Markup
 
 from attnaudit.experiments import facts
 from attnaudit.results.measures import OF_TRANSLATIONS, meaning_of
@@ -20,3 +22,24 @@ def measure_meaning(measure: str, of: str, unit: str = INSTANCE) -> str:
         return of_unit(found, unit)
     known = known_measures(of)
     return meaning_of([*OF_BASE, *EVERY_STUDY[of].measures], measure) or meaning_of(known, figure_and_model(measure, known)[0])
+
+
+class Terms:
+    """The terms that a page explains: ``defined`` has, by meaning, its address within the page and the labels that have it."""
+
+    def __init__(self) -> None:
+        self.defined: dict[str, tuple[str, list[str]]] = {}
+
+    def __call__(self, label: str, meaning: str | None) -> Markup:
+        """The ``label`` with its meaning as a tooltip, and a link to it; the label alone where there is no meaning."""
+        if not meaning:
+            return Markup.escape(label)
+        anchor, labels = self.defined.setdefault(meaning, (f"term-{len(self.defined) + 1}", []))
+        if label not in labels:
+            labels.append(label)
+        return Markup('<a class="term" href="#{}">{}</a>').format(anchor, explained(label, meaning))
+
+
+def explained(label: str, meaning: str | None) -> Markup:
+    """The ``label`` with its meaning as a tooltip."""
+    return Markup('<abbr title="{}">{}</abbr>').format(meaning, label) if meaning else Markup.escape(label)

@@ -18,7 +18,7 @@ from attnaudit.core.files import write_text
 from attnaudit.core.numbers import count, thousands
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
-from attnaudit.report.meanings import measure_meaning
+from attnaudit.report.meanings import Terms, explained, measure_meaning
 from attnaudit.results import words
 
 if TYPE_CHECKING:
@@ -66,12 +66,16 @@ def page_text(
     scripts = {name: section for section in shown for name in section.scripts}
     script = "".join(_script(name, section) for name, section in scripts.items())
     theme = style_of("scheme.js")
+    term = Terms()
+    parts = [_rendered(section.template, {"term": term, **section.content}) for section in shown]
+    own = [link for section in shown for link in section.links]
+    if term.defined:
+        parts, own = [*parts, _rendered("definitions", {"defined": term.defined})], [*own, ("Definitions", "#definitions")]
     styles = [*styles, *dict.fromkeys(name for section in shown for name in section.styles)]
     content = {
         "heading": heading, "subtitle": subtitle, "title": title or heading, "bare": bare, "connects": connects,
         "style": Markup("\n".join(map(style_of, styles))),
-        "links": [*(link for section in shown for link in section.links), *links],
-        "parts": [Markup(environment().get_template(f"{section.template}.html.j2").render(section.content)) for section in shown],
+        "links": [*own, *links], "parts": parts,
         "data": {name: data for section in shown for name, data in section.data.items()},
         "script": Markup(script), "scheme": Markup(theme),
         # by these hashes the page's policy lets these scripts run and no other
@@ -97,8 +101,12 @@ def environment() -> Environment:
     loader = PackageLoader("attnaudit", TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"figure": words.figure, "percent": words.percent, "drawing": Markup}
-    environment.globals |= {"count": count, "thousands": thousands, "of_unit": words.of_unit}
+    environment.globals |= {"count": count, "thousands": thousands, "of_unit": words.of_unit, "term": explained}
     return environment
+
+
+def _rendered(template: str, content: Mapping[str, Any]) -> Markup:
+    return Markup(environment().get_template(f"{template}.html.j2").render(content))
 
 
 def _script(name: str, section: Section) -> str:

@@ -8,6 +8,7 @@ nothing is concluded from it either. Its ROC-AUC is among the figures.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.measures import Measure
@@ -52,25 +53,43 @@ def no_skill(rows: SummaryRows, experiment: str, prefix: str = "") -> str:
     """A sentence where the models of ``experiment`` do not exceed the baseline by more than their interval; empty where they do.
 
     The first of `YARDSTICKS` whose score and a baseline the summary has decides, by its best baseline: several scores would be as many
-    chances of a false positive. Empty too where it has none: without labels nothing can be asked.
+    chances of a false positive. Empty too where it has none: see `skill_unknown`.
     """
-    for one in YARDSTICKS:
-        score = rows.get(experiment, prefix + one.score)
-        known = [(value, does) for name, does in one.baselines if (value := rows.value(experiment, prefix + name)) is not None]
-        if score is None or not known:
-            continue
-        baseline, does = max(known)
-        least = score["value"] if score["low"] is None else score["low"]
-        if least > baseline:
-            return ""
-        reached = " ".join(filter(None, (figure(score["value"], one.places), interval(score, one.places))))
-        return (
-            f"Claim nothing: the model is not shown to be better than {does} ({one.label} {reached}, baseline "
-            f"{figure(baseline, one.places)}). Numbers are shown, conclusions are withheld."
-        )
-    return ""
+    judged = _judged(rows, experiment, prefix)
+    if judged is None:
+        return ""
+    one, score, baselines = judged
+    baseline, does = max(baselines)
+    least = score["value"] if score["low"] is None else score["low"]
+    if least > baseline:
+        return ""
+    reached = " ".join(filter(None, (figure(score["value"], one.places), interval(score, one.places))))
+    return (
+        f"Claim nothing: the model is not shown to be better than {does} ({one.label} {reached}, baseline "
+        f"{figure(baseline, one.places)}). Numbers are shown, conclusions are withheld."
+    )
 
 
 def no_skill_of_run(rows: SummaryRows) -> str:
     """`no_skill` of the model of a run, an audit or a translation."""
     return next(filter(None, (no_skill(rows, name) for name in OF_RUN)), "")
+
+
+def skill_unknown(rows: SummaryRows) -> str:
+    """A sentence where no score of the model of a run, an audit or a translation was measured; empty where one was."""
+    if any(_judged(rows, name, "") for name in OF_RUN):
+        return ""
+    return (
+        "Whether the model predicts better than the most frequent class is not known: its accuracy is not measured. "
+        "The experiment prediction measures it where texts have labels."
+    )
+
+
+def _judged(rows: SummaryRows, experiment: str, prefix: str) -> tuple[Yardstick, dict[str, Any], list[tuple[float, str]]] | None:
+    """The first of `YARDSTICKS` that the summary has with a baseline, the row of its score, and what each baseline reaches and does."""
+    for one in YARDSTICKS:
+        score = rows.get(experiment, prefix + one.score)
+        known = [(value, does) for name, does in one.baselines if (value := rows.value(experiment, prefix + name)) is not None]
+        if score is not None and known:
+            return one, score, known
+    return None

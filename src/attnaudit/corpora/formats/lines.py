@@ -14,6 +14,7 @@ from typing import Any, AnyStr, BinaryIO
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import may_never_end
+from attnaudit.core.printable import printable
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = "\ufeff"
@@ -21,6 +22,8 @@ LONGEST_LINE = 16 << 20  # bytes; ten times the longest novel
 FREE, RATIO = 64 << 20, 200  # bytes that any packed file may hold, and bytes for each packed one beyond; text shrinks to a tenth
 _HEAD = 512  # bytes that tell what a file is
 _SAMPLE = 1 << 20  # bytes that tell its encoding
+_WESTERN = ("cp1252", "latin-1")  # the second reads any bytes, the first nearly any
+_SEEN = 24  # characters of a word that a message shows
 _MARKS = (  # UTF-32's first, since one begins as UTF-16's does
     (b"\xff\xfe\x00\x00", "utf-32"), (b"\x00\x00\xfe\xff", "utf-32"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"),
 )  # fmt: skip
@@ -170,11 +173,17 @@ def named_encoding(encoding: str) -> str:
     return "UTF-8" if encoding == "utf-8" else encoding
 
 
-def guessed_encoding(text: str, encoding: str = "utf-8") -> str:
-    """The encoding that reads the bytes of a text that was decoded as ``encoding`` with surrogates; nothing for a text without such."""
-    if any("\udc80" <= char <= "\udcff" for char in text):
-        with contextlib.suppress(UnicodeError):  # not every encoding writes what it read
-            return _reading(text.encode(encoding, errors="surrogateescape"))
+def suggested_encoding(text: str, encoding: str = "utf-8") -> str:
+    """The option that reads a text which was decoded as ``encoding`` with surrogates, and where other encodings would read it too, a word
+    to see whether it is the right one; nothing for a text without surrogates."""
+    words = (word.strip('"') for word in text.split() if any("\udc80" <= char <= "\udcff" for char in word))
+    with contextlib.suppress(UnicodeError, StopIteration):  # not every encoding writes what it read
+        word = next(words)
+        guessed = _reading(text.encode(encoding, errors="surrogateescape"))
+        if guessed not in _WESTERN:
+            return f"--encoding {guessed}"
+        seen = printable(word.encode(encoding, errors="surrogateescape").decode(guessed)[:_SEEN])
+        return f"--encoding {guessed} if '{seen}' is right, else with the one in which it was saved"
     return ""
 
 
@@ -187,11 +196,11 @@ def _reading(raw: bytes) -> str:
     """The first usual encoding that reads a text, or the first `_SAMPLE` bytes of one, which may end within a character."""
     if found := _marked(raw):
         return found
-    for encoding in ("utf-8", "cp1252"):
+    for encoding in ("utf-8", _WESTERN[0]):
         with contextlib.suppress(UnicodeError):
             codecs.getincrementaldecoder(encoding)().decode(raw, final=len(raw) < _SAMPLE)
             return encoding
-    return "latin-1"
+    return _WESTERN[1]
 
 
 def invalid_utf8(text: str, encoding: str = "utf-8") -> str:

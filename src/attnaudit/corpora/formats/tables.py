@@ -20,7 +20,7 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.numbers import count
 from attnaudit.corpora.formats.lines import (
     LONGEST_LINE,
-    guessed_encoding,
+    suggested_encoding,
     invalid_utf8,
     most_inflated,
     named_encoding,
@@ -105,7 +105,7 @@ def table_rows(
     names = [name.strip() for name in header]
     for name in names:
         if wrong := invalid_utf8(name, encoding):
-            do = f"save the file as UTF-8, or read it with --encoding {guessed_encoding(name, encoding)}"
+            do = f"save the file as UTF-8, or read it with {suggested_encoding(name, encoding)}"
             raise InputError("read corpus", f"{path}: header", wrong, named_encoding(encoding), do)
     if columns.rationale is not None:
         raise InputError("read corpus", str(path), "a table without lists", "jsonl or parquet for a column of rationales")

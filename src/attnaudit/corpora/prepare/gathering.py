@@ -15,7 +15,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
 from attnaudit.corpora.corpus import RawText, SkippedRow, Split
 from attnaudit.corpora.entry import NO_BOUNDS, Bounds
-from attnaudit.corpora.formats.lines import guessed_encoding
+from attnaudit.corpora.formats.lines import suggested_encoding
 from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, known_label, marked_words, usable_label, usable_spans, usable_text
 
 
@@ -176,8 +176,8 @@ def _taken(out: Gathered, row: Row, how: Gathering) -> Iterator[Example]:
 
 def _remedy(row: Row, how: Gathering) -> str:
     cells = "".join(cell for cell in (row.text, row.label, row.question) if isinstance(cell, str))
-    encoding = guessed_encoding(cells, how.encoding) if how.encoding and row.line is not None else ""  # parquet states its own
-    return f"{f'read the file with --encoding {encoding}' if encoding else 'correct the row'}, {_REMEDY}"
+    option = suggested_encoding(cells, how.encoding) if how.encoding and row.line is not None else ""  # parquet states its own
+    return f"{f'read the file with {option}' if option else 'correct the row'}, {_REMEDY}"
 
 
 def _understood(row: Row, how: Gathering) -> Example:
