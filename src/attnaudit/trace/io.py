@@ -183,7 +183,8 @@ def _tail(metadata: dict[str, Any], path: Path, replay: Network | None, needed: 
     try:
         weights = load_file(tail_file(path.parent) or path.parent / TAIL_FILE)
         weight, bias = (weights[name].astype(np.float64) for name in ("weight", "bias"))
-        if weight.ndim != 2 or bias.shape != weight.shape[:1] or not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+        shaped = weight.ndim == 2 and weight.size > 0 and bias.shape == weight.shape[:1]
+        if not (shaped and np.isfinite(weight).all() and np.isfinite(bias).all()):
             raise ValueError(f"shapes {weight.shape} and {bias.shape}, or numbers that are not finite")
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         reason, expected = " ".join(str(error).split()), "tensors 'weight' (C, P) and 'bias' (C) of finite numbers"
