@@ -135,7 +135,8 @@ def test_only_regular_files_are_read(tmp_path: Path, name: str, make: Callable[[
     ("weight", "bias", "part"),
     [
         (np.full((2, 2), np.inf), np.zeros(2), "of finite numbers"), (np.zeros((2, 2)), np.full(2, np.nan), "of finite numbers"),
-        (np.zeros(4), np.zeros(2), "(C, P)"), (np.zeros((2, 2)), np.zeros(3), "(C, P)"), (np.zeros((1, 0)), np.zeros(1), "(C, P)"), (np.zeros((2, 3)), np.zeros(2), "matching sizes"),
+        (np.zeros(4), np.zeros(2), "(C, P)"), (np.zeros((2, 2)), np.zeros(3), "(C, P)"), (np.zeros((1, 0)), np.zeros(1), "(C, P)"),
+        (np.zeros((2, 3)), np.zeros(2), "matching sizes"),
         (np.full((2, 2), 1.7e308), np.full(2, 1.7e308), "column prediction"),
     ],
 )  # fmt: skip

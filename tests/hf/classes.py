@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 
 _CLASSIFIER, _DECODER, _BOTH = "ForSequenceClassification", "ForCausalLM", "ForConditionalGeneration"
 _ALL = {
@@ -73,6 +73,14 @@ AUDITED: dict[str, dict[str, Any]] = {
     "BertForMaskedLM": {}, "BertLMHeadModel": {"is_decoder": True}, "CTRLLMHeadModel": {"dff": 48}, "GPT2LMHeadModel": {},
     "MarianMTModel": _STACKS, "OpenAIGPTLMHeadModel": {},
 }  # fmt: skip
+_LINEAR = {"layer_types": ["linear_attention", "full_attention"]}
+_CONVOLVING = {"layer_types": ["conv", "full_attention"]}
+HYBRIDS: dict[str, dict[str, Any]] = {
+    "JambaForCausalLM": {**_EXPERTS, "attn_layer_period": 2, "attn_layer_offset": 1, "use_mamba_kernels": False},
+    "Lfm2ForCausalLM": {**_GROUPED, **_CONVOLVING}, "Qwen3NextForCausalLM": {**_EXPERTS, **_LINEAR},
+    "RecurrentGemmaForCausalLM": {**_GROUPED, "block_types": ["recurrent", "attention"], "lru_width": 32, "attention_window_size": 8},
+}  # fmt: skip
+"""Attention in the second of two layers alone."""
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "BertModel": ({}, "an output without logits"),
     "CanineForSequenceClassification": (
@@ -102,18 +110,26 @@ _WITHOUT = {
     "XLNet": ("num_hidden_layers", "max_position_embeddings"),
 }
 
+USUAL: tuple[dict[str, Any], ...] = (_GROUPED, {}, _EXPERTS, _STACKS, _T5, _LATENT)
+"""Settings of which one suits most classes."""
+
+
+def configured(name: str, **settings: Any) -> PretrainedConfig:
+    """The configuration of a small model of the class."""
+    known = AUDITED.get(name) or HYBRIDS.get(name) or REFUSED.get(name, ({},))[0]
+    absent = next((keys for start, keys in _WITHOUT.items() if name.startswith(start)), ())
+    given = {key: value for key, value in {**_ALL, **known, **settings}.items() if key not in absent}
+    return getattr(transformers, name).config_class(**given)
+
 
 def tiny(name: str, **settings: Any) -> PreTrainedModel:
     """A model of the class, in evaluation mode, with weights large enough that attention matters to its output."""
-    known = AUDITED.get(name) or REFUSED.get(name, ({},))[0]
-    absent = next((keys for start, keys in _WITHOUT.items() if name.startswith(start)), ())
-    cls = getattr(transformers, name)
-    config = cls.config_class(**{key: value for key, value in {**_ALL, **known, **settings}.items() if key not in absent})
+    config = configured(name, **settings)
     if name.endswith("Classification"):
         config.num_labels = 3
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        model = cls(config).eval()
+        model = getattr(transformers, name)(config).eval()
         with torch.no_grad():
             for weight in model.parameters():
                 if weight.dim() > 1:

@@ -17,7 +17,7 @@ from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, SkippedRow, keyed
 from attnaudit.corpora.entry import CorpusEntry, PairFiles
-from attnaudit.corpora.formats.lines import suggested_encoding, invalid_utf8, numbered_lines, require_utf8
+from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines, require_utf8, suggested_encoding
 from attnaudit.corpora.formats.tables import Dialect
 from attnaudit.corpora.registry import CORPORA, pair_files
 from attnaudit.corpora.spec import ParallelSpec, generated, refuse_generated, refuse_own

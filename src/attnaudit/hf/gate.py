@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, logging
 
 from attnaudit.core.errors import told
+from attnaudit.core.numbers import count
 from attnaudit.hf.capture import Attention, Pass, forward, reading
 from attnaudit.hf.classes import require_classes
 from attnaudit.hf.layers import Layer, layers_of, lengths_of, refused
@@ -24,7 +25,7 @@ from attnaudit.hf.replay import ROUNDING, ModelTask, Query, positions_read, stat
 from attnaudit.training.loop import threads_an_operation
 
 EXACT = 1e-6  # of weights
-BATCHED, PADDED = "batched", "padded"
+BATCHED, PADDED, OTHERS = "batched", "padded", "other layers"
 STACKS = ("encoder", "decoder", "cross")
 MARK = "_output_capturing_hooks_installed"  # transformers' own, on a model with hooks that record what it reports
 REPORTED = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
@@ -89,6 +90,14 @@ class Gate:
         if figures[BATCHED] > ROUNDING:
             return "none"
         return "any" if figures[PADDED] <= ROUNDING else "of one length"
+
+    @property
+    def notes(self) -> list[str]:
+        """What the user should know of a model that mixes tokens otherwise too, as those with state-space layers do."""
+        others = next((int(check.figure or 0) for check in self.checks if check.name == OTHERS), 0)
+        have, them = ("has", "it") if others == 1 else ("have", "them")
+        of = f"{others} of {count(len(self.layers) + others, 'layer')}"
+        return [f"{of} {have} no softmax attention: nothing here is about {them}"] if others else []
 
     def to_json(self) -> dict[str, Any]:
         """What a trace keeps of it."""
@@ -167,6 +176,10 @@ class _Trial:
         watched = "change of the logits when the attention is read during the pass"
         yield Check("watched", watched, self._change(self.seen.output), most=ROUNDING)
         yield from self._reported()
+        total = getattr(self.model.config, "num_hidden_layers", None)
+        if isinstance(total, int) and not self.probe.targets:
+            others = "layers of the model without softmax attention; layers below are counted without them"
+            yield Check(OTHERS, others, max(total - len(self.layers), 0))
         elsewhere = {name for one in self.seen.attentions for name in one.elsewhere}
         reads = "functions that read the weights besides the product with the values"
         named = f"{reads}: {', '.join(sorted(elsewhere))}" if elsewhere else f"{reads}; replaced weights would not reach them"

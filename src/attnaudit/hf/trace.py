@@ -381,8 +381,8 @@ def collect(
     encoded = at_positions(encoded, positions, seed)
     metadata = {
         "corpus": {
-            "name": texts.name, "task": texts.kind, "fingerprint": texts.fingerprint, "notes": notes_of(texts, encoded, outputs),
-            "positions": positions,
+            "name": texts.name, "task": texts.kind, "fingerprint": texts.fingerprint, "positions": positions,
+            "notes": [*gate.notes, *notes_of(texts, encoded, outputs)],
         },
         "model": {"name": gate.model, "fingerprint": model_fingerprint(model), **(outputs.to_json() if outputs else {})},
         "gate": gate.to_json(),

@@ -309,7 +309,7 @@ class _Work:
         from attnaudit.hf.encode import notes_of
 
         read = [POSITIONS[self.positions]] if self.positions in POSITIONS else []
-        return [*read, *notes_of(self.texts, self.encoded, self.outputs)]
+        return [*read, *self.network.gate.notes, *notes_of(self.texts, self.encoded, self.outputs)]
 
     def _manifest(self) -> dict[str, Any]:
         return {

@@ -20,12 +20,12 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.numbers import count
 from attnaudit.corpora.formats.lines import (
     LONGEST_LINE,
-    suggested_encoding,
     invalid_utf8,
     most_inflated,
     named_encoding,
     numbered_lines,
     opened,
+    suggested_encoding,
 )
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, SplitSource, require_columns
 

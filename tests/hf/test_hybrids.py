@@ -1,0 +1,26 @@
+"""Models that mix tokens by attention in some layers alone: those are audited exactly, and the others are counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attnaudit.hf.capture import reading
+from attnaudit.hf.gate import check_model
+from tests.hf.classes import HYBRIDS, tiny
+from tests.hf.test_gate import assert_exact_under_any_attention
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_the_layers_with_attention_are_audited_and_the_others_are_counted(name: str, tmp_path: Path) -> None:
+    model = tiny(name)
+    gate = check_model(model)
+    assert [(one.stack, one.layer) for one in gate.layers] == [("decoder", 0)]
+    assert gate.notes == ["1 of 2 layers has no softmax attention: nothing here is about it"]
+    with reading(model):
+        assert_exact_under_any_attention(model, gate, tmp_path)
+
+
+def test_a_model_of_attention_alone_has_no_such_note() -> None:
+    assert check_model(tiny("LlamaForCausalLM")).notes == []
