@@ -27,6 +27,7 @@ from attnaudit.training.loop import threads_an_operation
 EXACT = 1e-6  # of weights
 BATCHED, PADDED, OTHERS = "batched", "padded", "other layers"
 STACKS = ("encoder", "decoder", "cross")
+FAILURES = (RuntimeError, ValueError, TypeError, IndexError)  # of a model whose configuration contradicts itself
 MARK = "_output_capturing_hooks_installed"  # transformers' own, on a model with hooks that record what it reports
 REPORTED = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
 
@@ -292,8 +293,11 @@ class _Trial:
 
     def _reported(self) -> Iterator[Check]:
         """The weights that the model itself reports, computed by its own eager attention."""
-        with eager(self.model), without_hooks_left(self.model), torch.no_grad():
-            output = self.model(**self.probe.inputs, output_attentions=True)
+        try:
+            with eager(self.model), without_hooks_left(self.model), torch.no_grad():
+                output = self.model(**self.probe.inputs, output_attentions=True)
+        except FAILURES as error:
+            raise refused(self.name, told(error), "attention by the model's own code (attn_implementation eager)") from error
         reported = [weights for name in REPORTED for weights in (output.get(name) or ()) if weights is not None]
         number = "layers of attention found, more or fewer than the model reports or has"
         weights = "largest difference from the weights that the model itself reports (output_attentions)"
@@ -383,7 +387,7 @@ def _untouched(model: Any, probe: Probe) -> Tensor:
     try:
         with torch.no_grad():
             logits = _logits(model, model(**probe.inputs))
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+    except FAILURES as error:
         raise refused(type(model).__name__, told(error), f"logits for texts of {lengths_of(probe)} tokens") from error
     if not logits.isfinite().all():
         raise refused(type(model).__name__, "logits that are no finite numbers", "finite logits", "check the size of its weights")
