@@ -355,13 +355,13 @@ def test_gradient_times_input_is_a_finite_difference(name: str, held: bool) -> N
     found = importance(case.model, case.gate, case.texts, ["gradient" if held else "gradient_input"])
     one = alone(case, 1)
     exchange = (lambda attention: one.attentions[attention.index].weights) if held else None
-    tokens = range(0, len(case.texts.ids[1]), 3)
+    tokens = range(0, len(case.texts.ids[1]), 5)
     classes = range(3) if held and kind_of(case.model) == "classification" else [None]
     expected = [
         sum(abs(slope(lambda step, of=(token, c): scaled(one, EMBEDDING[name], of[0], 1 + step, exchange, of[1]))) for c in classes)
         for token in tokens
     ]
-    assert_allclose(next(iter(found.values()))[1][::3], expected, rtol=5e-3, atol=5e-3 * max(expected))
+    assert_allclose(next(iter(found.values()))[1][::5], expected, rtol=5e-3, atol=5e-3 * max(expected))
 
 
 def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
@@ -431,11 +431,10 @@ def test_integrated_gradients_sum_to_what_is_gained(name: str) -> None:
 @pytest.mark.parametrize("name", [*NAMES, BOTH])
 def test_a_text_has_the_importance_that_it_has_alone(name: str) -> None:
     case = case_of(name)
-    for row in (1, 2):
-        single = importance(case.model, case.gate, case.texts.take(np.array([row])), [*USUAL, "flow"], steps=8)
-        for measure, found in single.items():
-            assert found.values.dtype == np.float32
-            assert_allclose(found.values, measured(name, measure)[row], atol=2e-5, rtol=2e-3)
+    single = importance(case.model, case.gate, case.texts.take(np.array([2])), [*USUAL, "flow"], steps=8)
+    for measure, found in single.items():
+        assert found.values.dtype == np.float32
+        assert_allclose(found.values, measured(name, measure)[2], atol=2e-5, rtol=2e-3)
 
 
 @pytest.mark.parametrize("batching", ["of one length", "none"])

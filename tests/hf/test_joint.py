@@ -26,7 +26,7 @@ from tests.hf.encoding import random_texts
 from tests.hf.test_trace import REPLAYED, collected, drawn
 from tests.oracles.joint import NaiveHeads
 
-HEADS, TEXTS, SHUFFLES, SWEEPS = 4, 4, 3, 2
+HEADS, TEXTS, SHUFFLES, SWEEPS = 4, 2, 3, 2
 CLASSES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in (*REPLAYED, "FalconForCausalLM", "GPTBigCodeForCausalLM")),
     ("FalconForCausalLM", {"multi_query": False}),
@@ -75,12 +75,12 @@ def test_weights_of_cross_attention_in_all_layers(name: str, tmp_path: Path) -> 
 
 
 def _check_weights(model: Any, cross: bool, tmp_path: Path) -> None:
-    gate, texts = check_model(model), random_texts(model, 3)
+    gate, texts = check_model(model), random_texts(model, 2)
     trace = Trace.read(collected(model, gate, texts, tmp_path, layers="all", cross=cross, scores=()), Replay(model, gate))
     three = trace.take(np.flatnonzero(trace.array("head") != 1))
     for some in (three, three.take(np.flatnonzero(three.array("layer") == 0))):
         groups = groups_of(some, ("instance",))
-        alphas = [some.alpha, drawn(some.alpha), drawn(some.alpha, 1)]
+        alphas = [some.alpha, drawn(some.alpha)]
         several = concatenate([alpha.take(rows) for rows in groups for alpha in alphas])
         chosen = np.repeat(np.arange(len(groups)), len(alphas))
         found = JointReadout(some.readout, some.alpha, groups).predict_from_attention(chosen, several)

@@ -182,7 +182,7 @@ def test_a_trace_says_how_classes_were_matched() -> None:
     labelled = pl.DataFrame({"text": ["the baker", "a mill"], "label": ["z", "x"]})
     with pytest.raises(InputError, match=r"3 classes without names where the corpus has 2: x, z; .* --classes NAME,NAME"):
         outputs_of(model, read_texts(labelled))
-    trace = attnaudit.hf.collect(model, own, labelled, scores=("gradient",), heads=[0], class_names=("x", "y", "z"))
-    assert (trace.class_names, trace.array("label").tolist()) == (["x", "y", "z"], [2, 0])
+    trace = attnaudit.hf.collect(model, own, labelled, scores=("gradient",), layers="all", heads=[0], class_names=("x", "y", "z"))
+    assert (trace.class_names, trace.array("label").tolist()) == (["x", "y", "z"], [2, 2, 0, 0])
     assert trace.metadata["model"]["outputs"] == {"LABEL_0": "x", "LABEL_1": "y", "LABEL_2": "z"}
     assert trace.metadata["model"]["matched"] == "name"
