@@ -123,7 +123,7 @@ def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: boo
     model: Any = tiny(name, **CHANGED_LATER.get(name, {}))
     if hasattr(model, "final_logits_bias"):  # which is zeros before training
         model.final_logits_bias.copy_(torch.linspace(-1, 1, model.final_logits_bias.numel()))
-    gate, texts = check_model(model), random_texts(model, 2, seed=2)
+    gate, texts = check_model(model), random_texts(model, 3)
     folder = collected(model, gate, texts, tmp_path, "all", cross, scores=())
     trace = Trace.read(folder, Replay(model, gate))
     assert trace.metadata["tail"] == "replay"
