@@ -1,4 +1,4 @@
-"""Runs whose page is not what a test is about: in its place the summary, as its charts take seconds."""
+"""Runs whose page is not what a test is about: in its place the summary, as its charts take seconds; and runs with few experiments."""
 
 from __future__ import annotations
 
@@ -7,6 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from attnaudit.experiments import EXPERIMENTS
+
+EVERY = dict(EXPERIMENTS.items())
+FEW = ("prediction", "correlation", "permutation", "adversary")
 
 
 def write_summary_page(folder: Path, trace: Path | None, page: Path) -> Path:
@@ -20,4 +25,12 @@ def summaries_as_pages() -> Iterator[None]:
     """Within, runs and audits write no charts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnaudit.report.write_report", write_summary_page)
+        yield
+
+
+@contextmanager
+def experiments(*names: str) -> Iterator[None]:
+    """Within, there are these experiments alone, such as a `FEW` for runs whose results are not what a test is about."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EXPERIMENTS, "_entries", {name: EVERY[name] for name in names})
         yield

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numba
@@ -28,6 +29,7 @@ from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.trace import Trace
+from tests.pages import FEW, experiments, summaries_as_pages
 from tests.traces import make_trace
 
 TINY = [
@@ -67,6 +69,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
+def quick() -> Iterator[None]:
+    """Runs have few experiments and no charts."""
+    with summaries_as_pages(), experiments(*FEW):
+        yield
+
+
+@pytest.fixture
 def trace(tmp_path: Path) -> Path:
     make_trace(n=12, lengths=(3, 9)).write(tmp_path / "trace")
     return tmp_path / "trace"
@@ -103,6 +112,7 @@ def test_an_audit_prints_its_card(trace: Path, capsys: pytest.CaptureFixture[str
     assert json.loads((tmp_path / "audit" / "spec.json").read_text())["experiments"]["adversary"]["epsilon"] == 0.05
 
 
+@pytest.mark.usefixtures("quick")
 def test_an_audit_of_one_experiment_concludes_nothing_from_a_model_that_learned_nothing(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -121,6 +131,7 @@ def test_an_audit_without_card_rows_prints_its_numbers(capsys: pytest.CaptureFix
     assert "comprehensiveness_attention" in said
 
 
+@pytest.mark.usefixtures("quick")
 def test_reports_of_one_run_and_of_several(finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert answers(capsys, "report", finished).strip() == str(finished / "report.html")
     index = Path(answers(capsys, "report", finished, finished, "--out", tmp_path / "site").strip())
@@ -428,6 +439,7 @@ def stages(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[s
     return [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines() if STAGE.fullmatch(line)]
 
 
+@pytest.mark.usefixtures("quick")
 def test_without_a_terminal_there_is_a_line_for_each_stage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     told = stages(capsys, "run", "planted-decisive", *TINY, "--out", tmp_path / "run", "--json")
     begun = [line.partition(" (")[0] for line in told if "compiled" not in line]
@@ -466,6 +478,7 @@ def test_of_one_training_among_several_only_a_long_one_is_told(monkeypatch: pyte
     assert capsys.readouterr().err == "0:30 base-s0 (1 of 2) · train, epoch 1 of 1 (75 %)\n"
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_study_has_one_line_for_a_training(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     small = [part for part in TINY if part not in ("--epochs", "2")]
     given = ["--set", "training.epochs=2", "--set", "uniform.seeds=1", "--out", tmp_path / "study"]
@@ -524,6 +537,7 @@ def test_a_bar_can_be_read(columns: int, monkeypatch: pytest.MonkeyPatch, capsys
     assert "━" * 5 in longer
 
 
+@pytest.mark.usefixtures("quick")
 def test_an_audit_says_what_is_compiled(trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("audit", trace, "--experiment", "adversary", "--json")
     assert stages(capsys, *asked).count("audit: adversary") == 1

@@ -31,6 +31,7 @@ from attnaudit.results.charts import Drawing, FigureSpec
 from attnaudit.results.measures import Measure
 from attnaudit.results.record import read_record
 from attnaudit.trace import Trace
+from tests.pages import FEW, experiments, summaries_as_pages
 from tests.test_cli import answers, fails
 from tests.traces import make_trace
 
@@ -180,7 +181,8 @@ def test_an_encoder_of_an_installed_package_is_known_to_every_command(
 @pytest.mark.parametrize("encoder", list(ENCODERS))
 def test_every_encoder_answers_questions(encoder: str, tmp_path: Path) -> None:
     settings = parse_assignments((*SETTINGS, "corpus.size=40"))
-    attnaudit.run("planted-question", tmp_path, encoder=encoder, vectors="random", settings=settings)
+    with summaries_as_pages(), experiments(*FEW, "ranges"):
+        attnaudit.run("planted-question", tmp_path, encoder=encoder, vectors="random", settings=settings)
     trace = attnaudit.Trace.read(tmp_path)
     assert trace.has("loo", "gradient", "question")
 

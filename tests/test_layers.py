@@ -87,8 +87,8 @@ def test_a_module_that_imports_upwards_would_be_found():
 
 
 def test_every_experiment_works_without_torch(tmp_path: Path):
-    make_trace(20, (1, 12), seed=1, importance=("ig", "rollout")).write(tmp_path)
-    make_trace(20, (1, 12), 3, seed=1, hidden=4).write(tmp_path / "tail")
+    make_trace(8, (1, 9), seed=1, importance=("ig", "rollout")).write(tmp_path)
+    make_trace(8, (1, 9), 3, seed=1, hidden=4).write(tmp_path / "tail")
     program = f"""
 import sys
 import attnaudit
@@ -106,7 +106,7 @@ assert not loaded, loaded
 
 
 def test_a_trace_with_a_stored_graph_is_audited_where_torch_and_transformers_are_not_installed(tmp_path: Path):
-    graph_trace(tmp_path, seed=1).write(tmp_path / "trace")
+    graph_trace(tmp_path, 8, seed=1).write(tmp_path / "trace")
     command = ["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out")]
     program = f"""
 import sys

@@ -39,6 +39,8 @@ from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import commit, load, records_of, save
 from attnaudit.runner.timing import Speed
 from attnaudit.runner.twice import not_asked_for, recorded
+from tests.pages import EVERY as EVERY_EXPERIMENT
+from tests.pages import experiments, summaries_as_pages
 
 TINY = {"corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 1}
 COPYING = {
@@ -73,8 +75,9 @@ PUBLISHED = pl.DataFrame(
 
 @pytest.fixture(scope="module", autouse=True)
 def published() -> Iterator[None]:
-    """The smallest paper has numbers of its own, and records a commit that does not change."""
-    with pytest.MonkeyPatch.context() as patch:
+    """The smallest paper has numbers of its own, records a commit that does not change, and needs two experiments and no pages of runs."""
+    with pytest.MonkeyPatch.context() as patch, summaries_as_pages(), experiments("prediction", "erasure"):
+        patch.setattr("attnaudit.report.study_page.write_study", lambda folder, metadata, notes, page: page.write_text("page"))
         patch.setattr("attnaudit.published.numbers.numbers", lambda name, real=numbers: PUBLISHED if name == "serrano2019" else real(name))
         patch.setattr("attnaudit.report.reproduction.once.numbers", lambda name: PUBLISHED)
         patch.setattr("attnaudit.runner.records.commit", lambda: "0123abcde")
@@ -95,7 +98,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("paper", "cell"), EVERY, ids=[f"{paper.name}-{cell.key}" for paper, cell in EVERY])
 def test_every_cell_has_a_spec_and_a_command_that_names_its_settings(paper: Declaration, cell: Cell, tmp_path: Path) -> None:
     assert cell.corpus in REGISTERED or cell.study == "copying" or is_parallel(cell.corpus)
-    assert job_of(paper, cell, tmp_path, Options(str(tmp_path))).spec is not None
+    with experiments(*EVERY_EXPERIMENT):
+        assert job_of(paper, cell, tmp_path, Options(str(tmp_path))).spec is not None
     command = command_of(paper, cell)
     assert command.startswith(f"attnaudit study {cell.study} {cell.corpus}" if cell.study else "attnaudit run ")
     assert all(f"--set {key}=" in command for key in {**paper.settings, **cell.settings})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 import socket
@@ -12,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,13 +27,25 @@ from attnaudit.runner import audit_into, reproduce, run_study
 from attnaudit.runner.cells import RUNS
 from attnaudit.runner.claim import claimed
 from attnaudit.runner.engine import Call
-from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Head, Seen, _needs_token, _question, connected, environment, refuse
+from attnaudit.runner.ray_cluster import (
+    ON_LOOPBACK,
+    ONE_MACHINE,
+    Head,
+    Seen,
+    _board,
+    _needs_token,
+    _question,
+    connected,
+    environment,
+    refuse,
+)
 from attnaudit.runner.ray_engine import AHEAD, RayCluster, _Flight
 from attnaudit.runner.ray_worker import Order, _performed, await_path
 from attnaudit.runner.store import alone, versions
 from attnaudit.runner.studies import TRAININGS, StudySpec
 from attnaudit.trace import write_shards
 from tests.calls import copied_text, gpus, marked, threads, too_large, touch, touch_later
+from tests.pages import summaries_as_pages
 from tests.test_engine import SMALL, made
 from tests.test_reproduce import data, small_sweep
 from tests.traces import make_trace
@@ -42,6 +55,7 @@ os.environ.update(ONE_MACHINE | ON_LOOPBACK)
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.filterwarnings("ignore::FutureWarning")]
 SOON_MISSED = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500}  # a node that is lost; usual are 5 and 3 s
+LIVE_ON = {"idle_worker_killing_time_threshold_ms": 3_600_000}  # workers that have nothing to do, for the next test; usual is 1 s
 SPEC = StudySpec.of("seeds", "planted-decisive", encoder="average", settings=SMALL | {"seeds.seeds": 4, "training.epochs": 30})
 
 
@@ -51,7 +65,7 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20}
-    head = {**node, "num_cpus": 0, "include_dashboard": False, "_system_config": SOON_MISSED}
+    head = {**node, "num_cpus": 0, "include_dashboard": False, "_system_config": SOON_MISSED | LIVE_ON}
     found = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
         found.add_node(**node)
@@ -64,15 +78,19 @@ def cluster() -> Iterator[Any]:
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The study, done here."""
     out = tmp_path_factory.mktemp("local") / "study"
-    run_study(SPEC, out)
+    with summaries_as_pages():
+        run_study(SPEC, out)
     return out
 
 
 @pytest.fixture(scope="module")
-def engine(cluster: Any) -> RayCluster:
-    """The engine, by one connection for all tests, whose workers live on."""
+def engine(cluster: Any) -> Iterator[RayCluster]:
+    """The engine, by one connection for all tests, whose workers live on, with one board that these report to."""
     ray.init(cluster.address, log_to_driver=False)
-    return RayCluster(cluster.address)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_AUTH_MODE", "disabled")  # else each connection asks whether it needs the token, where this user has one
+        patch.setattr("attnaudit.runner.ray_cluster._board", cache(_board))
+        yield RayCluster(cluster.address)
 
 
 def finished(out: Path, kind: str = TRAININGS) -> dict[str, int]:
@@ -143,10 +161,13 @@ def test_a_token_is_sent_to_a_head_that_asks_for_it(cluster: Any, tmp_path: Path
     assert _needs_token(cluster.address)
 
 
-def kill_a_driver(program: str, ready: Callable[[], Any], *arguments: str) -> None:
-    """Start a process that runs a program, and kill it as soon as it is ready."""
-    needed = "import sys; from pathlib import Path; from tests.test_ray import RayCluster, SPEC, reproduce, run_study, small_sweep;"
-    driver = subprocess.Popen([sys.executable, "-c", needed + program, *arguments], cwd=Path(__file__).parents[1])
+def kill_a_driver(work: Callable[[], Any], ready: Callable[[], Any]) -> None:
+    """Start a process that does the work, and kill it as soon as it is ready."""
+    program = [sys.executable, "-c", "import pickle, sys; pickle.load(sys.stdin.buffer)()"]
+    driver = subprocess.Popen(program, cwd=Path(__file__).parents[1], stdin=subprocess.PIPE)
+    assert driver.stdin is not None
+    with driver.stdin as given:
+        given.write(pickle.dumps(work))
     wait_for(lambda: ready() or driver.poll() is not None)
     assert driver.poll() is None
     driver.kill()
@@ -163,10 +184,11 @@ def kill_a_worker(killed: list[int]) -> None:
 def test_a_driver_that_is_killed(cluster: Any, whole: Path) -> None:
     """With its workers; another one, in the next test, resumes."""
     out = whole.parent / "killed"
-    kill_a_driver("run_study(SPEC, Path(sys.argv[1]), engine=RayCluster(sys.argv[2]))", lambda: finished(out), str(out), cluster.address)
+    kill_a_driver(partial(run_study, SPEC, out, engine=RayCluster(cluster.address)), lambda: finished(out))
     assert 0 < len(finished(out)) < 5
 
 
+@pytest.mark.usefixtures("quick_pages")
 def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver that was killed has left trainings, which are not done again; nothing is lost, and the bytes are the same."""
     monkeypatch.setattr("attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0))  # in place of 10 s
@@ -191,15 +213,13 @@ def test_a_sweep_whose_driver_and_worker_are_killed(cluster: Any, engine: RayClu
     monkeypatch.setattr("attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0))  # in place of 10 s
     local, out, killed = tmp_path / "local", tmp_path / "killed", list[int]()
     reproduce(small_sweep(local, data, seeds=3))
-    kill_a_driver(
-        "reproduce(small_sweep(Path(sys.argv[1]), Path(sys.argv[2]), seeds=3), engine=RayCluster(sys.argv[3]))",
-        lambda: finished(out, RUNS), str(out), str(data), cluster.address,
-    )  # fmt: skip
+    sweep = small_sweep(out, data, seeds=3)
+    kill_a_driver(partial(reproduce, sweep, engine=RayCluster(cluster.address)), lambda: finished(out, RUNS))
     kept = finished(out, RUNS)
     assert 0 < len(kept) < 3
     thread = threading.Thread(target=kill_a_worker, args=(killed,))
     thread.start()
-    reproduce(small_sweep(out, data, seeds=3), engine=engine)
+    reproduce(sweep, engine=engine)
     thread.join()
     assert {name: finished(out, RUNS)[name] for name in kept} == kept
     assert made(out / RUNS) == made(local / RUNS)
@@ -267,6 +287,7 @@ def test_a_head_that_falls_silent_after_an_answer_that_was_under_way(monkeypatch
     for_ever.set()
 
 
+@pytest.mark.usefixtures("quick_pages")
 def test_files_through_the_object_store(engine: RayCluster, whole: Path, tmp_path: Path) -> None:
     """An audit, and a study of which a training is missing."""
     trace = make_trace(60, (2, 9), 3, seed=0, hidden=4)  # its tail is a file of its own

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.runner import demo_spec
+from tests.pages import FEW, experiments, summaries_as_pages
 
 ROOT = Path(__file__).parents[1]
 MARKED = re.compile(r"<!-- run -->\n```(?P<language>sh|python)\n(?P<body>.*?)```", re.DOTALL)
@@ -42,7 +44,8 @@ def test_what_the_tour_and_the_readme_show_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All marked blocks of the tour, one after another, in one folder, as a reader would try them; the last command by the shell, with its
-    script. The README begins some of them. Planted corpora, that of the demo too, have 100 texts here."""
+    script. The README begins some of them. Planted corpora, that of the demo too, have 100 texts here, and the demo alone has charts and
+    every experiment."""
     reviews(tmp_path / "reviews.csv")
     monkeypatch.chdir(tmp_path)
     demo = demo_spec()
@@ -54,10 +57,14 @@ def test_what_the_tour_and_the_readme_show_works(
         assert any(shown["language"] == block["language"] and shown["body"].startswith(block["body"]) for shown in blocks), block["body"]
     assert [block["language"] for block in blocks] == ["sh"] * 6 + ["python"]
     *commands, last, program = (block["body"] for block in blocks)
-    for command in commands:
+    for number, command in enumerate(commands):
         name, *arguments = shlex.split(command)  # a block is one command: `main` refuses more arguments than it takes
         assert name == "attnaudit"
-        assert main(arguments) == 0, f"{command}\n{capsys.readouterr().err}"
+        with ExitStack() as quick:
+            if number:
+                quick.enter_context(summaries_as_pages())
+                quick.enter_context(experiments(*FEW, "ranges"))
+            assert main(arguments) == 0, f"{command}\n{capsys.readouterr().err}"
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-euc", last], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{last}\n{done.stderr}"

@@ -16,12 +16,14 @@ from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora import CORPORA as REGISTERED
 from attnaudit.papers import PAPERS, Cell
+from attnaudit.report.reproduction import page as sweep_page
+from attnaudit.report.reproduction.figures import agreement_figures
 from attnaudit.runner import Sweep, reproduce, write_markdown
 from attnaudit.runner.cells import RUNS, found_in
 from attnaudit.runner.records import load
 from attnaudit.runner.sweep import Outcome
 from attnaudit.runner.twice import recorded
-from tests.pages import summaries_as_pages
+from tests.pages import FEW, experiments, summaries_as_pages
 
 JAIN = PAPERS["jain2019"]
 plan, QUICK = JAIN.plan, JAIN.quick
@@ -32,7 +34,9 @@ WORDS = {"0": ["dull", "flat", "slow", "weak", "plain"], "1": ["bright", "warm",
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick_pages() -> Iterator[None]:
-    with summaries_as_pages():
+    """The page of a sweep, too, has no charts, but that of the finished one."""
+    with summaries_as_pages(), experiments(*FEW, "ranges"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep_page, "agreement_figures", lambda *arguments: [])
         yield
 
 
@@ -57,7 +61,9 @@ def small_sweep(out: Path, data: Path, corpora: tuple[str, ...] = ("sst",), **ch
 @pytest.fixture(scope="module")
 def finished(_quick_pages: None, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("sweep")
-    reproduce(small_sweep(out, data))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sweep_page, "agreement_figures", agreement_figures)
+        reproduce(small_sweep(out, data))
     return out
 
 
@@ -106,7 +112,9 @@ def test_a_sweep_ends_in_one_page_and_one_table(finished: Path) -> None:
     ]
     assert f1["seeds"] == 2
     assert f1["ours"] == pytest.approx(sum(ours) / 2)
-    assert "runs/sst-average-additive-s1/report.html" in (finished / "index.html").read_text(encoding="utf-8")
+    page = (finished / "index.html").read_text(encoding="utf-8")
+    assert "runs/sst-average-additive-s1/report.html" in page
+    assert "<svg" in page
 
 
 def test_finished_runs_are_left_alone_and_others_added(finished: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:

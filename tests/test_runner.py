@@ -38,7 +38,7 @@ from attnaudit.runner.tasks import Job, task_of
 from attnaudit.trace import write_shards
 from tests import killed
 from tests.forked import apart
-from tests.pages import summaries_as_pages
+from tests.pages import EVERY, FEW, experiments, summaries_as_pages
 from tests.traces import make_trace
 
 ROOT = Path(__file__).parents[1]
@@ -68,7 +68,8 @@ def results(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick_pages() -> Iterator[None]:
-    with summaries_as_pages():
+    """Few experiments, too: which a run has does not matter to how it is stopped, resumed, locked or refused."""
+    with summaries_as_pages(), experiments(*FEW):
         yield
 
 
@@ -76,6 +77,13 @@ def _quick_pages() -> Iterator[None]:
 def whole(_quick_pages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that nobody interrupted."""
     return run(tiny(), tmp_path_factory.mktemp("runs") / "whole")
+
+
+@pytest.fixture(scope="module")
+def complete(_quick_pages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Such a run with every experiment."""
+    with experiments(*EVERY):
+        return run(tiny(), tmp_path_factory.mktemp("runs") / "complete")
 
 
 class Stop:
@@ -91,16 +99,16 @@ class Stop:
             raise KeyboardInterrupt
 
 
-def test_a_run_has_the_promised_layout(whole: Path) -> None:
-    names = {path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file()}
+def test_a_run_has_the_promised_layout(complete: Path) -> None:
+    names = {path.relative_to(complete).as_posix() for path in complete.rglob("*") if path.is_file()}
     tables = {f"results/{name}.parquet" for name in EXPERIMENTS if name != "joint"}  # one head
     fixed = {"spec.json", "model/weights.safetensors", "model/vocab.json", "trace/part-00000.parquet", "summary.json", "report.html"}
     assert names == fixed | tables | {"manifest.json"}
 
 
-def test_the_manifest_lists_every_file_and_what_it_cost(whole: Path) -> None:
-    manifest = json.loads((whole / MANIFEST).read_text())
-    found = digests(whole)
+def test_the_manifest_lists_every_file_and_what_it_cost(complete: Path) -> None:
+    manifest = json.loads((complete / MANIFEST).read_text())
+    found = digests(complete)
     found.pop(MANIFEST)
     assert manifest["files"] == found
     assert manifest["seeds"] == {"run": 0} | dict.fromkeys(EXPERIMENTS, 0)
@@ -110,14 +118,15 @@ def test_the_manifest_lists_every_file_and_what_it_cost(whole: Path) -> None:
     assert {"python", "torch", "attnaudit"} <= set(manifest["versions"])
 
 
-def test_the_spec_holds_every_setting_and_makes_the_same_run_again(whole: Path, tmp_path: Path) -> None:
-    spec = json.loads((whole / "spec.json").read_text())
+def test_the_spec_holds_every_setting_and_makes_the_same_run_again(complete: Path, tmp_path: Path) -> None:
+    spec = json.loads((complete / "spec.json").read_text())
     assert spec["training"]["epochs"] == 3
     assert spec["experiments"]["permutation"]["permutations"] == 5
-    assert RunSpec.read(whole) == tiny()
-    again = run(RunSpec.read(whole), tmp_path / "again")
-    assert results(again) == results(whole)
-    assert digests(again / "trace") == digests(whole / "trace")
+    with experiments(*EVERY):
+        assert RunSpec.read(complete) == tiny()
+        again = run(RunSpec.read(complete), tmp_path / "again")
+    assert results(again) == results(complete)
+    assert digests(again / "trace") == digests(complete / "trace")
 
 
 def test_a_finished_run_is_left_as_it_is(whole: Path) -> None:
@@ -132,7 +141,7 @@ def test_a_run_stopped_anywhere_resumes_to_the_same_bytes(whole: Path, tmp_path:
     run(tiny(), tmp_path / "counted", count)
     around = zip(["", *count.told], count.told, [*count.told[1:], ""], strict=False)
     places = [last for last, (before, what, after) in enumerate(around, 1) if not before == what == after]
-    assert len(places) > 20
+    assert len(places) >= 15
     for last in places:
         out = tmp_path / f"stopped-{last}"
         with pytest.raises(KeyboardInterrupt):
@@ -187,9 +196,9 @@ def test_a_process_killed_in_the_middle_of_a_write_resumes(whole: Path, tmp_path
 
 
 def a_study(out: Path, stopped: str = "") -> None:
-    """A study of 500 texts, of a size at which threads would change results, and the audit of its base; or up to the step ``stopped``."""
+    """A study of 150 texts, of a size at which threads would change results, and the audit of its base; or up to the step ``stopped``."""
     settings = {
-        "corpus.size": 500, "corpus.length": (10, 15), "model.hidden": 64, "training.epochs": 2, "uniform.seeds": 1,
+        "corpus.size": 150, "corpus.length": (10, 15), "model.hidden": 64, "training.epochs": 2, "uniform.seeds": 1,
         "permutation.permutations": 5,
     }  # fmt: skip
 
@@ -197,7 +206,7 @@ def a_study(out: Path, stopped: str = "") -> None:
         if what == stopped:
             raise KeyboardInterrupt
 
-    with summaries_as_pages(), pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+    with summaries_as_pages(), experiments(*EVERY), pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
         patch.setattr("attnaudit.report.study_page.write_study", lambda folder, metadata, notes, page: page.write_text("page"))
         patch.setattr(
             "attnaudit.report.study_page.write_studies", lambda folder, metadata, names: (folder / "index.html").write_text("page")
@@ -207,8 +216,9 @@ def a_study(out: Path, stopped: str = "") -> None:
 
 def a_translator(out: Path) -> None:
     """A translator of such a size; nothing is written of its translations."""
-    pairs = {"corpus.size": 60, "model.hidden": 128, "model.embedding": 128, "training.epochs": 1, "decode.beam": 1}
-    with summaries_as_pages(), pytest.MonkeyPatch.context() as patch:
+    sizes = {"corpus.size": 60, "model.hidden": 128, "model.embedding": 128}
+    pairs = sizes | {"training.epochs": 1, "decode.beam": 1, "collect.pairs": 3}
+    with summaries_as_pages(), experiments(*EVERY), pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnaudit.report.translation_page.write_translation", lambda folder, page: page.write_text("page"))
         run(TranslationSpec.of("planted-copy", device="cpu", settings=pairs), out)
 
@@ -455,9 +465,10 @@ def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_an_audit_of_a_run_gives_the_same_numbers(whole: Path, tmp_path: Path) -> None:
-    out = audit_into(tmp_path / "audit", whole / "trace", settings={"permutation.permutations": 5})
-    assert results(out) == results(whole)
+def test_an_audit_of_a_run_gives_the_same_numbers(complete: Path, tmp_path: Path) -> None:
+    with experiments(*EVERY):
+        out = audit_into(tmp_path / "audit", complete / "trace", settings={"permutation.permutations": 5})
+    assert results(out) == results(complete)
     manifest = json.loads((out / MANIFEST).read_text())
     assert {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in manifest["files"]} == manifest["files"]
 
