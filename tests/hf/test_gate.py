@@ -186,6 +186,18 @@ def test_a_model_that_exchanges_its_attention_for_short_texts_is_refused(name: s
         check_model(model)
 
 
+def test_a_model_whose_own_attention_fails_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the number of heads in its configuration is right for a fused function alone."""
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise RuntimeError("sizes that do not match")
+
+    model = tiny("BertForSequenceClassification")
+    monkeypatch.setattr("transformers.models.bert.modeling_bert.eager_attention_forward", failing)
+    with pytest.raises(InputError, match="RuntimeError sizes that do not match; expected attention by the model's own code"):
+        check_model(model)
+
+
 def reason(name: str) -> str:
     return next(check.reason for check in check_model(tiny(name)).checks if check.name == "reported weights")
 
