@@ -22,7 +22,7 @@ from attnaudit.stats.sums import GROUPS, METHOD, OF_INSTANCES, GroupedSums, merg
 from attnaudit.stats.survival import area_contributions
 from tests.traces import make_trace
 
-ROWS = 5000
+ROWS = 3000
 EXPERIMENTS = ("prediction", "correlation", "permutation", "adversary", "erasure", "plausibility")
 NUMBERS = ("value", "std", "low", "high")
 Both = tuple[pl.DataFrame, pl.DataFrame]
@@ -101,13 +101,13 @@ def test_texts_of_two_splits_with_one_number_are_two() -> None:
 
 @pytest.mark.parametrize("heads", [1, 3])
 def test_a_class_or_a_measure_of_few_rows_of_many(heads: int) -> None:
-    """Six texts of 20,000 have the interval of a table that is read whole: groups that are drawn hold none, or several, of them."""
-    random, texts = np.random.default_rng(5), 20_000
+    """Six texts of 10,000 have the interval of a table that is read whole: groups that are drawn hold none, or several, of them."""
+    random, texts = np.random.default_rng(5), 10_000
     instance = np.repeat(np.arange(texts), heads)
     rows = pl.DataFrame({
         "instance": instance, "predicted": np.where(instance >= texts - 6, "rare", np.where(instance % 2, "b", "a")),
         "x": random.exponential(size=len(instance)), "y": random.random(len(instance)) < 0.3, "low": 0.0, "high": 1.0,
-    }).with_columns(few=pl.when(pl.col("instance") % 2000 == 0).then("x"))  # fmt: skip
+    }).with_columns(few=pl.when(pl.col("instance") % 1000 == 0).then("x"))  # fmt: skip
     rows = rows.with_columns(head=0, layer=pl.int_range(pl.len()) % heads) if heads > 1 else rows
     pair: list[pl.DataFrame] = []
     for _ in _large(rows.height + 1, rows.height):

@@ -43,7 +43,7 @@ def repeated(words: int, hidden: int, seed: int) -> Trace:
     """Rows in which a few words come again and again, each with one readout and one attention, as an average encoder leaves them."""
     rng = np.random.default_rng(seed)
     vocabulary, score = rng.normal(0, 1, (words, hidden)), rng.normal(0, 2, words)
-    drawn = Ragged.from_rows([rng.integers(0, words, rng.integers(8, 40)) for _ in range(60)])
+    drawn = Ragged.from_rows([rng.integers(0, words, rng.integers(8, 40)) for _ in range(25)])
     mass = drawn.with_values(np.exp(score[drawn.values]))
     alpha = drawn.with_values(mass.values / drawn.spread(mass.sum()))
     contribution = drawn.with_values(vocabulary[drawn.values])
@@ -68,7 +68,7 @@ def test_words_that_come_again_are_no_trouble(seed: int):
 
 
 def test_of_equal_readouts_the_one_of_least_attention_takes_the_weight():
-    trace = repeated(4, 6, 1).take(np.arange(40))
+    trace = repeated(4, 6, 1)
     table = Adversary(epsilon=0.05)(trace)
     for row in range(len(trace)):
         words, attention, found = np.array(trace.tokens(row)), trace.alpha[row], np.array(table["alpha"][row])
@@ -102,7 +102,7 @@ def test_no_search_beats_the_bound_nor_finds_more(kind: str, epsilon: float, fir
     table = Adversary(epsilon=epsilon)(trace)
     check_is_allowed(trace, table, epsilon)
     for row in range(first, len(trace), 2):
-        searched = searched_adversary(trace, row, epsilon, size=min(3, len(trace.alpha[row])), starts=2)
+        searched = searched_adversary(trace, row, epsilon, size=min(3, len(trace.alpha[row])), starts=1)
         reached = max(searched, sampled_adversary(trace, row, epsilon, samples=300))
         assert reached <= table["emax_jsd_upper"][row] + 1e-9, f"row {row}"
         assert reached <= table["emax_jsd"][row] + 1e-3, f"row {row}"  # as far as what is certified may be from the maximum

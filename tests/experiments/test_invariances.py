@@ -11,6 +11,7 @@ import pytest
 
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.experiments import EXPERIMENTS, audit
+from attnaudit.results import Results
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.readout import TanhTail
 from tests.threads import two_threads
@@ -57,8 +58,20 @@ def test_sharding(tmp_path: Path, trace: Trace, name: str, settings: dict):
         assert sharded.equals(whole)
 
 
+@pytest.fixture(scope="module")
+def saved(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path]:
+    """All experiments on the trace at once, and their tables in a folder, of small row groups."""
+    results, folder = audit(trace), tmp_path_factory.mktemp("saved")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("attnaudit.results.table.ROW_GROUP", 7)
+        results.save(folder)
+    return results, folder / "results"
+
+
 @pytest.mark.parametrize("piece", [1, 3000, 1 << 30])
-def test_a_file_in_pieces_and_tables_on_disk(tmp_path: Path, trace: Trace, piece: int, monkeypatch: pytest.MonkeyPatch):
+def test_a_file_in_pieces_and_tables_on_disk(
+    tmp_path: Path, trace: Trace, saved: tuple[Results, Path], piece: int, monkeypatch: pytest.MonkeyPatch
+):
     """One file read a row, some rows, or all rows at a time, its tables written as they come: the same tables, byte for byte."""
     trace.write(tmp_path / "trace")
     monkeypatch.setattr("attnaudit.trace.io.PIECE", piece)
@@ -67,12 +80,12 @@ def test_a_file_in_pieces_and_tables_on_disk(tmp_path: Path, trace: Trace, piece
     results = audit(tmp_path / "trace", folder=tmp_path / "streamed", progress=lambda what, done, total: told.append(what))
     pieces = told.count("audit: prediction")
     assert pieces == len(list(Trace.shards(tmp_path / "trace"))) == {1: 60, 1 << 30: 1}.get(piece, pieces)
-    monkeypatch.setattr("attnaudit.trace.io.PIECE", 1 << 30)
-    audit(trace).save(tmp_path)
-    for name, result in audit(trace).items():
+    whole, folder = saved
+    assert list(results) == list(whole)
+    for name, result in whole.items():
         assert results[name].table.equals(result.table)
         assert results[name].summary.equals(result.summary)
-        assert (tmp_path / "streamed" / f"{name}.parquet").read_bytes() == (tmp_path / "results" / f"{name}.parquet").read_bytes()
+        assert (tmp_path / "streamed" / f"{name}.parquet").read_bytes() == (folder / f"{name}.parquet").read_bytes()
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
@@ -115,14 +128,15 @@ def test_unknown_names_are_answered_with_the_nearest():
         audit(make_trace(3), settings={"adversary": {"epsilom": 0.1}})
 
 
-@pytest.mark.parametrize("name", ["permutation", "adversary", "ranges", "erasure", "maximal_change", "identifiability"])
-def test_a_row_by_itself_is_the_row_among_others_behind_a_tail(tmp_path: Path, name: str):
-    every = {"ranges": {"share": 1.0}}
-    trace = make_trace(12, (2, 6), 3, seed=5, hidden=6)
-    whole, _ = one(trace, name, every)
+def test_a_row_by_itself_is_the_row_among_others_behind_a_tail(tmp_path: Path):
+    names, every = ["permutation", "adversary", "ranges", "erasure", "maximal_change", "identifiability"], {"ranges": {"share": 1.0}}
+    trace = make_trace(8, (2, 6), 3, seed=5, hidden=6)
+    whole = audit(trace, names, every)
     write_shards(tmp_path, [trace.take(np.array([row])) for row in range(len(trace))])
-    apart, _ = one(tmp_path, name, every)
-    assert apart.equals(whole)
+    apart = audit(tmp_path, names, every)
+    assert list(apart) == names
+    for name in names:
+        assert apart[name].table.equals(whole[name].table), name
 
 
 def with_classes_reversed(trace: Trace) -> Trace:

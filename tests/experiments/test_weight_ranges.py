@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import permutations
+from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -59,8 +59,8 @@ def farthest_from_programs(trace: Trace, epsilon: float) -> float:
 @pytest.mark.parametrize("epsilon", [0.001, 0.01, 0.1, 0.4])
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_one_logit_is_solved_as_by_linear_programs(outputs: int, epsilon: float):
-    """1,000 random instances in all, of 1 to 15 tokens, some of them without any attention."""
-    trace = make_trace(125, (1, 15), outputs, seed=outputs, zeros=0.2, candidates=False)
+    """400 random instances in all, of 1 to 15 tokens, some of them without any attention."""
+    trace = make_trace(50, (1, 15), outputs, seed=outputs, zeros=0.2, candidates=False)
     assert farthest_from_programs(trace, epsilon) < PROVEN
 
 
@@ -75,7 +75,7 @@ def test_a_planted_bug_is_found_by_the_programs(bug: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(experiment, "slab_within", wrong_slab)
     if bug == "own extreme":
         monkeypatch.setattr(one_logit, "_alone", lambda alpha, marked: np.zeros_like(marked))
-    assert farthest_from_programs(make_trace(40, (2, 6), seed=3), 0.05) > 1e-3
+    assert farthest_from_programs(make_trace(20, (2, 6), seed=3), 0.05) > 1e-3
 
 
 def test_without_a_change_of_output_the_ranges_are_those_of_the_same_sum():
@@ -222,7 +222,7 @@ def test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attenti
         predict = naive_readout(trace, row)
         own = predict(alpha)
         assert ((lower <= least) & (least <= alpha) & (alpha <= most) & (most <= upper)).all()
-        tried = rng.dirichlet(np.full(len(alpha), 0.5), 300)
+        tried = rng.dirichlet(np.full(len(alpha), 0.5), 100)
         tried = np.vstack([tried, np.eye(len(alpha)), *(alpha + share * (tried - alpha) for share in (0.03, 0.1, 0.3))])
         within = np.array([attention for attention in tried if naive_tvd(predict(attention), own) <= 0.03])
         if len(within):
@@ -237,7 +237,7 @@ def test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attenti
 @pytest.mark.parametrize("kind", SEVERAL)
 def test_nothing_is_found_beyond_what_programs_bound(kind: dict[str, Any]):
     """`Bounds` hold what was found in any case; the programs' own bounds do without."""
-    trace = make_trace(12, (2, 7), seed=7, **kind)
+    trace = make_trace(6, (2, 7), seed=7, **kind)
     for row, alpha in enumerate(trace.alpha):
         one, each = logits.row_logits(trace.readout, alpha, row), np.eye(len(alpha))
         outer, bounds = programs._outer(one, programs._outputs(one, 0.03 + 1e-9)), programs.bounds_of_row(one, 0.03, alpha)
@@ -275,10 +275,10 @@ def test_behind_tanh_mixtures_of_two_tokens_are_found(outputs: int):
     for row, alpha in enumerate(trace.alpha):
         predict, each, most = naive_readout(trace, row), np.eye(len(alpha)), alpha.copy()
         own = predict(alpha)
-        for token, other in permutations(range(len(alpha)), 2):
+        for token, other in combinations(range(len(alpha)), 2):
             mixed = each[other] + share[:, None] * (each[token] - each[other])
-            within = [weight for weight, one in zip(share, mixed, strict=True) if naive_tvd(predict(one), own) <= 0.01]
-            most[token] = max([most[token], *within])
+            within = [one for one in mixed if naive_tvd(predict(one), own) <= 0.01]
+            most = np.max([most, *within], axis=0)
         assert (found[row] >= most - 0.1).all()
         gaps.append((most - found[row]).max())
     assert np.mean(gaps) < 0.01
@@ -356,7 +356,7 @@ def _hold_every_output(kind: dict[str, Any]) -> None:
 
 
 @given(st.floats(-6, 6), st.floats(0, 8), st.floats(0, 1))
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_tanh_is_not_below_its_line(low: float, width: float, share: float):
     high, here = low + width, low + share * width
     slope, intercept = (part[0] for part in logits._line_below_tanh(np.array([low]), np.array([high]), np.array([here])))
@@ -375,16 +375,16 @@ def _chords(here: float, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def test_a_share_of_the_rows_is_drawn_by_the_seed_whatever_their_company(tmp_path: Any):
-    trace = make_trace(50, (2, 4), 3, seed=10)
+    trace = make_trace(30, (2, 3), 3, seed=10)
     table = Ranges(share=0.3)(trace)
     drawn = table["possible"].is_not_null()
-    assert 5 < drawn.sum() < 25
+    assert 3 < drawn.sum() < 15
     assert drawn.to_list() == table["mean_possible"].is_not_null().to_list()
-    turned = np.random.default_rng(0).permutation(50)
+    turned = np.random.default_rng(0).permutation(30)
     assert Ranges(share=0.3)(trace.take(turned)).equals(table[turned])
     assert Ranges(share=0.3, seed=1)(trace)["possible"].is_not_null().to_list() != drawn.to_list()
     summary = audit(trace, ["ranges"], {"ranges": {"share": 0.3}})["ranges"].summary.filter(group="all", measure="mean_possible")
-    assert summary.select("n", "undefined").row(0) == (drawn.sum(), 50 - drawn.sum())
+    assert summary.select("n", "undefined").row(0) == (drawn.sum(), 30 - drawn.sum())
     assert Ranges(share=0.3)(make_trace(20, (2, 5)))["possible"].null_count() == 0
 
 

@@ -15,8 +15,8 @@ from attnaudit.tracing.settings import Outputs
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
 from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_of
 
-LENGTHS = [1, 2, 3, 4, 5, 9, 7, 12, 23, 1, 6]
-SENTENCES = [[4], [3, 1], [2, 30, 5], [1] * 7, [6, 2, 9, 4, 4, 1, 3, 8, 2]]
+LENGTHS = [1, 2, 5, 3, 12, 1, 6]
+SENTENCES = [[4], [3, 1], [2, 30, 5], [1] * 4, [6, 2, 9, 4, 1]]
 ENCODERS = ("bilstm", "bigru", "cnn", "average", "none")
 MODELS = [(encoder, attention) for encoder in ENCODERS for attention in ("additive", "dot")]
 TASKS = [(2, False), (4, False), (2, True), (6, True)]  # classes, and whether a question is asked
@@ -81,21 +81,28 @@ def test_neighbours_step_over_the_deleted_position() -> None:
     assert [seen_from(2, step) for step in (-3, -2, -1, 0, 1)] == [-2, -1, 1, 2, 3]
 
 
-@pytest.mark.parametrize("outputs", ["all", "predicted"])
-@pytest.mark.parametrize("detach", [True, False])
-@pytest.mark.parametrize(("classes", "has_question"), TASKS)
-@pytest.mark.parametrize(("encoder", "attention"), MODELS)
-def test_gradient_equals_the_derivative_by_the_one_hot_input(
-    encoder: str, attention: str, classes: int, has_question: bool, detach: bool, outputs: Outputs
-) -> None:
-    model = tiny_model(encoder, attention, classes, has_question=has_question)
-    inputs = inputs_of(model, LENGTHS)
+def assert_gradient(model: AttentionModel, inputs: Inputs, outputs: Outputs = "all") -> None:
+    """With attention held, and through it too."""
     batch = inputs.batch(np.arange(len(inputs)))
     found = gradient_importance(model, batch, outputs)
     assert not any(tensor.requires_grad for tensor in (found.held, found.full, found.done.hidden, found.done.logits))  # no graph is kept
-    ours = (found.held if detach else found.full)[batch.attended].numpy()
-    naive = np.concatenate([naive_gradient(model, row, detach_attention=detach, outputs=outputs) for row in rows_of(inputs)])
-    np.testing.assert_allclose(ours, naive, rtol=2e-4, atol=1e-6)
+    for ours, detach in ((found.held, True), (found.full, False)):
+        naive = np.concatenate([naive_gradient(model, row, detach_attention=detach, outputs=outputs) for row in rows_of(inputs)])
+        np.testing.assert_allclose(ours[batch.attended].numpy(), naive, rtol=2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("classes", "has_question"), TASKS)
+@pytest.mark.parametrize(("encoder", "attention"), MODELS)
+def test_gradient_equals_the_derivative_by_the_one_hot_input(encoder: str, attention: str, classes: int, has_question: bool) -> None:
+    model = tiny_model(encoder, attention, classes, has_question=has_question)
+    assert_gradient(model, inputs_of(model, LENGTHS))
+
+
+@pytest.mark.parametrize(("classes", "has_question"), TASKS)
+@pytest.mark.parametrize("attention", ["additive", "dot"])
+def test_gradient_of_the_predicted_class_alone(attention: str, classes: int, has_question: bool) -> None:
+    model = tiny_model("bilstm", attention, classes, has_question=has_question)
+    assert_gradient(model, inputs_of(model, LENGTHS), "predicted")
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -103,14 +110,10 @@ def test_gradient_equals_the_derivative_by_the_one_hot_input(
 def test_sentences_are_deleted_and_differentiated_as_words_are(encoder: str, attention: str, classes: int) -> None:
     model = tiny_model(encoder, attention, classes, hierarchical=True)
     inputs = model.inputs(of_sentences(SENTENCES, classes))
-    batch = inputs.batch(np.arange(len(inputs)))
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
     np.testing.assert_allclose(all_leave_one_out(model, inputs), naive, atol=2e-6)
     assert naive.max() > 0.01
-    found = gradient_importance(model, batch)
-    for ours, detach in ((found.held, True), (found.full, False)):
-        naive = np.concatenate([naive_gradient(model, row, detach_attention=detach) for row in rows_of(inputs)])
-        np.testing.assert_allclose(ours[batch.attended].numpy(), naive, rtol=2e-4, atol=1e-6)
+    assert_gradient(model, inputs)
 
 
 @pytest.mark.parametrize("has_question", [False, True])

@@ -40,7 +40,7 @@ def translator(request: pytest.FixtureRequest) -> Translator:
 
 
 def test_a_pair_alone_is_as_in_a_batch(translator: Translator):
-    inputs = translator.inputs(reversed_pairs(40, seed=1))
+    inputs = translator.inputs(reversed_pairs(16, seed=1))
     seen = 0
     for rows in inputs.batches_by_length(1000):
         whole = translator.model(inputs.batch(rows))
@@ -50,7 +50,7 @@ def test_a_pair_alone_is_as_in_a_batch(translator: Translator):
             torch.testing.assert_close(whole.combined[place, :size], alone.combined[0])
             torch.testing.assert_close(whole.alpha[place, :, :size], alone.alpha[0])
             seen += 1
-    assert seen == 40
+    assert seen == 16
 
 
 def test_every_row_is_in_one_batch():
@@ -62,7 +62,7 @@ def test_every_row_is_in_one_batch():
 
 def test_trace_against_the_naive_way(translator: Translator):
     """Attention, relevance, gradient and leave-one-out of every gold token, and a readout that tells any other attention's output."""
-    pairs = reversed_pairs(6, seed=5)
+    pairs = reversed_pairs(4, seed=5)
     trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=6))))
     heads = translator.model.settings.heads
     random = np.random.default_rng(0)
@@ -74,7 +74,9 @@ def test_trace_against_the_naive_way(translator: Translator):
         np.testing.assert_allclose(
             trace.ragged("importance_relevance")[row], relevance(translator.model, one, at, head), rtol=1e-4, atol=1e-5
         )
-        np.testing.assert_allclose(trace.ragged("loo")[row], leave_one_out(translator.model, one, at), rtol=1e-4, atol=1e-5)
+        if head == 0:
+            without = leave_one_out(translator.model, one, at)  # which is of no head
+        np.testing.assert_allclose(trace.ragged("loo")[row], without, rtol=1e-4, atol=1e-5)
         if instance < 2:
             np.testing.assert_allclose(trace.ragged("gradient")[row], gradient_of_gold(translator.model, one, at), rtol=1e-3, atol=1e-6)
         other = random.dirichlet(np.ones(len(trace.tokens(row))))
@@ -110,11 +112,11 @@ def test_rows_say_what_they_are(translator: Translator):
 
 
 def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pytest.MonkeyPatch):
-    whole = traced(translator)
+    whole = traced(translator, 5)
     monkeypatch.setattr("attnaudit.tracing.pairs.SHARD_PAIRS", 2)
     monkeypatch.setattr("attnaudit.tracing.pairs.BUDGET", 3)
     monkeypatch.setattr("attnaudit.tracing.pairs.CELLS", 10)
-    parts = traced(translator)
+    parts = traced(translator, 5)
     assert parts.instance.tolist() == whole.instance.tolist()
     for name in ("alpha", "importance_relevance", "gradient", "loo", "readout"):
         np.testing.assert_allclose(parts.ragged(name).values, whole.ragged(name).values, rtol=1e-4, atol=1e-6)
@@ -130,10 +132,10 @@ def test_without_attention_nothing_is_traced():
         traced(small_translator(reversed_pairs(60), attention="none"))
 
 
-@pytest.mark.parametrize("words", [2, 3, 6])
+@pytest.mark.parametrize(("translator", "words"), list(zip(KINDS, (2, 3, 2, 6), strict=True)), indirect=["translator"])
 def test_a_prediction_is_right_where_the_model_is(translator: Translator, words: int):
     """However few words a row keeps; a gold token that the vocabulary lacks is never right."""
-    pairs = reversed_pairs(30, words=16, seed=3)  # four more than train has
+    pairs = reversed_pairs(12, words=16, seed=3)  # four more than train has
     trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words))))
     one = trace.take(np.flatnonzero(trace.array("head") == 0)) if trace.has("head") else trace
     with torch.no_grad():
@@ -150,7 +152,7 @@ def test_a_prediction_is_right_where_the_model_is(translator: Translator, words:
 
 def test_a_change_of_output_is_over_all_words(translator: Translator):
     """Any attention given to one head of one gold token at a time, and the model's own, which changes nothing."""
-    pairs = reversed_pairs(7, seed=5)
+    pairs = reversed_pairs(4, seed=5)
     trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=3))))
     random = np.random.default_rng(0)
     other = trace.alpha.with_values(random.random(len(trace.alpha.values)))
@@ -178,14 +180,14 @@ def test_a_vocabulary_that_covers_nothing():
 
 
 def test_greedy_decoding_against_the_naive_way(translator: Translator):
-    inputs = translator.inputs(reversed_pairs(12, seed=7))
+    inputs = translator.inputs(reversed_pairs(6, seed=7))
     written = decode(translator.model, inputs, beam=1)
     assert written == [greedy(translator.model, ids) for ids in inputs.source]
     assert not {PAD, UNK, BOS, EOS} & {number for row in written for number in row}
 
 
 def test_a_wider_beam_finds_no_worse_on_average(translator: Translator):
-    inputs = translator.inputs(reversed_pairs(30, seed=7))
+    inputs = translator.inputs(reversed_pairs(15, seed=7))
 
     def score(beam: int) -> float:
         total = []
@@ -202,9 +204,9 @@ def test_a_wider_beam_finds_no_worse_on_average(translator: Translator):
 
 
 def test_decoding_alone_is_as_in_a_batch(translator: Translator):
-    pairs = reversed_pairs(12, seed=7)
+    pairs = reversed_pairs(6, seed=7)
     whole = decode(translator.model, translator.inputs(pairs), beam=3)
-    alone = [decode(translator.model, translator.inputs(pairs.take(np.array([row]))), beam=3)[0] for row in range(12)]
+    alone = [decode(translator.model, translator.inputs(pairs.take(np.array([row]))), beam=3)[0] for row in range(6)]
     assert whole == alone
 
 

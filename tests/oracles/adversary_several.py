@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import combinations
 
 import numpy as np
@@ -109,7 +110,7 @@ def enumerated_adversary(trace: Trace, row: int, epsilon: float) -> float:
     """The largest JSD within ε of a row of at most three tokens: a fine grid, made finer around its best points until 1e-7."""
     alpha, step = trace.alpha[row], 1 / 400
     own = predictions(trace, row, alpha[None])
-    points = np.array(list(_compositions_with_zeros(400, len(alpha)))) / 400
+    points = _grid_with_zeros(400, len(alpha))
     around = np.array(list(np.ndindex(*[9] * (len(alpha) - 1)))) - 4.0
     best = 0.0
     while step > 1e-7:
@@ -159,6 +160,12 @@ def divergences(attention: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     """JSD of each of several attentions ``(m, T)`` from one: the entropy of the middle above the mean of theirs."""
     middle = 0.5 * (attention + alpha)
     return (0.5 * (xlogy(attention, attention) + xlogy(alpha, alpha)) - xlogy(middle, middle)).sum(axis=1)
+
+
+@cache
+def _grid_with_zeros(parts: int, size: int) -> np.ndarray:
+    """All attentions whose weights are multiples of 1/``parts``, zeros among them."""
+    return np.array(list(_compositions_with_zeros(parts, size))) / parts
 
 
 def _compositions_with_zeros(parts: int, size: int) -> Iterator[tuple[int, ...]]:

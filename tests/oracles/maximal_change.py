@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from attnaudit.trace import Trace
 from tests.oracles.erasure import decided
-from tests.oracles.readout import naive_prediction, naive_tvd
+from tests.oracles.readout import naive_prediction, naive_readout, naive_tvd
 
 
 def single_changes(trace: Trace, row: int) -> list[float]:
     """The change with all attention on each token."""
-    return [change_under(trace, row, corner) for corner in np.eye(len(trace.alpha[row]))]
+    change = changes(trace, row)
+    return [change(corner) for corner in np.eye(len(trace.alpha[row]))]
 
 
 def single_flips(trace: Trace, row: int) -> bool:
@@ -24,11 +25,18 @@ def single_flips(trace: Trace, row: int) -> bool:
 
 def sampled_change(trace: Trace, row: int, samples: int = 300, seed: int = 0) -> float:
     """The largest change among random attentions, most of them of few tokens."""
-    return max((change_under(trace, row, attention) for attention in samples_of(len(trace.alpha[row]), samples, seed)), default=0.0)
+    return max(map(changes(trace, row), samples_of(len(trace.alpha[row]), samples, seed)), default=0.0)
 
 
 def change_under(trace: Trace, row: int, attention: np.ndarray) -> float:
-    return naive_tvd(naive_prediction(trace, row, attention), naive_prediction(trace, row, trace.alpha[row]))
+    return changes(trace, row)(attention)
+
+
+def changes(trace: Trace, row: int) -> Callable[[np.ndarray], float]:
+    """The change of one row's output as a function of its attention."""
+    predict = naive_readout(trace, row)
+    own = predict(trace.alpha[row])
+    return lambda attention: naive_tvd(predict(attention), own)
 
 
 def samples_of(length: int, samples: int, seed: int) -> Iterator[np.ndarray]:

@@ -35,7 +35,8 @@ def leave_one_out(model: EncoderDecoder, one: PairBatch, at: int) -> list[float]
     with torch.no_grad():
         ids = one.source[0].tolist()
         without = [torch.tensor([ids[:place] + ids[place + 1 :]], dtype=torch.int64) for place in range(len(ids))]
-        return [0.5 * float((told(rest) - told(one.source)).abs().sum()) for rest in without]
+        whole = told(one.source)
+        return [0.5 * float((told(rest) - whole).abs().sum()) for rest in without]
 
 
 def gradient_of_gold(model: EncoderDecoder, one: PairBatch, at: int, step: float = 1e-6) -> list[float]:

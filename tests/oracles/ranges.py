@@ -38,7 +38,7 @@ def ranges_by_programs(trace: Trace, row: int, epsilon: float) -> tuple[np.ndarr
     return np.diag(least), np.diag(most)
 
 
-def ranges_of_two(trace: Trace, row: int, epsilon: float, steps: int = 1000) -> tuple[np.ndarray, np.ndarray]:
+def ranges_of_two(trace: Trace, row: int, epsilon: float, steps: int = 400) -> tuple[np.ndarray, np.ndarray]:
     """(least, most) weight of each of two tokens on a grid, any outputs and tail."""
     predict = naive_readout(trace, row)
     own = predict(trace.alpha[row])

@@ -16,7 +16,7 @@ from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.oracles.permutation import surprise
 from tests.report.test_playground_model import assert_computed
 
-SAMPLE, AUDITED = 8, 150
+SAMPLE, AUDITED = 8, 60
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +74,9 @@ def test_leave_one_out_and_gradients(model: AttentionModel, trace: Trace, rows: 
 def test_permutation_medians_are_those_of_the_plain_loop(trace: Trace, some: np.ndarray, audited: Results) -> None:
     ours = audited["permutation"].table["median_delta_y"].to_numpy()
     random = np.random.default_rng(1)
-    surprises = [surprise(trace, int(some[k]), ours[k], random) for k in range(SAMPLE)]
+    surprises = [surprise(trace, int(some[k]), ours[k], random) for k in range(SAMPLE // 2)]
     assert max(map(abs, surprises)) < 6  # of Student's t with 14 degrees of freedom: 3 in 100,000
-    assert abs(sum(surprises)) < 4 * SAMPLE**0.5
+    assert abs(sum(surprises)) < 4 * len(surprises) ** 0.5
 
 
 def test_the_adversary_keeps_the_answer_and_is_never_below_the_papers_search(trace: Trace, some: np.ndarray, audited: Results) -> None:
@@ -84,11 +84,11 @@ def test_the_adversary_keeps_the_answer_and_is_never_below_the_papers_search(tra
     assert (ours["delta_y"] <= 0.05 + 1e-9).all()
     assert (ours["emax_jsd_upper"] >= ours["emax_jsd"]).all()
     settings = {"adversary": {"method": "relaxed", "steps": 200}}
-    searched = audit(trace.take(some[:60]), ["adversary"], settings)["adversary"].table["emax_jsd"].to_numpy()
-    assert (ours["emax_jsd"].to_numpy()[:60] >= searched - 1e-9).all()
+    searched = audit(trace.take(some[:30]), ["adversary"], settings)["adversary"].table["emax_jsd"].to_numpy()
+    assert (ours["emax_jsd"].to_numpy()[:30] >= searched - 1e-9).all()
     assert searched.max() > 0.1, "the search must find something for the comparison to mean anything"
 
 
 def test_the_playground_computes_what_the_readout_does(trace: Trace, rows: list[int]) -> None:
     short = [row for row in rows if 1 < trace.alpha.lengths[row] <= 80]
-    assert_computed(trace.take(np.array(short[:2])))  # each waits for five bounds of six classes
+    assert_computed(trace.take(np.array(short[:1])))  # which waits for five bounds of six classes

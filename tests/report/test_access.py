@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import altair as alt
@@ -40,43 +42,52 @@ SEEDS = ("base-s0", "uniform-s0", "base-s1", "uniform-s1")
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The page of a kind, written when it is first asked for."""
     folder = tmp_path_factory.mktemp("pages")
-    runs = [audited(folder / "one", make_trace(30, (3, 9))), audited(folder / "two", make_trace(30, (3, 9), sharpness=0.2))]
-    dynamics = STUDY(identified(steps_of(STUDY)))
+
+    @cache
+    def runs() -> list[Path]:
+        return [audited(folder / "one", make_trace(30, (3, 9))), audited(folder / "two", make_trace(30, (3, 9), sharpness=0.2))]
+
+    def dynamics() -> Path:
+        table = STUDY(identified(steps_of(STUDY)))
+        return write_dynamics(folder / "dynamics", table, STUDY.summarise(table))
+
     adversary = ModelAdversary(strengths=(0.001, 0.1), controls=1)
-    return {
-        "run": write_report(write_run(folder / "run", make_trace(12, [300, *range(6, 17)], sharpness=1.2))),
-        "heads": write_report(write_heads(folder / "heads", texts=6)),
-        "adversary": write_study(write_results(folder / "adversary", adversary, adversary_traces()), {}),
-        "dynamics": write_dynamics(folder / "dynamics", dynamics, STUDY.summarise(dynamics)),
-        "reproduction": write_reproduction(_found([_run("sst", MODELS[0])]), folder / "reproduction"),
-        "comparison": write_comparison(folder / "comparison.html", compare_runs(runs)),
-        "uniform": write_study(write_results(folder / "uniform", Uniform(seeds=2), dict(zip(SEEDS, some(), strict=True))), {}),
-        "calibration": write_calibrated(folder / "calibration"),
-        "site": site_into(runs, folder / "site"),
+    kinds: dict[str, Callable[[], Path]] = {
+        "run": lambda: write_report(write_run(folder / "run", make_trace(12, [300, *range(6, 17)], sharpness=1.2))),
+        "heads": lambda: write_report(write_heads(folder / "heads", texts=6)),
+        "adversary": lambda: write_study(write_results(folder / "adversary", adversary, adversary_traces()), {}),
+        "dynamics": dynamics,
+        "reproduction": lambda: write_reproduction(_found([_run("sst", MODELS[0])]), folder / "reproduction"),
+        "comparison": lambda: write_comparison(folder / "comparison.html", compare_runs(runs())),
+        "uniform": lambda: write_study(write_results(folder / "uniform", Uniform(seeds=2), dict(zip(SEEDS, some(), strict=True))), {}),
+        "calibration": lambda: write_calibrated(folder / "calibration"),
+        "site": lambda: site_into(runs(), folder / "site"),
     }
+    return cache(lambda kind: kinds[kind]())
 
 
 @pytest.mark.parametrize("kind", ["run", "heads", "adversary", "uniform", "dynamics", "reproduction", "comparison", "calibration"])
-def test_a_page_has_no_serious_barrier(kind: str, browser: Browser, pages: dict[str, Path]) -> None:
-    assert barriers(browser, pages[kind].as_uri()) == []
+def test_a_page_has_no_serious_barrier(kind: str, browser: Browser, pages: Callable[[str], Path]) -> None:
+    assert barriers(browser, pages(kind).as_uri()) == []
 
 
 @pytest.mark.parametrize(
     ("view", "ready"),
     [("view=runs", ".multiple"), ("view=instances&open=3", ".opened .token"), ("view=compare&open=3", ".opened .heatmap ~ .heatmap")],
 )
-def test_a_view_of_the_site_has_no_serious_barrier(view: str, ready: str, browser: Browser, pages: dict[str, Path]) -> None:
-    assert barriers(browser, f"{pages['site'].as_uri()}#{view}", ready) == []
+def test_a_view_of_the_site_has_no_serious_barrier(view: str, ready: str, browser: Browser, pages: Callable[[str], Path]) -> None:
+    assert barriers(browser, f"{pages('site').as_uri()}#{view}", ready) == []
 
 
-def test_a_wide_chart_keeps_the_size_of_its_letters(context: BrowserContext, pages: dict[str, Path]) -> None:
+def test_a_wide_chart_keeps_the_size_of_its_letters(context: BrowserContext, pages: Callable[[str], Path]) -> None:
     page = context.new_page()
     for kind, name, least in (("calibration", "matrix", 1.0), ("adversary", "adversary", 0.8)):
         for width in (390, 1440):
             page.set_viewport_size({"width": width, "height": 900})
-            page.goto(pages[kind].as_uri())
+            page.goto(pages(kind).as_uri())
             scale = page.locator(f"#figure-{name} svg").first.evaluate("svg => svg.clientWidth / svg.viewBox.baseVal.width")
             assert scale >= least - 0.01, (kind, width)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -90,11 +101,11 @@ def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path) -> None:
     assert "color-contrast" in found
 
 
-def test_colours_follow_the_system_until_switched_and_paper_is_white(context: BrowserContext, pages: dict[str, Path]) -> None:
+def test_colours_follow_the_system_until_switched_and_paper_is_white(context: BrowserContext, pages: Callable[[str], Path]) -> None:
     paper = "getComputedStyle(document.body).backgroundColor"
     page = context.new_page()
     page.emulate_media(color_scheme="dark")
-    page.goto(pages["run"].as_uri())
+    page.goto(pages("run").as_uri())
     dark = page.evaluate(paper)
     brighter = "getComputedStyle(document.querySelector('.chart svg')).filter"
     assert page.evaluate(brighter) != "none"
@@ -105,7 +116,7 @@ def test_colours_follow_the_system_until_switched_and_paper_is_white(context: Br
     assert page.evaluate(paper) == "rgb(255, 255, 255)" != dark
     page.get_by_role("button", name="dark colours").click()
     assert page.evaluate(paper) == dark
-    page.goto(pages["adversary"].as_uri())
+    page.goto(pages("adversary").as_uri())
     assert page.evaluate(paper) == dark
     page.emulate_media(media="print")
     assert page.evaluate(paper) == "rgb(255, 255, 255)"
@@ -131,10 +142,10 @@ LONGEST = """() => Array.from(document.querySelectorAll('.note, .lead, figcaptio
 
 
 @pytest.mark.parametrize("kind", ["run", "adversary", "dynamics"])
-def test_lines_of_text_have_at_most_75_characters(kind: str, context: BrowserContext, pages: dict[str, Path]) -> None:
+def test_lines_of_text_have_at_most_75_characters(kind: str, context: BrowserContext, pages: Callable[[str], Path]) -> None:
     page = context.new_page()
     page.set_viewport_size({"width": 1440, "height": 900})
-    page.goto(pages[kind].as_uri())
+    page.goto(pages(kind).as_uri())
     lengths = page.evaluate(LONGEST)
     assert len(lengths) > 3
     assert max(lengths) <= 75
@@ -177,8 +188,8 @@ def test_points_and_lines_that_are_too_many_to_read_are_binned() -> None:
     assert "<table>" in tables_behind(matrix_chart(np.full((9, 9), 1 / 9), 1.0).to_dict())
 
 
-def test_the_table_behind_violins_names_the_weights_and_no_coordinates(pages: dict[str, Path]) -> None:
-    text = pages["run"].read_text()
+def test_the_table_behind_violins_names_the_weights_and_no_coordinates(pages: Callable[[str], Path]) -> None:
+    text = pages("run").read_text()
     assert '<th scope="col">largest attention weight</th>' in text
     assert "<td>[0, .25)</td>" in text
     assert '<th scope="col">centre</th>' not in text

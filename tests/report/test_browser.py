@@ -34,6 +34,18 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(write_run(tmp_path_factory.mktemp("run"), trace))
 
 
+@pytest.fixture(scope="module")
+def steps() -> pl.DataFrame:
+    """What a study of dynamics measured."""
+    return STUDY(identified(steps_of(STUDY)))
+
+
+@pytest.fixture(scope="module")
+def dynamics(steps: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its page."""
+    return write_dynamics(tmp_path_factory.mktemp("study") / "dynamics", steps, STUDY.summarise(steps))
+
+
 def open_page(context: BrowserContext, path: Path) -> tuple[Page, list[str], list[str]]:
     """The page, everything it asked for, and everything it complained of."""
     page = context.new_page()
@@ -127,11 +139,9 @@ def test_charts_and_text_fit_a_phone(browser: Browser, report: Path):
     context.close()
 
 
-def test_the_values_of_finished_models_are_seen_on_a_phone(browser: Browser, tmp_path: Path):
-    table = STUDY(identified(steps_of(STUDY)))
-    path = write_dynamics(tmp_path / "dynamics", table, STUDY.summarise(table))
+def test_the_values_of_finished_models_are_seen_on_a_phone(browser: Browser, dynamics: Path):
     page = browser.new_page(viewport={"width": 420, "height": 900})
-    page.goto(path.as_uri())
+    page.goto(dynamics.as_uri())
     finished = page.locator(".scroll").filter(has_text="Finished models, and the timing")
     assert finished.evaluate("box => box.scrollWidth - box.clientWidth") == 0
     page.close()
@@ -250,18 +260,18 @@ SCALES = "() => Array.from(document.querySelectorAll('.chart svg')).map((svg) =>
 
 
 def pages_with_charts(folder: Path) -> Iterator[Path]:
-    trace = make_trace(150, (6, 40), outputs=6, class_names=("abbreviation", "description", "entity", "human", "location", "number"))
+    trace = make_trace(150, (6, 16), outputs=6, class_names=("abbreviation", "description", "entity", "human", "location", "number"))
     yield write_report(write_run(folder / "run", trace))
     adversary, uniform = ModelAdversary(strengths=(0.001, 0.1), controls=1), Uniform(seeds=2)
     yield write_study(write_results(folder / "adversary", adversary, adversary_traces()), {})
     names = ("base-s0", "uniform-s0", "base-s1", "uniform-s1")
-    table = STUDY(identified(steps_of(STUDY)))
-    yield write_dynamics(folder / "dynamics", table, STUDY.summarise(table))
     yield write_study(write_results(folder / "uniform", uniform, dict(zip(names, some(), strict=True))), {})
 
 
-def test_words_of_charts_are_apart_inside_their_panel_and_of_one_size(context: BrowserContext, report: Path, tmp_path: Path):
-    for path in (report, *pages_with_charts(tmp_path)):
+def test_words_of_charts_are_apart_inside_their_panel_and_of_one_size(
+    context: BrowserContext, report: Path, dynamics: Path, tmp_path: Path
+):
+    for path in (report, dynamics, *pages_with_charts(tmp_path)):
         page, _, complaints = open_page(context, path)
         assert page.evaluate(OVERLAPS) == []
         assert page.evaluate(CLIPPED) == []
@@ -317,11 +327,10 @@ def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(context: Brows
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
-    reached = set()
+    page.evaluate("window.reached = []; addEventListener('focusin', ({target}) => reached.push(target.name || target.className))")
     for _ in range(250):
         page.keyboard.press("Tab")
-        reached.add(page.evaluate("document.activeElement.name || document.activeElement.className || document.activeElement.tagName"))
-    assert {"text", "predicted", "correct", "from", "to", "open"} <= reached
+    assert {"text", "predicted", "correct", "from", "to", "open"} <= set(page.evaluate("reached.map(String)"))
 
 
 def test_hostile_tokens_stay_text_when_a_row_is_opened(context: BrowserContext, tmp_path: Path):
@@ -341,10 +350,8 @@ def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(context: BrowserCo
     assert page.locator(".heatmap").first.is_visible()
 
 
-def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: BrowserContext, tmp_path: Path):
-    table = STUDY(identified(steps_of(STUDY)))
-    path = write_dynamics(tmp_path / "dynamics", table, STUDY.summarise(table))
-    page, asked, complaints = open_page(context, path)
+def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: BrowserContext, steps: pl.DataFrame, dynamics: Path):
+    page, asked, complaints = open_page(context, dynamics)
     slider, said = page.get_by_role("slider", name="Step"), page.locator("#growth-said")
     assert said.inner_text().startswith(f"after {STEPS[-1]} steps: probability of")
     slider.focus()
@@ -356,7 +363,7 @@ def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: Browser
     for number in range(page.locator("#growth-form option").count()):
         page.get_by_role("combobox", name="Instance").select_option(str(number))
         instance = int(page.locator("#growth-form option").nth(number).inner_text().split()[0])
-        rows = table.filter(pl.col("tokens").is_not_null(), pl.col("instance") == instance, pl.col("step") == STEPS[1])
+        rows = steps.filter(pl.col("tokens").is_not_null(), pl.col("instance") == instance, pl.col("step") == STEPS[1])
         for kind in ("alpha", "relevance", "relevance_uniform"):
             tokens = page.locator(f"#growth-{kind} .token")
             assert tokens.all_inner_texts() == rows["tokens"][0].to_list()
@@ -365,5 +372,5 @@ def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: Browser
     page.get_by_role("button", name="play").click()
     expect(said).to_contain_text(f"after {STEPS[-1]} steps", timeout=10_000)
     assert page.get_by_role("button", name="play").count() == 1
-    assert [url for url in asked if url not in (path.as_uri(), "data:,")] == []
+    assert [url for url in asked if url not in (dynamics.as_uri(), "data:,")] == []
     assert complaints == []
