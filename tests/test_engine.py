@@ -51,6 +51,7 @@ def made(out: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.usefixtures("quick_pages")
 def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With shards of a few rows, so that there are several."""
     defaults: Any = getattr(collect_shards, "__wrapped__", collect_shards).__kwdefaults__
