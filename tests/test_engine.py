@@ -39,7 +39,7 @@ from tests.test_reproduce import data, small_sweep
 from tests.traces import make_trace
 
 __all__ = ["data"]
-SMALL = {"corpus.size": 200, "corpus.length": (10, 14), "training.epochs": 2, "model.embedding": 8, "model.hidden": 4}
+SMALL = {"corpus.size": 100, "corpus.length": (10, 14), "training.epochs": 2, "model.embedding": 8, "model.hidden": 4}
 
 
 def made(out: Path) -> dict[str, bytes]:
@@ -51,6 +51,7 @@ def made(out: Path) -> dict[str, bytes]:
     }
 
 
+@pytest.mark.usefixtures("quick_pages")
 def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With shards of a few rows, so that there are several."""
     defaults: Any = getattr(collect_shards, "__wrapped__", collect_shards).__kwdefaults__
@@ -86,7 +87,7 @@ def test_a_paper(data: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick_pages")
 def test_an_audit_of_several_files(tmp_path: Path) -> None:
-    shards = [make_trace(30, (2, 9), seed=seed, first_instance=30 * seed) for seed in range(3)]
+    shards = [make_trace(10, (2, 9), seed=seed, first_instance=10 * seed) for seed in range(3)]
     write_shards(tmp_path / "trace", shards)
     for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
         audit_into(tmp_path / name, tmp_path / "trace", engine=engine)
@@ -96,7 +97,7 @@ def test_an_audit_of_several_files(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("quick_pages")
 def test_tables_of_a_file_are_written_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of several pieces, whose tables have several row groups, is audited as locally; no more than a row group is read at a time."""
-    monkeypatch.setattr("attnaudit.trace.io.PIECE", 2000)
+    monkeypatch.setattr("attnaudit.trace.io.PIECE", 1000)
     monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 8)
     heights, pieces = list[int](), list[int]()
 
@@ -111,15 +112,15 @@ def test_tables_of_a_file_are_written_and_read_in_parts(tmp_path: Path, monkeypa
             yield shard
 
     shards = Trace.shards
-    make_trace(100, (2, 9), seed=0).write(tmp_path / "trace")
+    make_trace(44, (2, 9), seed=0).write(tmp_path / "trace")
     audit_into(tmp_path / "local", tmp_path / "trace")
     monkeypatch.setattr("attnaudit.runner.pieces.tables_in", read)
     monkeypatch.setattr("attnaudit.runner.pieces.Trace.shards", written)
     audit_into(tmp_path / "elsewhere", tmp_path / "trace", engine=Elsewhere())
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
     assert len(pieces) > 3
-    assert len(heights) % 13 == 0
-    assert set(heights) == {8, 100 % 8}
+    assert len(heights) % 6 == 0
+    assert set(heights) == {8, 44 % 8}
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options:
     tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained(model)
     tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained(model)
     pl.DataFrame({"text": sorted(set(texts()))[:3]}).write_csv(source)
-    collect = {**options, "scores": ("gradient",), "sample": 3}
+    collect = {**options, "heads": "0", "scores": ("gradient",), "sample": 3}
     for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
         audit_transformer(model, source, tmp_path / name, experiments=["permutation"], collect=collect, engine=engine)
     assert len(trace_files(tmp_path / "local")) == 2

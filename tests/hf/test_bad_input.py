@@ -18,14 +18,17 @@ import torch
 from attnaudit.cli import main
 from attnaudit.core.files import sha256
 from attnaudit.hf.load import load_pretrained
-from tests import killed
+from tests import killed, pages
 from tests.forked import apart
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
 
 CLASSIFIER, WRITER = "BertForSequenceClassification", "GPT2LMHeadModel"
 LITTLE = ("--experiment", "permutation", "--score", "gradient", "--sample", "4")
+LEAST = (*LITTLE, "--layers", "all", "--heads", "0")  # behind no graph, whose export takes a second
 ROWS = [(f"the baker {number}", "abc"[number % 3]) for number in range(30)]
+
+pytestmark = pytest.mark.usefixtures("quick_pages")
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +182,7 @@ def test_a_mistyped_command_is_no_folder(models: Path, tmp_path: Path, capsys: A
     monkeypatch.chdir(tmp_path)
     shutil.copytree(models / CLASSIFIER, "chekc")
     corpus = write(tmp_path / "texts.csv", ROWS)
-    assert main(["hf", "chekc", str(corpus), *LITTLE, "--out", "out"]) == 0
+    assert main(["hf", "chekc", str(corpus), *LEAST, "--out", "out"]) == 0
 
 
 def test_a_model_without_attention_to_be_had(tmp_path: Path, capsys: Any) -> None:
@@ -236,7 +239,7 @@ def test_code_of_a_tokenizer_is_not_run(models: Path, tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | own))
     (model / "config.json").write_text((models / CLASSIFIER / "config.json").read_text())
     corpus = write(tmp_path / "texts.csv", ROWS)
-    assert main(["hf", str(model), str(corpus), *LITTLE, "--out", str(tmp_path / "out")]) == 0
+    assert main(["hf", str(model), str(corpus), *LEAST, "--out", str(tmp_path / "out")]) == 0
     assert not (model / "ran").exists()
 
 
@@ -312,7 +315,7 @@ def notes(out: Path) -> list[str]:
 def test_what_is_cut_or_skipped_is_counted(models: Path, tmp_path: Path, capsys: Any) -> None:
     rows = [("the baker " * (60 if number % 2 else 1), "abc"[number % 3]) for number in range(30)]
     corpus = write(tmp_path / "texts.csv", [*rows, *[("\u200b", "a")] * 10])
-    assert main(["hf", str(models / CLASSIFIER), str(corpus), *LITTLE[:-1], "99", "--out", str(tmp_path / "out")]) == 0
+    assert main(["hf", str(models / CLASSIFIER), str(corpus), *LEAST, "--sample", "99", "--out", str(tmp_path / "out")]) == 0
     found = pl.read_parquet(tmp_path / "out" / "results" / "permutation.parquet")["instance"].unique().to_list()
     long = sum(number % 2 for number in found)
     assert notes(tmp_path / "out")[-3:-1] == [
@@ -324,7 +327,7 @@ def test_what_is_cut_or_skipped_is_counted(models: Path, tmp_path: Path, capsys:
 def test_blank_lines_between_prompts_are_none(models: Path, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("the baker\n\n   \na mill\n\n")
-    assert main(["hf", str(models / WRITER), str(prompts), *LITTLE, "--out", str(tmp_path / "out")]) == 0
+    assert main(["hf", str(models / WRITER), str(prompts), *LEAST, "--out", str(tmp_path / "out")]) == 0
     found = pl.read_parquet(tmp_path / "out" / "results" / "permutation.parquet")
     assert sorted(found["instance"].unique().to_list()) == [0, 1]
 
@@ -355,19 +358,7 @@ def test_an_experiment_that_some_texts_allow_is_not_refused(models: Path, tmp_pa
     rows = [{"text": "the baker", "label": None, "rationale": None}, {"text": "the old baker", "label": "a", "rationale": [[0, 3]]}]
     texts, out = tmp_path / "texts.jsonl", tmp_path / "out"
     texts.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    command = [
-        "hf",
-        models / CLASSIFIER,
-        texts,
-        "--rationale-column",
-        "rationale",
-        "--score",
-        "gradient",
-        "--classes",
-        "a,b,c",
-        "--out",
-        out,
-    ]
+    command = ["hf", models / CLASSIFIER, texts, *LEAST, "--rationale-column", "rationale", "--classes", "a,b,c", "--out", out]
     assert main([*map(str, command), "--experiment", "prediction", "--experiment", "plausibility"]) == 0
     assert (out / "manifest.json").exists()
 
@@ -401,12 +392,12 @@ def full_disk(after: int) -> Iterator[None]:
 
 def test_a_full_disk_leaves_finished_steps_alone(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "out"
-    command = ["hf", models / CLASSIFIER, corpus, *LITTLE, "--out", out]
-    for after in (0, 1, 2):  # the spec, the graph, the first shard
+    command = ["hf", models / CLASSIFIER, corpus, *LEAST, "--out", out]
+    for after, given in ((0, command), (1, [*command, "--layers", "last"]), (1, command)):  # the spec, the graph, the first shard
         with full_disk(after):
-            assert "No space left on device; expected a place that can be written; free some space" in refused(capsys, *command)
+            assert "No space left on device; expected a place that can be written; free some space" in refused(capsys, *given)
         assert not out.exists()
-    with full_disk(5):
+    with full_disk(4):
         refused(capsys, *command)
     assert (out / "trace" / "part-00000.parquet").exists()
     assert not (out / "manifest.json").exists()
@@ -419,8 +410,9 @@ def runs(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("runs")
     corpus, prompts = write(place / "texts.csv", ROWS), place / "prompts.txt"
     prompts.write_text("the baker\na mill\n")
-    assert main(["hf", str(models / CLASSIFIER), str(corpus), *LITTLE, "--out", str(place / "graph")]) == 0
-    assert main(["hf", str(models / WRITER), str(prompts), "--layers", "all", *LITTLE, "--out", str(place / "replayed")]) == 0
+    with pages.summaries_as_pages():
+        assert main(["hf", str(models / CLASSIFIER), str(corpus), *LITTLE, "--out", str(place / "graph")]) == 0
+        assert main(["hf", str(models / WRITER), str(prompts), *LEAST, "--out", str(place / "replayed")]) == 0
     return place
 
 

@@ -27,6 +27,12 @@ def corpus() -> Corpus:
     return planted_corpus("decisive", size=400, length=(10, 20), seed=1)
 
 
+@pytest.fixture(scope="module")
+def small() -> Corpus:
+    """For what is compared to the last bit, whatever is learned: a few batches an epoch."""
+    return planted_corpus("decisive", size=80, length=(10, 14), seed=1)
+
+
 def fresh(corpus: Corpus, encoder: str = "bilstm", **settings: float) -> AttentionModel:
     tokens = corpus.splits["train"].tokens
     vocabulary = Vocabulary.build(tokens, 1)
@@ -48,11 +54,11 @@ def test_learns_a_planted_corpus(corpus: Corpus, encoder: str) -> None:
     assert max(epoch.dev for epoch in history) > 0.95
 
 
-def test_same_seed_same_weights(corpus: Corpus) -> None:
-    one, other, third = fresh(corpus), fresh(corpus), fresh(corpus)
-    train(one, corpus, SETTINGS, seed=5)
-    train(other, corpus, SETTINGS, seed=5)
-    train(third, corpus, SETTINGS, seed=6)
+def test_same_seed_same_weights(small: Corpus) -> None:
+    one, other, third = fresh(small), fresh(small), fresh(small)
+    train(one, small, SETTINGS, seed=5)
+    train(other, small, SETTINGS, seed=5)
+    train(third, small, SETTINGS, seed=6)
     assert weights(one) == weights(other)
     assert weights(one) != weights(third)
 
@@ -82,12 +88,12 @@ def test_every_epoch_has_an_order_of_its_own(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize("stop_after", [1, 2, 3])
-def test_resumed_training_ends_as_an_uninterrupted_one(corpus: Corpus, tmp_path: Path, stop_after: int) -> None:
-    whole = fresh(corpus)
-    expected = train(whole, corpus, SETTINGS)
-    train(fresh(corpus), corpus, replace(SETTINGS, epochs=stop_after), checkpoint=tmp_path)
-    resumed = fresh(corpus)
-    history = train(resumed, corpus, SETTINGS, checkpoint=tmp_path)
+def test_resumed_training_ends_as_an_uninterrupted_one(small: Corpus, tmp_path: Path, stop_after: int) -> None:
+    whole = fresh(small)
+    expected = train(whole, small, SETTINGS)
+    train(fresh(small), small, replace(SETTINGS, epochs=stop_after), checkpoint=tmp_path)
+    resumed = fresh(small)
+    history = train(resumed, small, SETTINGS, checkpoint=tmp_path)
     assert weights(resumed) == weights(whole)
     assert [(e.loss, e.dev) for e in history] == [(e.loss, e.dev) for e in expected]
 
@@ -111,10 +117,10 @@ def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus) -> Non
     assert len({epoch.dev for epoch in history}) == 3
 
 
-def test_test_split_is_never_read(corpus: Corpus) -> None:
-    without = replace(corpus, splits={name: split for name, split in corpus.splits.items() if name != "test"})
-    one, other = fresh(corpus), fresh(corpus)
-    train(one, corpus, SETTINGS)
+def test_test_split_is_never_read(small: Corpus) -> None:
+    without = replace(small, splits={name: split for name, split in small.splits.items() if name != "test"})
+    one, other = fresh(small), fresh(small)
+    train(one, small, SETTINGS)
     train(other, without, SETTINGS)
     assert weights(one) == weights(other)
 
@@ -173,19 +179,19 @@ def test_progress_counts_the_steps_of_all_epochs(corpus: Corpus, steps: int | No
     assert said == [(f"train, epoch {number} of 2", done, total) for done, number in enumerate(names, 1)]
 
 
-def test_dropout_and_plateau_resume_as_if_never_interrupted(corpus: Corpus, tmp_path: Path) -> None:
+def test_dropout_and_plateau_resume_as_if_never_interrupted(small: Corpus, tmp_path: Path) -> None:
     settings = replace(SETTINGS, epochs=4, plateau=1, select="accuracy")
-    whole, stopped, other = (fresh(corpus, "bigru", dropout=0.4) for _ in range(3))
-    history = train(whole, corpus, settings)
-    train(stopped, corpus, replace(settings, epochs=2), checkpoint=tmp_path)
-    resumed = fresh(corpus, "bigru", dropout=0.4)
-    again = train(resumed, corpus, settings, checkpoint=tmp_path)
+    whole, stopped, other = (fresh(small, "bigru", dropout=0.4) for _ in range(3))
+    history = train(whole, small, settings)
+    train(stopped, small, replace(settings, epochs=2), checkpoint=tmp_path)
+    resumed = fresh(small, "bigru", dropout=0.4)
+    again = train(resumed, small, settings, checkpoint=tmp_path)
     assert [(epoch.loss, epoch.dev) for epoch in again] == [(epoch.loss, epoch.dev) for epoch in history]
     assert weights(resumed) == weights(whole)
     assert all(epoch.dev == epoch.dev_accuracy for epoch in history)
-    train(other, corpus, settings, seed=1)
+    train(other, small, settings, seed=1)
     assert weights(other) != weights(whole)
-    inputs = whole.inputs(corpus.splits["test"])
+    inputs = whole.inputs(small.splits["test"])
     np.testing.assert_array_equal(predict(whole, inputs), predict(whole, inputs))  # nothing is left out of a prediction
 
 

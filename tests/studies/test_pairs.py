@@ -169,6 +169,7 @@ def test_deception_by_hand(folder: Path):
     assert "uniform attention" in page
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_a_penalty_takes_attention_off_what_is_aligned(pairs: Path, tmp_path: Path):
     settings = {"training.epochs": 8, "training.learning_rate": 0.01, "deceive.seeds": 1, "deceive.strengths": (0.0, 2.0)}
     run_study(tiny("deceive", pairs, **settings), tmp_path / "out")
@@ -194,6 +195,7 @@ def test_the_order_of_a_plan_changes_nothing(pairs: Path, folder: Path, study: s
     assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
 
 
+@pytest.mark.usefixtures("no_pages")
 @pytest.mark.parametrize("study", list(PAIR_STUDIES))
 def test_a_killed_study_ends_with_the_same_bytes(pairs: Path, folder: Path, tmp_path: Path, study: str):
     assert apart(killed.after_seconds, tiny(study, pairs), tmp_path / "out")
@@ -201,6 +203,7 @@ def test_a_killed_study_ends_with_the_same_bytes(pairs: Path, folder: Path, tmp_
     assert digests(tmp_path / "out" / study / "results") == digests(folder / study / "results")
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_seed_by_seed_is_the_same_as_all(pairs: Path, folder: Path, tmp_path: Path):
     run_study(tiny("dynamics", pairs, **{"dynamics.seeds": 1, "dynamics.uniform_seed": 2}), tmp_path / "one")
     ours = digests(training(tmp_path / "one", "watched-s0"))
@@ -233,15 +236,17 @@ def test_without_alignments_nothing_is_impermissible(tmp_path: Path):
         run_study(tiny("deceive", bare), tmp_path / "out")
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_a_study_that_counts_steps_lies_beside_one_of_other_epochs(pairs: Path, tmp_path: Path):
     short = {"dynamics.steps": (0, 1), "dynamics.seeds": 1}
     run_study(tiny("dynamics", pairs, **short), tmp_path / "out")
-    run_study(tiny("deceive", pairs, **{"training.epochs": 1, "deceive.seeds": 1}), tmp_path / "out")
+    run_study(tiny("deceive", pairs, **{"training.epochs": 1, "deceive.seeds": 1, "deceive.strengths": (0.0,)}), tmp_path / "out")
     run_study(tiny("dynamics", pairs, **short), tmp_path / "out")
     with pytest.raises(RunError, match=r"of another model or corpus: model\.hidden = 12, there 8;"):
         run_study(tiny("deceive", pairs, **{"model.hidden": 12, "training.epochs": 1}), tmp_path / "out")
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_missing_alignments_are_told_before_what_else_the_folder_holds(tmp_path: Path):
     bare = write_pairs(tmp_path / "bare", aligned=False)
     run_study(tiny("dynamics", bare, **{"dynamics.steps": (0, 1), "dynamics.seeds": 1}), tmp_path / "out")
@@ -249,6 +254,7 @@ def test_missing_alignments_are_told_before_what_else_the_folder_holds(tmp_path:
         run_study(tiny("deceive", bare, **{"model.hidden": 12}), tmp_path / "out")
 
 
+@pytest.mark.usefixtures("no_pages")
 def test_the_command_tells_pairs_from_texts(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["study", "uniform", str(pairs), "--out", str(tmp_path / "out")]) == 2
     assert "one of deceive, dynamics" in capsys.readouterr().err

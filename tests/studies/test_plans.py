@@ -57,20 +57,6 @@ def digests(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def no_page(folder: Path, metadata: object, notes: object = (), page: Path | None = None) -> Path:
-    """In place of the real pages, whose charts take seconds."""
-    page = page or folder / "report.html"
-    page.write_text("page")
-    return page
-
-
-@pytest.fixture
-def quick_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnaudit.report.study_page.write_study", no_page)
-    monkeypatch.setattr("attnaudit.report.study_page.write_studies", no_page)
-    monkeypatch.setattr("attnaudit.report.write_report", lambda folder, trace, page: no_page(folder, trace, page=page))
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All studies of one tiny model, with their pages."""
@@ -155,7 +141,7 @@ def test_a_training_s_key_follows_from_what_it_is_made_of() -> None:
     assert key == key_of(usual(tiny("seeds", **{"permutation.permutations": 7}).base, 1))
 
 
-@pytest.mark.usefixtures("quick_pages")
+@pytest.mark.usefixtures("no_pages")
 @pytest.mark.parametrize("manifest", ['{"files": {', "no JSON", "[]"])
 def test_a_training_with_a_damaged_manifest_is_made_again_and_said(folder: Path, tmp_path: Path, manifest: str) -> None:
     shutil.copytree(folder, tmp_path / "out")
@@ -185,7 +171,7 @@ def test_a_study_whose_spec_is_damaged_is_named(folder: Path, tmp_path: Path, sp
         run_study(tiny("uniform"), tmp_path / "out")
 
 
-@pytest.mark.usefixtures("quick_pages")
+@pytest.mark.usefixtures("no_pages")
 def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(study: object, table: pl.DataFrame) -> pl.DataFrame:
         raise InputError("compare models", "traces", "of different instances", "traces of the same test split")
@@ -198,7 +184,7 @@ def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(tmp_path:
     assert (run_study(tiny("uniform", **{"uniform.seeds": 2}), tmp_path / "out") / "manifest.json").exists()
 
 
-@pytest.mark.usefixtures("quick_pages")
+@pytest.mark.usefixtures("no_pages")
 def test_the_order_of_studies_changes_nothing(folder: Path, tmp_path: Path) -> None:
     run_study(tiny("adversary"), tmp_path / "alone")
     assert digests(tmp_path / "alone" / "adversary" / "results") == digests(folder / "adversary" / "results")
@@ -352,7 +338,7 @@ def test_an_unknown_study_is_named() -> None:
         StudySpec.of("unifrom", "planted-decisive")
 
 
-@pytest.mark.usefixtures("quick_pages")
+@pytest.mark.usefixtures("no_pages")
 def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path) -> None:
     teacher = next((folder / TRAININGS).glob("base-s0-*")) / "teacher"
     settings = {"guide.traces": (str(teacher),), "guide.weights": ("uniform", "base"), "guide.seeds": 1}
@@ -407,7 +393,7 @@ def test_a_corpus_without_marks_is_refused_before_anything_is_trained(tmp_path: 
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("quick_pages")
+@pytest.mark.usefixtures("no_pages")
 def test_the_command_line(tmp_path: Path) -> None:
     options = [part for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training")
                for part in ("--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}")]  # fmt: skip

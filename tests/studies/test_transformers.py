@@ -26,6 +26,7 @@ from attnaudit.studies.over_seeds import model_label
 from attnaudit.studies.uncovering import UNCOVERING, uncovering
 from attnaudit.trace import Trace
 from tests.hf.test_train import spec as training_spec
+from tests.pages import summaries_as_pages
 from tests.studies.identity import shuffled_traces
 from tests.traces import make_trace
 
@@ -44,9 +45,11 @@ def tiny(study: str, source: str | Path = CORPUS, config: str = "tiny-bert", **s
 
 @pytest.fixture(scope="module")
 def folder(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Both studies of one tiny model, with their pages, but for that of the audit."""
     out = tmp_path_factory.mktemp("studies") / "all"
-    for study in TRANSFORMER_STUDIES:
-        run_study(tiny(study), out)
+    with summaries_as_pages():
+        for study in TRANSFORMER_STUDIES:
+            run_study(tiny(study), out)
     return out
 
 
@@ -174,17 +177,18 @@ def naive(trace: Trace, marked: Ragged, row: int) -> dict[str, float]:
         values = trace.table.column(column)[row].as_py()
         found[f"found_{name}"] = float(max(words, key=lambda place: values[place]) in hidden)
     one = trace.take(np.array([row]))
-    found["found_change"] = float(MaximalChange()(one)["position"][0] in hidden)
+    change = MaximalChange()(one)
+    found["found_change"] = float(change["position"][0] in hidden)
     found["found_erasure"] = float(bool(set(Erasure()(one)["minimum"][0]) & set(hidden)))
     found["found_random"] = len(hidden) / len(words)
-    found["max_delta_y"] = float(MaximalChange()(one)["max_delta_y"][0])
-    found["flips"] = float(MaximalChange()(one)["flips"][0])
+    found["max_delta_y"] = float(change["max_delta_y"][0])
+    found["flips"] = float(change["flips"][0])
     return {name: value if 0 < len(hidden) < len(words) else np.nan for name, value in found.items()}
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
-    trace, marked = several_heads(40, seed)
+    trace, marked = several_heads(24, seed)
     table = uncovering(trace, marked).fill_null(np.nan)
     assert table.columns == [measure.name for measure in UNCOVERING]
     for row in range(len(trace)):
@@ -218,7 +222,7 @@ def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
     rows = [f"a {word} film number {k},{label}" for k in range(30) for word, label in (("good", 1), ("bad", 0))]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
     generated = {"corpus.size", "corpus.length"}
-    known = TINY | {"training.epochs": 1}
+    known = TINY | {"training.epochs": 1, "deceive.strengths": (1.0,)}
     settings = {key: value for key, value in known.items() if key not in generated and not key.startswith("uniform")}
     spec = StudySpec.of("deceive", tmp_path / "texts.csv", config="tiny-bert", settings=settings)
     with pytest.raises(InputError, match="rationale"):

@@ -96,20 +96,29 @@ def _numbers(name: str, given: Any, words: str) -> list[int]:
 def collect_shards(
     model: Any, encoded: Encoded, gate: Gate, chosen: Sequence[Chosen], folder: Path | None = None, *, class_names: Sequence[str],
     scores: str | Sequence[str] = USUAL, metadata: Mapping[str, Any] | None = None, budget: int = BUDGET, shard_texts: int | None = None,
-    progress: Progress = silent,
+    graph: bool = True, progress: Progress = silent,
 ) -> Iterator[Trace]:  # fmt: skip
     """The trace of encoded texts, each with a row for every head that is ``chosen`` (`choose_layers`), ``shard_texts`` of them at a time.
 
     By default as many texts as make a file of `SHARD_BYTES` are in a shard.
 
     Where only the last layer is chosen and what follows it can be exported, the tail is an ONNX graph, written into ``folder`` (a temporary
-    one by default); else the model is the tail (`Replay`). ``scores`` are measures of the importance of tokens (`attnaudit.hf.importance`).
-    ``budget`` bounds the padded positions of a batch, and with it memory.
+    one by default); else, and without ``graph``, the model is the tail (`Replay`). ``scores`` are measures of the importance of tokens
+    (`attnaudit.hf.importance`). ``budget`` bounds the padded positions of a batch, and with it memory.
     """
     with tempfile.TemporaryDirectory() as temporary, frozen(model):
         encoded = _up_to_what_is_read(model, gate, encoded)
         work = _Work(
-            model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), known(scores), dict(metadata or {}), budget
+            model,
+            gate,
+            tuple(chosen),
+            encoded,
+            folder or Path(temporary),
+            tuple(class_names),
+            known(scores),
+            dict(metadata or {}),
+            budget,
+            graph,
         )
         shard_texts = shard_texts or texts_of_a_shard(encoded, chosen, class_names)
         for start in range(0, len(encoded), shard_texts):
@@ -186,6 +195,7 @@ class _Work:
     scores: tuple[str, ...]
     metadata: dict[str, Any]
     budget: int
+    graph: bool
 
     @cached_property
     def network(self) -> Replay:
@@ -199,7 +209,7 @@ class _Work:
     @cached_property
     def tail(self) -> GraphTail | Replay:
         last = self.chosen[-1]
-        if len(self.chosen) > 1 or last.layer.way != "position" or _output_size(self.model) > MOST_PARAMETERS:
+        if not self.graph or len(self.chosen) > 1 or last.layer.way != "position" or _output_size(self.model) > MOST_PARAMETERS:
             return self.network
         probe = probe_of(self.model)
         texts = [states_at(self.model, probe.alone(row), self._task, self.gate.reads or 0) for row in range(len(probe.lengths))]

@@ -279,13 +279,16 @@ class _Work:
         return {"shards": collected(engine, calls, trace, self.progress)}
 
     def _require_usable(self, options: Mapping[str, Any]) -> None:
-        """Raise TraceError, before all texts are collected, where an experiment asked for by name cannot use the trace of one of them."""
+        """Raise TraceError, before all texts are collected, where an experiment asked for by name cannot use the trace of one of them.
+
+        Whether it can does not depend on the form of the tail, and a graph takes seconds to export.
+        """
         from attnaudit.experiments import make_experiment, require_usable
         from attnaudit.hf.trace import collect_shards
 
         battery, shortest = self.spec.battery, self.encoded.take(np.argsort(self.encoded.ids.lengths)[:1])
         if battery.chosen:
-            first = next(collect_shards(self.network.model, shortest, self.network.gate, self.chosen, **options))
+            first = next(collect_shards(self.network.model, shortest, self.network.gate, self.chosen, graph=False, **options))
             require_usable((make_experiment(name, battery.settings[name]) for name in battery.names), first)
 
     def _origin(self) -> dict[str, Any]:
