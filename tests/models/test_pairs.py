@@ -150,6 +150,16 @@ def test_a_prediction_is_right_where_the_model_is(translator: Translator, words:
     assert 0 < is_correct(one).mean() < 1
 
 
+def test_the_word_that_the_model_would_write_is_among_those_kept(translator: Translator):
+    """Also where other words come nearer with all attention on one position, as with large weights of the output."""
+    pairs = reversed_pairs(12, seed=3)
+    with torch.no_grad():
+        translator.model.output.weight.mul_(20)
+    trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=2))))
+    right = teacher_forced(translator.model, translator.inputs(pairs))[1]
+    assert is_correct(trace).mean() == pytest.approx(right)
+
+
 def test_a_change_of_output_is_over_all_words(translator: Translator):
     """Any attention given to one head of one gold token at a time, and the model's own, which changes nothing."""
     pairs = reversed_pairs(4, seed=5)

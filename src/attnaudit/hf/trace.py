@@ -109,17 +109,9 @@ def collect_shards(
     with tempfile.TemporaryDirectory() as temporary, frozen(model):
         encoded = _up_to_what_is_read(model, gate, encoded)
         work = _Work(
-            model,
-            gate,
-            tuple(chosen),
-            encoded,
-            folder or Path(temporary),
-            tuple(class_names),
-            known(scores),
-            dict(metadata or {}),
-            budget,
+            model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), known(scores), dict(metadata or {}), budget,
             graph,
-        )
+        )  # fmt: skip
         shard_texts = shard_texts or texts_of_a_shard(encoded, chosen, class_names)
         for start in range(0, len(encoded), shard_texts):
             part = encoded.take(np.arange(start, min(start + shard_texts, len(encoded))))
