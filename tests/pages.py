@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from attnaudit.experiments import EXPERIMENTS
-
-EVERY = dict(EXPERIMENTS.items())
 FEW = ("prediction", "correlation", "permutation", "adversary")
 
 
@@ -28,9 +27,18 @@ def summaries_as_pages() -> Iterator[None]:
         yield
 
 
+@cache
+def registered() -> dict[str, type[Any]]:
+    """Every experiment, by name. Modules are imported here and not before `conftest` has them checked."""
+    from attnaudit.experiments import EXPERIMENTS
+
+    return dict(EXPERIMENTS.items())
+
+
 @contextmanager
 def experiments(*names: str) -> Iterator[None]:
-    """Within, there are these experiments alone, such as a `FEW` for runs whose results are not what a test is about."""
+    """Within, there are these experiments alone, such as a `FEW` for runs whose results are not what a test is about; without names, all."""
+    every = registered()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EXPERIMENTS, "_entries", {name: EVERY[name] for name in names})
+        patch.setattr("attnaudit.experiments.EXPERIMENTS._entries", {name: every[name] for name in names or every})
         yield

@@ -39,7 +39,6 @@ from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import commit, load, records_of, save
 from attnaudit.runner.timing import Speed
 from attnaudit.runner.twice import not_asked_for, recorded
-from tests.pages import EVERY as EVERY_EXPERIMENT
 from tests.pages import experiments, summaries_as_pages
 
 TINY = {"corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 1}
@@ -98,7 +97,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("paper", "cell"), EVERY, ids=[f"{paper.name}-{cell.key}" for paper, cell in EVERY])
 def test_every_cell_has_a_spec_and_a_command_that_names_its_settings(paper: Declaration, cell: Cell, tmp_path: Path) -> None:
     assert cell.corpus in REGISTERED or cell.study == "copying" or is_parallel(cell.corpus)
-    with experiments(*EVERY_EXPERIMENT):
+    with experiments():
         assert job_of(paper, cell, tmp_path, Options(str(tmp_path))).spec is not None
     command = command_of(paper, cell)
     assert command.startswith(f"attnaudit study {cell.study} {cell.corpus}" if cell.study else "attnaudit run ")

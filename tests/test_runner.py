@@ -38,7 +38,7 @@ from attnaudit.runner.tasks import Job, task_of
 from attnaudit.trace import write_shards
 from tests import killed
 from tests.forked import apart
-from tests.pages import EVERY, FEW, experiments, summaries_as_pages
+from tests.pages import FEW, experiments, summaries_as_pages
 from tests.traces import make_trace
 
 ROOT = Path(__file__).parents[1]
@@ -82,7 +82,7 @@ def whole(_quick_pages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def complete(_quick_pages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Such a run with every experiment."""
-    with experiments(*EVERY):
+    with experiments():
         return run(tiny(), tmp_path_factory.mktemp("runs") / "complete")
 
 
@@ -122,7 +122,7 @@ def test_the_spec_holds_every_setting_and_makes_the_same_run_again(complete: Pat
     spec = json.loads((complete / "spec.json").read_text())
     assert spec["training"]["epochs"] == 3
     assert spec["experiments"]["permutation"]["permutations"] == 5
-    with experiments(*EVERY):
+    with experiments():
         assert RunSpec.read(complete) == tiny()
         again = run(RunSpec.read(complete), tmp_path / "again")
     assert results(again) == results(complete)
@@ -206,7 +206,7 @@ def a_study(out: Path, stopped: str = "") -> None:
         if what == stopped:
             raise KeyboardInterrupt
 
-    with summaries_as_pages(), experiments(*EVERY), pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+    with summaries_as_pages(), experiments(), pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
         patch.setattr("attnaudit.report.study_page.write_study", lambda folder, metadata, notes, page: page.write_text("page"))
         patch.setattr(
             "attnaudit.report.study_page.write_studies", lambda folder, metadata, names: (folder / "index.html").write_text("page")
@@ -218,7 +218,7 @@ def a_translator(out: Path) -> None:
     """A translator of such a size; nothing is written of its translations."""
     sizes = {"corpus.size": 60, "model.hidden": 128, "model.embedding": 128}
     pairs = sizes | {"training.epochs": 1, "decode.beam": 1, "collect.pairs": 3}
-    with summaries_as_pages(), experiments(*EVERY), pytest.MonkeyPatch.context() as patch:
+    with summaries_as_pages(), experiments(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnaudit.report.translation_page.write_translation", lambda folder, page: page.write_text("page"))
         run(TranslationSpec.of("planted-copy", device="cpu", settings=pairs), out)
 
@@ -466,7 +466,7 @@ def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_audit_of_a_run_gives_the_same_numbers(complete: Path, tmp_path: Path) -> None:
-    with experiments(*EVERY):
+    with experiments():
         out = audit_into(tmp_path / "audit", complete / "trace", settings={"permutation.permutations": 5})
     assert results(out) == results(complete)
     manifest = json.loads((out / MANIFEST).read_text())
