@@ -37,7 +37,7 @@ def registered() -> dict[str, type[Any]]:
 
 @contextmanager
 def experiments(*names: str) -> Iterator[None]:
-    """Within, there are these experiments alone, such as a `FEW` for runs whose results are not what a test is about; without names, all."""
+    """Within, there are these experiments alone, such as a `FEW` for runs whose results are not what a test is about; by default all."""
     every = registered()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnaudit.experiments.EXPERIMENTS._entries", {name: every[name] for name in names or every})

@@ -193,9 +193,17 @@ def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, w
     """The driver that was killed has left trainings, which are not done again; nothing is lost, and the bytes are the same."""
     monkeypatch.setattr("attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0))  # in place of 10 s
     out, kept = whole.parent / "killed", finished(whole.parent / "killed")
-    killed: list[int] = []
+    killed, checked = list[int](), threading.Event()
+
+    def refused(*answers: Any) -> None:
+        refuse(*answers)
+        checked.set()
+
+    monkeypatch.setattr("attnaudit.runner.ray_cluster.refuse", refused)
 
     def kill() -> None:
+        """Not before all nodes have answered: one that is lost while it is asked ends the study."""
+        assert checked.wait(300)
         kill_a_worker(killed)
         cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
 

@@ -61,12 +61,10 @@ Deception = Annotated[
 TrainingSettings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="A setting of model, training, schedule or corpus, for example model.layers=2; repeatable.",
+        "--set", metavar="KEY=VALUE", help="A setting of model, training, schedule or corpus, for example model.layers=2; repeatable.",
         autocompletion=o.keys_of("model of transformers", "training of transformers", "schedule of transformers", "corpus of classifiers"),
     ),
-]
+]  # fmt: skip
 Folder = Annotated[Path, typer.Argument(metavar="MODEL_DIR", show_default=False, help="The folder that model.save_pretrained has written.")]
 Source = Annotated[
     str,

@@ -249,21 +249,17 @@ Device = Annotated[str | None, typer.Option("--device", show_default="auto", hel
 Settings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Any setting of attnaudit settings, for example training.epochs=4; repeatable.",
+        "--set", metavar="KEY=VALUE", help="Any setting of attnaudit settings, for example training.epochs=4; repeatable.",
         autocompletion=keys_of(""),
     ),
-]
+]  # fmt: skip
 ExperimentSettings = Annotated[
     list[str] | None,
     typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="A setting of an experiment, for example adversary.epsilon=0.05; repeatable.",
+        "--set", metavar="KEY=VALUE", help="A setting of an experiment, for example adversary.epsilon=0.05; repeatable.",
         autocompletion=keys_of("experiment"),
     ),
-]
+]  # fmt: skip
 Experiments = Annotated[
     list[str] | None,
     typer.Option(
