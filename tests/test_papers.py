@@ -469,8 +469,8 @@ def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["reproduce", "--out", str(tmp_path), "--records", str(DOCS / "records")]) == 0
     shown = capsys.readouterr().out
     assert [f"attnaudit reproduce {name}" in shown for name in PAPERS] == [True] * 5
-    between = "means 65 lie between the authors' two values, 118 there or no farther outside than these two differ; 26 are farther off"
-    assert f"of 270 {between} by every rule of the page" in shown
+    between = "means 68 lie between the authors' two values, 125 there or no farther outside than these two differ; 31 are farther off"
+    assert f"of 294 {between} by every rule of the page" in shown
     assert "attnaudit reproduce snell2021" in (tmp_path / "reproduction.html").read_text(encoding="utf-8")
 
 
