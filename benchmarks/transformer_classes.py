@@ -29,18 +29,19 @@ from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.probe import probe_of
 from tests.hf.classes import AUDITED, DECODERS, HYBRIDS, REFUSED, USUAL, WITH_BOTH, configured, tiny
-from tests.hf.test_gate import assert_exact_under_any_attention
+from tests.hf.exact import assert_exact_under_any_attention
 
 MOST = 3_000_000  # parameters of a model that is tried
 NOT_TRIED, NOT_EXACT = "not tried", "PASSES, AND IS NOT EXACT"
 _STATE_SPACE = {"mamba_expand": 1, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_n_groups": 1, "mamba_d_state": 8}
+_LINEAR = {"layer_types": ["linear_attention", "full_attention"]}
 _WORDS = {"vocab_size_per_layer_input": 99, "hidden_size_per_layer_input": 8, "num_kv_shared_layers": 0}
 _SHAPES = {"shape_embed_dim": 8, "pronunciation_embed_dim": 8, "shape_vocab_size": 20, "pronunciation_vocab_size": 20}
 OWN: dict[str, dict[str, Any]] = {
-    "BailingHybrid": {"layer_types": ["linear_attention", "full_attention"]}, "Bamba": {**_STATE_SPACE, "attn_layer_indices": [1]},
+    "BailingHybrid": {**DECODERS["DeepseekV3"], **_LINEAR}, "Bamba": {**_STATE_SPACE, "attn_layer_indices": [1]},
     "Gemma3n": {**_WORDS, "layer_types": ["full_attention"] * 2, "altup_num_inputs": 2, "laurel_rank": 4}, "Gemma4": _WORDS,
     "GraniteMoeHybrid": {**_STATE_SPACE, "layer_types": ["mamba", "attention"]}, "Lfm": {"layer_types": ["conv", "full_attention"]},
-    "Qwen3_5": {"layer_types": ["linear_attention", "full_attention"]}, "RoCBert": _SHAPES, "Xmod": {"default_language": "en_XX"},
+    "MiniCPM3": DECODERS["DeepseekV3"], "Qwen3_5": _LINEAR, "RoCBert": _SHAPES, "Xmod": {"default_language": "en_XX"},
     "Reformer": {"axial_pos_embds": False, "attn_layers": ["local", "lsh"], "attention_head_size": 8, "num_buckets": 4},
     "Zamba2": {"layers_block_type": ["mamba", "hybrid"], "mamba_expand": 1, "n_mamba_heads": 4, "mamba_d_state": 8, "num_mem_blocks": 1},
 }  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import check_model
 from tests.hf.classes import HYBRIDS, tiny
-from tests.hf.test_gate import assert_exact_under_any_attention
+from tests.hf.exact import assert_exact_under_any_attention
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
