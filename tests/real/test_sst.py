@@ -134,9 +134,9 @@ def test_attentions_with_the_same_sum(sst_run: Path, sst_trace: Trace, rows: lis
 
 
 def test_every_range_is_that_of_linear_programs(sst_run: Path, sst_trace: Trace) -> None:
-    """All tokens of every eighth instance; no weight but those of the programs to 1e-9."""
+    """All tokens of every fourth instance; no weight but those of the programs to 1e-9."""
     possible, necessary = column(sst_run, "ranges", "possible"), column(sst_run, "ranges", "necessary")
-    for row in range(0, len(sst_trace), 8):
+    for row in range(0, len(sst_trace), 4):
         least, most = ranges_by_programs(sst_trace, row, 0.01)
         np.testing.assert_allclose(possible[row], most, rtol=0, atol=1e-9)
         np.testing.assert_allclose(necessary[row], least, rtol=0, atol=1e-9)
