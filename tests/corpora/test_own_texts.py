@@ -75,6 +75,8 @@ def test_what_would_read_a_header_and_odd_bytes(tmp_path: Path) -> None:
     path.write_bytes("text,label,opinión\na,b,c\n".encode("latin-1"))
     seen = "if 'opinión' is right, else with the one in which it was saved"
     assert refused(path).endswith(f"save the file as UTF-8, or read it with --encoding cp1252 {seen}")
+    path.write_bytes("text,label\nun film génial,pos\n".encode("cp1252"))
+    assert "if 'génial' is right" in refused(path)
     path.write_bytes(b"text,label\na \x81 b,c\n")  # not in Windows-1252
     assert "--encoding latin-1 if '\\x81' is right" in refused(path)
     path.write_bytes("text,label\nこの映画はとても面白かったです,1\n".encode("shift_jis"))
