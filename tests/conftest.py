@@ -1,4 +1,7 @@
-"""Array shapes are checked at run time in the tests, where functions and classes state some, outside modules with compiled kernels."""
+"""Array shapes are checked at run time in the tests, where functions and classes state some, outside modules with compiled kernels.
+
+Of the calls that a test makes of a function, the first are checked.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +36,11 @@ typecheck.check_shapes_alone()
 install_import_hook(_modules_with_shapes(), f"{typecheck.__name__}.checked")
 settings.register_profile("attnaudit", deadline=None)
 settings.load_profile("attnaudit")
+
+
+@pytest.fixture(autouse=True)
+def first_calls() -> None:
+    typecheck.count_anew()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

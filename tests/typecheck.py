@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial, wraps
 from typing import Any
 
 import jaxtyping
@@ -13,6 +15,8 @@ from beartype import BeartypeConf, beartype
 
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
 of_all = jaxtyping.jaxtyped
+FIRST = 20  # calls of each function in each test; a check costs 20 µs and more, and loops call some functions thousands of times
+_calls: Counter[int] = Counter()  # by the identity of a function's code, which those made by one `def` share
 
 
 def check_shapes_alone() -> None:
@@ -23,11 +27,43 @@ def check_shapes_alone() -> None:
     jaxtyping.jaxtyped = where_shapes_are_stated  # the name by which modules are rewritten
 
 
+def count_anew() -> None:
+    """The first calls are checked again."""
+    _calls.clear()
+
+
 def where_shapes_are_stated(of: Any = None, *, typechecker: Callable[..., Any]) -> Any:
-    """`jaxtyping.jaxtyped` for functions and classes that state shapes; others as they are."""
+    """`jaxtyping.jaxtyped` for the first calls of functions and classes that state shapes; others as they are."""
     if of is None:
         return partial(where_shapes_are_stated, typechecker=typechecker)
-    return of_all(of, typechecker=typechecker) if states_shapes(of) else of
+    if not states_shapes(of):
+        return of
+    if inspect.isclass(of):
+        plain = of.__init__
+        of_all(of, typechecker=typechecker)
+        if of.__init__ is not plain:
+            whole = of.__init__
+            of.__init__ = first_calls(plain, lambda: whole)
+        return of
+    if isinstance(of, property):
+        return property(first_calls(of.fget, partial(of_all, of.fget, typechecker=typechecker)))
+    if isinstance(of, classmethod | staticmethod):
+        return type(of)(first_calls(of.__func__, partial(of_all, of.__func__, typechecker=typechecker)))
+    return first_calls(of, partial(of_all, of, typechecker=typechecker))
+
+
+def first_calls(plain: Callable[..., Any], whole: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """``plain``, whose first calls since `count_anew` go to ``whole()``, which checks them."""
+    whole, code = cache(whole), id(plain.__code__)
+
+    @wraps(plain)
+    def call(*given: Any, **named: Any) -> Any:
+        if _calls[code] >= FIRST:
+            return plain(*given, **named)
+        _calls[code] += 1
+        return whole()(*given, **named)
+
+    return call
 
 
 def states_shapes(of: Any) -> bool:
