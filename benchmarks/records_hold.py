@@ -158,9 +158,9 @@ def line(probe: Probe, data_dir: str, vectors: str) -> str:
     values = sorted({key[2] for key in both if (then[key]["value"], then[key]["n"]) != (now[key]["value"], now[key]["n"])})
     ends = {key: found for key in both if (found := moved(then[key], now[key]))}
     most = max((end for end in ends.values() if math.isfinite(end)), default=0.0)
-    alone = sorted({key[2] for key, end in ends.items() if math.isinf(end)})
-    lost = len(then) - len(both)
-    return f"{start} | {len(both)} | {lost} | {', '.join(values)} | {len(ends) - len(alone)} | {most:.2g} | {', '.join(alone)} |"
+    alone = [key[2] for key, end in ends.items() if math.isinf(end)]
+    lost, names = len(then) - len(both), sorted(set(alone))
+    return f"{start} | {len(both)} | {lost} | {', '.join(values)} | {len(ends) - len(alone)} | {most:.2g} | {', '.join(names)} |"
 
 
 def main() -> int:
@@ -169,10 +169,9 @@ def main() -> int:
     parser.add_argument("--vectors", required=True)
     parser.add_argument("--only", default="")
     given = parser.parse_args()
-    print(
-        "| record | its commit | numbers | only then | other values | other intervals | moved by, of their width | only one has an interval |"
-    )
-    print("|---|---|---|---|---|---|---|---|")
+    heads = ("record", "its commit", "numbers", "only then", "other values", "other intervals", "moved by, of their width")
+    print(f"| {' | '.join(heads)} | only one has an interval |")
+    print("|" + "---|" * (len(heads) + 1))
     for probe in PROBES:
         if given.only in probe.record:
             print(line(probe, str(Path(given.data_dir).resolve()), str(Path(given.vectors).resolve())), flush=True)
