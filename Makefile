@@ -14,12 +14,12 @@ demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; 
 # Three processes for two cores, as tests wait for browsers and for processes that they start; each with one thread an operation, so that none
 # waits for threads of another. Bytecode is kept: tests start many more.
 test: $(VENV)/.installed-dev chromium
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
 
 OLDEST = $(shell sed -n 's/.*"transformers>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 test-oldest: $(VENV)/.installed-dev ## the tests of transformers with the oldest version of that library that pyproject.toml allows
 	$(PIP) install --no-deps --upgrade --target build/transformers-$(OLDEST) "transformers==$(OLDEST).*"
-	PYTHONPATH=build/transformers-$(OLDEST) OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -W ignore::DeprecationWarning tests/hf
+	PYTHONPATH=build/transformers-$(OLDEST) OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -W ignore::DeprecationWarning tests/hf
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

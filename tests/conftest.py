@@ -44,9 +44,8 @@ def first_calls() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files come first, as each is done by one process: of a cluster, which mostly waits, and of the gate's classes."""
-    first = ("test_ray.py", "test_gate.py")
-    items.sort(key=lambda item: first.index(item.path.name) if item.path.name in first else len(first))
+    """Tests of a cluster come first: while they wait, as they mostly do, others use the cores."""
+    items.sort(key=lambda item: item.path.name != "test_ray.py")
 
 
 def pytest_collection_finish() -> None:
