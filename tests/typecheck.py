@@ -46,7 +46,8 @@ def where_shapes_are_stated(of: Any = None, *, typechecker: Callable[..., Any]) 
             of.__init__ = first_calls(plain, lambda: whole)
         return of
     if isinstance(of, property):
-        return property(first_calls(of.fget, partial(of_all, of.fget, typechecker=typechecker)))
+        get: Any = of.fget
+        return of.getter(first_calls(get, partial(of_all, get, typechecker=typechecker)))
     if isinstance(of, classmethod | staticmethod):
         return type(of)(first_calls(of.__func__, partial(of_all, of.__func__, typechecker=typechecker)))
     return first_calls(of, partial(of_all, of, typechecker=typechecker))
