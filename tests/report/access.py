@@ -18,6 +18,8 @@ _FEW = """() => {
   document.querySelectorAll('details').forEach((one) => { one.open = true; });
   document.querySelectorAll('tbody, .strips, .panels, .settings, .multiples, .small-multiples').forEach((one) => few(one.children, 3));
   document.querySelectorAll('.tokens, .block, .play-tokens, select').forEach((one) => few(one.children, 6));
+  document.querySelectorAll('.definitions').forEach((one) => few(one.children, 8));
+  document.querySelectorAll('section').forEach((one) => few(one.querySelectorAll('table'), 3));
   few(document.querySelectorAll('.heatmap'), 3);
   few(document.querySelectorAll('figure'), 3);
   document.querySelectorAll('g[class*=role-mark]').forEach((one) => few(one.children, 2));
