@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ WITHOUT_GRAPH = {
 
 
 CONTRADICT_THEMSELVES = {"FalconForCausalLM", "SqueezeBertForSequenceClassification"}  # with what they report
+CONVOLVE = {"ConvBertForSequenceClassification", "MobileBertForSequenceClassification"}  # tokens with their neighbours
 
 
 @pytest.mark.parametrize("name", AUDITED)
@@ -44,6 +46,8 @@ def test_classes_that_pass_do_so_exactly(name: str, tmp_path: Path) -> None:
     assert reported is None or reported <= 1e-6
     assert [figures[name] for name in ("layers", "elsewhere", "same weights", "padding", "handed back")] == [0] * 5
     assert {(one.heads, one.width) for one in gate.layers} <= {(4, 8), (2, 8), (4, 16)}
+    assert ((figures.get("other ways") or 0) > 0.1) == (name in CONVOLVE) == bool(gate.notes)
+    assert name in CONVOLVE or (figures.get("other ways") or 0) < 1e-6
     stacks = [(one.stack, one.layer) for one in gate.layers]
     assert len(set(stacks)) == len(stacks) == (6 if model.config.is_encoder_decoder else 2)
     if name != "BertForMaskedLM":
@@ -196,6 +200,9 @@ class Liar(PreTrainedModel):
             return context + (weights.mT**2).mT @ values
         if self.lie == "weights again":
             return context + torch.sigmoid(values @ values.transpose(2, 3)) @ values
+        if self.lie == "hides":
+            scores = torch.exp(values @ values.transpose(2, 3) / 4)
+            return context + scores / scores.sum(dim=-1, keepdim=True) @ values.clone()
         if self.lie == "squares":
             return weights**2 @ values
         if self.lie == "ignores":
@@ -236,7 +243,26 @@ def test_a_class_that_lies_is_refused(lie: str) -> None:
 
 
 def test_the_same_class_without_a_lie_passes() -> None:
-    assert [(one.stack, one.heads, one.width) for one in check_model(Liar().eval()).layers] == [("encoder", 2, 4)]
+    gate = check_model(Liar().eval())
+    assert [(one.stack, one.heads, one.width) for one in gate.layers] == [("encoder", 2, 4)]
+    assert gate.notes == []
+
+
+class LiarForSequenceClassification(Liar):
+    """The same by a name that says what it predicts."""
+
+
+def test_a_hidden_attention_is_told_by_what_other_tokens_still_do() -> None:
+    """It has no softmax and copies of the values, so that no function can be seen to read the weights or the values again."""
+    assert check_model(LiarForSequenceClassification().eval()).notes == []
+    gate = check_model(LiarForSequenceClassification("hides").eval())
+    assert {check.name: check.figure for check in gate.checks}["elsewhere"] == 0
+    (note,) = gate.notes
+    assert re.fullmatch(
+        r"with every token attending to itself alone, other tokens still move the logits, by up to \d+% of the largest: "
+        "they reach the prediction without these weights too, and nothing here is about that",
+        note,
+    )
 
 
 def test_a_model_in_training_is_checked_without_dropout_and_handed_back_in_training() -> None:

@@ -19,13 +19,14 @@ from attnaudit.core.numbers import count
 from attnaudit.hf.capture import Attention, Pass, forward, reading
 from attnaudit.hf.classes import require_classes
 from attnaudit.hf.layers import Layer, layers_of, lengths_of, refused
+from attnaudit.hf.other_ways import other_ways
 from attnaudit.hf.probe import Probe, probe_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ROUNDING, ModelTask, Query, positions_read, states_of, task_of, ways
 from attnaudit.training.loop import threads_an_operation
 
 EXACT = 1e-6  # of weights
-BATCHED, PADDED, OTHERS = "batched", "padded", "other layers"
+BATCHED, PADDED, OTHERS, MIXED = "batched", "padded", "other layers", "other ways"
 STACKS = ("encoder", "decoder", "cross")
 FAILURES = (RuntimeError, ValueError, TypeError, IndexError)  # of a model whose configuration contradicts itself
 MARK = "_output_capturing_hooks_installed"  # transformers' own, on a model with hooks that record what it reports
@@ -94,11 +95,16 @@ class Gate:
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of a model that mixes tokens otherwise too, as those with state-space layers do."""
-        others = next((int(check.figure or 0) for check in self.checks if check.name == OTHERS), 0)
+        """What the user should know of a model that mixes tokens otherwise too, as state-space layers and convolutions do."""
+        figures = {check.name: check.figure or 0 for check in self.checks}
+        others, ways = int(figures.get(OTHERS, 0)), figures.get(MIXED, 0)
         have, them = ("has", "it") if others == 1 else ("have", "them")
         of = f"{others} of {count(len(self.layers) + others, 'layer')}"
-        return [f"{of} {have} no softmax attention: nothing here is about {them}"] if others else []
+        found = [f"{of} {have} no softmax attention: nothing here is about {them}"] if others else []
+        if ways > ROUNDING:
+            moved = f"with every token attending to itself alone, other tokens still move the logits, by up to {ways:.0%} of the largest"
+            found.append(f"{moved}: they reach the prediction without these weights too, and nothing here is about that")
+        return found
 
     def to_json(self) -> dict[str, Any]:
         """What a trace keeps of it."""
@@ -226,7 +232,9 @@ class _Trial:
             "under random attention of one layer"
         )
         check = Check("replay", meaning, max(difference for _, difference in tried), most=EXACT_TVD)
-        return task, reads, tuple(replace(layer, way=way) for layer, (way, _) in zip(self.layers, tried, strict=True)), [check]
+        mixed = "change of the logits by other tokens when every token attends to itself alone; above 0, attention is not their only way"
+        others = Check(MIXED, mixed, other_ways(self.model, inputs, self.layers, task, reads))
+        return task, reads, tuple(replace(layer, way=way) for layer, (way, _) in zip(self.layers, tried, strict=True)), [check, others]
 
     def _reads(self, task: ModelTask) -> int | None:
         """The query that predictions are read from, from the start or, negative, from the end: the same of all texts that tell."""
