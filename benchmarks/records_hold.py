@@ -4,7 +4,8 @@
 
 The records in docs/records were made at different commits, on different machines, in many hours. A change of this program that changes
 a number shows here in minutes: the command of a record, with less data and fewer epochs, runs under both commits, next to each other on
-one machine, and every number of both summaries is compared to the last bit. Prints a markdown table.
+one machine, and every number of both summaries is compared to the last bit. Prints a markdown table, in which numbers of other rounding,
+of float32 in another order of operations, are counted apart.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+ROUNDING = 1e-6  # of a number, relative to it where it is larger than 1
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "docs" / "records"
 SHORT = {  # settings of each kind of command that leave minutes; {} trains nothing that could be shorter
@@ -69,10 +71,10 @@ PROBES = (  # each kind of command once for each commit that made records of it
     Probe("wiegreffe2019/20news_sports-adversary"),
     Probe("wiegreffe2019/ag_news-seeds", _kept("0.02", "0.1")),
     Probe("wiegreffe2019/imdb-guide", _kept("0.02", "0.01")),
-    Probe("wiegreffe2019/sst-uniform-small-bert", _kept("0.1", "0.2")),
+    Probe("wiegreffe2019/sst-uniform-small-bert", (*_kept("0.02", "0.1"), ("training.epochs", "1"), ("collect.sample", "60"))),
     Probe("pruthi2020/deceptive_pronoun-deceive", _kept("0.2", "0.2")),
     Probe("pruthi2020/deceptive_pronoun-deceive-small-bert", (*_kept("0.05"), ("collect.sample", "60"))),
-    Probe("pruthi2020/deceptive_en_de-deceive", _kept("0.02")),
+    Probe("pruthi2020/deceptive_en_de-deceive", (*_kept("0.005", "0.1"), ("training.epochs", "1"))),
     Probe("pruthi2020/planted-copy-deceive", (("corpus.size", "400"),)),
     Probe("snell2021/20news_sports-dynamics"),
     Probe("snell2021/ag_news-dynamics", _kept("0.05", "0.1")),
@@ -118,6 +120,14 @@ def rows(folder: Path) -> dict[tuple[str, ...], dict[str, Any]]:
     return found
 
 
+def apart(then: dict[str, Any], now: dict[str, Any]) -> float:
+    """The difference of two values, relative to the larger where that is above 1; infinite where one is missing, or of other instances."""
+    one, other = then["value"], now["value"]
+    if then["n"] != now["n"] or (one is None) != (other is None):
+        return math.inf
+    return 0.0 if one == other else abs(one - other) / max(1.0, abs(one), abs(other))
+
+
 def moved(then: dict[str, Any], now: dict[str, Any]) -> float:
     """How far the ends of an interval moved, in parts of its width then; infinite where one side has none, or it had no width."""
     if any((then[end] is None) != (now[end] is None) for end in ("low", "high")):
@@ -153,14 +163,18 @@ def line(probe: Probe, data_dir: str, vectors: str) -> str:
         then, now = (rows(folder / side) for side in sides)
     start = f"| {probe.record} | {record['commit']}"
     if any(failed.values()):
-        return f"{start} | failed: {failed} | | | | | |"
+        return f"{start} | failed: {failed} | | | | | | |"
     both = sorted(then.keys() & now.keys())
-    values = sorted({key[2] for key in both if (then[key]["value"], then[key]["n"]) != (now[key]["value"], now[key]["n"])})
+    values = {key: found for key in both if (found := apart(then[key], now[key]))}
+    others = sorted({key[2] for key, found in values.items() if found > ROUNDING})
+    rounded = sum(found <= ROUNDING for found in values.values())
     ends = {key: found for key in both if (found := moved(then[key], now[key]))}
     most = max((end for end in ends.values() if math.isfinite(end)), default=0.0)
     alone = [key[2] for key, end in ends.items() if math.isinf(end)]
     lost, names = len(then) - len(both), sorted(set(alone))
-    return f"{start} | {len(both)} | {lost} | {', '.join(values)} | {len(ends) - len(alone)} | {most:.2g} | {', '.join(names)} |"
+    return (
+        f"{start} | {len(both)} | {lost} | {', '.join(others)} | {rounded} | {len(ends) - len(alone)} | {most:.2g} | {', '.join(names)} |"
+    )
 
 
 def main() -> int:
@@ -169,7 +183,7 @@ def main() -> int:
     parser.add_argument("--vectors", required=True)
     parser.add_argument("--only", default="")
     given = parser.parse_args()
-    heads = ("record", "its commit", "numbers", "only then", "other values", "other intervals", "moved by, of their width")
+    heads = ("record", "its commit", "numbers", "only then", "other values", "by rounding", "other intervals", "moved by, of their width")
     print(f"| {' | '.join(heads)} | only one has an interval |")
     print("|" + "---|" * (len(heads) + 1))
     for probe in PROBES:

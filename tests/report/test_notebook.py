@@ -153,11 +153,11 @@ def test_results_without_rows_and_parts_of_traces_are_shown(trace: Trace) -> Non
     assert "0 rows" in trace.take(np.zeros(0, np.int64))._repr_html_()
 
 
-def test_show_is_the_card_in_a_notebook_and_a_table_elsewhere(
+def test_show_is_the_card_in_a_notebook_and_in_a_terminal(
     results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results.show()
-    assert "emax_jsd" in capsys.readouterr().out
+    assert "what it says" in capsys.readouterr().out
     shown: list[object] = []
     monkeypatch.setattr("attnaudit.results.table.in_notebook", lambda: True)
     monkeypatch.setattr("attnaudit.results.table.show", shown.append)

@@ -33,7 +33,7 @@ def test_a_measure_without_an_interval_is_not_in_the_table() -> None:
     section = power_section(Card("", "", (card_row("Is it?", "share", known, "–", ""), card_row("?", "m", unknown, "–", ""))), 50)
     assert section is not None
     (row,) = section.content["rows"]
-    assert (row.measure, row.half, row.drawn, row.needed) == ("Is it? share", "± 0.100", "50", ("200", "1250", "5000"))
+    assert (row.question, row.measure, row.half, row.drawn, row.needed) == ("Is it?", "share", "± 0.100", "50", ("200", "1250", "5000"))
     assert len(WIDTHS) == len(row.needed)
     narrow = power_section(Card("", "", (card_row("Is it?", "share", known | {"low": 0.49, "high": 0.51}, "–", ""),)), 50)
     assert narrow is not None

@@ -21,7 +21,7 @@ from attnaudit.experiments.prediction import Prediction
 from attnaudit.report import verdict, write_report
 from attnaudit.report.page import card_section, environment
 from attnaudit.report.study_page import study_card, study_tables, write_studies
-from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results import SUMMARY_SCHEMA, Result, Results
 from attnaudit.results.about import About
 from attnaudit.results.card import WITHHELD, Claim, SummaryRows, card_row, claimed
 from attnaudit.results.skill import BASE, OF_BASE, no_skill, no_skill_of_run
@@ -308,7 +308,7 @@ def test_the_line_on_top_follows_from_the_rows(claims: list[Claim], told: str) -
 @pytest.mark.parametrize(
     ("claims", "told"),
     [
-        ([], ""),
+        ([], "Nothing below speaks for or against heatmaps of this model as explanations of its predictions."),
         ([Claim(True, "y")], "This speaks for heatmaps of this model as explanations of its predictions: y."),
         ([Claim(False, "x")], "This speaks against heatmaps of this model as explanations of its predictions: x."),
         ([Claim(True, "y"), Claim(False, "x")], "disagree on whether that explains its predictions.\nFor: y.\nAgainst: x."),
@@ -317,7 +317,6 @@ def test_the_line_on_top_follows_from_the_rows(claims: list[Claim], told: str) -
 def test_studies_without_an_audit_give_no_verdict_of_the_whole(claims: list[Claim], told: str) -> None:
     found = claimed([card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims], of_studies=True)
     assert told in found
-    assert bool(found) == bool(claims)
     assert "may be shown" not in found
 
 
@@ -334,6 +333,10 @@ def test_every_measure_of_a_card_is_explained(tmp_path: Path) -> None:
     assert '<p class="claim">' in card
     numbers = page[page.index('id="numbers"') : page.index('id="power"')]
     assert numbers.count('<th scope="row"><a class="term"') == numbers.count('<th scope="row">') > 50
+    needed = page[page.index('id="power"') :].split("</section>")[0]
+    assert needed.count('<a class="term"') == needed.count('<th scope="row">') > 3
+    listed = page[page.index('id="instance-table"') :]
+    assert listed[: listed.index("</thead>")].count('<abbr title="') == 6  # the probability and the figures
     defined = page[page.index('<dl class="definitions">') :]
     linked = dict(re.findall(r'href="#(term-\d+)"><abbr title="([^"]+)"', page))
     assert dict(re.findall(r'<div id="(term-\d+)">.*<dd>(.+?)</dd>', defined)) == linked
@@ -382,6 +385,19 @@ def test_erasure_of_an_old_summary_compares_nothing() -> None:
     (row,) = verdict(summary_of(**{f"erasure__{name}": {"value": value} for name, value in old.items()}), ABOUT).rows
     assert (row.value, row.measure) == (0.95, "share that never flips, by attention")
     assert row.sentence == "Removing tokens in order of attention flips 5 % of predictions; removing the best set of tokens flips 14 %."
+
+
+def test_results_of_a_model_that_learned_nothing_say_so_in_a_terminal() -> None:
+    summary = summary_of(
+        prediction__accuracy={"value": 0.5, "low": 0.4, "high": 0.6}, prediction__majority={"value": 0.5}, adversary__emax_jsd={"value": 0.6}
+    )
+    results = Results({"adversary": Result("adversary", pl.LazyFrame(), summary)})
+    console = Console(record=True, width=160)
+    results.show(console)
+    shown = console.export_text()
+    assert shown.startswith("Claim nothing: the model is not shown to be better than always predicting")
+    assert "No conclusion: see the line on top." in shown
+    assert "emax_jsd" not in shown  # the card, and no table of raw names
 
 
 def test_results_without_an_interval_show_none() -> None:

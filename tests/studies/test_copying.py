@@ -19,6 +19,7 @@ from attnaudit.copying.presets import Name
 from attnaudit.copying.study import Copying, outcomes, passing, summarise
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.report.copying_page import copying_card
+from attnaudit.results.card import WITHHELD
 from attnaudit.runner import copying_study, run_copying
 from tests import killed
 from tests.forked import apart
@@ -126,6 +127,27 @@ def test_the_line_on_top_says_in_how_many_seeds_attention_finds_the_position() -
     assert one.endswith("attention finds the position that a symbol comes from in 1 of 4 seeds.")
     assert every.startswith("Heatmaps of a model trained to copy may be shown as one explanation")
     assert "in 4 of 4 seeds" in every
+
+
+def test_nothing_is_concluded_where_no_seed_learned() -> None:
+    card = copying_card(summarise(CURVES, FINAL.with_columns(token=pl.lit(0.15))), vars(Copying("permutations")))
+    assert card.lead == (
+        "Claim nothing: no seed learned to copy (token accuracy 0.15, median over 4 seeds; more than 0.95 counts as learned). "
+        "Numbers are shown, conclusions are withheld."
+    )
+    learned, *others = card.rows
+    assert learned.sentence.startswith("Of 4 seeds 0 learned to copy")
+    assert others
+    assert {row.sentence for row in others} == {WITHHELD}
+    assert not copying_card(summarise(CURVES, FINAL), vars(Copying("permutations"))).notices
+
+
+def test_every_measure_of_its_page_is_explained(done: Path) -> None:
+    page = (done / "report.html").read_text(encoding="utf-8")
+    numbers = page[page.index('id="numbers"') :]
+    assert numbers.count('<th scope="row"><a class="term"') == numbers.count('<th scope="row">') > 20
+    card = page[page.index('id="verdict"') : page.index('id="figures"')]
+    assert card.count('<p class="measure"><a class="term"') == card.count('<p class="measure">') > 0
 
 
 def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:

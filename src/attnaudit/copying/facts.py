@@ -13,7 +13,7 @@ from attnaudit.copying.study import NAME, OUTCOMES, PASSED, SUCCESS, Copying, ou
 from attnaudit.core.numbers import count
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FirstSteps, Matrix, SeedLines, StudyFigure, StudyPanel
-from attnaudit.results.measures import Measure, label_of
+from attnaudit.results.measures import Measure, label_of, meaning_of
 from attnaudit.results.words import figure, interval, percent
 from attnaudit.stats.agreement import TOP, chance_agreement
 
@@ -26,26 +26,80 @@ _PAPER = {
     "permutations": "Snell et al.: about half of the seeds fail", "distinct": "no share is known of the paper",
     "iid": "Snell et al.: 40 drawn independently are always learned",
 }  # fmt: skip
-_LABELS = {
-    "succeeded": f"share of seeds that succeeded (token accuracy above {SUCCESS})", "failed": "share of seeds that did not succeed",
-    "attending": "share that learn to attend (attention right more often than not in the end)",
-    "upside_down": "share whose dictionary is upside down (the right position has the least output relevance more often than not)",
-    "relevance_first": "share of successes whose relevance was right first",
-    "attention_first": "share of successes whose attention was right first", "token_accuracy": "token accuracy, median over seeds",
-    "stopped": "token accuracy of the seeds that did not succeed, median", "stopped_least": "the lowest of these",
-    "stopped_most": "the highest of these",
-    "attention_accuracy": "attention accuracy, median", "relevance_accuracy": "output-relevance accuracy, median",
-    "agreement": f"share with attention where output relevance is in its top {TOP} %, median",
-    "attended": "positions by which attention is after the right one (negative: before), median of medians",
-    "relevance_least": "share with the least output relevance at the right position, median",
-    "attention_symbol": "attention accuracy, any position with the right symbol counting, median",
-    "relevance_symbol": "output-relevance accuracy, any position with the right symbol counting, median",
-    "entropy": "entropy of attention in nats, median", "relevance_step": "step at which relevance was first right more often than not",
-    "relevance_entropy": "entropy of attention in nats at that step, median",
-    "attention_step": "step at which attention was first right more often than not", "lead": "steps by which relevance was earlier",
-    "best_head_accuracy": "attention accuracy of the best head, median",
-}  # fmt: skip
-MEASURES = tuple(Measure(name, label) for name, label in _LABELS.items())
+_AT_END = "of the trained model, on sequences never trained on"
+_RIGHT = "at the position that the symbol comes from"
+MEASURES = (
+    Measure(
+        "succeeded", f"share of seeds that succeeded (token accuracy above {SUCCESS})",
+        f"Share of seeds whose token accuracy is above {SUCCESS} in the end.",
+    ),
+    Measure("failed", "share of seeds that did not succeed", f"Share of seeds whose token accuracy is {SUCCESS} or less in the end."),
+    Measure(
+        "attending", "share that learn to attend (attention right more often than not in the end)",
+        f"Share of seeds whose largest weight is {_RIGHT} for more than half of the symbols in the end.",
+    ),
+    Measure(
+        "upside_down", "share whose dictionary is upside down (the right position has the least output relevance more often than not)",
+        "Share of seeds in which the position that a symbol comes from would, with all attention, make it less likely than any other "
+        "position, for more than half of the symbols.",
+    ),
+    Measure(
+        "relevance_first", "share of successes whose relevance was right first",
+        "Share of successful seeds whose output relevance was right for more than half of the symbols at an earlier step than attention.",
+    ),
+    Measure(
+        "attention_first", "share of successes whose attention was right first",
+        "Share of successful seeds whose attention was right for more than half of the symbols at an earlier step than output relevance.",
+    ),
+    Measure(
+        "token_accuracy", "token accuracy, median over seeds",
+        f"Share of symbols that are the likeliest output, given the right ones before; {_AT_END}.",
+    ),
+    Measure("stopped", "token accuracy of the seeds that did not succeed, median", f"Median token accuracy of the other seeds; {_AT_END}."),
+    Measure("stopped_least", "the lowest of these", "Lowest token accuracy of a seed in the end."),
+    Measure("stopped_most", "the highest of these", "Highest token accuracy of a seed that did not succeed."),
+    Measure(
+        "attention_accuracy", "attention accuracy, median",
+        f"Share of symbols whose largest weight, mean over heads, is {_RIGHT}; {_AT_END}.",
+    ),
+    Measure(
+        "relevance_accuracy", "output-relevance accuracy, median",
+        f"Share of symbols whose highest output relevance is {_RIGHT}; {_AT_END}. Output relevance of a position is the log-probability of "
+        "the symbol with all attention on it.",
+    ),
+    Measure(
+        "agreement", f"share with attention where output relevance is in its top {TOP} %, median",
+        f"Share of symbols whose largest weight is at one of the top {TOP} % of positions by output relevance.",
+    ),
+    Measure(
+        "attended", "positions by which attention is after the right one (negative: before), median of medians",
+        "Median over symbols of the number of positions from the one that the symbol comes from to the largest weight.",
+    ),
+    Measure(
+        "relevance_least", "share with the least output relevance at the right position, median",
+        f"Share of symbols whose lowest output relevance is {_RIGHT}.",
+    ),
+    Measure(
+        "attention_symbol", "attention accuracy, any position with the right symbol counting, median",
+        "Share of symbols whose largest weight is at a position with that symbol.",
+    ),
+    Measure(
+        "relevance_symbol", "output-relevance accuracy, any position with the right symbol counting, median",
+        "Share of symbols whose highest output relevance is at a position with that symbol.",
+    ),
+    Measure("entropy", "entropy of attention in nats, median", "Mean entropy of attention over the positions, in nats."),
+    Measure(
+        "relevance_step", "step at which relevance was first right more often than not",
+        "First measured step at which output relevance is right for more than half of the symbols, median over seeds.",
+    ),
+    Measure("relevance_entropy", "entropy of attention in nats at that step, median", "Mean entropy of attention at that step, in nats."),
+    Measure(
+        "attention_step", "step at which attention was first right more often than not",
+        "First measured step at which attention is right for more than half of the symbols, median over seeds.",
+    ),
+    Measure("lead", "steps by which relevance was earlier", "Step of attention minus that of output relevance, median over seeds."),
+    Measure("best_head_accuracy", "attention accuracy of the best head, median", "The highest attention accuracy of a head of a seed."),
+)  # fmt: skip
 GROUPS = {"all": "all seeds", "succeeded": "seeds that succeeded", "failed": "seeds that did not succeed"}
 SPREAD = (
     "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % intervals, which fewer than six seeds do "
@@ -58,6 +112,13 @@ def measure_label(measure: str) -> str:
     if measure.startswith("head_"):
         return f"attention accuracy of head {int(measure.split('_')[1]) + 1}, median"
     return label_of(MEASURES, measure)
+
+
+def measure_meaning(measure: str) -> str:
+    """A sentence on a measure of the summary."""
+    if measure.startswith("head_"):
+        return f"Share of symbols whose largest weight of this head is {_RIGHT}."
+    return meaning_of(MEASURES, measure)
 
 
 def headings(study: Copying) -> tuple[str, str]:
@@ -86,7 +147,20 @@ def _learned(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
         "of the symbols are right, given the right ones before."
     )
     sentence += _stopped(rows) + _attending(rows, succeeded)
-    yield card_row("Is copying learned?", "share of seeds that succeeded", won, _published(study), sentence, claim=_claim(rows))
+    claim = None if none_learned(rows) else _claim(rows)
+    yield card_row("Is copying learned?", "share of seeds that succeeded", won, _published(study), sentence, claim=claim, of_model=True)
+
+
+def none_learned(rows: SummaryRows) -> str:
+    """A sentence where no seed learned to copy: from their attention nothing is concluded; empty where one did."""
+    won, reached = rows.get(NAME, "succeeded"), rows.get(NAME, "token_accuracy")
+    if won is None or reached is None or won["value"] > 0:
+        return ""
+    accuracy = f"token accuracy {figure(reached['value'])}, median over {count(reached['n'], 'seed')}"
+    return (
+        f"Claim nothing: no seed learned to copy ({accuracy}; more than {figure(SUCCESS)} counts as learned). Numbers are shown, "
+        "conclusions are withheld."
+    )
 
 
 def _claim(rows: SummaryRows) -> Claim | None:

@@ -8,17 +8,17 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.copying.facts import GROUPS, QUESTION, SPREAD, card_rows, figures, headings, measure_label
+from attnaudit.copying.facts import GROUPS, QUESTION, SPREAD, card_rows, figures, headings, measure_label, none_learned
 from attnaudit.copying.study import NAME, Copying
 from attnaudit.core.files import read_with_digest
 from attnaudit.report.card import Card
 from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.page import card_section, figures_section, write_page
-from attnaudit.report.sections.numbers import SummaryTable, numbers_section, summary_cell
+from attnaudit.report.sections.numbers import SummaryTable, meanings, numbers_section, summary_cell
 from attnaudit.report.sections.provenance import provenance_sections
 from attnaudit.results import read_table
 from attnaudit.results.about import About
-from attnaudit.results.card import SummaryRows
+from attnaudit.results.card import SummaryRows, without_conclusions
 from attnaudit.results.record import read_summary
 
 
@@ -39,8 +39,10 @@ def write_copying(folder: Path, page: Path | None = None) -> Path:
 
 def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:
     """Whether copying is learned, and what first."""
-    settings = _study(study)
-    return Card(*headings(settings), tuple(card_rows(SummaryRows.of(summary), settings)), model="a model trained to copy")
+    settings, found = _study(study), SummaryRows.of(summary)
+    rows, notice = card_rows(found, settings), none_learned(found)
+    notices = (notice,) if notice else ()
+    return Card(*headings(settings), tuple(without_conclusions(rows) if notice else rows), notices, model="a model trained to copy")
 
 
 def _study(recorded: Mapping[str, Any]) -> Copying:
@@ -53,4 +55,5 @@ def _table(summary: pl.DataFrame) -> SummaryTable:
     groups: list[str] = summary["group"].unique(maintain_order=True).to_list()
     cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
     rows = tuple((name, measure_label(name), tuple(cells.get((name, group)) for group in groups)) for name in measures)
-    return SummaryTable(NAME, tuple(GROUPS.get(group, group) for group in groups), rows)
+    explained = meanings(NAME, {name: label for name, label, _ in rows})
+    return SummaryTable(NAME, tuple(GROUPS.get(group, group) for group in groups), rows, explained)

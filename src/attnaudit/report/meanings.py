@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
+from attnaudit.copying import facts as copying
 from attnaudit.experiments import facts
 from attnaudit.results.measures import OF_TRANSLATIONS, meaning_of
 from attnaudit.results.skill import OF_BASE
@@ -18,6 +19,8 @@ def measure_meaning(measure: str, of: str, unit: str = INSTANCE) -> str:
     An experiment and a study may share a name (``adversary``): the measures of the experiment go first.
     """
     found = meaning_of([*facts(of).measures, *(OF_TRANSLATIONS if of == "translation" else ())], measure)
+    if of == copying.NAME:
+        return copying.measure_meaning(measure)
     if found or of not in EVERY_STUDY:
         return of_unit(found, unit)
     known = known_measures(of)

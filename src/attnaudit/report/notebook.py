@@ -21,7 +21,7 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.numbers import thousands
 from attnaudit.core.printable import printable
 from attnaudit.experiments import columns_of_figures, measure_label
-from attnaudit.report.card import verdict
+from attnaudit.report.card import Card, verdict
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.fragment import playground, rows_of
@@ -55,9 +55,14 @@ def trace_html(trace: Trace) -> str:
     )  # fmt: skip
 
 
+def results_card(results: Results) -> Card:
+    """The verdict card."""
+    return verdict(results.summary, About.of(None, results.metadata))
+
+
 def results_html(results: Results) -> str:
     """The verdict card."""
-    card = verdict(results.summary, About.of(None, results.metadata))
+    card = results_card(results)
     return _fragment("card", card=card, left_out=list(results.left_out.items()), meaning_of=partial(measure_meaning, unit=card.unit))
 
 

@@ -101,7 +101,7 @@ def environment() -> Environment:
     loader = PackageLoader("attnaudit", TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"figure": words.figure, "percent": words.percent, "drawing": Markup}
-    environment.globals |= {"count": count, "thousands": thousands, "of_unit": words.of_unit, "term": explained}
+    environment.globals |= {"count": count, "thousands": thousands, "of_unit": words.of_unit, "term": explained, "explained": explained}
     return environment
 
 

@@ -88,7 +88,8 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
     for name, study in EVERY_STUDY.items():
         own = study.card_rows(found, about)
         rows += without_conclusions(own) if name in notices else of_enough(own, found)
-    lines = tuple(f"Study {name}: {notice}" for name, notice in notices.items())
+    of_notice = {notice: [name for name in notices if notices[name] == notice] for notice in notices.values()}
+    lines = tuple(f"{'Study' if len(names) == 1 else 'Studies'} {', '.join(names)}: {notice}" for notice, names in of_notice.items())
     own = about.spec.get("study", {}).get("models")
     models = f"the study's own models ({', '.join(own)})" if own else about.model or f"{about.encoder} + {about.attention}"
     return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", tuple(rows), lines, of_studies=True)

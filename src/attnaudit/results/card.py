@@ -219,7 +219,8 @@ def claimed(rows: Iterable[CardRow], model: str = "this model", of_studies: bool
         )
     if of_studies:
         side, clauses = ("for", supporting) if supporting else ("against", against)
-        return f"This speaks {side} heatmaps of {model} as explanations of its predictions: {clauses}." if clauses else ""
+        heatmaps = f"heatmaps of {model} as explanations of its predictions"
+        return f"This speaks {side} {heatmaps}: {clauses}." if clauses else f"Nothing below speaks for or against {heatmaps}."
     if supporting:
         return f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one: {supporting}."
     because = against or "nothing below shows that its predictions depend on it"

@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 from rich.console import Console
-from rich.table import Table
 
 from attnaudit.core.display import Shown, drawn, in_notebook, show
 from attnaudit.core.errors import RunError
@@ -336,24 +335,15 @@ class Results(Mapping[str, Result]):
         return drawn("figures_of", self, experiment)
 
     def show(self, console: Console | None = None) -> None:
-        """Print the summary over all instances as a table, with the measures of each experiment below its name.
+        """Show the verdict card: below the cell of a notebook, else printed to ``console``, by default the terminal.
 
-        In a notebook, without a ``console``, show the verdict card.
+        The printed card is followed by what was skipped. All numbers are in `summary`.
         """
         if console is None and in_notebook():
             show(self)
             return
         console = console or Console()
-        table = Table(title="attnaudit", title_justify="left")
-        table.add_column("measure", overflow="fold")
-        for column in ("value", "95 % interval", "n", "undefined"):
-            table.add_column(column, justify="right", no_wrap=True)
-        for name, result in self.items():
-            table.add_row(name, style="bold")
-            for row in result.summary.filter(pl.col("group") == "all").iter_rows(named=True):
-                ends = _interval(row["low"], row["high"]) or "–"
-                table.add_row(f"  {row['measure']}", _number(row["value"]), ends, counted(row), str(row["undefined"]))
-        console.print(table)
+        drawn("results_card", self).print(console)
         for name, reason in self.left_out.items():
             console.print(printable(f"skipped: {name}: {reason}"), markup=False)
 

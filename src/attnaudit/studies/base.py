@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import is_correct
 from attnaudit.plans.training import Study, TrainingId
 from attnaudit.results import summary_row
@@ -16,6 +15,7 @@ from attnaudit.results.skill import CHANCE
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, bleu_over_seeds
 from attnaudit.stats.inference import share_interval
 from attnaudit.studies.deceive import PairDeceive, Written
+from attnaudit.studies.dynamics.study import PairDynamics
 from attnaudit.studies.over_seeds import compare_models, means, predictions, seeds_row
 from attnaudit.trace import Trace
 
@@ -26,16 +26,16 @@ def base_rows(study: Study, traces: Mapping[TrainingId, Trace]) -> list[Mapping[
     """Rows of the scores of a study's base models and of the baselines of `YARDSTICKS`; none without a base.
 
     ``base_accuracy`` and ``base_majority``, for classes that are allowed in every row ``base_roc_auc`` and ``base_roc_auc_chance`` too; of
-    translators that wrote ``base_bleu``, ``base_bleu_copy`` and ``base_bleu_other``.
+    translators ``base_bleu``, ``base_bleu_copy`` and ``base_bleu_other``: the most frequent token is no baseline for them, as the tokens
+    before a gold token say much about it without the source.
 
-    Means and intervals are over seeds and instances; of a translator without translations over its gold tokens, a pair by their mean. The
-    interval of accuracy reaches as far as Wilson's over instances, which `no_skill` asks of a run: without an error all resamples are 1.
-    Baselines have no interval.
+    Means and intervals are over seeds and instances. The interval of accuracy reaches as far as Wilson's over instances, which `no_skill`
+    asks of a run: without an error all resamples are 1. Baselines have no interval.
     """
     models = base_models(study.name, traces)
     if not models:
         return []
-    if isinstance(study, PairDeceive):
+    if isinstance(study, (PairDeceive, PairDynamics)):
         return _of_translations(study, traces, models) if isinstance(traces, Written) else []
     predicted = pl.concat([_predicted(training.seed, traces[training]) for training in models])
     return [*_accurate(study, predicted), *_ranked(study, {training.seed: traces[training] for training in models})]
@@ -60,7 +60,7 @@ def _accurate(study: Study, predicted: pl.DataFrame) -> Iterator[Mapping[str, An
 
 def _ranked(study: Study, traces: Mapping[int, Trace]) -> list[Mapping[str, Any]]:
     """ROC-AUC of the models with these seeds and of random scores; none where a row allows only some of the classes."""
-    if any(trace.has("gold") or trace.has("candidates") for trace in traces.values()):
+    if any(trace.has("candidates") for trace in traces.values()):
         return []
     rows = pl.concat([predictions("base", seed, trace).unique("instance", maintain_order=True) for seed, trace in traces.items()])
     figures = compare_models(study.name, rows.filter(pl.col("label") >= 0), against="base", seed=study.seed)
@@ -71,15 +71,13 @@ def _ranked(study: Study, traces: Mapping[int, Trace]) -> list[Mapping[str, Any]
 def _predicted(seed: int, trace: Trace) -> pl.DataFrame:
     """{seed, instance, correct, majority} of every labelled instance, by the mean of its rows."""
     label = pl.Series(trace.array("label").astype(np.int64)).replace(-1, None)
-    if trace.has("gold"):  # of a translator's rows the labels number the words that each row keeps
-        label = pl.Series(trace.table.column("gold").to_pylist(), dtype=pl.String).replace(UNKNOWN, "")
-    frequent = label.filter(label.cast(pl.String) != "").value_counts(sort=True)[0, 0]
+    frequent = label.drop_nulls().value_counts(sort=True)[0, 0]
     rows = pl.DataFrame({"instance": trace.instance, "correct": is_correct(trace), "majority": label == frequent})
     labelled = rows.filter(label.is_not_null()).group_by("instance", maintain_order=True)
     return labelled.agg(pl.col("correct", "majority").cast(pl.Float64).mean()).with_columns(seed=pl.lit(seed, pl.Int64))
 
 
-def _of_translations(study: PairDeceive, traces: Written, models: Iterable[TrainingId]) -> list[Mapping[str, Any]]:
+def _of_translations(study: Study, traces: Written, models: Iterable[TrainingId]) -> list[Mapping[str, Any]]:
     written = [traces.translations(training) for training in models]
     columns = [tuple([row[name] for row in rows] for name in ("translation", "reference")) for rows in written]
     counts = np.stack([bleu_counts(*pair) for pair in columns])

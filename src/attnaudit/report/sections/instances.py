@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments.erasure.experiment import MINIMUM
+from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import SAVE, Section
 from attnaudit.report.sections.heatmaps import Heatmap, head_of_row, heatmap, read_instances, row_name, visible
 from attnaudit.results.heads import Heads
@@ -35,6 +36,10 @@ MOST_NUMBERS = 4000  # tokens times outputs of one instance whose tokens can be 
 DIGITS = 9  # as many as float32 holds
 SHOWN_BY = "emax_jsd"  # the column whose highest values are striking
 
+FIGURES = (  # of the list: title, experiment, measure, decimals
+    ("max α", "", "max_alpha", 2), ("τ grad.", "correlation", "tau_gradient", 2), ("τ LOO", "correlation", "tau_loo", 2),
+    ("Δŷ shuffled", "permutation", "median_delta_y", 3), ("ε-max JSD", "adversary", "emax_jsd", 3),
+)  # fmt: skip
 _SHOWN = (
     "instance", "split", "label", "tokens", "question", "alpha", "prediction", "gradient", "loo", "rationale", "layer", "head", "query",
     "special", "word_id",
@@ -62,7 +67,8 @@ def instance_sections(
     listed = {
         "listed": [(picture, _snippet(picture)) for picture in pictures], "total": record.height or seen.height,
         "classes": sorted({picture.instance.predicted for picture in pictures}), "unit": unit, "special": heatmaps["special"],
-        "heading": "Instances" if unit == INSTANCE else "Texts", "heads": Heads.of(record.summary),
+        "heading": "Instances" if unit == INSTANCE else "Texts", "heads": Heads.of(record.summary), "columns": list(_columns(unit)),
+        "figures": [(measure, places) for _, _, measure, places in FIGURES],
     }  # fmt: skip
     data = {"instance-data": [picture.as_json() for picture in pictures]}
     styles = ("heads.css",) if heatmaps["special"] else ()
@@ -72,6 +78,15 @@ def instance_sections(
         Section("instances", listed, ((listed["heading"], "#instances"),), ("report.js",), data),
         chosen,
     )
+
+
+def _columns(unit: str) -> Iterator[tuple[str, str, str]]:
+    """Title, kind and meaning of the columns of the list."""
+    named = (("Instance" if unit == INSTANCE else "Text, head", "num"), ("Text", "text"), ("Predicted", "text"), ("Label", "text"))
+    yield from ((title, kind, "") for title, kind in named)
+    yield "ŷ", "num", "Probability of the predicted class."
+    for title, experiment, measure, _ in FIGURES:
+        yield title, "num", measure_meaning(measure, experiment, unit) if experiment else "Largest attention weight."
 
 
 def _long(pictures: Sequence[Heatmap]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from attnaudit.core.numbers import thousands
 from attnaudit.report.card import Card
+from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
 from attnaudit.results.card import CardRow
 from attnaudit.results.words import figure
@@ -17,9 +18,13 @@ FEWEST = 30  # below it widths do not shrink as 1/√n, and no number is given
 
 
 class Needed(NamedTuple):
-    """A measure, half the width of its interval, how many were drawn for it, and how many each of `WIDTHS` needs, as text."""
+    """A measure of a question and what it means, half the width of its interval, how many were drawn for it, and how many each of `WIDTHS`
+    needs, as text.
+    """
 
+    question: str
     measure: str
+    meaning: str
     half: str
     drawn: str
     needed: tuple[str, ...]
@@ -27,7 +32,7 @@ class Needed(NamedTuple):
 
 def power_section(card: Card, documents: int) -> Section | None:
     """A row for each measure of the card that has an interval; ``documents`` are what the intervals draw. None without any."""
-    rows = [row for row in (_needed(one, documents) for one in (*card.rows, *card.further)) if row is not None]
+    rows = [row for row in (_needed(one, documents, card.unit) for one in (*card.rows, *card.further)) if row is not None]
     widths = tuple(f"± {width}" for width in WIDTHS)
     return Section("power", {"rows": rows, "widths": widths, "drawn": card.drawn}) if rows and documents > 1 else None
 
@@ -37,13 +42,15 @@ def documents_needed(documents: int, half: float, widths: Sequence[float] = WIDT
     return [ceil(documents * (half / width) ** 2 - 1e-9) for width in widths]
 
 
-def _needed(row: CardRow, documents: int) -> Needed | None:
+def _needed(row: CardRow, documents: int, unit: str) -> Needed | None:
     if row.low is None or row.high is None or row.high <= row.low:
         return None
     half = 0.5 * (row.high - row.low)
     counts = documents_needed(documents, half)
     return Needed(
-        f"{row.question} {row.measure}",
+        row.question,
+        row.measure,
+        measure_meaning(row.name, row.experiment, unit),
         f"± {figure(half, 3)}",
         thousands(documents),
         tuple(thousands(count) if count >= FEWEST else f"< {FEWEST}" for count in counts),

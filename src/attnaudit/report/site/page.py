@@ -84,6 +84,7 @@ def write_index(path: Path, runs: Sequence[SiteRun], further: Sequence[Further],
     content = {
         "runs": list(_entries(runs)),
         "columns": _shown(runs),
+        "meaning_of": lambda name: _measure(name)["meaning"],
         "facets": facets(runs),
         "further": further,
         "inlined": inlined is not None,

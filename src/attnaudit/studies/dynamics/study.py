@@ -199,6 +199,10 @@ class PairDynamics(Dynamics):
     seeds: int = setting("Number of traced trainings (seeds); the timing ξ needs 2 or more.", 2)
     probe: int = setting("Number of test pairs traced at each step.", 100)
 
+    def plan(self, base: TranslationSpec, corpus: ParallelCorpus) -> Sequence[Training]:
+        """`Dynamics.plan`; the traced models leave translations, which show whether they translate."""
+        return [replace(one, writes=one.id.role == "watched" and one.id.variant != "uniform") for one in super().plan(base, corpus)]
+
     def check(self, base: TranslationSpec, corpus: ParallelCorpus) -> None:
         """Every corpus of pairs fits."""
 
