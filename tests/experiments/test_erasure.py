@@ -23,6 +23,7 @@ from tests.oracles.erasure import (
     every_removal_minimum,
     exhaustive_minimum,
     flips,
+    greedy_removal,
     naive_fewest_kept,
     naive_first_flip,
     output_jsd,
@@ -239,6 +240,22 @@ def test_behind_a_tail_the_set_flips_and_is_honestly_labelled(kind: str) -> None
         if table["minimum_proven"][row]:
             assert least == 1
     assert np.mean(found) > 0.8  # greedy, and near
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - set(EXACT)))
+def test_behind_a_tail_the_greedy_set_is_that_of_the_naive_search(kind: str) -> None:
+    """In some rows no ranking flips with as few: only the search itself can have found the set there."""
+    trace = make_trace(150, (6, 14), seed=8, **KINDS[kind])
+    table, alone = Erasure(orders=1)(trace), 0
+    for row, length in enumerate(trace.alpha.lengths):
+        greedy = greedy_removal(trace, row)
+        sizes = [share * length for name in RANKINGS if (share := table[f"removed_{name}"][row]) is not None]
+        least = min([*sizes, *([len(greedy)] if greedy else [])], default=None)
+        assert table["removed_minimum"][row] == (None if least is None else pytest.approx(least / length)), row
+        if greedy and len(greedy) > 1 and all(len(greedy) < size - 0.5 for size in sizes):
+            assert sorted(greedy) == sorted(table[MINIMUM][row].to_list())
+            alone += 1
+    assert alone >= 3
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -63,6 +63,44 @@ def weight_gradient(trace: Trace, row: int) -> np.ndarray:
     return slope.numpy()
 
 
+def greedy_removal(trace: Trace, row: int) -> list[int] | None:
+    """Behind a tail: one position, where one is enough; else one after another, that whose removal lowers the lead over the nearest rival
+    most, the tail taken as its tangent at what is left. None where the decision never flips.
+    """
+    alpha, size = trace.alpha[row], len(trace.alpha[row])
+    one = next(([t] for t in range(size) if flips(trace, row, [t])), None)
+    if one is not None:
+        return one
+    gone: list[int] = []
+    while not flips(trace, row, gone):
+        pull, parts = slope_of_lead(trace, row, gone), trace.readout.contribution[row]
+        sums = {}
+        for t in set(range(size)) - set(gone):
+            left = np.delete(np.arange(size), [*gone, t])
+            if alpha[left].sum() > 0:
+                sums[t] = float(alpha[left] @ parts[left] @ pull / alpha[left].sum())
+        if not sums:
+            return None
+        gone.append(min(sums, key=sums.__getitem__))
+    return gone
+
+
+def slope_of_lead(trace: Trace, row: int, gone: Sequence[int]) -> np.ndarray:
+    """∂(logit of the model's decision − highest other logit)/∂(attended sum), without the positions ``gone``, by torch."""
+    alpha, readout = np.array(trace.alpha[row]), trace.readout
+    alpha[list(gone)] = 0.0
+    pooled = torch.tensor(readout.offset[row] + alpha @ readout.contribution[row] / alpha.sum(), dtype=torch.float64, requires_grad=True)
+    assert isinstance(readout.tail, TanhTail)
+    logits = torch.tanh(pooled) @ torch.tensor(readout.tail.weight.T) + torch.tensor(readout.tail.bias)
+    if trace.metadata["activation"] == "sigmoid":
+        logits = torch.cat([torch.zeros(1, dtype=torch.float64), logits])
+    own = decided(naive_prediction(trace, row, trace.alpha[row]))
+    allowed = range(len(logits)) if trace.candidates is None else np.flatnonzero(trace.candidates[row])
+    rivals = [logits[c] for c in allowed if c != own]
+    (slope,) = torch.autograd.grad(logits[own] - (torch.stack(rivals).max() if rivals else 0.0), pooled)
+    return slope.numpy()
+
+
 def exhaustive_minimum(trace: Trace, row: int) -> int | None:
     """The size of the smallest set whose removal flips the decision, by trying them all; None where none does."""
     size = len(trace.alpha[row])

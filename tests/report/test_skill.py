@@ -389,7 +389,9 @@ def test_erasure_of_an_old_summary_compares_nothing() -> None:
 
 def test_results_of_a_model_that_learned_nothing_say_so_in_a_terminal() -> None:
     summary = summary_of(
-        prediction__accuracy={"value": 0.5, "low": 0.4, "high": 0.6}, prediction__majority={"value": 0.5}, adversary__emax_jsd={"value": 0.6}
+        prediction__accuracy={"value": 0.5, "low": 0.4, "high": 0.6},
+        prediction__majority={"value": 0.5},
+        adversary__emax_jsd={"value": 0.6},
     )
     results = Results({"adversary": Result("adversary", pl.LazyFrame(), summary)})
     console = Console(record=True, width=160)
