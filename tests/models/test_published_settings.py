@@ -65,6 +65,11 @@ PUBLISHED: list[tuple[tuple[str, str, str], str, Any, str]] = [
     (("yelp", "bigru", "flan"), "training.patience", 5, "Serrano & Smith 2019: patience of 5"),
     (("yelp", "bigru", "flan"), "training.select", "accuracy", "Serrano & Smith 2019: dev accuracy"),
     (("yelp", "bigru", "flan"), "training.class_weight", False, "Serrano & Smith 2019: none"),
+    (("yelp", "bigru", "flan"), "training.plateau", 1, "Serrano & Smith 2019: the learning rate is halved on a plateau"),
+    (("yelp", "bigru", "flan"), "model.dropout", 0.5, "Serrano & Smith 2019: dropout, of a rate that is chosen here"),
+    (("yelp", "bigru", "flan"), "training.weight_decay", 0.0, "Serrano & Smith 2019: none"),
+    (("yelp", "bigru", "flan"), "training.epochs", 30, "Serrano & Smith 2019: until dev stops improving, at most as many as chosen here"),
+    (("yelp", "bigru", "han"), "model.dropout", 0.5, "Serrano & Smith 2019: dropout, of a rate that is chosen here"),
 ]
 
 
