@@ -83,6 +83,15 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pac
     assert f"{path}: line 2: more than 65536 bytes; expected shorter lines" in refused(path)
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_empty_lines_without_end(tmp_path: Path, end: bytes) -> None:
+    """A packed file of half a megabyte may hold a hundred million of them."""
+    (path := tmp_path / "a.csv").write_bytes(b"text,label\na,x\n" + end * 100_000 + b"b,y\n")
+    assert len(list(lines.numbered_lines(path))) == 100_003
+    path.write_bytes(b"text,label\na,x\n" + end * 100_001 + b"b,y\n")
+    assert f"{path}: line 100003: the last of more than 100000 empty lines; expected a file with rows" in refused(path)
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.jsonl"])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
 def test_a_pipe_and_a_device_are_refused_and_not_waited_for(tmp_path: Path, name: str, kind: str) -> None:

@@ -388,7 +388,7 @@ def test_texts_of_nothing_but_impermissible_words_are_counted_and_named(tmp_path
 
 def test_a_corpus_without_marks_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("text,label\n" + "a b,yes\nc d,no\n" * 30)
-    with pytest.raises(InputError, match=r"no rationales in train.*give a list of words"):
+    with pytest.raises(InputError, match=r"no rationales in train.*list the words: --set deceive.words="):
         run_study(StudySpec.of("deceive", tmp_path / "mine.csv", device="cpu"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 

@@ -135,7 +135,7 @@ def _read_split(folder: Path, split: str, how: ParallelSpec, progress: Callable[
     if bad and how.on_bad_row == "error":
         row, reason = next(iter(bad.items()))
         option = suggested_encoding(f"{source[row]} {target[row]}", encoding)
-        do = f"{f'read the files with {option}' if option else 'correct the line'}, {_REMEDY}"
+        do = f"read the files with {option}" if option else f"correct the line, {_REMEDY}"
         raise InputError(OPERATION, f"{files[0]}, line {row + 1}", reason, "a text on both sides", do)
     progress(split, len(source))
     whole = Pairs(np.arange(len(source)), tuple(source), tuple(target), links)

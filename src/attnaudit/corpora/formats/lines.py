@@ -19,6 +19,7 @@ from attnaudit.core.printable import printable
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = "\ufeff"
 LONGEST_LINE = 16 << 20  # bytes; ten times the longest novel
+EMPTY = 100_000  # empty lines in a row
 FREE, RATIO = 64 << 20, 200  # bytes that any packed file may hold, and bytes for each packed one beyond; text shrinks to a tenth
 _HEAD = 512  # bytes that tell what a file is
 _SAMPLE = 1 << 20  # bytes that tell its encoding
@@ -96,8 +97,8 @@ def opened(path: Path, operation: str = "read corpus") -> Iterator[io.BufferedRe
 def numbered_lines(path: Path, operation: str = "read corpus", encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Lines with their ends, numbered from 1; a byte order mark is taken off, bytes that are not of ``encoding`` become surrogates.
 
-    Raises InputError for a file that is missing, empty, damaged or cut off, in UTF-16 or no text, or inflated, and for a line of more than
-    `LONGEST_LINE` bytes. `invalid_utf8` finds where a text is not UTF-8.
+    Raises InputError for a file that is missing, empty, damaged or cut off, in UTF-16 or no text, or inflated, for a line of more than
+    `LONGEST_LINE` bytes, and for more than `EMPTY` empty lines in a row. `invalid_utf8` finds where a text is not UTF-8.
     """
     number = 0
     with opened(path, operation) as file:
@@ -131,9 +132,13 @@ def _decoded(file: io.BufferedReader, encoding: str) -> Iterator[str]:
 
 
 def _bounded(readline: Callable[[int], AnyStr], end: AnyStr) -> Iterator[AnyStr]:
+    empty = 0
     while (line := readline(LONGEST_LINE + 1)) != end:
         if len(line) > LONGEST_LINE:
             raise _TooMuch(f"more than {LONGEST_LINE} bytes", "shorter lines", "is it a text, with an end to each line?")
+        empty = 0 if line.strip() else empty + 1
+        if empty > EMPTY:
+            raise _TooMuch(f"the last of more than {EMPTY} empty lines", "a file with rows", "delete the empty lines")
         yield line
 
 

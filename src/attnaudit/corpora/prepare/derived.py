@@ -57,7 +57,7 @@ def marks(split: Split, chosen: Removed, name: str = "the split") -> list[list[b
     for row, tokens in enumerate(split.tokens):
         if tokens and not (split.rationale and split.rationale[row]):
             got = f"no rationale of instance {split.instance[row]} of {name}" if split.rationale else f"no rationales in {name}"
-            raise InputError("mark words", "rationale", got, "the marked words of every text", "give a list of words in its place")
+            raise InputError("mark words", "rationale", got, "the marked words of every text", "list the words: --set deceive.words=WORD,WORD")
     return split.rationale or []
 
 

@@ -177,7 +177,7 @@ def _taken(out: Gathered, row: Row, how: Gathering) -> Iterator[Example]:
 def _remedy(row: Row, how: Gathering) -> str:
     cells = " ".join(cell for cell in (row.text, row.label, row.question) if isinstance(cell, str))
     option = suggested_encoding(cells, how.encoding) if how.encoding and row.line is not None else ""  # parquet states its own
-    return f"{f'read the file with {option}' if option else 'correct the row'}, {_REMEDY}"
+    return f"read the file with {option}" if option else f"correct the row, {_REMEDY}"  # else every row with an accent would be skipped
 
 
 def _understood(row: Row, how: Gathering) -> Example:
