@@ -57,6 +57,36 @@ def test_numbers_of_another_type_are_refused(tmp_path: Path, name: str, value: A
 
 
 @pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("instance", pa.array([True, False, True]), "one value a row: whole numbers"),
+        ("instance", pa.array([1, 2, 3], pa.timestamp("ns")), "one value a row: whole numbers"),
+        ("instance", ["10", "11", "12"], "one value a row: whole numbers"),
+        ("alpha", [["0.5", "0.25", "0.25"]] * 3, "a list of values a row: numbers"),
+        ("tokens", [[1, 2, 3]] * 3, "a list of values a row: text"),
+        ("rationale", [["yes", "no", "no"]] * 3, "a list of values a row: true and false"),
+        ("split", [1, 2, 3], "one value a row: text"),
+        ("readout", [[["1", "2"]] * 3] * 3, "a list of lists of values a row: numbers"),
+    ],
+)  # fmt: skip
+def test_values_that_a_cast_would_take_for_others_are_refused(tmp_path: Path, name: str, values: Any, expected: str) -> None:
+    put(tmp_path, {**COLUMNS, name: values})
+    refused(tmp_path, f"column {name}: type", f"expected {expected}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"),
+    [
+        ("schema", True, "one of [1, 2]"), ("name", 5, "a text"), ("model", 7, "a text or an object"), ("corpus", [1], "a text or an object"),
+        ("gate", 7, "an object"), ("versions", 7, "an object"),
+    ],
+)  # fmt: skip
+def test_metadata_of_another_kind_are_refused(tmp_path: Path, key: str, value: Any, expected: str) -> None:
+    put(tmp_path, COLUMNS, {**METADATA, key: value})
+    refused(tmp_path, f"metadata {key} = {value!r}; expected {expected}")
+
+
+@pytest.mark.parametrize(
     ("metadata", "part"),
     [
         ({"notes": ["\ud800"]}, "surrogates"), ({"corpus": {"name": "\udcff"}}, "surrogates"),

@@ -86,7 +86,7 @@ def test_invalid_utf8(tmp_path: Path, kind: str, line: str) -> None:
     path.write_bytes(encoded(kind, [("caf_ au lait", 1), *ROWS]).replace(b"caf_", b"caf\xe9"))
     told = refused(path)
     at = "character 13" if kind == "jsonl" else "character 3"  # of the line, which begins with {"text": "
-    do = f"read the file with --encoding cp1252 if 'café' is right, else with the one in which it was saved"
+    do = "read the file with --encoding cp1252 if 'café' is right, else with the one in which it was saved"
     assert told == f"read corpus: {path}: row 0{line}: invalid UTF-8 (byte 0xe9 at {at}); expected a text and a label; {do}"
     same_when_skipped(path, [SkippedRow(str(path), 0, f"invalid UTF-8 (byte 0xe9 at {at})")])
 

@@ -23,6 +23,8 @@ from attnaudit.trace.readout import IdentityTail, Network, Tail, TanhTail
 SCHEMAS = (1, 2)
 METADATA_KEY = b"attnaudit"
 TAIL_FILE = "tail.safetensors"
+_IN_WORDS = {str: "a text", dict: "an object"}
+_KINDS: dict[str, tuple[type, ...]] = {"name": (str,), "model": (str, dict), "corpus": (str, dict), "versions": (dict,), "gate": (dict,)}
 PIECE = 1 << 24  # bytes of a file, uncompressed, that are read at a time; files since schema 2, of a few texts each, are read whole
 _DEPTH = 32  # of lists and objects within each other in the metadata
 
@@ -152,9 +154,13 @@ def _metadata(stored: Mapping[bytes, bytes] | None, path: Path) -> dict[str, Any
         raise TraceError("read trace", str(path), f"metadata that is no JSON ({error})", expected, "see docs/trace.md") from error
     allowed = {"schema": list(SCHEMAS), "activation": ["sigmoid", "softmax"], "tail": ["identity", "tanh_mlp", "onnx", "replay"]}
     for key, values in allowed.items():
-        if not isinstance(metadata, dict) or metadata.get(key) not in values:
-            got = metadata.get(key) if isinstance(metadata, dict) else metadata
+        got = metadata.get(key) if isinstance(metadata, dict) else metadata
+        if got not in values or isinstance(got, bool):  # True equals 1
             raise TraceError("read trace", str(path), f"metadata {key} = {got!r}", f"one of {values}", "see docs/trace.md")
+    for key, kinds in _KINDS.items():
+        if not isinstance(found := metadata.get(key), (*kinds, type(None))):
+            got, words = f"metadata {key} = {found!r}", " or ".join(_IN_WORDS[kind] for kind in kinds)
+            raise TraceError("read trace", str(path), got, words, "see docs/trace.md")
     return {key: value for key, value in metadata.items() if key != "residual"}  # checking the rows computes it again
 
 

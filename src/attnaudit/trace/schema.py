@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,13 @@ IDS = ("ids", "type_ids", "written_ids")  # what a network was given, for a repl
 OF_OTHER_LENGTH = {"candidates": pa.list_(pa.bool_()), "question": pa.list_(pa.string()), **dict.fromkeys(IDS, pa.list_(pa.int32()))}
 OF_TRANSFORMERS = ("special", "word_id", "stack", "sink", "alpha_gradient", *IDS)  # since schema 2
 _OF_THE_MODEL = {"readout": 2, "offset": 1, "prediction": 1}  # lists within lists, of a width that the model sets
-_NESTED = ("one value a row", "a list of values a row", "a list of lists of numbers a row")
+_NESTED = ("one value a row", "a list of values a row", "a list of lists of values a row")
+_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+_VALUES = (  # what a type of ours is read from: by the type, what it is called, and which types it may be
+    (pa.types.is_string, "text", (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
+    (pa.types.is_boolean, "true and false", (pa.types.is_boolean, pa.types.is_integer)),
+    (pa.types.is_integer, "whole numbers", _NUMBERS), (pa.types.is_floating, "numbers", _NUMBERS),
+)  # fmt: skip
 _NULLABLE = {"label", "candidates", "question", "rationale", "layer", "head", "query", "split", "stack"}
 
 
@@ -48,7 +54,9 @@ def is_read(name: str) -> bool:
 
 
 def check_schema(schema: pa.Schema, origin: str, needed: Sequence[str] = REQUIRED) -> None:
-    """Raise TraceError unless the columns ``needed`` are there, each column once, and those of ours are nested as `docs/trace.md` says."""
+    """Raise TraceError unless the columns ``needed`` are there, each column once, and those of ours are nested as `docs/trace.md` says,
+    of values of its kind.
+    """
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise TraceError(
@@ -60,14 +68,34 @@ def check_schema(schema: pa.Schema, origin: str, needed: Sequence[str] = REQUIRE
         raise TraceError("check trace", origin, got, f"also {', '.join(missing)}", "see docs/trace.md")
     for name in filter(is_ours, schema.names):
         found, expected = schema.field(name).type, _OF_THE_MODEL.get(name, _nesting(arrow_type(name)))
-        if not pa.types.is_null(found) and _nesting(found) != expected:
-            raise TraceError("check trace", f"{origin}: column {name}", f"type {found}", _NESTED[expected], "see docs/trace.md")
+        words, types = _values(arrow_type(name) or pa.float32())
+        readable = pa.types.is_null(leaf := _leaf(found)) or any(is_one(leaf) for is_one in types)
+        if not pa.types.is_null(found) and (_nesting(found) != expected or not readable):
+            raise TraceError(
+                "check trace", f"{origin}: column {name}", f"type {found}", f"{_NESTED[expected]}: {words}", "see docs/trace.md"
+            )
+
+
+def _values(kind: pa.DataType) -> tuple[str, Sequence[Callable[[pa.DataType], bool]]]:
+    """What the values of a type of ours are called, and the types that they are read from: a cast to it would take others, too."""
+    return next((words, types) for is_one, words, types in _VALUES if is_one(_leaf(kind)))
+
+
+def _leaf(kind: pa.DataType) -> pa.DataType:
+    """The type of the values within lists and dictionaries."""
+    while _is_list(kind) or pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return kind
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
 
 
 def _nesting(kind: pa.DataType | None) -> int:
     """How many lists lie around the values; -1 where these are no plain values."""
     depth = 0
-    while kind is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+    while kind is not None and _is_list(kind):
         kind, depth = kind.value_type, depth + 1
     return -1 if kind is None or pa.types.is_nested(kind) else depth
 

@@ -57,7 +57,8 @@ def marks(split: Split, chosen: Removed, name: str = "the split") -> list[list[b
     for row, tokens in enumerate(split.tokens):
         if tokens and not (split.rationale and split.rationale[row]):
             got = f"no rationale of instance {split.instance[row]} of {name}" if split.rationale else f"no rationales in {name}"
-            raise InputError("mark words", "rationale", got, "the marked words of every text", "list the words: --set deceive.words=WORD,WORD")
+            do = "list the words: --set deceive.words=WORD,WORD"
+            raise InputError("mark words", "rationale", got, "the marked words of every text", do)
     return split.rationale or []
 
 
