@@ -77,8 +77,8 @@ def test_values_that_a_cast_would_take_for_others_are_refused(tmp_path: Path, na
 @pytest.mark.parametrize(
     ("key", "value", "expected"),
     [
-        ("schema", True, "one of [1, 2]"), ("name", 5, "a text"), ("model", 7, "a text or an object"), ("corpus", [1], "a text or an object"),
-        ("gate", 7, "an object"), ("versions", 7, "an object"),
+        ("schema", True, "one of [1, 2]"), ("name", 5, "a text"), ("model", 7, "a text or an object"), ("gate", 7, "an object"),
+        ("corpus", [1], "a text or an object"), ("versions", 7, "an object"),
     ],
 )  # fmt: skip
 def test_metadata_of_another_kind_are_refused(tmp_path: Path, key: str, value: Any, expected: str) -> None:
