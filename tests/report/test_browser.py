@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,13 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
+from attnaudit.plans.training import Study
 from attnaudit.report import write_report
 from attnaudit.report.study_page import write_study
 from attnaudit.studies.adversary import ModelAdversary
+from attnaudit.studies.deceive import Deceive
+from attnaudit.studies.guide import Guide
+from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 from tests.report.runs import write_run
 from tests.report.test_growth import write_page as write_dynamics
@@ -23,8 +26,8 @@ from tests.report.test_page import EVIL, evil_trace
 from tests.studies.identity import identified
 from tests.studies.test_dynamics import STEPS, STUDY
 from tests.studies.test_dynamics import some as steps_of
-from tests.studies.test_numbers import adversary_traces, some
-from tests.studies.test_pages import write_results
+from tests.studies.test_numbers import adversary_traces
+from tests.studies.test_pages import named, write_results
 from tests.traces import make_trace
 
 
@@ -259,33 +262,46 @@ UNEVEN = """() => Array.from(document.querySelectorAll('.panels')).filter((panel
 SCALES = "() => Array.from(document.querySelectorAll('.chart svg')).map((svg) => svg.clientWidth / svg.viewBox.baseVal.width)"
 
 
-def pages_with_charts(folder: Path) -> Iterator[Path]:
+def assert_well_drawn(context: BrowserContext, path: Path) -> None:
+    """Words of charts are apart, inside their panel and of one size; nothing is wider than its box, on a screen and on A4."""
+    page, _, complaints = open_page(context, path)
+    assert page.evaluate(OVERLAPS) == []
+    assert page.evaluate(CLIPPED) == []
+    assert page.evaluate(COVERED) == []
+    assert page.evaluate(UNEVEN) == 0
+    scales = page.evaluate(SCALES)
+    assert scales
+    assert 0.9 < min(scales) <= max(scales) < 1.01  # of widths in whole pixels
+    wide = "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth + 1).length"
+    assert page.locator(".scroll").evaluate_all(wide) == 0
+    page.set_viewport_size({"width": 688, "height": 900})  # what is left of A4 between the margins
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 688
+    assert complaints == []
+
+
+def test_the_charts_of_a_run_are_well_drawn(context: BrowserContext, report: Path, dynamics: Path, tmp_path: Path):
     trace = make_trace(150, (6, 16), outputs=6, class_names=("abbreviation", "description", "entity", "human", "location", "number"))
-    yield write_report(write_run(folder / "run", trace))
-    adversary, uniform = ModelAdversary(strengths=(0.001, 0.1), controls=1), Uniform(seeds=2)
-    yield write_study(write_results(folder / "adversary", adversary, adversary_traces()), {})
-    names = ("base-s0", "uniform-s0", "base-s1", "uniform-s1")
-    yield write_study(write_results(folder / "uniform", uniform, dict(zip(names, some(), strict=True))), {})
+    for path in (report, dynamics, write_report(write_run(tmp_path / "run", trace))):
+        assert_well_drawn(context, path)
 
 
-def test_words_of_charts_are_apart_inside_their_panel_and_of_one_size(
-    context: BrowserContext, report: Path, dynamics: Path, tmp_path: Path
-):
-    for path in (report, dynamics, *pages_with_charts(tmp_path)):
-        page, _, complaints = open_page(context, path)
-        assert page.evaluate(OVERLAPS) == []
-        assert page.evaluate(CLIPPED) == []
-        assert page.evaluate(COVERED) == []
-        assert page.evaluate(UNEVEN) == 0
-        scales = page.evaluate(SCALES)
-        assert scales
-        assert 0.9 < min(scales) <= max(scales) <= 1
-        wide = "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth + 1).length"
-        assert page.locator(".scroll").evaluate_all(wide) == 0
-        page.set_viewport_size({"width": 688, "height": 900})  # what is left of A4 between the margins
-        page.emulate_media(media="print")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 688
-        assert complaints == []
+STUDIES_WITH_CHARTS = [
+    (Uniform(seeds=2), ("base-s0", "uniform-s0", "base-s1", "uniform-s1")),
+    (Seeds(seeds=2), ("base-s0", "base-s1", "base-s2", "uniform-s0")),
+    (Guide(seeds=1), ("guide-uniform-s0", "guide-base-s0", "guide-learned-s0")),
+    (Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1), ("deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0")),
+]
+
+
+@pytest.mark.parametrize(("study", "names"), STUDIES_WITH_CHARTS, ids=lambda value: getattr(value, "name", ""))
+def test_the_charts_of_a_study_are_well_drawn(context: BrowserContext, study: Study, names: tuple[str, ...], tmp_path: Path):
+    assert_well_drawn(context, write_study(write_results(tmp_path, study, named(*names)), {}))
+
+
+def test_the_charts_of_adversaries_are_well_drawn(context: BrowserContext, tmp_path: Path):
+    study = ModelAdversary(strengths=(0.001, 0.1), controls=1)
+    assert_well_drawn(context, write_study(write_results(tmp_path, study, adversary_traces()), {}))
 
 
 def test_the_list_is_sorted_both_ways_with_undefined_values_last(context: BrowserContext, report: Path):

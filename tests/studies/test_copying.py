@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, BrowserContext
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
@@ -24,7 +24,8 @@ from attnaudit.runner import copying_study, run_copying
 from tests import killed
 from tests.forked import apart
 from tests.report.access import barriers
-from tests.report.conftest import browser  # noqa: F401
+from tests.report.conftest import browser, context  # noqa: F401
+from tests.report.test_browser import assert_well_drawn
 
 TINY = {
     "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 9,
@@ -363,6 +364,10 @@ def test_products_of_sixteen_bits_learn_alike_and_are_put_back(tmp_path: Path) -
         rounded = rows @ weight.T
     assert torch.equal(rows @ weight.T, exact)
     assert torch.allclose(rounded, exact, atol=0.3)
+
+
+def test_the_charts_of_its_page_are_well_drawn(done: Path, context: BrowserContext) -> None:  # noqa: F811
+    assert_well_drawn(context, done / "report.html")
 
 
 def test_its_page_has_no_serious_barrier(done: Path, browser: Browser) -> None:  # noqa: F811
