@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
 
 from attnaudit.calibration.separation import Separation
+from attnaudit.experiments import audit
 from attnaudit.report import verdict
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.words import LN2
 from tests.report.runs import summary_of
+from tests.traces import make_trace
 
 ABOUT = About(corpus="sst", encoder="bilstm", attention="additive", seed=3)
 
@@ -219,6 +222,18 @@ def test_few_labelled_instances_are_too_few_to_judge_a_model_by():
 def test_experiments_that_are_missing_or_undefined_are_left_out():
     assert verdict(pl.DataFrame(schema=SUMMARY_SCHEMA), ABOUT).rows == ()
     assert verdict(summary_of(adversary__emax_jsd={}, permutation__median_delta_y={"value": float("nan")}), ABOUT).rows == ()
+
+
+def test_classes_that_are_never_predicted_are_named():
+    names = ("loan", "card", "mortgage", "insurance")
+    trace = make_trace(80, (2, 8), outputs=4, class_names=names)
+    seen = set(np.array(names)[trace.predicted])
+    some = trace.take(np.flatnonzero(trace.predicted < 2))
+    for shown, never in ((trace, set(names) - seen), (some, {"mortgage", "insurance"})):
+        row = verdict(audit(shown, ["prediction", "permutation"]).summary, About.of(None, shown.metadata)).rows[0]
+        assert ("It never predicts " in row.sentence) == bool(never)
+        assert all(name in row.sentence for name in never)
+    assert "It never predicts mortgage, insurance. " in row.sentence
 
 
 def test_the_card_prints_figures_and_names_whatever_they_look_like():

@@ -14,7 +14,7 @@ from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import MOST_NAMED, CardRow, SummaryRows, card_row
 from attnaudit.results.groups import by_group, numbers_of, pieces_of, text_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
@@ -198,6 +198,7 @@ def _sentence(rows: SummaryRows, about: About) -> str:
     correct = f"Correct on {percent(accuracy['value'])} of {_labelled(accuracy, rows)}" if accuracy else ""
     if accuracy:
         correct += f" (always predicting the most frequent label: {percent(majority)}). " if majority is not None else ". "
+        correct += _never_predicted(rows, about)
     if accuracy is not None and (rows.instances("prediction", "accuracy") or 0) < FEWEST:
         return f"{correct}Too few to judge the model by: {FEWEST} or more are needed."
     worse = _worse_than_chance(accuracy, auc, len(about.class_names))
@@ -216,6 +217,14 @@ def _sentence(rows: SummaryRows, about: About) -> str:
         ranks = "" if auc is None else f" It does rank {rows.text}s better than chance (ROC-AUC {figure(auc['value'])})."
         return f"{correct}Its decisions are not shown to be better than always predicting the most frequent label.{ranks}"
     return correct + "The rows below describe this one model; another model trained on the same texts can give other answers."
+
+
+def _never_predicted(rows: SummaryRows, about: About) -> str:
+    """Which classes no instance is predicted to be of, which no table below has; empty where the summary has no classes."""
+    never = [name for name in about.class_names if name not in rows.predicted]
+    if not rows.predicted or not never:
+        return ""
+    return f"It never predicts {', '.join(never) if len(never) <= MOST_NAMED else f'{len(never)} of {len(about.class_names)} classes'}. "
 
 
 def _labelled(accuracy: Mapping[str, Any], rows: SummaryRows) -> str:

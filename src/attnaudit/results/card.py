@@ -85,6 +85,11 @@ class SummaryRows:
         return cls(_by_measure(overall), classes, audited, dict(sorted(by_head.items())), row_of_head=unit)
 
     @property
+    def predicted(self) -> set[str]:
+        """The classes that some instance is predicted to be of; empty where the summary has no rows of classes."""
+        return {row["group"].removeprefix(_PREDICTED) for rows in self.by_class.values() for row in rows}
+
+    @property
     def unit(self) -> str:
         """What these numbers are means over: instances, or of a model with heads the texts or positions of one, or rows of several."""
         if self.head is None and self.audited is None:
