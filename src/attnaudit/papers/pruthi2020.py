@@ -22,6 +22,7 @@ FIGURES = {
 }  # fmt: skip
 SMALL_BERT = {"training.epochs": 2, "collect.sample": 300, "deceive.seeds": 5, "corpus.train_kept": 0.5}
 
+OF_PAIRS = "bilinear attention of an LSTM and, in the record of the docs, ten epochs; in the paper additive attention of a biGRU"
 DECLARATION = Declaration(
     paper=PRUTHI2020,
     question="Can attention hide the tokens that a model relies on, at no cost in accuracy?",
@@ -37,11 +38,11 @@ DECLARATION = Declaration(
               only=tuple(PAIRS)),
     ),
     reasons={
-        "deceptive_pronoun": "not the seed: five lie close together here; how long models train and the form of their attention were "
-                             "not varied; the direction of the effect is theirs",
-        "planted-copy": "bilinear attention of an LSTM, 5,000 pairs and ten epochs here; additive attention of a biGRU there",
-        "planted-reverse": "bilinear attention of an LSTM, 5,000 pairs and ten epochs here; additive attention of a biGRU there",
-        "planted-bigram_flip": "bilinear attention of an LSTM, 5,000 pairs and ten epochs here; additive attention of a biGRU there",
-        "deceptive_en_de": "three tenths of train, ten epochs and bilinear attention of an LSTM here",
+        "deceptive_pronoun": "not the seed: in the record of the docs five lie close together; how long models train and the form of "
+                             "their attention were not varied; the direction of the effect is theirs",
+        "planted-copy": OF_PAIRS,
+        "planted-reverse": OF_PAIRS,
+        "planted-bigram_flip": OF_PAIRS,
+        "deceptive_en_de": OF_PAIRS.replace("ten epochs", "ten epochs of three tenths of train"),
     },
 )  # fmt: skip
