@@ -112,6 +112,15 @@ def test_the_command_shows_checks_and_layers(saved: Path, capsys: pytest.Capture
     assert "bert.encoder.layer.1.attention.self" in shown
 
 
+def test_the_command_says_what_else_mixes_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tiny("ConvBertForSequenceClassification").save_pretrained(tmp_path)
+    capsys.readouterr()
+    assert main(["hf", "check", str(tmp_path)]) == 0
+    first, note, *_ = capsys.readouterr().out.splitlines()
+    assert first.startswith("ConvBertForSequenceClassification can be audited")
+    assert note.startswith("with every token attending to itself alone, other tokens still move the logits, by up to 13% of the largest")
+
+
 def test_the_command_gives_the_same_as_json(saved: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["hf", "check", str(saved), "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)

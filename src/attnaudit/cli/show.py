@@ -258,6 +258,8 @@ def show_gate(gate: Gate, as_json: bool) -> None:
         show_json(gate.to_json())
         return
     typer.echo(printable(f"{_audited(gate)}; texts in one batch: {gate.batching}"))
+    for note in gate.notes:
+        typer.echo(printable(note))
     checks = [(check.name, check.meaning, _measured(check), check.wanted) for check in gate.checks]
     print_rows("", ("check", "what it measures", "figure", "expected"), checks, whole=("check", "expected"))
     layers = [(one.stack, one.layer, one.heads, one.width, "yes" if one.sink else "no", one.way or "–", one.path) for one in gate.layers]
