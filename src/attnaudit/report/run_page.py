@@ -23,6 +23,7 @@ from attnaudit.report.sections.played import READ
 from attnaudit.report.sections.playground import epsilon_of, playground_section
 from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, left_out, provenance_sections
+from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.results.words import ROW
 from attnaudit.stats.sums import METHOD
@@ -68,7 +69,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         *of_instances,
         comparison_section(record),
         numbers_section(summary_tables(record.summary, card.unit, heads), lead),
-        power_section(card, record.documents(rows)),
+        power_section(card, record.documents(rows), SummaryRows.of(record.summary)),
         gate_section(about),
         *provenance_sections(about, citations(record.tables, about.corpus), missing),
     ]

@@ -10,7 +10,7 @@ from attnaudit.core.numbers import thousands
 from attnaudit.report.card import Card
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
-from attnaudit.results.card import CardRow
+from attnaudit.results.card import CardRow, SummaryRows
 from attnaudit.results.words import figure
 
 WIDTHS = (0.05, 0.02, 0.01)  # half the width of the interval
@@ -30,9 +30,12 @@ class Needed(NamedTuple):
     needed: tuple[str, ...]
 
 
-def power_section(card: Card, documents: int) -> Section | None:
-    """A row for each measure of the card that has an interval; ``documents`` are what the intervals draw. None without any."""
-    rows = [row for row in (_needed(one, documents, card.unit) for one in (*card.rows, *card.further)) if row is not None]
+def power_section(card: Card, documents: int, found: SummaryRows) -> Section | None:
+    """A row for each measure of the card that has an interval; ``documents`` are what the intervals draw, of which a measure of ``found``
+    may know fewer. None without any.
+    """
+    known = [(one, min(documents, found.instances(one.experiment, one.name) or documents)) for one in (*card.rows, *card.further)]
+    rows = [row for row in (_needed(one, number, card.unit) for one, number in known) if row is not None]
     widths = tuple(f"± {width}" for width in WIDTHS)
     return Section("power", {"rows": rows, "widths": widths, "drawn": card.drawn}) if rows and documents > 1 else None
 
