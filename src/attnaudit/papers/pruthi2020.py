@@ -22,7 +22,11 @@ FIGURES = {
 }  # fmt: skip
 SMALL_BERT = {"training.epochs": 2, "collect.sample": 300, "deceive.seeds": 5, "corpus.train_kept": 0.5}
 
-OF_PAIRS = "bilinear attention of an LSTM and, in the record of the docs, ten epochs; in the paper additive attention of a biGRU"
+
+def _of_pairs(trained: str) -> str:
+    return f"bilinear attention of an LSTM and, in the record of the docs, {trained}; in the paper additive attention of a biGRU"
+
+
 DECLARATION = Declaration(
     paper=PRUTHI2020,
     question="Can attention hide the tokens that a model relies on, at no cost in accuracy?",
@@ -40,9 +44,9 @@ DECLARATION = Declaration(
     reasons={
         "deceptive_pronoun": "not the seed: in the record of the docs five lie close together; how long models train and the form of "
                              "their attention were not varied; the direction of the effect is theirs",
-        "planted-copy": OF_PAIRS,
-        "planted-reverse": OF_PAIRS,
-        "planted-bigram_flip": OF_PAIRS,
-        "deceptive_en_de": OF_PAIRS.replace("ten epochs", "ten epochs of three tenths of train"),
+        "planted-copy": _of_pairs("ten epochs"),
+        "planted-reverse": _of_pairs("ten epochs"),
+        "planted-bigram_flip": _of_pairs("ten epochs"),
+        "deceptive_en_de": _of_pairs("ten epochs of three tenths of train"),
     },
 )  # fmt: skip

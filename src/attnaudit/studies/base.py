@@ -14,8 +14,7 @@ from attnaudit.results import summary_row
 from attnaudit.results.skill import CHANCE
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, bleu_over_seeds
 from attnaudit.stats.inference import share_interval
-from attnaudit.studies.deceive import PairDeceive, Written
-from attnaudit.studies.dynamics.study import PairDynamics
+from attnaudit.studies.deceive import Written
 from attnaudit.studies.over_seeds import compare_models, means, predictions, seeds_row
 from attnaudit.trace import Trace
 
@@ -35,7 +34,7 @@ def base_rows(study: Study, traces: Mapping[TrainingId, Trace]) -> list[Mapping[
     models = base_models(study.name, traces)
     if not models:
         return []
-    if isinstance(study, (PairDeceive, PairDynamics)):
+    if traces[models[0]].has("gold"):  # a translator's
         return _of_translations(study, traces, models) if isinstance(traces, Written) else []
     predicted = pl.concat([_predicted(training.seed, traces[training]) for training in models])
     return [*_accurate(study, predicted), *_ranked(study, {training.seed: traces[training] for training in models})]
