@@ -14,6 +14,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from attnaudit.plans.training import Study
 from attnaudit.report import write_report
+from attnaudit.report.sections.numbers import MOST_OPEN
 from attnaudit.report.study_page import write_study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
@@ -364,6 +365,20 @@ def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(context: BrowserCo
     assert page.locator("#instances").is_hidden()
     assert page.locator("nav").is_hidden()
     assert page.locator(".heatmap").first.is_visible()
+    assert page.locator("#numbers table").last.is_visible()
+    assert page.locator(".further .card-row").last.is_visible()
+
+
+def test_many_tables_of_numbers_are_closed_and_open_by_keyboard(context: BrowserContext, report: Path):
+    page, _, complaints = open_page(context, report)
+    parts = page.locator("#numbers details")
+    assert parts.count() == page.locator("#numbers table").count() > MOST_OPEN
+    assert page.locator("#numbers table:visible").count() == 0
+    parts.nth(1).locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#numbers table:visible")).to_have_count(1)
+    expect(parts.nth(1).locator("table")).to_be_visible()
+    assert not complaints
 
 
 def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: BrowserContext, steps: pl.DataFrame, dynamics: Path):

@@ -253,6 +253,16 @@ def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_pa
     assert "Claim only" not in page
 
 
+def test_the_page_of_all_studies_says_once_that_the_model_of_its_audit_and_of_a_study_learned_nothing(tmp_path: Path) -> None:
+    base = {f"uniform__base_{name.removeprefix('prediction__')}": row for name, row in AT_CHANCE.items()}
+    for name, rows in (("uniform", base), ("audit", AT_CHANCE)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "summary.json").write_text(json.dumps(summary_of(**rows).to_dicts()))
+        (tmp_path / name / "spec.json").write_text(json.dumps({"corpus": {"name": "sst"}, "model": {}}))
+    assert "Study uniform: Claim nothing" in study_card(summary_of(**base), ABOUT).lead
+    assert write_studies(tmp_path, {}).read_text(encoding="utf-8").count("Claim nothing") == 1
+
+
 def test_the_page_of_all_studies_says_which_heads_its_audit_is_of(tmp_path: Path) -> None:
     """The audit's line on top is of the heads that were audited, and so is that of the page that the studies join."""
     (tmp_path / "seeds").mkdir()

@@ -18,6 +18,7 @@ from attnaudit.results.words import INSTANCE, figure, interval
 
 _GROUP = "predicted:"
 MOST_COLUMNS = 7
+MOST_OPEN = 5  # tables; where there are more, each is closed until a reader opens it
 
 
 class SummaryCell(NamedTuple):
@@ -41,7 +42,8 @@ class SummaryTable:
 def numbers_section(tables: Sequence[SummaryTable], lead: str) -> Section:
     """All numbers; ``lead`` says what is averaged and what the intervals are over."""
     summaries = [part for table in tables for part in parts(table)]
-    return Section("numbers", {"summaries": summaries, "lead": lead}, (("All numbers", "#numbers"),))
+    parameters = {"summaries": summaries, "lead": lead, "open": len(tables) <= MOST_OPEN}
+    return Section("numbers", parameters, (("All numbers", "#numbers"),))
 
 
 def parts(table: SummaryTable) -> Iterator[SummaryTable]:
