@@ -1,9 +1,9 @@
 """Mutation tests: one small change of the source at a time, which a test of that file must notice. ``make mutants N=40 SEED=0``.
 
 Cosmic Ray makes the changes, in a copy of the checkout. A run first repeats every change that survived and has no reason, then tries ``N``
-more, drawn at random from those never tried, and writes the outcome of each to docs/mutants.jsonl. A person adds the ``reason`` of a
-survivor there: "equivalent: …", or the test that now fails. docs/mutants.md is made from that file. Annotations, decorators, texts,
-messages and functions of what is only shown are not changed (`_is_shown`).
+more, drawn at random from those never tried, and ``AGAIN`` of those killed at another commit, and writes the outcome of each to
+docs/mutants.jsonl. A person adds the ``reason`` of a survivor there: "equivalent: …", or the test that now fails. docs/mutants.md is made
+from that file. Annotations, decorators, texts, messages and functions of what is only shown are not changed (`_is_shown`).
 
 Each change runs in a process of its own, forked from one that has imported the libraries. Kernels of the changed file, and of all
 files that import it, are run by Python; only the other ones are compiled. What survives is tried by tests that Python would be too slow
@@ -223,8 +223,8 @@ def _commit() -> str:
     return subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
-def page(records: list[Mutant]) -> str:
-    """docs/mutants.md: the share killed, by folder, and every survivor with its reason."""
+def page(records: list[Mutant], gone: int) -> str:
+    """docs/mutants.md: the share killed, by folder, and every survivor with its reason; ``gone`` are of lines that have changed since."""
     counted = [mutant for mutant in records if not mutant.get("reason", "").startswith("equivalent")]
     killed = [mutant for mutant in counted if mutant["outcome"] == "killed"]
     first = [mutant for mutant in killed if "reason" not in mutant]
@@ -237,7 +237,8 @@ def page(records: list[Mutant]) -> str:
         "# Mutation tests", "",
         "Made by `make mutants N=NUMBER SEED=SEED ONLY=FILES` from [mutants.jsonl](mutants.jsonl); method: `benchmarks/mutants.py`. "
         f"Changes tried, by commit: {', '.join(f'{number} of {name}' for name, number in commits.items())}.", "",
-        f"{len(records)} changes of the source were tried; {len(records) - len(counted)} are equivalent. Of the other {len(counted)} the "
+        f"{len(records)} changes of the source were tried, {gone} of them in lines that have changed since; {len(records) - len(counted)} "
+        f"are equivalent. Of the other {len(counted)} the "
         f"tests killed {len(first)} when first tried, {shares[0]}, and kill {len(killed)} now, {shares[1]} (Wilson's 95 % intervals). The "
         "first share estimates that of changes not yet tried; the second includes tests written for the survivors.", "",
         "| folder | changes | killed |", "|---|---|---|",
@@ -256,16 +257,20 @@ def page(records: list[Mutant]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--number", type=int, default=40)
+    parser.add_argument("--again", type=int, default=0, help="how many of those killed at another commit to try once more")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="files whose names begin so, several separated by spaces")
     chosen = parser.parse_args()
     for name in LIBRARIES:
         importlib.import_module(name)
     known = {key(mutant): mutant for mutant in map(json.loads, RECORDS.read_text().splitlines() if RECORDS.exists() else [])}
-    every = {key(mutant): mutant for file in tested(chosen.only) for mutant in mutants_of(file)}
+    present, files = {key(mutant): mutant for file in tested("") for mutant in mutants_of(file)}, set(tested(chosen.only))
+    every = {k: mutant for k, mutant in present.items() if mutant["file"] in files}
     again = [every[k] for k, mutant in known.items() if mutant["outcome"] == "survived" and "reason" not in mutant and k in every]
     fresh = [mutant for k, mutant in every.items() if k not in known]
-    drawn = random.Random(chosen.seed).sample(fresh, min(chosen.number, len(fresh)))
+    old = [every[k] for k, mutant in known.items() if mutant["outcome"] == "killed" and mutant.get("commit") != _commit() and k in every]
+    draw = random.Random(chosen.seed)
+    drawn = [*draw.sample(fresh, min(chosen.number, len(fresh))), *draw.sample(old, min(chosen.again, len(old)))]
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "checkout"
         for part in ("src", "tests", "docs", "benchmarks"):
@@ -273,9 +278,12 @@ def main() -> None:
         for file in ("pyproject.toml", "README.md", "CHANGELOG.md"):
             shutil.copy(ROOT / file, copy / file)
         for mutant in tried(again + drawn, copy):
-            known[key(mutant)] = {**known.get(key(mutant), {}), **mutant}
+            before = known.get(key(mutant), {})
+            if (before.get("outcome"), mutant["outcome"]) == ("killed", "survived"):
+                before.pop("reason", None)  # which said why it was killed
+            known[key(mutant)] = {**before, **mutant}
             RECORDS.write_text("".join(json.dumps(known[k], ensure_ascii=False) + "\n" for k in sorted(known)))
-    PAGE.write_text(page(list(known.values())))
+    PAGE.write_text(page(list(known.values()), len(known.keys() - present.keys())))
 
 
 if __name__ == "__main__":
