@@ -137,7 +137,7 @@ def test_a_corpus_that_is_missing_is_named_without_the_folder_of_this_machine(tm
 
 def test_every_number_that_is_farther_off_has_a_reason_that_fits_or_is_listed_without_one() -> None:
     paper = PAPERS["jain2019"]
-    found = recorded(paper, DOCS / "records" / paper.name, None)
+    found = recorded(paper, DOCS / "records" / paper.name)
     notes = {corpus_key(corpus): notes for corpus, notes in found.corpus_notes.items()}
     far = found.table.filter(pl.col("statistic").is_in(["mean", "median"]), agreement=FARTHER)
     assert len(far) > 30
@@ -156,7 +156,7 @@ def test_every_number_that_is_farther_off_has_a_reason_that_fits_or_is_listed_wi
 
 def _names(note: str, measure: str, model: str) -> bool:
     """Whether a note names a model behind a measure."""
-    names = note.partition(f"{measure} of ")[2].partition(";")[0].partition(":")[0]
+    names = note.partition(f"{measure} of ")[2].partition(";")[0].partition(":")[0].partition(".")[0]
     return model in names.split(", ")
 
 

@@ -49,4 +49,5 @@ DECLARATION = Declaration(
         "planted-bigram_flip": _of_pairs("ten epochs"),
         "deceptive_en_de": _of_pairs("ten epochs of three tenths of train"),
     },
+    missing={"deceptive_occupation": "not run for the docs, which had no training texts"},
 )  # fmt: skip

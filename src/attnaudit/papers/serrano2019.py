@@ -53,5 +53,8 @@ DECLARATION = Declaration(
         "yelp": "in the record of the docs a sample of 10,000 reviews, in the paper 650,000",
     },
     classes={"yahoo": 10, "imdb_stars": 10, "amazon": 5, "yelp": 5},
-    missing={"imdb_stars": "needs the archive whose file names tell the stars"},
+    missing={
+        "imdb_stars": "needs the archive whose file names tell the stars",
+        "yahoo": "not run for the docs, which had texts of two of the ten classes",
+    },
 )  # fmt: skip

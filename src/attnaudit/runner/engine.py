@@ -142,13 +142,17 @@ def done(call: Call, here: Here, held: Any, progress: Progress) -> Done:
 def engine_of(name: str = "local", address: str | None = None, unshared: bool = False) -> Engine:
     """The engine ``local``, or ``ray``: the cluster at ``address`` (HOST:PORT), without one this machine.
 
-    With ``unshared`` its nodes share no folder, and all that calls read and write goes through the object store. Raises InputError.
+    With ``unshared`` its nodes share no folder, and all that calls read and write goes through the object store. Raises InputError, and
+    RunError where nobody listens at the address: before a corpus is read.
     """
     if name not in ENGINES:
         raise InputError("choose an engine", "--engine", repr(name), f"one of {', '.join(ENGINES)}")
     if name == "ray":
+        from attnaudit.runner.ray_cluster import check_reached
         from attnaudit.runner.ray_engine import RayCluster
 
+        if address is not None:
+            check_reached(address)
         return RayCluster(address, unshared)
     if address is not None or unshared:
         given = "--unshared" if address is None else f"--address {address}"

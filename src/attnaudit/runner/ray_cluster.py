@@ -33,6 +33,8 @@ PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"}  # else Ray ends a
 WITH_TOKEN = {"RAY_AUTH_MODE": "token"}
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # how HTTP/2, which heads speak, begins
 SETTINGS = 4  # the kind of its first frame, in both directions
+RUNNING, START = "HOST:PORT of a running head", "start one with ray start --head, or leave --address out for this machine alone"
+NOT_A_HEAD = "what listens there does not answer as a head of Ray does"
 ONE_MACHINE = {"RAY_USAGE_STATS_ENABLED": "0"}  # nothing is sent anywhere
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # the name is of its first use: Ray binds to 127.0.0.1 and to nothing else
 
@@ -234,12 +236,11 @@ def connected(address: str | None) -> Iterator[Nodes]:
     Raises RunError where there is none, LostError where its head is lost: Ray is then left as it is.
     """
     require("ray", OPERATION)
-    host, _, port = (address or LOOPBACK).rpartition(":")
     if address is not None:
-        _check_reached(address, host, port)
-    for name, value in environment(address, host).items():
+        check_reached(address)
+    for name, value in environment(address).items():
         os.environ.setdefault(name, value)  # read when Ray is imported
-    if address is not None and _needs_token(address):
+    if address is not None and _check_answers(address):
         os.environ |= WITH_TOKEN
     import ray
 
@@ -255,50 +256,56 @@ def connected(address: str | None) -> Iterator[Nodes]:
             ray.shutdown()
 
 
-def environment(address: str | None, host: str) -> dict[str, str]:
+def environment(address: str | None) -> dict[str, str]:
     """What Ray reads from the environment of a driver. A cluster that the driver starts inherits it, and need not wait."""
-    on_loopback = address is None or host in (LOOPBACK, "localhost")
+    on_loopback = address is None or address.rpartition(":")[0] in (LOOPBACK, "localhost")
     return ONE_MACHINE | (ON_LOOPBACK if on_loopback else {}) | ({} if address is None else PATIENT)
 
 
-def _needs_token(address: str) -> bool:
-    """Whether a head asks for the token of Ray that this user has.
+def _check_answers(address: str) -> bool:
+    """Ask the head for its cluster, in another process, as Ray would ask again and again and log each answer. Raises RunError.
 
-    Ray makes one when it first starts for one machine alone, and ``ray start`` asks for it from then on, but drivers that are given an
-    address send it only when told to, and are not understood by a cluster that has none.
+    Returns whether the head asks for the token of Ray that this user has. Ray makes one when it first starts for one machine alone, and
+    ``ray start`` asks for it from then on, but drivers that are given an address send it only when told to, and are not understood by a
+    cluster that has none.
     """
-    given = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
-    if "RAY_AUTH_MODE" in os.environ or not (given or (Path.home() / ".ray" / "auth_token").is_file()):
-        return False
     program = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
-    asking = subprocess.Popen([sys.executable, "-c", program, address], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    asking = subprocess.Popen([sys.executable, "-c", program, address], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     end = threading.Timer(SILENT, asking.kill)
     end.start()
+    refused, unlike = False, ""
     with asking:
-        refused = any(b"Unauthenticated" in line for line in asking.stderr or ())
+        for line in asking.stderr or ():
+            refused, unlike = "Unauthenticated" in line, line.partition("RpcError: ")[2].strip()
+            if refused or unlike:
+                break
         end.cancel()
         asking.kill()
-    return refused
+    if unlike and not refused:
+        raise RunError(OPERATION, f"--address {address}", f"{NOT_A_HEAD} ({unlike[:100]})", RUNNING, START)
+    given = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    return refused and "RAY_AUTH_MODE" not in os.environ and bool(given or (Path.home() / ".ray" / "auth_token").is_file())
 
 
-def _check_reached(address: str, host: str, port: str) -> None:
-    expected, do = "HOST:PORT of a running head", "start one with ray start --head, or leave --address out for this machine alone"
+def check_reached(address: str) -> None:
+    """Raise InputError for an address that is none, RunError where no server of the kind of a head listens."""
+    host, _, port = address.rpartition(":")
     if ":" in host:
-        raise InputError(OPERATION, f"--address {address}", "an IPv6 address", expected, "give the name or the IPv4 address of its machine")
+        raise InputError(OPERATION, f"--address {address}", "an IPv6 address", RUNNING, "give the name or the IPv4 address of its machine")
     if not host or not port.isdigit():
-        raise InputError(OPERATION, f"--address {address}", "no HOST:PORT", expected, do)
+        raise InputError(OPERATION, f"--address {address}", "no HOST:PORT", RUNNING, START)
     try:
         with socket.create_connection((host, int(port)), REACHED) as connection:
             speaks = os.environ.get("RAY_USE_TLS") == "1" or _speaks_http2(connection)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise RunError(OPERATION, f"--address {address}", f"nobody listens there ({reason})", expected, do) from error
+        raise RunError(OPERATION, f"--address {address}", f"nobody listens there ({reason})", RUNNING, START) from error
     if not speaks:
-        raise RunError(OPERATION, f"--address {address}", "what listens there does not answer as a head of Ray does", expected, do)
+        raise RunError(OPERATION, f"--address {address}", NOT_A_HEAD, RUNNING, START)
 
 
 def _speaks_http2(connection: socket.socket) -> bool:
-    """Of another server Ray would ask again and again."""
+    """As a head does."""
     try:
         connection.sendall(PREFACE)
         answer = connection.makefile("rb").read(4)

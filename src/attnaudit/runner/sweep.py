@@ -73,6 +73,8 @@ class Sweep:
         RunError where ``out`` holds something else than a reproduction.
         """
         _check_out(self.out)
+        if self.data_dir is not None and not Path(self.data_dir).expanduser().is_dir():
+            raise InputError("reproduce", f"--data-dir {self.data_dir}", "no such folder", "the folder of the corpora")
         asked = sorted({cell.study for cell in self.cells if cell.study})
         for key in self.settings:
             if study_of(key) not in ("", *asked):
@@ -245,19 +247,26 @@ def _save(sweep: Sweep, cell: Cell, folder: Path, rows: Sequence[Mapping[str, An
 def write_markdown(sweep: Sweep, file: Path) -> None:
     """Record what is finished in ``out``, run nothing, and write the tables of all records between the marks of ``file``.
 
-    A file without marks is refused, unless it is new. So is one that has a section that no record fills. Raises InputError.
+    A file without marks is refused, unless it is new. So is one that has a section that no record fills, and a paper without any record.
+    Raises InputError.
     """
     from attnaudit.report.reproduction.once import Once, markdown_of
     from attnaudit.report.reproduction.page import markdown
 
     paper = sweep.paper
     _, averaged, _ = found_in(sweep.out, paper)
-    if paper.name in ONCE:
+    once = paper.name in ONCE
+    if once:
         record(sweep, averaged)
-        text = markdown_of(Once(paper, records_of(paper, sweep.kept), {}, ()))
     else:
         record_corpora(paper, sweep.out, sweep.kept)
-        text = markdown(recorded(paper, sweep.kept, sweep.data_dir)).partition("\n")[2]  # without its title
+    if not any(sweep.kept.glob("*.json")):
+        do = f"run attnaudit reproduce {paper.name} first, or name the folder with --records DIR"
+        raise InputError("reproduce", f"--markdown {file}", f"no record in {sweep.kept}", f"records of {paper.name}", do)
+    if once:
+        text = markdown_of(Once(paper, records_of(paper, sweep.kept), {}, ()))
+    else:
+        text = markdown(recorded(paper, sweep.kept)).partition("\n")[2]  # without its title
     write_between(file, paper.name, text.strip())
 
 

@@ -114,7 +114,7 @@ def _identity(name: str, about: About) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def recorded(paper: Declaration, records: Path, data_dir: str | None) -> Reproduction:
+def recorded(paper: Declaration, records: Path) -> Reproduction:
     """What all records say together. Raises InputError for numbers that were changed since they were recorded."""
     from attnaudit.report.reproduction.page import Reproduction
     from attnaudit.report.reproduction.tables import reasons_of
@@ -133,7 +133,9 @@ def recorded(paper: Declaration, records: Path, data_dir: str | None) -> Reprodu
         for (corpus, record), part in zip(found.items(), parts, strict=True)
     }  # fmt: skip
     numbers = pl.concat(parts) if parts else pl.DataFrame(schema=SEEDS_SCHEMA)
-    return Reproduction(table=numbers, runs=runs, pages={}, corpus_notes=notes, not_run=not_asked_for(paper, list(found), data_dir))
+    yet = f"not run yet: attnaudit reproduce {paper.name} --corpus "
+    not_run = (NotRun(corpus, "", "", paper.missing.get(corpus, yet + corpus)) for corpus in paper.corpora if corpus not in found)
+    return Reproduction(table=numbers, runs=runs, pages={}, corpus_notes=notes, not_run=tuple(not_run))
 
 
 def _numbers(place: Path, record: dict[str, Any]) -> pl.DataFrame:

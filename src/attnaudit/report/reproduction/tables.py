@@ -107,7 +107,9 @@ def further_tables(numbers: pl.DataFrame, shown: Sequence[Column]) -> list[Numbe
 
 
 def reasons_of(paper: Declaration, corpus: str, numbers: pl.DataFrame) -> list[str]:
-    """Why numbers of a corpus that are marked as farther off are so, with their models; at last those whose cause is not known."""
+    """Why numbers of a corpus that are marked as farther off are so in the records of the documentation, with their models; at last those
+    whose cause is not known. Other data, word vectors or settings may have other causes, so that each line names the record.
+    """
     far = numbers.filter(pl.col("statistic").is_in(["mean", "median"]), agreement=FARTHER, corpus=corpus_key(corpus))
     found: dict[str, dict[str, list[str]]] = {"": {}}
     for encoder, attention, measure in far.select(*CELL[1:], "measure").unique(maintain_order=True).iter_rows():
@@ -116,7 +118,7 @@ def reasons_of(paper: Declaration, corpus: str, numbers: pl.DataFrame) -> list[s
     which = {reason: "; ".join(f"{measure} of {', '.join(names)}" for measure, names in models.items()) for reason, models in found.items()}
     unknown = which.pop("")
     return [
-        *(f"farther off, {names}: {reason}" for reason, names in which.items()),
+        *(f"farther off, {names}. In the docs' record: {reason}" for reason, names in which.items()),
         *([f"farther off, cause not known: {unknown}"] if unknown else []),
     ]
 
