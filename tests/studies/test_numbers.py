@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import kendalltau
+from sklearn.metrics import f1_score
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
@@ -159,6 +160,7 @@ def test_the_adversary_s_points_are_means_over_instances() -> None:
             np.mean([naive_tvd(base.prediction[row].tolist(), other.prediction[row].tolist()) for row in rows])
         )
         assert value[f"flipped_{label}"] == pytest.approx((base.predicted != other.predicted).mean())
+        assert value[f"f1_{label}"] == pytest.approx(f1_score(base.array("label"), other.predicted))
     frozen = table.filter(kind="frozen", strength=0.05)
     assert (frozen["tvd"] <= 0.05 + 1e-6).all()
     nearer = table.filter(kind="frozen", strength=0.005)

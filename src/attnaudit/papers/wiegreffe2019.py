@@ -50,7 +50,7 @@ DECLARATION = Declaration(
         Table("An MLP guided by attention (their Table 3)", {
             f"f1_{name}": f"F1, {name}" for name in ("uniform", "learned", "base", "gradient", "adversary")}, "guide"),
         Table("Adversarially trained models (their Table 4)", {
-            "tvd": "mean TVD", "jsd": "mean JSD", "flipped": "flipped decisions"}, "adversary", by="model"),
+            "tvd": "mean TVD", "jsd": "mean JSD", "f1": "F1", "flipped": "flipped decisions"}, "adversary", by="model"),
         Table("Area under the curve of TVD and JSD", {"area": "share of the maximum"}, "adversary"),
     ),
     reasons={

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
+from jaxtyping import Int
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
@@ -34,7 +35,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.measures import LN2, predicted_class, tvd
-from attnaudit.studies.over_seeds import by_model, by_seed, mean_rows, seeds_row
+from attnaudit.studies.over_seeds import by_model, by_seed, f1_row, mean_rows, seeds_row
 from attnaudit.studies.uniform import evenly
 from attnaudit.trace import Trace
 
@@ -60,8 +61,9 @@ class ModelAdversary:
     in the seed, one with uniform attention, and the adversaries found for each instance separately on the frozen base, at the `EPSILONS`.
 
     The table has a row per model and instance: ``kind`` (adversary, seed, uniform, frozen), ``strength`` (λ, or ε of the frozen), ``seed``,
-    ``tvd`` of the prediction and ``jsd`` of the attention to the base's, ``flipped`` where the decision is another. The summary has their
-    means, and ``area``: that under the curve of the largest mean JSD within a mean TVD, up to ``limit``, as a share of what there could be.
+    ``tvd`` of the prediction and ``jsd`` of the attention to the base's, ``flipped`` where the decision is another, ``label``, and the
+    ``predicted`` class. The summary has the means of the first three, F1, and ``area``: that under the curve of the largest mean JSD
+    within a mean TVD, up to ``limit``, as a share of what there could be.
     """
 
     name: ClassVar[str] = "adversary"
@@ -71,6 +73,7 @@ class ModelAdversary:
         Measure("tvd", "mean TVD of the output", "Total variation distance of the output from the base's, 0 to 1."),
         Measure("jsd", "mean JSD of attention", "Jensen-Shannon divergence of the attention from the base's, at most ln 2."),
         Measure("flipped", "share of flipped decisions", "Share of instances whose predicted class is not the base's."),
+        Measure("f1", "F1", "Harmonic mean of precision and recall, of class 1 of two, else the mean over classes."),
         Measure("area", "area under the curve of JSD within TVD",
                 "Largest mean JSD within each mean TVD up to the limit, as a share of the largest possible area."),
     )  # fmt: skip
@@ -129,6 +132,7 @@ class ModelAdversary:
         curve = []
         for label, _, part in by_model(table, "kind"):
             rows += mean_rows(self.name, label, part, ("tvd", "jsd", "flipped"), self.seed)
+            rows.append(f1_row(self.name, f"f1_{label}", part, self.seed))
             if label.startswith("adversary_"):
                 values = by_seed(part, ("tvd", "jsd"))
                 curve.append((values.mean(axis=(1, 2)), means_over_seeds(values, seed=self.seed)))
@@ -198,17 +202,20 @@ class ModelAdversary:
 
 def _compared(base: Trace, other: Trace, kind: str, strength: float | None, seed: int) -> pl.DataFrame:
     moved, apart = tvd(base.prediction, other.prediction), divergence(base.alpha, other.alpha)
-    return _rows(base, kind, strength, seed, tvd=moved, jsd=apart, flipped=base.predicted != other.predicted)
+    return _rows(base, kind, strength, seed, other.predicted, tvd=moved, jsd=apart)
 
 
 def _frozen(base: Trace, epsilon: float, seed: int) -> pl.DataFrame:
     """Every instance's own adversary, the model as it is."""
     found = Adversary(epsilon=epsilon, seed=seed)(base)
     moved, apart = (found[name].fill_null(np.nan).to_numpy() for name in ("delta_y", "emax_jsd"))
-    flipped = predicted_class(np.array(found["prediction"].to_list())) != base.predicted
-    return _rows(base, "frozen", epsilon, seed, tvd=moved, jsd=apart, flipped=flipped)
+    predicted = predicted_class(np.array(found["prediction"].to_list()))
+    return _rows(base, "frozen", epsilon, seed, predicted, tvd=moved, jsd=apart)
 
 
-def _rows(base: Trace, kind: str, strength: float | None, seed: int, **measured: np.ndarray) -> pl.DataFrame:
+def _rows(
+    base: Trace, kind: str, strength: float | None, seed: int, predicted: Int[np.ndarray, " n"], **measured: np.ndarray
+) -> pl.DataFrame:  # fmt: skip
+    measured |= {"flipped": base.predicted != predicted, "label": base.array("label"), "predicted": predicted}
     names = {"kind": pl.lit(kind), "strength": pl.lit(strength, dtype=pl.Float64), "seed": pl.lit(seed, dtype=pl.Int64)}
     return pl.DataFrame({"instance": base.instance, **measured}).select(*(value.alias(name) for name, value in names.items()), pl.all())

@@ -86,6 +86,15 @@ def compare_models(experiment: str, table: pl.DataFrame, against: str, seed: int
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
+def f1_row(experiment: str, measure: str, table: pl.DataFrame, seed: int) -> dict[str, Any]:
+    """F1 over seeds and instances of one model, of a table with ``label`` and ``predicted`` for each of both."""
+    label, predicted = by_seed(table, ("label", "predicted")).astype(np.int64)
+    classes = 1 + max(label.max(initial=1), predicted.max(initial=1))
+    values, resampled = resampled_over_seeds(label[0], predicted[None], np.eye(classes)[predicted][None], seed=seed)
+    row = seeds_row(experiment, measure, values[0, :, FIGURES.index("f1")], resampled[0, :, FIGURES.index("f1")], label.shape[1])
+    return _of_a_point(row, int(np.unique(label[0], return_counts=True)[1].min(initial=label.shape[1])))
+
+
 def _of_a_point(row: dict[str, Any], n: int, least: float = 0.0) -> dict[str, Any]:
     """The row of a score from ``least`` to 1, with the interval of n alike instances where its own is a point."""
     if row["low"] is None or row["high"] - row["low"] > ROUNDING:
