@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -152,6 +153,21 @@ def test_every_number_that_is_farther_off_has_a_reason_that_fits_or_is_listed_wi
         assert note.startswith("farther off, cause not known: ") or note.endswith(paper.reason(cell, row["measure"]))
     shown = [note for every in notes.values() for note in every]
     assert all(any(note.endswith(f": {reason}") for note in shown) for reason in paper.reasons.values()), "a reason that nothing needs"
+
+
+def test_numbers_that_a_reason_takes_from_the_records_of_another_paper_are_in_them() -> None:
+    cited = [
+        (key.partition("/")[0], reason, other)
+        for paper in PAPERS.values()
+        for key, reason in paper.reasons.items()
+        for other in PAPERS
+        if f"({other}, by experiment)" in reason
+    ]
+    assert cited
+    for corpus, reason, other in cited:
+        records = [json.loads(file.read_text()) for file in (DOCS / "records" / other).glob(f"{corpus}*.json")]
+        known = {f"{row['value']:.3f}" for record in records for row in record["summary"] if row["value"] is not None}
+        assert set(re.findall(r"0\.\d{3}\b", reason)) <= known, reason
 
 
 def _names(note: str, measure: str, model: str) -> bool:
