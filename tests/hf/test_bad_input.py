@@ -217,7 +217,10 @@ def without_vocabulary(folder: Path) -> None:
 
 TOKENIZERS: dict[str, tuple[Callable[[Path], object], str]] = {
     "none": (without("tokenizer.json", "tokenizer_config.json"), "no tokenizer.json; expected the fast tokenizer of the model; save it"),
-    "no vocabulary": (without_vocabulary, "read tokenizer: "),
+    "no vocabulary": (
+        without_vocabulary,
+        "a slow tokenizer: no tokenizer.json; expected the fast tokenizer of the model; AutoTokenizer.from",
+    ),
     "damaged": (lambda folder: os.truncate(folder / "tokenizer.json", 100), "read tokenizer: "),
     "a slow one": (slow, "a slow tokenizer (CTRLTokenizer); expected a fast tokenizer"),
     "of more tokens than the model": (with_more_words, "of the tokenizer; expected one below 400, the model's vocabulary; use the"),

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from torch import Tensor
 
 from attnaudit.core.ragged import Ragged, concatenate
@@ -23,7 +22,7 @@ from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
-from tests.hf.test_trace import REPLAYED, collected, drawn
+from tests.hf.test_trace import REPLAYED, collected, drawn, placed
 from tests.oracles.joint import NaiveHeads
 
 HEADS, TEXTS, SHUFFLES, SWEEPS = 4, 2, 3, 2
@@ -99,7 +98,7 @@ def _passed(model: Any, gate: Gate, texts: Encoded, trace: Trace, rows: np.ndarr
         weights = found.weights.clone()
         for row in rows.tolist():
             if (stacks[row], layers[row]) == places[found.index]:
-                weights[0, heads[row], query] = torch.from_numpy(alpha[row][: weights.shape[3]])
+                weights[0, heads[row], query] = placed(trace, row, alpha[row], weights.shape[3])
         return weights
 
     assert gate.task is not None

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged, concatenate
@@ -25,7 +26,7 @@ from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import MEASURES
 from attnaudit.hf.network import Replay
 from attnaudit.hf.replay import Query, whole
-from attnaudit.hf.trace import SINK, choose_layers, collect_shards
+from attnaudit.hf.trace import SINK, choose_layers, collect_shards, windows
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.graph import GRAPH_FILE
@@ -75,12 +76,19 @@ def naive(model: Any, gate: Gate, texts: Encoded, trace: Trace, alphas: list[Rag
         weights = own[instance].attentions[number].weights[:, :, query].repeat(len(alphas) * len(rows), 1, 1)
         each = [(k, row) for k in range(len(alphas)) for row in rows]
         for one, (k, row) in zip(weights, each, strict=True):
-            one[int(trace.array("head")[row])] = torch.from_numpy(alphas[k][row][: weights.shape[2]]).float()
+            one[int(trace.array("head")[row])] = placed(trace, row, alphas[k][row], weights.shape[2])
         together = [weights] if gate.batching == "any" and model.config.pad_token_id is not None else weights.split(1)
         logits = torch.cat([whole(model, inputs, Query(gate.task, query), {number: part}) for part in together])
         for (k, row), prediction in zip(each, logits.double().softmax(dim=-1).numpy(), strict=True):
             found[k, row] = prediction
     return found
+
+
+def placed(trace: Trace, row: int, alpha: np.ndarray, size: int) -> torch.Tensor:
+    """The weights of a row, without that of a sink, at the keys that its query sees, of ``size``."""
+    keys = torch.from_numpy(alpha[: len(alpha) - bool(trace.array("sink")[row])]).float()
+    first = int(trace.array("first_key")[row])
+    return functional.pad(keys, (first, size - first - len(keys)))
 
 
 def drawn(alpha: Ragged, seed: int = 0) -> Ragged:
@@ -228,6 +236,61 @@ def test_keys_that_a_cache_does_not_have_are_computed_again(
         assert found <= 1e-5
 
 
+WINDOWS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {"sliding_window": 4}) for name in ("MistralForCausalLM", "MistralForSequenceClassification", "GptOssForCausalLM")),
+    ("Gemma3ForCausalLM", {"sliding_window": 4}),
+    ("ModernBertForSequenceClassification", {"local_attention": 8}),
+]
+
+
+@pytest.mark.parametrize("layers", ["last", "all"])
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize(("name", "settings"), WINDOWS)
+def test_a_row_has_the_tokens_that_a_window_leaves(
+    name: str, settings: dict[str, Any], implementation: str, layers: str, tmp_path: Path
+) -> None:
+    """What a mask hides from the query can have no weight under any attention of the model."""
+    model: Any = tiny(name, **settings)
+    model.set_attn_implementation(implementation if name != "GptOssForCausalLM" else "eager")
+    gate, texts = check_model(model), random_texts(model, 3, lengths=(10, 14))
+    chosen = choose_layers(gate, layers)
+    trace = Trace.read(collected(model, gate, texts, tmp_path, layers), Replay(model, gate))
+    windowed = (
+        ["sliding" in kind for kind in model.config.layer_types] if hasattr(model.config, "layer_types") else [True] * len(gate.layers)
+    )
+    assert any(windowed)
+    for row in range(len(trace)):
+        instance, layer, head = (int(trace.array(name)[row]) for name in ("instance", "layer", "head"))
+        tokens, query = texts.tokens[instance], int(trace.array("query")[row])
+        reach = settings.get("sliding_window", settings.get("local_attention", 0) // 2 + 1) if windowed[layer] else len(tokens)
+        seen = [token for place, token in enumerate(tokens) if abs(place - query) < reach]
+        assert trace.tokens(row)[: len(seen)] == seen
+        assert len(trace.tokens(row)) == len(seen) + bool(trace.array("sink")[row])
+        own = forward(model, texts.batch([instance])).attentions[layer].weights[0, head, query]
+        assert torch.equal(placed(trace, row, trace.alpha[row], len(tokens)) > 0, own > 0)
+    assert differences(model, gate, texts, trace) <= 1e-5
+    noted = "".join(windows(model, gate, chosen, texts))
+    assert ("sees 4 of 1" in noted or "sees 5 of 1" in noted) == any(windowed[one.layer.layer] for one in chosen)
+
+
+def test_a_query_that_sees_tokens_with_others_between_them_is_refused(tmp_path: Path) -> None:
+    model: Any = tiny("MistralForCausalLM", sliding_window=4)
+    gate, texts = check_model(model), random_texts(model, 2, lengths=(10, 14))
+    seen = torch.arange(14) % 3 != 1
+    honest = model.model.layers[0].self_attn.forward
+
+    def strided(*arguments: Any, attention_mask: torch.Tensor, **options: Any) -> Any:
+        hidden = ~seen[: attention_mask.shape[-1]]
+        mask = attention_mask.masked_fill(hidden, False if attention_mask.dtype == torch.bool else torch.finfo(attention_mask.dtype).min)
+        return honest(*arguments, attention_mask=mask, **options)
+
+    model.model.layers[0].self_attn.forward = strided
+    with pytest.raises(
+        InputError, match=r"in layer 0 the query sees \d tokens with others between them .*; expected one stretch of tokens"
+    ):
+        collected(model, gate, texts, tmp_path, "all", scores=())
+
+
 @pytest.mark.parametrize("name", ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"])
 def test_padding_tokens_that_end_a_text_are_not_read(name: str, tmp_path: Path) -> None:
     """As where a tokenizer appends [EOS] and pads with it: these classifiers read the last token that is none."""
@@ -371,6 +434,11 @@ def test_a_replayed_trace_needs_its_own_model(tmp_path: Path) -> None:
 def test_layers_and_heads_that_a_model_lacks_are_refused(layers: Any, heads: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         choose_layers(check_model(tiny("BertForSequenceClassification")), layers, heads)
+
+
+def test_layers_and_heads_may_be_arrays() -> None:
+    (chosen,) = choose_layers(check_model(tiny("BertForSequenceClassification")), np.array([1]), np.array([0, 2]))
+    assert (chosen.layer.layer, chosen.heads) == (1, (0, 2))
 
 
 def test_cross_attention_needs_an_encoder_and_a_decoder() -> None:

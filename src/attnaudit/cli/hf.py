@@ -124,8 +124,8 @@ Split = Annotated[
     str | None,
     typer.Option(
         "--split", metavar="all|train|dev|test", show_default="all for a file, test for a folder or a registered corpus",
-        help="Split to audit; no other file of a folder is opened. A single table is split into train, dev and test as by attnaudit hf "
-        "train.",
+        help="Split to audit; of a folder no other file is opened, of a registered corpus all are read. A single table is split into "
+        "train, dev and test as by attnaudit hf train.",
     ),
 ]  # fmt: skip
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed that draws texts, positions and the splits of a table.")]

@@ -93,8 +93,9 @@ def _located(spec: ParallelSpec, entry: CorpusEntry | None) -> tuple[Path, str, 
     folder = Path(spec.source).expanduser()
     if not folder.is_dir():
         known = [name for name, other in CORPORA.items() if other.task == "translation"]
-        hint = did_you_mean(spec.source, known)
-        got = "a file" if folder.exists() else "no such folder"
+        exists = folder.exists()
+        hint = f"a folder with test.{spec.source_ending} and test.{spec.target_ending}" if exists else did_you_mean(spec.source, known)
+        got = "a file" if exists else "no such folder"
         raise InputError(OPERATION, spec.source, got, f"one of {', '.join(known)}, or a folder of pairs", hint)
     return folder, folder.resolve().name, PairFiles(spec.source_ending, spec.target_ending, spec.dev, spec.test)
 

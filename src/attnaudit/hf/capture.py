@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
@@ -30,6 +30,7 @@ PASSING = {
 ASKING = {Tensor.size, Tensor.dim, Tensor.ndimension, Tensor.numel}  # of a tensor's form, as its properties do, not of its numbers
 PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 NO_TOKEN = -1  # the number of a padding token that no text has
+MASKED = 5e3  # how far below the largest score of every head that of a key is which a mask hides: by 1e4 or more, where no scores differ so
 Exchange = Callable[["Attention"], "Float[Tensor, 'B H Q K'] | Mixture | None"]
 
 
@@ -102,7 +103,8 @@ class Attention:
     ``path`` is the module that multiplies, ``index`` the number of the attention in the pass. ``weights`` are those that the ``values`` are
     multiplied with; where ``sink`` is true their softmax was over more than the K keys, so that they sum to less than 1. ``elsewhere``
     names the functions that read the weights besides this product: what these do is not changed when the weights are replaced. ``keys`` are
-    given to `Exchange` alone, where torch's function computes the scores; else None.
+    given to `Exchange` alone, where torch's function computes the scores; else None. ``hidden`` says which keys a mask hides from each
+    query, where `forward` was asked for it.
     """
 
     path: str
@@ -112,6 +114,7 @@ class Attention:
     sink: bool
     elsewhere: tuple[str, ...] = ()
     keys: Keys | None = None
+    hidden: Bool[Tensor, "B Q K"] | None = None
 
 
 @dataclass(frozen=True)
@@ -144,15 +147,16 @@ def forward(
     exchange: Exchange | None = None,
     gradients: bool = False,
     others: Mapping[int, Keys] | None = None,
+    masks: bool = False,
 ) -> Pass:
     """Run ``model(**inputs)`` once and return its output and its attentions; with ``gradients``, ready for a backward pass.
 
     All tensors of ``inputs`` have B rows. ``exchange`` is called with every attention before it takes effect, and the weights (B, H, Q, K)
     that it returns are used instead, or the `Mixture` in place of their product with the values; with None the model's own weights are.
     `Pass.attentions` always has the model's own. In a pass of one position, ``others`` are the keys of the other positions of the text
-    (`Keys.of_query`), by the number of the attention.
+    (`Keys.of_query`), by the number of the attention. With ``masks`` every attention says which keys are ``hidden``.
     """
-    watch = _Watch(len(next(value for value in inputs.values() if isinstance(value, Tensor))), exchange, others or {})
+    watch = _Watch(len(next(value for value in inputs.values() if isinstance(value, Tensor))), exchange, others or {}, masks)
     with watch.inside(model), _gradients(gradients), watch:
         output = model(**inputs)
     return Pass(output, tuple(watch.seen()), tuple(watch.unread))
@@ -165,19 +169,20 @@ def _gradients(wanted: bool) -> AbstractContextManager[object]:
 
 @dataclass
 class _Softmax:
-    """A softmax whose output is followed: the ``width`` that it was over, and by name the functions that read it."""
+    """A softmax whose output is followed: the ``width`` that it was over, by name the functions that read it, and what a mask hides."""
 
     width: int
     products: list[str]
     others: list[str]
+    hidden: Tensor | None = None
 
 
 class _Watch(TorchFunctionMode):
     """Sees every function of torch that is called while it is active."""
 
-    def __init__(self, batch: int, exchange: Exchange | None, others: Mapping[int, Keys]) -> None:
+    def __init__(self, batch: int, exchange: Exchange | None, others: Mapping[int, Keys], masks: bool) -> None:
         super().__init__()
-        self.batch, self.exchange, self.others = batch, exchange, others
+        self.batch, self.exchange, self.others, self.masks = batch, exchange, others, masks
         self.unread: list[Unread] = []
         self._found: list[tuple[Attention, _Softmax]] = []
         self._paths: list[str] = []  # of the modules that are running, the innermost last
@@ -220,7 +225,7 @@ class _Watch(TorchFunctionMode):
             return self._product(_Matmul(*args, *kwargs.values()), source, func.__name__)
         result = func(*args, **kwargs)
         if source is None and func in SOFTMAX and _dimension(*args, **kwargs) in (-1, result.dim() - 1):
-            self._follow(result, _Softmax(result.shape[-1], [], []))
+            self._follow(result, _Softmax(result.shape[-1], [], [], self._hidden(operands[0] if operands else kwargs["input"])))
         elif source is not None and func in PASSING:
             self._follow(result, source)
         elif func.__name__ == "__get__":
@@ -263,6 +268,8 @@ class _Watch(TorchFunctionMode):
             self.unread.append(Unread(path, tuple(product.weights.shape)))
             return product.result(product.weights)
         own = Attention(path, len(self._found), *parts, sink=source.width > product.weights.shape[-1])
+        if self.masks:
+            own = replace(own, hidden=_of_keys(source.hidden, own.weights))
         self._found.append((own, source))
         new = self.exchange(replace(own, keys=keys)) if self.exchange else None
         if isinstance(new, Mixture):
@@ -289,21 +296,39 @@ class _Watch(TorchFunctionMode):
             attn_mask = _own_only(attn_mask, len(query), key)
         elif is_causal:
             attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        weights = softmax_within(scores, attn_mask)
+        weights, hidden = softmax_within(scores, attn_mask), self._hidden(masked(scores, attn_mask)) if self.masks else None
         weights = functional.dropout(weights, dropout_p) if dropout_p else weights  # of a model that trains
         product = (_Shared if shared else _Matmul)(weights, value)
         found = Keys(key, value, attn_mask)
-        return self._product(product, _Softmax(weights.shape[-1], [], []), "scaled_dot_product_attention", found)
+        return self._product(product, _Softmax(weights.shape[-1], [], [], hidden), "scaled_dot_product_attention", found)
+
+    def _hidden(self, scores: Tensor) -> Tensor | None:
+        """Of scores (B, H, Q, K), or with texts and heads in one axis, which keys a mask hides: those of scores that no head can have."""
+        if not self.masks or scores.dim() not in (3, 4):
+            return None
+        scores = scores.detach()
+        low = scores.amax(dim=-1, keepdim=True) - scores > MASKED
+        return (low if low.dim() == 4 else low.unflatten(0, (self.batch, -1))).all(dim=1)
+
+
+def _of_keys(hidden: Tensor | None, weights: Float[Tensor, "B H Q K"]) -> Bool[Tensor, "B Q K"]:
+    """``hidden`` without a sink, which comes last. Where scores come in another form, keys to which no head gives any weight."""
+    of_keys = None if hidden is None else hidden[..., : weights.shape[-1]]
+    return of_keys if of_keys is not None and of_keys.shape == weights[:, 0].shape else (weights.detach() == 0).all(dim=1)
+
+
+def masked(scores: Float[Tensor, "*B Q K"], mask: Tensor | None) -> Float[Tensor, "*B Q K"]:
+    """Scores with a mask as `scaled_dot_product_attention` takes it: true where a key is seen, or numbers that are added."""
+    if mask is None:
+        return scores
+    return scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
 
 
 def softmax_within(scores: Float[Tensor, "*B Q K"], mask: Tensor | None) -> Float[Tensor, "*B Q K"]:
-    """The weights of scores, with a mask as `scaled_dot_product_attention` takes it: true where a key is seen, or numbers that are added.
-
-    A query without any key attends to nothing.
-    """
+    """The weights of `masked` scores. A query without any key attends to nothing."""
     if mask is None:
         return scores.softmax(dim=-1)
-    scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+    scores = masked(scores, mask)
     return scores.softmax(dim=-1).masked_fill((scores == -torch.inf).all(dim=-1, keepdim=True), 0.0)
 
 

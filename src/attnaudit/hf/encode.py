@@ -286,6 +286,12 @@ def load_tokenizer(folder: str | Path, kind: Kind = "classification") -> Any:
             warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # which Marian's pieces do not depend on
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:
+        if not files[0].is_file():
+            got, do = (
+                f"a slow tokenizer: no {files[0].name}",
+                f"AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes {files[0].name}",
+            )
+            raise InputError("read tokenizer", str(folder), got, "the fast tokenizer of the model", do) from error
         raise InputError("read tokenizer", str(folder), told(error), "the tokenizer of a model", save) from error
     return _require_pieces(tokenizer, kind)
 

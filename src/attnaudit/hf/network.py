@@ -38,6 +38,7 @@ from attnaudit.hf.replay import (
     way_of_text,
 )
 from attnaudit.models.fingerprint import Fingerprinted
+from attnaudit.trace.schema import IDS
 from attnaudit.trace.some_classes import OutputLayer
 
 KEPT = 1 << 30  # bytes of states of texts that are kept
@@ -130,7 +131,7 @@ class Kept:
 
 def text_of(row: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
     """What the model was given for a row, by which its states are kept."""
-    return tuple(tuple(row.get(name) or ()) for name in ("ids", "type_ids", "written_ids"))
+    return tuple(tuple(row.get(name) or ()) for name in IDS)
 
 
 def replay_of(model: Any) -> Replay:
@@ -163,7 +164,8 @@ class Rows:
 
     @cached_property
     def places(self) -> list[dict[str, Any]]:
-        names = [name for name in ("ids", "type_ids", "written_ids", "stack", "layer", "head", "query") if name in self.table.column_names]
+        names = [*IDS, "stack", "layer", "head", "query", "first_key"]
+        names = [name for name in names if name in self.table.column_names]
         return self.table.select(names).to_pylist()
 
     def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n C"]:
@@ -204,7 +206,9 @@ class Rows:
     def _weights(self, number: int, of_group: tuple[int, ...], ks: list[int], alpha: Ragged, starts: Int64[np.ndarray, " N"]) -> Weights:
         """The weights of an attention, those of the rows number ``ks`` of each group."""
         values = torch.from_numpy(np.stack([[alpha[start + k] for k in ks] for start in starts.tolist()]))
-        return Weights([self.places[of_group[k]]["head"] for k in ks], self.network.gate.layers[number].heads, values)
+        layer, place = self.network.gate.layers[number], self.places[of_group[ks[0]]]
+        read = place["written_ids"] if layer.stack == "decoder" and place.get("written_ids") is not None else place["ids"]
+        return Weights([self.places[of_group[k]]["head"] for k in ks], layer.heads, values, place.get("first_key", 0), len(read))
 
     def _number(self, row: int) -> int:
         place = self.places[row]

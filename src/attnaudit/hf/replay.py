@@ -25,6 +25,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from attnaudit.hf.capture import Attention, Keys, Mixture, Pass, forward
 from attnaudit.hf.resume import Call, layers_around, record, repeated, resumed
@@ -48,11 +49,16 @@ class KeysLeftOutError(ValueError):
 
 @dataclass(frozen=True)
 class Weights:
-    """Attention weights (N, R, K) of the query, of R ``heads`` among ``all_heads``; the others keep what the pass computes."""
+    """Attention weights (N, R, K) of the query, of R ``heads`` among ``all_heads``; the others keep what the pass computes.
+
+    K counts the keys that a mask leaves, from ``first`` on, of the ``tokens`` of the text; the others have no weight.
+    """
 
     heads: Sequence[int]
     all_heads: int
     values: Float[Tensor, "N R K"]
+    first: int
+    tokens: int
 
     def __len__(self) -> int:
         return len(self.values)
@@ -61,9 +67,11 @@ class Weights:
         """The weights of ``found`` with these at a position; heads that share keys may stand as queries of one. Raises KeysLeftOutError."""
         weights = found.weights.clone()
         keys, size = self.values.shape[-1] - found.sink, weights.shape[-1]  # a sink, which comes last, has a weight and no value
-        if keys != size:
+        if size not in (keys, self.tokens):
             raise KeysLeftOutError(f"weights of {keys} keys in a pass with {size}")
         new = self.values[..., :keys].to(weights)
+        if size > keys:
+            new = functional.pad(new, (self.first, size - self.first - keys))
         if weights.shape[1] * weights.shape[2] == self.all_heads:
             weights.view(len(weights), self.all_heads, size)[:, self.heads] = new
         else:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import reading
+from attnaudit.hf.capture import Attention, forward, reading
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, kind_of, notes_of, require_texts
 from attnaudit.hf.encoded import Encoded
@@ -70,7 +70,8 @@ def choose_layers(gate: Gate, layers: Layers = "last", heads: str | Sequence[int
     found = {layer.layer: (number, layer) for number, layer in enumerate(gate.layers) if layer.stack == stack}
     if not found:
         raise InputError(OPERATION, gate.model, "no cross-attention", "an encoder–decoder", "leave out --cross")
-    wanted = [max(found)] if layers == "last" else sorted(found) if layers == "all" else _numbers("layers", layers, "last, all")
+    every = {"last": [max(found)], "all": sorted(found)}
+    wanted = every[layers] if isinstance(layers, str) and layers in every else _numbers("layers", layers, "last, all")
     for layer in wanted:
         if layer not in found:
             raise InputError(OPERATION, f"layer {layer}", f"no such layer of {stack} attention", f"0 to {max(found)}, last or all")
@@ -78,7 +79,7 @@ def choose_layers(gate: Gate, layers: Layers = "last", heads: str | Sequence[int
 
 
 def _heads(layer: Layer, heads: str | Sequence[int]) -> tuple[int, ...]:
-    wanted = range(layer.heads) if heads == "all" else _numbers("heads", heads, "all")
+    wanted = range(layer.heads) if isinstance(heads, str) and heads == "all" else _numbers("heads", heads, "all")
     for head in wanted:
         if not 0 <= head < layer.heads:
             raise InputError(OPERATION, f"head {head}", f"layer {layer.layer} has {layer.heads} heads", f"0 to {layer.heads - 1}, or all")
@@ -163,11 +164,13 @@ def _unlike_the_checks(gate: Gate, encoded: Encoded) -> Iterator[None]:
 class _Text:
     """What one text left: logits (C,), and of each chosen attention at the query weights (H, K), values (H, K, D) and slopes (H, K).
 
-    ``slopes`` are those of the predicted output's probability by the weights, ``hidden`` (W,) what the layer of a graph was given.
+    K counts the keys that the query ``sees``, a stretch of the text. ``slopes`` are those of the predicted output's probability by the
+    weights, ``hidden`` (W,) what the layer of a graph was given.
     """
 
     query: int
     logits: np.ndarray
+    sees: tuple[slice, ...]
     weights: tuple[np.ndarray, ...]
     values: tuple[np.ndarray, ...]
     slopes: tuple[np.ndarray, ...]
@@ -211,11 +214,6 @@ class _Work:
     def _task(self) -> Any:
         return self.gate.task
 
-    def _query(self, encoded: Encoded, row: int) -> int:
-        assert self.gate.reads is not None
-        queries = (encoded.ids if encoded.written is None else encoded.written).lengths[row]
-        return int(self.gate.reads % queries)
-
     @cached_property
     def products(self) -> AbstractContextManager[Any]:
         return fast_products(self.model)
@@ -252,20 +250,15 @@ class _Work:
         """What each text of a batch left; ``hidden`` (B, T, W) is what the layer of a graph was given."""
         attentions = [case.attentions[one.number] for one in self.chosen]
         for row in range(len(case.texts)):
-            query = self._query(case.texts, row)
-            keys = [self._keys(case.texts, row, one.layer) for one in self.chosen]
+            query = _query(self.gate, case.texts, row)
+            sees = tuple(_seen(self.gate, one.layer, found, case.texts, row) for one, found in zip(self.chosen, attentions, strict=True))
             yield _Text(
-                query, _plain(case.logits[row]),
-                tuple(_plain(one.weights[row, :, query, :size]) for one, size in zip(attentions, keys, strict=True)),
-                tuple(_plain(one.values[row, :, :size]) for one, size in zip(attentions, keys, strict=True)),
-                tuple(_plain(slopes[one.number][row, :, :size]) for one, size in zip(self.chosen, keys, strict=True)),
+                query, _plain(case.logits[row]), sees,
+                tuple(_plain(one.weights[row, :, query, keys]) for one, keys in zip(attentions, sees, strict=True)),
+                tuple(_plain(one.values[row, :, keys]) for one, keys in zip(attentions, sees, strict=True)),
+                tuple(_plain(slopes[one.number][row, :, keys]) for one, keys in zip(self.chosen, sees, strict=True)),
                 np.zeros(0, np.float32) if hidden is None else _plain(hidden[row, query]),
             )  # fmt: skip
-
-    @staticmethod
-    def _keys(encoded: Encoded, row: int, layer: Layer) -> int:
-        own = encoded.ids if encoded.written is None or layer.stack != "decoder" else encoded.written
-        return int(own.lengths[row])
 
     def _trace(self, encoded: Encoded, texts: Mapping[int, _Text], scores: Mapping[str, Ragged], k: int, head: int) -> Trace:
         """The rows of one head, one for each text."""
@@ -275,11 +268,16 @@ class _Work:
         words = encoded.written_word_id if written else encoded.word_id
         assert tokens is not None
         assert words is not None
+        sees = [texts[row].sees[k] for row in rows]
+        tokens = [row[keys] for row, keys in zip(tokens, sees, strict=True)]
+        words = [row[keys] for row, keys in zip(words, sees, strict=True)]
         special, word_id = [(row == SPECIAL).tolist() for row in words], [row.tolist() for row in words]
         alpha, readout = [texts[row].weights[k][head] for row in rows], [texts[row].values[k][head] for row in rows]
         slopes = [texts[row].slopes[k][head] for row in rows]
-        measured = {} if written else {name: list(values) for name, values in scores.items()}
-        rationale = None if encoded.rationale is None or written else [marks or None for marks in encoded.rationale]
+        scores = {} if written else scores
+        measured = {name: [row[keys] for row, keys in zip(values, sees, strict=True)] for name, values in scores.items()}
+        marked = None if encoded.rationale is None or written else zip(encoded.rationale, sees, strict=True)
+        rationale = None if marked is None else [marks[keys] if marks else None for marks, keys in marked]
         if one.layer.sink:
             tokens = [[*row, SINK] for row in tokens]
             special, word_id = [[*row, True] for row in special], [[*row, SPECIAL] for row in word_id]
@@ -298,6 +296,7 @@ class _Work:
             prediction=np.stack([_softmax(texts[row].logits) for row in rows]), rationale=rationale,
             special=special, word_id=word_id, stack=[one.layer.stack] * len(rows), layer=np.full(len(rows), one.layer.layer, np.int32),
             head=np.full(len(rows), head, np.int32), query=np.array([texts[row].query for row in rows], np.int32),
+            first_key=np.array([keys.start for keys in sees], np.int32),
             sink=np.full(len(rows), one.layer.sink), alpha_gradient=Ragged.from_rows(slopes), question=other, **self._ids(encoded),
             **{_column(name): Ragged.from_rows(values) for name, values in measured.items()},
         )  # fmt: skip
@@ -318,6 +317,43 @@ class _Work:
     def _labels(self, encoded: Encoded) -> list[int | None] | None:
         label = encoded.label if encoded.next_ids is None else encoded.next_ids.values[encoded.next_ids.offsets[1:] - 1]
         return None if label is None else [None if number < 0 else number for number in label.tolist()]
+
+
+def _query(gate: Gate, encoded: Encoded, row: int) -> int:
+    assert gate.reads is not None
+    queries = (encoded.ids if encoded.written is None else encoded.written).lengths[row]
+    return int(gate.reads % queries)
+
+
+def _seen(gate: Gate, layer: Layer, found: Attention, encoded: Encoded, row: int) -> slice:
+    """The keys of a text that no mask hides from the query of ``found``. Raises InputError where hidden ones lie between them."""
+    own = encoded.ids if encoded.written is None or layer.stack != "decoder" else encoded.written
+    assert found.hidden is not None
+    seen = np.flatnonzero(~found.hidden[row, _query(gate, encoded, row), : int(own.lengths[row])].cpu().numpy())
+    if not len(seen) or len(seen) <= seen[-1] - seen[0]:
+        got = f"in layer {layer.layer} the query sees {len(seen)} tokens with others between them that it does not see"
+        raise InputError(
+            OPERATION, gate.model, got, "one stretch of tokens", "choose other layers (--layers), or shorter texts (--max-tokens)"
+        )
+    return slice(int(seen[0]), int(seen[-1]) + 1)
+
+
+def windows(model: Any, gate: Gate, chosen: Sequence[Chosen], encoded: Encoded) -> list[str]:
+    """A note on each layer whose query sees a part of the longest text alone, as in a sliding window. Raises InputError as `_seen`."""
+    lengths = (encoded.ids if encoded.written is None or chosen[0].layer.stack == "cross" else encoded.written).lengths
+    longest = encoded.take(np.array([int(lengths.argmax())]))
+    with reading(model), _unlike_the_checks(gate, longest):
+        found = forward(model, longest.batch([0], model.device), masks=True).attentions
+    parts: dict[tuple[int, int], list[int]] = {}
+    for one in chosen:
+        keys, tokens = _seen(gate, one.layer, found[one.number], longest, 0), int(lengths.max())
+        if keys.stop - keys.start < tokens:
+            parts.setdefault((keys.stop - keys.start, tokens), []).append(one.layer.layer)
+    return [
+        f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}: of the longest text the query sees {seen} of {tokens} tokens, as "
+        "the model masks the others; rows have the tokens that it sees"
+        for (seen, tokens), layers in parts.items()
+    ]
 
 
 def _column(score: str) -> str:
@@ -384,7 +420,7 @@ def collect(
     metadata = {
         "corpus": {
             "name": texts.name, "task": texts.kind, "fingerprint": texts.fingerprint, "positions": positions,
-            "notes": [*gate.notes, *notes_of(texts, encoded, outputs)],
+            "notes": [*gate.notes, *windows(model, gate, chosen, encoded), *notes_of(texts, encoded, outputs)],
         },
         "model": {"name": gate.model, "fingerprint": model_fingerprint(model), **(outputs.to_json() if outputs else {})},
         "gate": gate.to_json(),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -216,9 +216,8 @@ class _Work:
         known = task_of(model)
         tokenizer = load_tokenizer(spec.model, known or "classification")
         if task is not None and task != known:
-            raise InputError(
-                "audit", f"--task {task}", f"{type(model).__name__}, a model for {known or 'another task'}", f"a model for {task}"
-            )
+            got = f"{type(model).__name__}, a model for {known or 'another task'}"
+            raise InputError("audit", f"--task {task}", got, f"a model for {task}", "leave out --task, or choose another model")
         progress("check the model", 0, 0)
         gate = check_model(model)
         chosen = choose_layers(gate, layers, heads, spec.cross)
@@ -296,7 +295,7 @@ class _Work:
         network, texts = self.network, self.texts
         return {
             "corpus": {
-                "name": texts.name, "task": OF_TEXTS[texts.kind], "fingerprint": texts.fingerprint, "notes": self._notes(),
+                "name": texts.name, "task": OF_TEXTS[texts.kind], "fingerprint": texts.fingerprint, "notes": self._notes,
                 "positions": self.positions,
             },
             "model": {
@@ -308,15 +307,18 @@ class _Work:
             "versions": versions(*OF_TRANSFORMERS),
         }  # fmt: skip
 
+    @cached_property
     def _notes(self) -> list[str]:
         from attnaudit.hf.encode import notes_of
+        from attnaudit.hf.trace import windows
 
-        read = [POSITIONS[self.positions]] if self.positions in POSITIONS else []
-        return [*read, *self.network.gate.notes, *notes_of(self.texts, self.encoded, self.outputs)]
+        read, gate = [POSITIONS[self.positions]] if self.positions in POSITIONS else [], self.network.gate
+        parts = windows(self.network.model, gate, self.chosen, self.encoded)
+        return [*read, *gate.notes, *parts, *notes_of(self.texts, self.encoded, self.outputs)]
 
     def _manifest(self) -> dict[str, Any]:
         return {
-            "kind": self.spec.kind, "seeds": {"run": self.spec.seed}, "notes": self._notes(),
+            "kind": self.spec.kind, "seeds": {"run": self.spec.seed}, "notes": self._notes,
             "corpus": {"name": self.texts.name, "fingerprint": self.texts.fingerprint, "rows": len(np.unique(self.encoded.instance))},
             "skipped": [asdict(row) for row in self.texts.skipped], "versions": versions(*OF_TRANSFORMERS),
             **({"classes": self.outputs.to_json()} if self.outputs else {}),

@@ -16,6 +16,7 @@ REQUIRED = ("instance", "tokens", "alpha", "readout", "offset", "prediction")
 _SCALARS = {
     "instance": pa.int64(), "split": pa.dictionary(pa.int32(), pa.string()), "label": pa.int32(),
     "layer": pa.int32(), "head": pa.int32(), "query": pa.int32(), "stack": pa.dictionary(pa.int32(), pa.string()), "sink": pa.bool_(),
+    "first_key": pa.int32(),
 }  # fmt: skip
 _PER_POSITION = {
     "tokens": pa.list_(pa.string()), "alpha": pa.list_(pa.float32()), "gradient": pa.list_(pa.float32()),
@@ -24,7 +25,7 @@ _PER_POSITION = {
 }  # fmt: skip
 IDS = ("ids", "type_ids", "written_ids")  # what a network was given, for a replay
 OF_OTHER_LENGTH = {"candidates": pa.list_(pa.bool_()), "question": pa.list_(pa.string()), **dict.fromkeys(IDS, pa.list_(pa.int32()))}
-OF_TRANSFORMERS = ("special", "word_id", "stack", "sink", "alpha_gradient", *IDS)  # since schema 2
+OF_TRANSFORMERS = ("special", "word_id", "stack", "sink", "first_key", "alpha_gradient", *IDS)  # since schema 2
 _OF_THE_MODEL = {"readout": 2, "offset": 1, "prediction": 1}  # lists within lists, of a width that the model sets
 _NESTED = ("one value a row", "a list of values a row", "a list of lists of values a row")
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)

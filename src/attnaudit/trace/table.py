@@ -90,8 +90,8 @@ class Trace:
         numbers of any width are stored as float32 and int64 or int32.
 
         Of a transformer also: ``special``, n lists of T_i booleans; ``word_id``, n lists of T_i integers, −1 for none; ``stack``, n
-        strings; ``sink`` (n,) booleans; ``alpha_gradient``, n arrays (T_i,); ``ids``, ``type_ids`` and ``written_ids``, n lists of
-        integers.
+        strings; ``sink`` (n,) booleans; ``first_key`` (n,), the place of the first token in the text; ``alpha_gradient``, n arrays (T_i,);
+        ``ids``, ``type_ids`` and ``written_ids``, n lists of integers.
 
         ``activation`` is ``sigmoid`` or ``softmax``; ``class_names`` has max(C, 2) names; ``metadata`` adds to the metadata; ``tail``
         is the identity, a `TanhTail`, a `GraphTail` or a `Network`; ``origin`` is what errors call the trace. Behind a `GraphTail` the

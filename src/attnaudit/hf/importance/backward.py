@@ -47,7 +47,7 @@ class Graph:
             return self._weights[attention.index]
 
         with torch.enable_grad(), embeddings_as(model, inputs, as_leaf, given_again), self.follow:
-            logits = read_logits(model, inputs, ends, watched)
+            logits = read_logits(model, inputs, ends, watched, masks=True)
             self._probability = logits.float().softmax(dim=-1)
             self._predicted = self._probability.gather(1, self._probability.argmax(dim=-1, keepdim=True))
         self.attentions, self.logits = tuple(attentions), logits.detach()
@@ -84,17 +84,21 @@ class _Weights(torch.autograd.Function):
         return None if ctx.held[0] else grad_outputs[0], None
 
 
-def read_logits(model: Any, inputs: Mapping[str, Any], ends: Int[Tensor, " B"] | None, exchange: Exchange | None = None) -> Tensor:
+def read_logits(
+    model: Any, inputs: Mapping[str, Any], ends: Int[Tensor, " B"] | None, exchange: Exchange | None = None, masks: bool = False
+) -> Tensor:  # fmt: skip
     """The logits (B, C) of the prediction: of classes, or of the token that follows position ``ends``.
 
-    With gradients where they are enabled. ``exchange`` replaces attention as in `forward`.
+    With gradients where they are enabled. ``exchange`` replaces attention as in `forward`, and knows ``masks`` as there.
     """
     kept = None
     if ends is not None and "logits_to_keep" in signature(model.forward).parameters:
         kept, ends = torch.unique(ends, return_inverse=True)
     given = inputs if kept is None else {**inputs, "logits_to_keep": kept}
-    output = model(**given) if exchange is None else forward(model, given, exchange, gradients=torch.is_grad_enabled()).output
-    logits = output.logits
+    if exchange is None:
+        logits = model(**given).logits
+    else:
+        logits = forward(model, given, exchange, gradients=torch.is_grad_enabled(), masks=masks).output.logits
     return logits if ends is None else logits[torch.arange(len(ends), device=logits.device), ends]
 
 
