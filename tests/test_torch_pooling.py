@@ -38,6 +38,8 @@ class Pool(nn.Module):
             return (scores.softmax(dim=1) * value).sum(dim=1)
         if self.form == "special":
             return (torch.special.softmax(scores, 1) * value).sum(dim=1)
+        if self.form == "double":
+            return (torch.softmax(scores[..., 0], -1, dtype=torch.float64).float()[..., None] * value).sum(dim=1)
         weights = torch.softmax(scores[..., 0], dim=-1)
         if self.form == "two":
             weights = torch.softmax(weights.log(), dim=-1)
@@ -84,7 +86,7 @@ def naive(net: Net, batches: list[Any], alpha: Any) -> np.ndarray:
     return np.stack(found)
 
 
-@pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "special"])
+@pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "special", "double"])
 @pytest.mark.parametrize(("deep", "outputs"), [(False, 3), (True, 3), (False, 1)])
 def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outputs: int) -> None:
     net, batches = made(form=form, deep=deep, outputs=outputs)

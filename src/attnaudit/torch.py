@@ -245,7 +245,7 @@ class _Collected:
 
     def _sum(self, alpha: Float[Tensor, "B H T"], of_token: Float[Tensor, "H T B p"], own: Float[Tensor, "B p"]) -> Float[Tensor, "B p"]:
         """What is given under ``alpha``: what is the model's ``own``, and by how much each head changes it."""
-        return own + (torch.einsum("bht,htbp->bhp", alpha, of_token) - own[:, None]).sum(dim=1)
+        return own + (torch.einsum("bht,htbp->bhp", alpha.to(of_token), of_token) - own[:, None]).sum(dim=1)
 
     def _drawn(self) -> Iterator[Float[Tensor, "B H T"]]:
         """The model's own weights, and random ones over the tokens of every text."""

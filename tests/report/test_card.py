@@ -131,18 +131,18 @@ def test_classes_that_a_common_mean_does_not_describe_are_told_apart():
     overall = _tau(-0.02, 0.41)
     apart = pl.concat([overall, _by_class("tau_gradient", negative=(-0.32, 100), positive=(0.28, 100), rare=(0.9, 3))])
     (row,) = verdict(apart, ABOUT).rows
-    assert row.sentence.endswith("By predicted class of 20 instances or more: negative −0.32, positive 0.28.")
+    assert row.sentence.endswith("τ by predicted class of 20 instances or more: negative −0.32, positive 0.28.")
     alike = pl.concat([overall, _by_class("tau_gradient", negative=(-0.05, 100), positive=(0.01, 100))])
     (row,) = verdict(alike, ABOUT).rows
-    assert "By predicted class" not in row.sentence
+    assert "by predicted class" not in row.sentence
 
 
 def test_up_to_six_classes_are_named_and_of_more_the_two_ends():
     overall, values = _tau(0.2, 0.41), {name: (0.1 * k, 100) for k, name in enumerate("cadbfge")}
     (row,) = verdict(pl.concat([overall, _by_class("tau_gradient", **dict(list(values.items())[:3]))]), ABOUT).rows
-    assert row.sentence.endswith("By predicted class: c 0.00, a 0.10, d 0.20.")
+    assert row.sentence.endswith("τ by predicted class: c 0.00, a 0.10, d 0.20.")
     (row,) = verdict(pl.concat([overall, _by_class("tau_gradient", **values)]), ABOUT).rows
-    assert row.sentence.endswith("By predicted class: c 0.00 to e 0.60, with 5 between.")
+    assert row.sentence.endswith("τ by predicted class: c 0.00 to e 0.60, with 5 between.")
 
 
 def test_f1_says_of_what_it_is():
@@ -186,6 +186,59 @@ def test_closeness_is_claimed_only_where_the_bound_proves_it(found: float, upper
     bound = {} if upper is None else {"adversary__emax_jsd_upper": {"value": upper}}
     (row,) = verdict(summary_of(adversary__emax_jsd={"value": found}, **bound), ABOUT).rows
     assert (row.claim and row.claim.supports) is supports
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "says"), [(-0.2, -0.01, "flips predictions no sooner than"), (-0.01, 0.09, "is not shown to flip"), (0.01, 0.2, "")]
+)
+def test_no_gain_over_a_random_order_is_claimed_only_where_the_interval_shows_it(low: float, high: float, says: str):
+    summary = summary_of(
+        erasure__area_attention={"value": 0.4}, erasure__area_minimum={"value": 0.6}, erasure__area_random={"value": 0.38},
+        erasure__area_attention_minus_area_random={"value": (low + high) / 2, "low": low, "high": high},
+        erasure__never_minimum={"value": 0.1}, erasure__never_attention={"value": 0.2}, erasure__gain_attention={"value": 0.1},
+    )  # fmt: skip
+    claims = [row.claim.clause for row in verdict(summary, ABOUT).rows if row.claim]
+    assert any(says in claim for claim in claims)
+    assert any("random order" in claim for claim in claims) == bool(says)
+
+
+def by_class(**figures: dict[str, tuple[float, float]]) -> pl.DataFrame:
+    """A summary with the figures of all instances and of each class: ``experiment__measure``, and by group value and half an interval."""
+    rows = []
+    for name, groups in figures.items():
+        experiment, measure = name.split("__")
+        for group, (value, half) in groups.items():
+            row = {"experiment": experiment, "measure": measure, "group": group, "n": 50, "undefined": 0, "value": value}
+            rows.append(row | {"low": value - half, "high": value + half})
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+GROUPS = ("all", "predicted:a", "predicted:b")
+
+
+def lead_of(shuffled: tuple[float, ...], possible: tuple[float, ...]) -> str:
+    groups = [{group: (value, 0.01) for group, value in zip(GROUPS, values, strict=True)} for values in (shuffled, possible)]
+    summary = by_class(
+        permutation__median_delta_y=groups[0], ranges__mean_possible=groups[1], ranges__mean_possible_upper=groups[1],
+        ranges__top_necessary=dict.fromkeys(GROUPS, (0.0, 0.01)),
+    )  # fmt: skip
+    return verdict(summary, ABOUT).lead
+
+
+def test_a_mean_over_two_classes_that_disagree_is_no_verdict_on_either():
+    lead = lead_of((0.5, 1.0, 0.0), (0.6, 0.2, 1.0))
+    able, unable, _ = lead.split("\n")  # the last line says that accuracy is not known
+    assert able.startswith("Heatmaps of this model may be shown as one explanation of its predictions of a, not as the only one: shuffling")
+    assert "by 1.000" in able
+    assert unable.startswith("Of its predictions of b, claim only that they show where it puts weight, not why it predicts what it does: ")
+    assert "disagree" not in lead
+
+
+def test_a_class_against_which_all_measures_speak_is_named():
+    first, exception, _ = lead_of((0.8, 0.9, 0.05), (0.3, 0.2, 0.9)).split("\n")
+    assert first.startswith("Heatmaps of this model may be shown as one explanation of its predictions, not as the only one: shuffling")
+    assert exception.startswith("Among predictions of b alone, the measures speak against them: ")
+    assert "Among" not in lead_of((0.8, 0.9, 0.7), (0.3, 0.2, 0.3))
 
 
 def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
@@ -233,7 +286,9 @@ def test_classes_that_are_never_predicted_are_named():
         row = verdict(audit(shown, ["prediction", "permutation"]).summary, About.of(None, shown.metadata)).rows[0]
         assert ("It never predicts " in row.sentence) == bool(never)
         assert all(name in row.sentence for name in never)
-    assert "It never predicts mortgage, insurance. " in row.sentence
+    assert "It never predicts mortgage or insurance. " in row.sentence
+    of_tokens = About.of(None, {**some.metadata, "corpus": {"task": "seq2seq"}})
+    assert "never predicts" not in verdict(audit(some, ["prediction"]).summary, of_tokens).rows[0].sentence
 
 
 def test_the_card_prints_figures_and_names_whatever_they_look_like():

@@ -141,7 +141,7 @@ class Comprehensiveness:
             f"Without the most attended tokens{rows.of_head} (the top 1 to 50 %) the probability of the predicted class falls by "
             f"{figure(row['value'], 3)} on average; without random tokens, by {figure(chance['value'], 3)}"
             f"{'' if place is None else _of_what_is_possible(place)}."
-            f"{rows.apart('comprehensiveness', 'comprehensiveness_attention', 3)}{of_kept_words(rows)}"
+            f"{rows.apart('comprehensiveness', 'comprehensiveness_attention', 'Mean fall', 3)}{of_kept_words(rows)}"
         )
         yield card_row(
             "Does the output need the most attended tokens?", "fall without the most attended tokens", row,

@@ -161,7 +161,7 @@ class Correlation:
             if row is None:
                 continue
             sentence, claim = _agreement(row, reference, rows.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words, rows.unit)
-            sentence += rows.apart("correlation", f"tau_{name}") + _over_seeds(rows, name, words)
+            sentence += rows.apart("correlation", f"tau_{name}", "τ") + _over_seeds(rows, name, words)
             known, mark = "no gradient–LOO τ is defined", None
             if reference is not None:
                 known, mark = f"gradient–LOO τ {figure(reference['value'])} {interval(reference)}", reference["value"]

@@ -128,7 +128,7 @@ class Permutation:
             f"When the attention weights{rows.of_head} are shuffled among the tokens, the output "
             f"{degree(_CHANGES, row['value'], 'changes strongly')} (mean change of probability {figure(row['value'], 3)}); "
             f"{_meaning(row['value'], peak)}."
-            f"{_among_words(rows)}{rows.apart('permutation', 'median_delta_y', 3)}{_retrained(rows)}{of_kept_words(rows)}"
+            f"{_among_words(rows)}{rows.apart('permutation', 'median_delta_y', 'Mean change', 3)}{_retrained(rows)}{of_kept_words(rows)}"
         )
         peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
         yield card_row(

@@ -93,7 +93,7 @@ class Plausibility:
             known = [f"{'LOO' if name == 'loo' else name} {figure(value)}" for name, value in others.items() if value is not None]
             known += [f"random order {figure(chance)}"] if chance is not None else []
             gaps = {name: rows.get("plausibility", f"{kind}_attention_minus_{kind}_{name}") for name in others}
-            sentence = _found(kind, row, others, gaps, chance) + rows.apart("plausibility", f"{kind}_attention")
+            sentence = _found(kind, row, others, gaps, chance) + rows.apart("plausibility", f"{kind}_attention", f"Mean {measure}")
             yield card_row(question, measure, row, ", ".join(known) or "–", sentence, mark=_best(others))
 
 

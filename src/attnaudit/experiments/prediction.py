@@ -28,6 +28,7 @@ from attnaudit.stats.sums import METHOD, GroupedSums
 from attnaudit.trace import Trace
 
 MOST_SCORED = 1000  # outputs: a class of a corpus is one of fewer, a token of a vocabulary one of more
+OF_TOKENS = ("language_modelling", "causal-lm", "seq2seq", "translation")  # tasks whose outputs are tokens of a vocabulary
 
 
 @dataclass(frozen=True)
@@ -222,9 +223,10 @@ def _sentence(rows: SummaryRows, about: About) -> str:
 def _never_predicted(rows: SummaryRows, about: About) -> str:
     """Which classes no instance is predicted to be of, which no table below has; empty where the summary has no classes."""
     never = [name for name in about.class_names if name not in rows.predicted]
-    if not rows.predicted or not never:
+    if not rows.predicted or not never or about.metadata.get("corpus", {}).get("task") in OF_TOKENS:
         return ""
-    return f"It never predicts {', '.join(never) if len(never) <= MOST_NAMED else f'{len(never)} of {len(about.class_names)} classes'}. "
+    named = ", ".join(never[:-1]) + " or " * (len(never) > 1) + never[-1]
+    return f"It never predicts {named if len(never) <= MOST_NAMED else f'{len(never)} of {len(about.class_names)} classes'}. "
 
 
 def _labelled(accuracy: Mapping[str, Any], rows: SummaryRows) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -18,7 +18,7 @@ from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
-from attnaudit.results.card import CardRow, SummaryRows, claimed, of_enough, without_conclusions
+from attnaudit.results.card import CardRow, Claim, SummaryRows, claimed, of_enough, without_conclusions
 from attnaudit.results.heads import Head, Heads, named
 from attnaudit.results.skill import no_skill_of_run, skill_unknown
 from attnaudit.results.words import INSTANCE
@@ -33,7 +33,8 @@ class Card:
 
     ``notices`` say why nothing is concluded from some of them. ``model`` is what the line on top calls the model of the heatmaps, and
     ``scope`` says, a line each, what is not known of the model and which of its attention the card is not about. ``unit`` is what the
-    numbers are means over, ``drawn`` what their intervals draw, ``audited`` the heads.
+    numbers are means over, ``drawn`` what their intervals draw, ``audited`` the heads, ``classes`` the
+    claims of these rows that hold of each predicted class alone.
     """
 
     title: str
@@ -48,12 +49,13 @@ class Card:
     further: tuple[CardRow, ...] = ()
     footnote: str = ""
     of_studies: bool = False
+    classes: Mapping[str, Sequence[Claim]] = field(default_factory=dict)
 
     @property
     def lead(self) -> str:
         """One line: what may be claimed of these heatmaps, or why nothing."""
         decided = not self.notices or any(row.claim for row in self.rows)
-        claims = [claimed(self.rows, self.model, self.of_studies)] if self.rows and decided else []
+        claims = [claimed(self.rows, self.model, self.of_studies, self.classes)] if self.rows and decided else []
         said = " ".join([*dict.fromkeys(self.notices), *claims])
         return "\n".join(filter(None, (said, self.scope)))
 
@@ -95,8 +97,18 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     scope = "\n".join(filter(None, (skill_unknown(found), _scope(found, about))))
     return Card(
         _title(about), subtitle, rows, notices, _audited_part(found), scope, found.unit, drawn, found.audited, further,
-        footnote,
+        footnote, classes={} if notice else _of_classes(found, about, rows),
     )  # fmt: skip
+
+
+def _of_classes(found: SummaryRows, about: About, rows: Iterable[CardRow]) -> dict[str, list[Claim]]:
+    """What the measures of these ``rows`` claim of each predicted class with instances enough."""
+    shown = {(row.experiment, row.name) for row in rows}
+    claims = {
+        name: [row.claim for row in _rows(found.of_class(name), about, withheld=False) if row.claim and (row.experiment, row.name) in shown]
+        for name in sorted(found.predicted)
+    }
+    return {name: own for name, own in claims.items() if own}
 
 
 def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, Card]:

@@ -89,6 +89,12 @@ class SummaryRows:
         """The classes that some instance is predicted to be of; empty where the summary has no rows of classes."""
         return {row["group"].removeprefix(_PREDICTED) for rows in self.by_class.values() for row in rows}
 
+    def of_class(self, name: str) -> SummaryRows:
+        """The rows of the instances that are predicted to be of a class."""
+        group = f"{_PREDICTED}{name}"
+        own = {key: row for key, rows in self.by_class.items() for row in rows if row["group"] == group}
+        return replace(self, rows=own, by_class={}, by_head={})
+
     @property
     def unit(self) -> str:
         """What these numbers are means over: instances, or of a model with heads the texts or positions of one, or rows of several."""
@@ -133,11 +139,14 @@ class SummaryRows:
         row = self.get(experiment, measure)
         return None if row is None else float(row["value"])
 
-    def apart(self, experiment: str, measure: str, places: int = 2) -> str:
-        """Sentences with the means of predicted classes, and of heads, where the mean over all describes none; else nothing."""
-        return self._classes_apart(experiment, measure, places) + self._heads_apart(experiment, measure, places)
+    def apart(self, experiment: str, measure: str, what: str, places: int = 2) -> str:
+        """Sentences with the means of predicted classes, and of heads, where the mean over all describes none; else nothing.
 
-    def _classes_apart(self, experiment: str, measure: str, places: int) -> str:
+        ``what`` names the measure: ``Mean change``.
+        """
+        return self._classes_apart(experiment, measure, what, places) + self._heads_apart(experiment, measure, what, places)
+
+    def _classes_apart(self, experiment: str, measure: str, what: str, places: int) -> str:
         """The mean of each predicted class, in ascending order."""
         classes = self.by_class.get((experiment, measure), ())
         rows = sorted((row for row in classes if _may_differ(row)), key=lambda row: row["value"])
@@ -145,16 +154,16 @@ class SummaryRows:
             return ""
         listed = [f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}" for row in rows]
         text = ", ".join(listed) if len(listed) <= MOST_NAMED else f"{listed[0]} to {listed[-1]}, with {len(listed) - 2} between"
-        return f" By predicted class{self._compared(len(rows), len(classes))}: {text}."
+        return f" {what} by predicted class{self._compared(len(rows), len(classes))}: {text}."
 
-    def _heads_apart(self, experiment: str, measure: str, places: int) -> str:
+    def _heads_apart(self, experiment: str, measure: str, what: str, places: int) -> str:
         """The lowest and the highest head."""
         known = self.of_heads(experiment, measure).items()
         heads = sorted(((head, row) for head, row in known if _may_differ(row)), key=lambda one: one[1]["value"])
         if not _are_apart([row for _, row in heads]):
             return ""
         low, high = (f"{figure(row['value'], places)} ({named(head)})" for head, row in (heads[0], heads[-1]))
-        return f" By head{self._compared(len(heads), len(known))}: {low} to {high}."
+        return f" {what} by head{self._compared(len(heads), len(known))}: {low} to {high}."
 
     def _compared(self, shown: int, of: int) -> str:
         """Which of the groups are compared, where not all are."""
@@ -209,24 +218,78 @@ def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:
     return [row if row.of_model else replace(row, sentence=WITHHELD, claim=None) for row in rows]
 
 
-def claimed(rows: Iterable[CardRow], model: str = "this model", of_studies: bool = False) -> str:
+@dataclass(frozen=True)
+class Sides:
+    """The clauses that speak for heatmaps as an explanation, and those that speak against them."""
+
+    supporting: str
+    against: str
+
+    @classmethod
+    def of(cls, claims: Iterable[Claim]) -> Sides:
+        claims = list(claims)
+        return cls(*("; ".join(dict.fromkeys(claim.clause for claim in claims if claim.supports is side)) for side in (True, False)))
+
+    @property
+    def agree(self) -> bool:
+        """Whether all say the same."""
+        return bool(self.supporting) != bool(self.against)
+
+
+def claimed(
+    rows: Iterable[CardRow], model: str = "this model", of_studies: bool = False, classes: Mapping[str, Sequence[Claim]] | None = None
+) -> str:
     """What may be claimed where heatmaps of ``model`` are shown, from the claims of ``rows``; where these disagree each side has a line.
 
     ``of_studies``: the rows are of studies without an audit, which speak for or against an explanation, and say nothing of the rest.
+    ``classes`` has the claims that hold of each predicted class alone: a mean over all may describe none of them.
     """
-    claims = [row.claim for row in rows if row.claim]
-    by_side = (dict.fromkeys(claim.clause for claim in claims if claim.supports is side) for side in (True, False))
-    supporting, against = ("; ".join(clauses) for clauses in by_side)
-    if supporting and against:
-        return (
+    found = Sides.of(row.claim for row in rows if row.claim)
+    of_classes = {name: Sides.of(claims) for name, claims in (classes or {}).items()}
+    if found.supporting and found.against:
+        return _by_class(model, of_classes) or (
             f"Heatmaps of {model} show where it puts weight; the measures below disagree on whether that explains its predictions.\n"
-            f"For: {supporting}.\nAgainst: {against}."
+            f"For: {found.supporting}.\nAgainst: {found.against}.{_classes_that(of_classes, True)}{_classes_that(of_classes, False)}"
         )
     if of_studies:
-        side, clauses = ("for", supporting) if supporting else ("against", against)
+        side, clauses = ("for", found.supporting) if found.supporting else ("against", found.against)
         heatmaps = f"heatmaps of {model} as explanations of its predictions"
         return f"This speaks {side} {heatmaps}: {clauses}." if clauses else f"Nothing below speaks for or against {heatmaps}."
-    if supporting:
-        return f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one: {supporting}."
-    because = against or "nothing below shows that its predictions depend on it"
-    return f"Claim only that heatmaps of {model} show where it puts weight, not why it predicts what it does: {because}."
+    if found.supporting:
+        held = f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one: {found.supporting}."
+        return held + _classes_that(of_classes, supports=False)
+    because = found.against or "nothing below shows that its predictions depend on it"
+    return (
+        f"Claim only that heatmaps of {model} show where it puts weight, not why it predicts what it does: {because}."
+        f"{_classes_that(of_classes, supports=True)}"
+    )
+
+
+def _by_class(model: str, classes: Mapping[str, Sides]) -> str:
+    """A line for each of two classes whose measures agree, for the one and against the other; empty where it is not so."""
+    able = [name for name, sides in classes.items() if sides.agree and sides.supporting]
+    unable = [name for name, sides in classes.items() if sides.agree and sides.against]
+    if len(classes) != 2 or not able or not unable:
+        return ""
+    return (
+        f"Heatmaps of {model} may be shown as one explanation of its predictions of {able[0]}, not as the only one: "
+        f"{classes[able[0]].supporting}.\nOf its predictions of {unable[0]}, claim only that they show where it puts weight, not why it "
+        f"predicts what it does: {classes[unable[0]].against}."
+    )
+
+
+def _classes_that(classes: Mapping[str, Sides], supports: bool) -> str:
+    """A line on the predicted classes of which all that is measured speaks for heatmaps, or all against them; empty where none is."""
+    found = {name: sides for name, sides in classes.items() if sides.agree and bool(sides.supporting) is supports}
+    if not found:
+        return ""
+    names, side = listed(list(found)), "for" if supports else "against"
+    clauses = "; ".join(sides.supporting if supports else sides.against for sides in found.values()) if len(found) == 1 else ""
+    return f"\nAmong predictions of {names} alone, the measures speak {side} them{clauses and f': {clauses}'}."
+
+
+def listed(names: Sequence[str], last: str = "and") -> str:
+    """``a, b and c``; of more than `MOST_NAMED` how many there are."""
+    if len(names) > MOST_NAMED:
+        return count(len(names), "class")
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

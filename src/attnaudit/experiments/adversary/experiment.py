@@ -235,7 +235,7 @@ def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str
         f"On average {'a search found' if loose else 'there are'} attention weights that differ from the model's own {difference(value)} "
         f"and keep the output {within} of the original{'; others may differ more' if loose else ''}. That they exist does not mean that "
         f"training would find them (Wiegreffe & Pinter 2019){by_training}.{shown}"
-        f"{_in_heads(rows)}{rows.apart('adversary', 'emax_jsd', 3)}{_over_all_words(rows)}"
+        f"{_in_heads(rows)}{rows.apart('adversary', 'emax_jsd', 'Mean divergence found', 3)}{_over_all_words(rows)}"
     )
 
 

@@ -290,8 +290,10 @@ def _claim(rows: SummaryRows) -> Claim | None:
     better, least, gain = (rows.get("erasure", name) for name in ("area_attention_minus_area_random", "never_minimum", "gain_attention"))
     if better is None or least is None or gain is None or better["n"] < FEWEST or least["value"] == 1.0:
         return None
-    if better["low"] is None or better["low"] <= 0:
+    if better["high"] is not None and better["high"] <= 0:
         return Claim(False, "removing tokens in order of attention flips predictions no sooner than a random order does")
+    if better["low"] is None or better["low"] <= 0:
+        return Claim(False, "removing tokens in order of attention is not shown to flip predictions sooner than a random order does")
     if gain["value"] >= NEARLY:
         return Claim(True, "removing tokens in order of attention flips predictions almost as soon as possible")
     return Claim(False, "removing tokens in order of attention flips predictions later than necessary")

@@ -113,7 +113,7 @@ class Identifiability:
         yield card_row(
             Identifiability.question, "mean largest TVD found", row,
             f"{bound}0: the attended sum determines the weights, 1: all weight on other tokens",
-            _sentence(row["value"], known, largest, rows) + rows.apart("identifiability", "max_tvd_alpha"), mark=upper,
+            _sentence(row["value"], known, largest, rows) + rows.apart("identifiability", "max_tvd_alpha", "Mean distance"), mark=upper,
         )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class MaximalChange:
     )  # fmt: skip
     figures = (
         FigureSpec(
-            "maximal-change", question, (Histogram("max_delta_y", Scale("largest Δŷ of any attention"), markers=_markers),), _CAPTION,
+            "maximal-change", question, (Histogram("max_delta_y", Scale("largest Δŷ found"), markers=_markers),), _CAPTION,
             reads=("max_delta_y_upper",),
         ),
     )  # fmt: skip
@@ -146,7 +146,7 @@ def _in_heads(rows: SummaryRows) -> str:
 def _sentence(value: float, upper: float | None, rows: SummaryRows) -> str:
     flips, words = (rows.value("maximal_change", name) for name in ("flips", "max_delta_y_words"))
     proven = upper is not None and upper - value <= PROVEN_GAP
-    bound = "" if upper is None or proven else f" (at most {figure(upper, 3)})"
+    bound = "" if upper is None or proven else f" (mean upper bound {figure(upper, 3)})"
     found = "" if proven else " found"
     flipped = "" if flips is None else f"; some attention{found} flips {percent(flips)} of the predictions"
     without = "" if words is None else f" With no attention on special tokens it is {figure(words, 3)}."
@@ -155,5 +155,5 @@ def _sentence(value: float, upper: float | None, rows: SummaryRows) -> str:
         f"{_in_heads(rows)}The attention{found} that changes the output most{rows.of_head and f',{rows.of_head} alone,'} changes it by "
         f"{figure(value, 3)} on average{bound}{flipped}.{without}{small} "
         "A large change does not show that the model's own weights are right."
-        f"{rows.apart('maximal_change', 'max_delta_y', 3)}{of_kept_words(rows)}"
+        f"{rows.apart('maximal_change', 'max_delta_y', 'Mean largest change', 3)}{of_kept_words(rows)}"
     )

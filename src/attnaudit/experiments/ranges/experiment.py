@@ -194,7 +194,7 @@ def _sentence(row: dict[str, Any], loose: bool, rows: SummaryRows, about: About)
         f"With the output {within} of the original, the average token could have {'at least ' if loose else ''}{figure(row['value'])} "
         f"of the attention. In {_between(some, most, percent)} of the instances some token must have a weight above 0; the most attended "
         f"token must keep a weight of {_between(least, kept, figure)} on average."
-        f"{drawn}{rows.apart('ranges', 'mean_possible')}{of_kept_words(rows)}"
+        f"{drawn}{rows.apart('ranges', 'mean_possible', 'Mean possible weight')}{of_kept_words(rows)}"
     )
 
 

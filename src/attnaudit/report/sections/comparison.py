@@ -28,8 +28,8 @@ _MEDIAN = {"median_delta_y": "median Δŷ", "emax_jsd": "ε-max JSD"}
 
 
 def comparison_section(record: RunRecord) -> Section | None:
-    """The comparison of a run; None where its corpus is not one of the paper's."""
-    if published_corpus(record.about.corpus) is None:
+    """The comparison of a run; None where its corpus is not one of the paper's, and of a transformer, which the paper has none of."""
+    if published_corpus(record.about.corpus) is None or "gate" in record.about.metadata:
         return None
     try:
         frame = published.compare([record])
