@@ -76,7 +76,7 @@ def test_the_card_has_seven_lines_and_opens_the_others_by_keyboard(context: Brow
     verdict = page.locator("#verdict")
     lines = verdict.get_by_role("list").first.get_by_role("listitem")
     assert lines.count() == 7
-    aucs = [float(text.split()[1]) for text in lines.locator(".separates").all_inner_texts()]
+    aucs = [float(text.split(" AUC ")[1].split()[0]) for text in lines.locator(".separates").all_inner_texts()]
     assert len(aucs) == 5, "neither how well the model predicts nor where it stands has one"
     assert aucs == sorted(aucs, reverse=True)
     expect(lines.last).to_contain_text(re.compile("The nearest models are (un)?faithful by construction|No judgement"))

@@ -105,7 +105,7 @@ def test_a_card_has_seven_lines_in_the_order_in_which_measures_separate(monkeypa
     assert [row.experiment for row in card.further] == ["maximal_change"], "what nobody measured comes last"
     assert [row.separates for row in card.rows] == [
         "",
-        *(f"AUC {auc:.2f} [{auc - 0.1:.2f}, {auc + 0.1:.2f}], 9 × 11 constructions" for auc in AUC.values()),
+        *(f"tells faithful from unfaithful models with AUC {auc:.2f} [{auc - 0.1:.2f}, {auc + 0.1:.2f}] (9 × 11)" for auc in AUC.values()),
     ]
     assert "classifiers of two classes" in card.footnote
     assert "another kind" not in card.footnote

@@ -394,7 +394,10 @@ def test_erasure_of_an_old_summary_compares_nothing() -> None:
     }
     (row,) = verdict(summary_of(**{f"erasure__{name}": {"value": value} for name, value in old.items()}), ABOUT).rows
     assert (row.value, row.measure) == (0.95, "share that never flips, by attention")
-    assert row.sentence == "Removing tokens in order of attention flips 5 % of predictions; removing the best set of tokens flips 14 %."
+    assert row.sentence == (
+        "Removing tokens from the attention, the largest weight first, flips 5 % of predictions; removing the smallest set of tokens that "
+        "does flips 14 %. The words stay in the text that the model reads."
+    )
 
 
 def test_results_of_a_model_that_learned_nothing_say_so_in_a_terminal() -> None:

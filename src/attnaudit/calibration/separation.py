@@ -31,10 +31,11 @@ class Separation:
     unfaithful: int
 
     def __str__(self) -> str:
-        """``AUC 0.90 [0.74, 0.99], 9 × 11 constructions``; empty where there is none."""
+        """``tells faithful from unfaithful models with AUC 0.90 [0.74, 0.99] (9 × 11)``; empty where there is none."""
         if self.auc is None or self.low is None or self.high is None:
             return ""
-        return f"AUC {figure(self.auc)} [{figure(self.low)}, {figure(self.high)}], {self.faithful} × {self.unfaithful} constructions"
+        auc = f"AUC {figure(self.auc)} [{figure(self.low)}, {figure(self.high)}]"
+        return f"tells faithful from unfaithful models with {auc} ({self.faithful} × {self.unfaithful})"
 
 
 @cache

@@ -138,15 +138,16 @@ class Comprehensiveness:
             return
         place = rows.value("comprehensiveness", "normalised_comprehensiveness_attention")
         sentence = (
-            f"Without the most attended tokens{rows.of_head} (the top 1 to 50 %) the probability of the predicted class falls by "
-            f"{figure(row['value'], 3)} on average; without random tokens, by {figure(chance['value'], 3)}"
+            f"With the weights{rows.of_head} of the most attended tokens (the top 1 to 50 %) set to 0 and the others rescaled, the "
+            f"probability of the predicted class falls by {figure(row['value'], 3)} on average; with those of random tokens, by "
+            f"{figure(chance['value'], 3)}"
             f"{'' if place is None else _of_what_is_possible(place)}."
             f"{rows.apart('comprehensiveness', 'comprehensiveness_attention', 'Mean fall', 3)}{of_kept_words(rows)}"
         )
         yield card_row(
             "Does the output need the most attended tokens?", "fall without the most attended tokens", row,
             f"random tokens {figure(chance['value'], 3)} {interval(chance, 3)}".rstrip(), sentence, mark=float(chance["value"]),
-            scale=(-1.0, 1.0) if row["value"] < 0 else (0.0, 1.0), places=3, claim=_claim(rows, place),
+            scale=(-1.0, 1.0) if round(row["value"], 3) < 0 else (0.0, 1.0), places=3, claim=_claim(rows, place),
         )  # fmt: skip
 
     @staticmethod

@@ -67,8 +67,7 @@ def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str]
     card = study_card(summary, about)
     audit = verdict(summary, about)
     studied = without_conclusions(card.rows) if audit.notices else card.rows
-    further = [notice for notice in card.notices if not notice.endswith(audit.notices)]  # of other models than the audit, or other figures
-    rows, notices = (*audit.rows, *studied), (*audit.notices, *further)
+    rows, notices = (*audit.rows, *studied), audit.notices or card.notices
     card = replace(audit, title=card.title, subtitle=card.subtitle, rows=rows, notices=notices, of_studies=not audited)
     missing = [
         (study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name in names and name not in found

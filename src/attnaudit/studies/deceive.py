@@ -193,8 +193,9 @@ class Deceive:
         compared = f"{percent(before['accuracy']['value'])} {honest}" + (f"; {percent(bare['value'])} {without}" if bare else "")
         hides = _deceived(before, after, bare, without) if least != most else ""
         sentence = (
-            f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(after['mass']['value'])} of its attention on "
-            f"the impermissible tokens, {reference}. Its accuracy is {percent(after['accuracy']['value'])}{of_what} ({compared})."
+            f"A model of this study ({model}) trained to keep attention off the impermissible tokens (λ = {most}) puts "
+            f"{percent(after['mass']['value'])} of its attention on them, {reference}. Its accuracy is "
+            f"{percent(after['accuracy']['value'])}{of_what} ({compared})."
             f"{hides}{_of_bleu(rows, model, least, most)}"
         )
         taus = [figure(rows.value("deceive", f"tau_loo_{model}_{strength}")) for strength in (least, most)]

@@ -33,6 +33,7 @@ from attnaudit.trace import Trace
 METHODS = ("exact", "relaxed")
 CERTIFIED_GAP = 1e-3
 ROUNDING = 1e-9
+NEARLY_ALL = 5e-3  # of JSD: where a bound is closer than this to what was found, nothing is said of what a search may have missed
 SEEN_GAP = 5e-4  # a bound closer than this to what was found has the same three decimals
 WITHIN = 0.05  # mean TVD up to which a retrained model is said to predict the same
 CLOSE = 0.25 * LN2  # a divergence below it is of weights that differ a little
@@ -230,10 +231,12 @@ def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str
     trained = [f"models trained to do so reach JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"] if reached else []
     trained += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
     by_training = f" ({'; '.join(trained)})" if trained else ""
+    upper = rows.value("adversary", "emax_jsd_upper")
+    further = "; others may differ more" if loose and (upper is None or upper - value >= NEARLY_ALL) else ""
     shown = "" if certified is None else f" The weights found are proven to be the most different for {percent(certified)} of {rows.unit}s."
     return (
         f"On average {'a search found' if loose else 'there are'} attention weights that differ from the model's own {difference(value)} "
-        f"and keep the output {within} of the original{'; others may differ more' if loose else ''}. That they exist does not mean that "
+        f"and keep the output {within} of the original{further}. That they exist does not mean that "
         f"training would find them (Wiegreffe & Pinter 2019){by_training}.{shown}"
         f"{_in_heads(rows)}{rows.apart('adversary', 'emax_jsd', 'Mean divergence found', 3)}{_over_all_words(rows)}"
     )

@@ -267,9 +267,12 @@ def _areas_of(table: pl.LazyFrame) -> list[pl.Expr]:
 
 def _flips(absent: Mapping[str, Any], rows: SummaryRows) -> str:
     least = rows.value("erasure", f"never_{MINIMUM}")
-    most = "" if least is None else f"; removing the best set of tokens flips {percent(1.0 - least)}"
+    most = "" if least is None else f"; removing the smallest set of tokens that does flips {percent(1.0 - least)}"
     head = rows.of_head.replace(" of", " from")
-    return f"Removing tokens{head} in order of attention flips {percent(1.0 - absent['value'])} of predictions{most}."
+    return (
+        f"Removing tokens{head} from the attention, the largest weight first, flips {percent(1.0 - absent['value'])} of predictions{most}. "
+        "The words stay in the text that the model reads."
+    )
 
 
 def _compared(rows: SummaryRows) -> str:
@@ -286,17 +289,23 @@ def _compared(rows: SummaryRows) -> str:
     )
 
 
+_REMOVING = "removing tokens from the attention, the largest weight first,"
+
+
 def _claim(rows: SummaryRows) -> Claim | None:
     better, least, gain = (rows.get("erasure", name) for name in ("area_attention_minus_area_random", "never_minimum", "gain_attention"))
     if better is None or least is None or gain is None or better["n"] < FEWEST or least["value"] == 1.0:
         return None
     if better["high"] is not None and better["high"] <= 0:
-        return Claim(False, "removing tokens in order of attention flips predictions no sooner than a random order does")
+        return Claim(False, f"{_REMOVING} flips predictions no sooner than a random order does")
     if better["low"] is None or better["low"] <= 0:
-        return Claim(False, "removing tokens in order of attention is not shown to flip predictions sooner than a random order does")
+        return Claim(
+            False,
+            f"{_REMOVING} is not shown to flip predictions sooner than a random order does",
+        )
     if gain["value"] >= NEARLY:
-        return Claim(True, "removing tokens in order of attention flips predictions almost as soon as possible")
-    return Claim(False, "removing tokens in order of attention flips predictions later than necessary")
+        return Claim(True, f"{_REMOVING} flips predictions almost as soon as possible")
+    return Claim(False, f"{_REMOVING} flips predictions later than necessary")
 
 
 def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:

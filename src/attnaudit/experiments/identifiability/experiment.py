@@ -121,7 +121,12 @@ def _sentence(reach: float, known: float, largest: float | None, rows: SummaryRo
     if known == 1.0:
         return f"The attended sum determines the attention weights in all {rows.unit}s: no other weights give the same sum."
     width = "" if largest is None else f"; the largest weight can vary over a range of {figure(largest)} on average"
-    share = f" The attended sum determines the weights for {percent(known)} of {rows.unit}s." if known > 0.0 else ""
+    share = (
+        f" The attended sum, of what the tokens contribute to the output, determines the weights for {percent(known)} of {rows.unit}s: it "
+        "does in general where a text has at most one token more than the sum has numbers."
+        if known > 0.0
+        else ""
+    )
     other = f"Other weights, at a total variation distance of {figure(reach)} on average, have exactly the same output"
     return f"{other}{width}.{share}{_in_heads(rows)}"
 

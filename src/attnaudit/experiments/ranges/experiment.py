@@ -180,7 +180,7 @@ def _claim(value: float, rows: SummaryRows) -> Claim | None:
     """Freedom is claimed by what was found, need by the bound: programs that find nothing show nothing."""
     kept = rows.value("ranges", "top_necessary_lower")
     if kept is not None and kept >= HALF:
-        return Claim(True, "nearly the same output needs most of the attention on the most attended token")
+        return Claim(True, "to keep nearly the same output, most of the attention must stay on the most attended token")
     return Claim(False, "the average token could have most of the attention with nearly the same output") if value >= HALF else None
 
 

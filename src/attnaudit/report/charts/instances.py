@@ -358,7 +358,7 @@ def _panel(chart: Chart, name: str, title: str, rows: pl.DataFrame, palette: Pal
         undefined = rows[first].fill_nan(None).null_count() if rows[first].dtype.is_float() else rows[first].null_count()
         if undefined == rows.height:
             return Panel(chart.title, note=of_unit(NOTHING, unit))
-        notes += [f"Undefined, and not drawn, for {count(undefined, unit)}."] if undefined else []
+        notes += [f"Drawn: {count(rows.height - undefined, unit)} of {rows.height}; the others have no value."] if undefined else []
     if isinstance(chart, Violins) and chart.fit:
         chart = replace(chart, scale=_fitted(chart.scale, rows[chart.column]))
         notes += [f"The axis ends at {chart.scale.high:g} of a possible 1."] if chart.scale.high < 1.0 else []

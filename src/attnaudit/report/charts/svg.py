@@ -68,5 +68,6 @@ def _svg(spec: dict[str, Any], name: str, label: str) -> str:
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', vl_convert.vegalite_to_svg(spec | {"config": _CONFIG}))
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
     svg = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg)  # of parts that have no label of their own
-    head = f'<svg role="img" aria-labelledby="{name}-title"'
+    wide = re.search(r'\bwidth="([\d.]+)"', svg)  # which the style sheet shrinks by a fifth at most
+    head = f'<svg role="img" aria-labelledby="{name}-title" style="--wide: {wide.group(1) if wide else 600}px"'
     return svg.replace("<svg", head, 1).replace(">", f'><title id="{name}-title">{escape(label, quote=False)}</title>', 1)

@@ -23,6 +23,7 @@ from attnaudit.trace import SEVERAL
 
 TOP = 3  # tokens of largest weight that are shown
 _SNIPPET = 24  # tokens of a text
+SHOWN = 5e-4  # what three places show as more than 0
 _CHANCE = 0.05  # of an interval to exclude 0 where there is no difference
 _COLUMNS = ("measure", "a", "b", "b − a", "95 % interval", "n", "undefined", "conclusion")
 _MOST_COLUMNS = ("JSD", "predicted by a", "predicted by b", "most attention in a", "most attention in b", "text")
@@ -42,12 +43,13 @@ def print_differences(compared: Sequence[PairedRuns], console: Console) -> None:
                 shown = row["conclusion"] in (HIGHER, LOWER)
                 table.add_row(*map(as_markup, _texts(row)), style=None if shown else "dim")
         console.print(table)
-        most = Table(title=f"The {count(min(MOST, pair.instances.height), pair.unit)} whose attention differs most", title_justify="left")
-        for column in (pair.unit, *_MOST_COLUMNS):
-            most.add_column(column, overflow="fold")
-        for texts in most_different(pair):
-            most.add_row(*map(as_markup, texts))
-        console.print(most)
+        if different := most_different(pair):
+            most = Table(title=f"The {count(len(different), pair.unit)} whose attention differs most", title_justify="left")
+            for column in (pair.unit, *_MOST_COLUMNS):
+                most.add_column(column, overflow="fold")
+            for texts in different:
+                most.add_row(*map(as_markup, texts))
+            console.print(most)
         console.print(f"{lead(pair)} {_intervals(pair)}", markup=False, highlight=False)
 
 
@@ -89,7 +91,7 @@ def most_different(pair: PairedRuns) -> list[tuple[str, ...]]:
             _name(row), figure(row["jsd"], 3), row["predicted"], row["predicted" + B], _top(row["tokens"], row["alpha"]),
             _top(row["tokens"], row["alpha" + B]), _snippet(row["tokens"]),
         )
-        for row in pair.instances.head(MOST).iter_rows(named=True)
+        for row in pair.instances.filter(pl.col("jsd") >= SHOWN).head(MOST).iter_rows(named=True)
     ]  # fmt: skip
 
 
@@ -112,9 +114,10 @@ def _title(pair: PairedRuns) -> str:
 
 def _texts(row: dict[str, Any]) -> tuple[str, ...]:
     """What the `_COLUMNS` show of a row of differences."""
-    numbers = ("–" if row[name] is None else figure(row[name], 3) for name in ("a", "b", "difference"))
+    places = 6 if 0 < abs(row["difference"] or 0) < SHOWN else 3  # a difference that three places would show as none
+    numbers = ("–" if row[name] is None else figure(row[name], at) for name, at in (("a", 3), ("b", 3), ("difference", places)))
     label = measure_label(row["measure"], row["experiment"])
-    return label, *numbers, interval(row, 3) or "–", thousands(row["n"]), thousands(row["undefined"]), row["conclusion"]
+    return label, *numbers, interval(row, places) or "–", thousands(row["n"]), thousands(row["undefined"]), row["conclusion"]
 
 
 def _name(row: dict[str, Any]) -> str:

@@ -146,8 +146,8 @@ def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int, unit: str = INSTAN
     least = f"{threshold:.2f} or more" if threshold < 0.995 else "more than 0.99"
     rule = (
         f"Of the quarter of instances whose predicted class is the most probable (here {least}) and that have at least {SHORTEST} tokens, "
-        f"those with the highest ε-max JSD{under}: the outputs that leave their attention weights most free. A very certain output always "
-        "leaves room: look at the random ones too."
+        f"those with the highest ε-max JSD{under}: the outputs that leave their attention weights most free. The more certain an output "
+        "is, the more room it leaves: look at the random ones too."
     )
     return Selection(striking, np.sort(draw[:RANDOM]), np.sort(kept), of_unit(rule, unit))
 

@@ -119,7 +119,7 @@
       bar.style.width = `${100 * value}%`;
       row.append(element("span", "", classes[c]), bar, element("b", "", value.toFixed(3)));
       return row;
-    }));
+    }), ...(p !== null && p.length > shown.length ? [element("p", "note", `the ${shown.length} most probable of ${p.length} classes`)] : []));
   }
 
   function svg(tag, attributes, text) {
