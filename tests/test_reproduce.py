@@ -374,6 +374,15 @@ def test_every_corpus_without_a_run_is_listed_with_what_is_known_now(finished: P
     assert any(row.startswith("| ADR |") for row in rows)
 
 
+def test_a_model_of_which_the_paper_has_no_numbers_is_on_the_page(finished: Path, data: Path, tmp_path: Path) -> None:
+    outcome = reproduce(small_sweep(copied(finished, tmp_path / "out"), data, attentions=["log_odds"], seeds=1))
+    assert outcome.done == 1
+    lines = (tmp_path / "out" / "reproduction.md").read_text(encoding="utf-8").splitlines()
+    own = [line for line in lines if line.startswith("| average + log\\_odds | ours")]
+    assert own, "its numbers stand without published ones"
+    assert not [line for line in lines if line.startswith("| average + log\\_odds | paper")]
+
+
 def test_a_corpus_that_can_be_read_no_longer_keeps_its_runs(finished: Path, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     outcome = reproduce(small_sweep(copied(finished, tmp_path / "out"), tmp_path / "none", seeds=3))

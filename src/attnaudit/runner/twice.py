@@ -20,7 +20,7 @@ from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.corpora.registry import corpus_sources
 from attnaudit.papers import Cell, Declaration
 from attnaudit.published.compare import SEEDS_SCHEMA, over_seeds
-from attnaudit.published.reproduction import NotRun, all_numbers
+from attnaudit.published.reproduction import ATTENTIONS, NotRun, all_numbers
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record
@@ -34,12 +34,13 @@ COMMAND = "attnaudit reproduce {paper} --corpus {corpus} --data-dir DATA {vector
 
 
 def reproduction_of(runs: Sequence[Finished], paper: Declaration) -> Reproduction:
-    """What the runs that are averaged (`found_in`) found, compared with the published numbers."""
+    """What the runs that are averaged (`found_in`) found, compared with the published numbers where the paper has some of their model."""
     from attnaudit.report.reproduction.page import Reproduction
 
     folders = [one.folder for one in runs]
+    compared = [one.folder for one in runs if one.cell.attention in ATTENTIONS]
     return Reproduction(
-        table=over_seeds(folders), runs=tuple(replace(read_record(folder), tables={}) for folder in folders),
+        table=over_seeds(compared), runs=tuple(replace(read_record(folder), tables={}) for folder in folders),
         pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders}, corpus_notes=_corpus_notes(runs, paper), not_run=(),
     )  # fmt: skip
 
