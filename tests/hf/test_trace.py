@@ -7,7 +7,7 @@ import weakref
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -437,7 +437,8 @@ def test_layers_and_heads_that_a_model_lacks_are_refused(layers: Any, heads: Any
 
 
 def test_layers_and_heads_may_be_arrays() -> None:
-    (chosen,) = choose_layers(check_model(tiny("BertForSequenceClassification")), np.array([1]), np.array([0, 2]))
+    layers, heads = np.array([1]), np.array([0, 2])
+    (chosen,) = choose_layers(check_model(tiny("BertForSequenceClassification")), cast("Any", layers), cast("Any", heads))
     assert (chosen.layer.layer, chosen.heads) == (1, (0, 2))
 
 

@@ -228,16 +228,20 @@ def lead_of(shuffled: tuple[float, ...], possible: tuple[float, ...]) -> str:
 def test_a_mean_over_two_classes_that_disagree_is_no_verdict_on_either():
     lead = lead_of((0.5, 1.0, 0.0), (0.6, 0.2, 1.0))
     able, unable, _ = lead.split("\n")  # the last line says that accuracy is not known
-    assert able.startswith("Heatmaps of this model may be shown as one explanation of its predictions of a, not as the only one: shuffling")
+    assert able.startswith(
+        "Heatmaps of this model may be shown as one explanation of its predictions of “a”, not as the only one: shuffling"
+    )
     assert "by 1.000" in able
-    assert unable.startswith("Of its predictions of b, claim only that they show where it puts weight, not why it predicts what it does: ")
+    assert unable.startswith(
+        "Of its predictions of “b”, claim only that they show where it puts weight, not why it predicts what it does: "
+    )
     assert "disagree" not in lead
 
 
 def test_a_class_against_which_all_measures_speak_is_named():
     first, exception, _ = lead_of((0.8, 0.9, 0.05), (0.3, 0.2, 0.9)).split("\n")
     assert first.startswith("Heatmaps of this model may be shown as one explanation of its predictions, not as the only one: shuffling")
-    assert exception.startswith("Among predictions of b alone, the measures speak against them: ")
+    assert exception.startswith("Among predictions of “b” alone, the measures speak against them: ")
     assert "Among" not in lead_of((0.8, 0.9, 0.7), (0.3, 0.2, 0.3))
 
 

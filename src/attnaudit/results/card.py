@@ -272,8 +272,8 @@ def _by_class(model: str, classes: Mapping[str, Sides]) -> str:
     if len(classes) != 2 or not able or not unable:
         return ""
     return (
-        f"Heatmaps of {model} may be shown as one explanation of its predictions of {able[0]}, not as the only one: "
-        f"{classes[able[0]].supporting}.\nOf its predictions of {unable[0]}, claim only that they show where it puts weight, not why it "
+        f"Heatmaps of {model} may be shown as one explanation of its predictions of “{able[0]}”, not as the only one: "
+        f"{classes[able[0]].supporting}.\nOf its predictions of “{unable[0]}”, claim only that they show where it puts weight, not why it "
         f"predicts what it does: {classes[unable[0]].against}."
     )
 
@@ -283,7 +283,7 @@ def _classes_that(classes: Mapping[str, Sides], supports: bool) -> str:
     found = {name: sides for name, sides in classes.items() if sides.agree and bool(sides.supporting) is supports}
     if not found:
         return ""
-    names, side = listed(list(found)), "for" if supports else "against"
+    names, side = listed([f"“{name}”" for name in found]), "for" if supports else "against"
     clauses = "; ".join(sides.supporting if supports else sides.against for sides in found.values()) if len(found) == 1 else ""
     return f"\nAmong predictions of {names} alone, the measures speak {side} them{clauses and f': {clauses}'}."
 
