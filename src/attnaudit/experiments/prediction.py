@@ -14,7 +14,7 @@ from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
 from attnaudit.results.about import About
-from attnaudit.results.card import MOST_NAMED, CardRow, SummaryRows, card_row
+from attnaudit.results.card import MOST_NAMED, CardRow, SummaryRows, card_row, listed
 from attnaudit.results.groups import by_group, numbers_of, pieces_of, text_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
@@ -225,8 +225,8 @@ def _never_predicted(rows: SummaryRows, about: About) -> str:
     never = [name for name in about.class_names if name not in rows.predicted]
     if not rows.predicted or not never or about.metadata.get("corpus", {}).get("task") in OF_TOKENS:
         return ""
-    named = ", ".join(never[:-1]) + " or " * (len(never) > 1) + never[-1]
-    return f"It never predicts {named if len(never) <= MOST_NAMED else f'{len(never)} of {len(about.class_names)} classes'}. "
+    many = f"{len(never)} of {len(about.class_names)} classes"
+    return f"It never predicts {listed(never, 'or') if len(never) <= MOST_NAMED else many}. "
 
 
 def _labelled(accuracy: Mapping[str, Any], rows: SummaryRows) -> str:

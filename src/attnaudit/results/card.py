@@ -291,5 +291,5 @@ def _classes_that(classes: Mapping[str, Sides], supports: bool) -> str:
 def listed(names: Sequence[str], last: str = "and") -> str:
     """``a, b and c``; of more than `MOST_NAMED` how many there are."""
     if len(names) > MOST_NAMED:
-        return count(len(names), "class")
+        return f"{len(names)} classes"
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
