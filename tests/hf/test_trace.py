@@ -273,6 +273,21 @@ def test_a_row_has_the_tokens_that_a_window_leaves(
     assert ("sees 4 of 1" in noted or "sees 5 of 1" in noted) == any(windowed[one.layer.layer] for one in chosen)
 
 
+@pytest.mark.parametrize(("name", "times"), [("MobileBertForSequenceClassification", 3.0), ("T5ForConditionalGeneration", 30.0)])
+def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(name: str, times: float, tmp_path: Path) -> None:
+    """Those of these classes are not bounded, and unlike those of a mask are not alike in all heads."""
+    model: Any = tiny(name)
+    with torch.no_grad():
+        for path, parameter in model.named_parameters():
+            if path.endswith(("query.weight", "key.weight", ".q.weight", ".k.weight")):
+                parameter.mul_(times)
+    gate, texts = check_model(model), random_texts(model, 3, lengths=(10, 14))
+    trace = Trace.read(collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate))
+    lengths = (texts.ids if texts.written is None else texts.written).lengths
+    assert trace.alpha.lengths.tolist() == lengths[trace.instance].tolist()
+    assert windows(model, gate, choose_layers(gate, "all"), texts) == []
+
+
 def test_a_query_that_sees_tokens_with_others_between_them_is_refused(tmp_path: Path) -> None:
     model: Any = tiny("MistralForCausalLM", sliding_window=4)
     gate, texts = check_model(model), random_texts(model, 2, lengths=(10, 14))

@@ -216,20 +216,24 @@ def by_class(**figures: dict[str, tuple[float, float]]) -> pl.DataFrame:
 GROUPS = ("all", "predicted:a", "predicted:b")
 
 
-def lead_of(shuffled: tuple[float, ...], possible: tuple[float, ...]) -> str:
-    groups = [{group: (value, 0.01) for group, value in zip(GROUPS, values, strict=True)} for values in (shuffled, possible)]
+def lead_of(shuffled: tuple[float, ...], possible: tuple[float, ...], kept: tuple[float, ...] = (0.0, 0.0, 0.0), half: float = 0.01) -> str:
+    """The line on top of a card of two classes, by the change under shuffled weights, the mean possible weight and that which must stay."""
+    groups = [
+        {group: (value, half if group == "predicted:b" else 0.01) for group, value in zip(GROUPS, values, strict=True)}
+        for values in (shuffled, possible, kept)
+    ]
     summary = by_class(
         permutation__median_delta_y=groups[0], ranges__mean_possible=groups[1], ranges__mean_possible_upper=groups[1],
-        ranges__top_necessary=dict.fromkeys(GROUPS, (0.0, 0.01)),
+        ranges__top_necessary_lower=groups[2],
     )  # fmt: skip
     return verdict(summary, ABOUT).lead
 
 
 def test_a_mean_over_two_classes_that_disagree_is_no_verdict_on_either():
-    lead = lead_of((0.5, 1.0, 0.0), (0.6, 0.2, 1.0))
+    lead = lead_of((0.5, 1.0, 0.0), (0.6, 0.2, 1.0), (0.4, 0.8, 0.0))
     able, unable, _ = lead.split("\n")  # the last line says that accuracy is not known
     assert able.startswith(
-        "Heatmaps of this model may be shown as one explanation of its predictions of “a”, not as the only one: shuffling"
+        "Heatmaps of this model may be shown as one explanation of its predictions of “a”, not as the only one: to keep nearly"
     )
     assert "by 1.000" in able
     assert unable.startswith(
@@ -243,6 +247,15 @@ def test_a_class_against_which_all_measures_speak_is_named():
     assert first.startswith("Heatmaps of this model may be shown as one explanation of its predictions, not as the only one: shuffling")
     assert exception.startswith("Among predictions of “b” alone, the measures speak against them: ")
     assert "Among" not in lead_of((0.8, 0.9, 0.7), (0.3, 0.2, 0.3))
+
+
+def test_a_class_has_a_line_only_where_its_figures_show_that_it_differs():
+    """Neither a wide interval nor a measure that says nothing of a class makes it an exception."""
+    assert "Among" in lead_of((0.8, 0.9, 0.05), (0.3, 0.2, 0.9))
+    assert "Among" not in lead_of((0.8, 0.9, 0.05), (0.3, 0.2, 0.9), half=0.9), "its intervals hold the means of all"
+    lead = lead_of((0.5, 0.9, 0.3), (0.6, 0.4, 0.8))  # of a the possible weight says nothing, and so does not speak for heatmaps
+    assert "the measures below disagree" in lead
+    assert "Among" not in lead.replace("Among predictions of “b”", "")
 
 
 def test_plausibility_compares_with_the_best_other_measure_and_with_chance():

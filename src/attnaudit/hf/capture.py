@@ -30,7 +30,9 @@ PASSING = {
 ASKING = {Tensor.size, Tensor.dim, Tensor.ndimension, Tensor.numel}  # of a tensor's form, as its properties do, not of its numbers
 PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 NO_TOKEN = -1  # the number of a padding token that no text has
-MASKED = 5e3  # how far below the largest score of every head that of a key is which a mask hides: by 1e4 or more, where no scores differ so
+MASKED = (
+    -5e3
+)  # of scores: below it lies what a mask hides, by -1e4 or less; large scores of some models do, too, but not alike in all heads
 Exchange = Callable[["Attention"], "Float[Tensor, 'B H Q K'] | Mixture | None"]
 
 
@@ -303,12 +305,16 @@ class _Watch(TorchFunctionMode):
         return self._product(product, _Softmax(weights.shape[-1], [], [], hidden), "scaled_dot_product_attention", found)
 
     def _hidden(self, scores: Tensor) -> Tensor | None:
-        """Of scores (B, H, Q, K), or with texts and heads in one axis, which keys a mask hides: those of scores that no head can have."""
+        """Of scores (B, H, Q, K), or with texts and heads in one axis, which keys a mask hides.
+
+        A mask adds a number far below all scores to those of the same keys in all heads, so that none lies between them and the others.
+        """
         if not self.masks or scores.dim() not in (3, 4):
             return None
-        scores = scores.detach()
-        low = scores.amax(dim=-1, keepdim=True) - scores > MASKED
-        return (low if low.dim() == 4 else low.unflatten(0, (self.batch, -1))).all(dim=1)
+        low = scores.detach() < MASKED
+        low &= (low | (scores.detach() > MASKED / 2)).all(dim=-1, keepdim=True)
+        low = low if low.dim() == 4 else low.unflatten(0, (self.batch, -1))
+        return low.all(dim=1) & (low.all(dim=1) == low.any(dim=1)).all(dim=-1, keepdim=True)
 
 
 def _of_keys(hidden: Tensor | None, weights: Float[Tensor, "B H Q K"]) -> Bool[Tensor, "B Q K"]:

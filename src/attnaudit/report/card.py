@@ -18,7 +18,7 @@ from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, claimed, of_enough, without_conclusions
+from attnaudit.results.card import CardRow, Sides, SummaryRows, claimed, of_enough, without_conclusions
 from attnaudit.results.heads import Head, Heads, named
 from attnaudit.results.skill import no_skill_of_run, skill_unknown
 from attnaudit.results.words import INSTANCE
@@ -33,8 +33,8 @@ class Card:
 
     ``notices`` say why nothing is concluded from some of them. ``model`` is what the line on top calls the model of the heatmaps, and
     ``scope`` says, a line each, what is not known of the model and which of its attention the card is not about. ``unit`` is what the
-    numbers are means over, ``drawn`` what their intervals draw, ``audited`` the heads, ``classes`` the
-    claims of these rows that hold of each predicted class alone.
+    numbers are means over, ``drawn`` what their intervals draw, ``audited`` the heads, ``classes`` what
+    is claimed of each predicted class alone (`Sides.of_class`).
     """
 
     title: str
@@ -49,7 +49,7 @@ class Card:
     further: tuple[CardRow, ...] = ()
     footnote: str = ""
     of_studies: bool = False
-    classes: Mapping[str, Sequence[Claim]] = field(default_factory=dict)
+    classes: Mapping[str, Sides] = field(default_factory=dict)
 
     @property
     def lead(self) -> str:
@@ -101,14 +101,10 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     )  # fmt: skip
 
 
-def _of_classes(found: SummaryRows, about: About, rows: Iterable[CardRow]) -> dict[str, list[Claim]]:
-    """What the measures of these ``rows`` claim of each predicted class with instances enough."""
-    shown = {(row.experiment, row.name) for row in rows}
-    claims = {
-        name: [row.claim for row in _rows(found.of_class(name), about, withheld=False) if row.claim and (row.experiment, row.name) in shown]
-        for name in sorted(found.predicted)
-    }
-    return {name: own for name, own in claims.items() if own}
+def _of_classes(found: SummaryRows, about: About, rows: Iterable[CardRow]) -> dict[str, Sides]:
+    """What the measures of these ``rows`` claim of each predicted class."""
+    rows = list(rows)
+    return {name: Sides.of_class(_rows(found.of_class(name), about, withheld=False), rows) for name in sorted(found.predicted)}
 
 
 def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, Card]:

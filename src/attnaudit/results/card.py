@@ -230,22 +230,41 @@ class Sides:
         claims = list(claims)
         return cls(*("; ".join(dict.fromkeys(claim.clause for claim in claims if claim.supports is side)) for side in (True, False)))
 
+    @classmethod
+    def of_class(cls, own: Iterable[CardRow], overall: Iterable[CardRow]) -> Sides:
+        """Those of a predicted class, where it differs: all that is claimed of it is on one side, and some of it by a figure whose interval
+        is apart from that of all instances. For heatmaps it must also answer every measure that speaks against them ``overall``.
+        """
+        all_rows = {(row.experiment, row.name): row for row in overall}
+        rows = [row for row in own if row.claim and (row.experiment, row.name) in all_rows]
+        sides = cls.of(row.claim for row in rows if row.claim)
+        opposed = {key for key, row in all_rows.items() if row.claim and not row.claim.supports}
+        answered = bool(sides.against) or opposed <= {(row.experiment, row.name) for row in rows}
+        differs = any(_lie_apart(row, all_rows[row.experiment, row.name]) for row in rows)
+        return sides if sides.agree and differs and answered else cls("", "")
+
     @property
     def agree(self) -> bool:
         """Whether all say the same."""
         return bool(self.supporting) != bool(self.against)
 
 
+def _lie_apart(one: CardRow, other: CardRow) -> bool:
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.low > other.high or one.high < other.low
+
+
 def claimed(
-    rows: Iterable[CardRow], model: str = "this model", of_studies: bool = False, classes: Mapping[str, Sequence[Claim]] | None = None
+    rows: Iterable[CardRow], model: str = "this model", of_studies: bool = False, classes: Mapping[str, Sides] | None = None
 ) -> str:
     """What may be claimed where heatmaps of ``model`` are shown, from the claims of ``rows``; where these disagree each side has a line.
 
     ``of_studies``: the rows are of studies without an audit, which speak for or against an explanation, and say nothing of the rest.
-    ``classes`` has the claims that hold of each predicted class alone: a mean over all may describe none of them.
+    ``classes`` has what `Sides.of_class` says of each predicted class: a mean over all may describe none of them.
     """
     found = Sides.of(row.claim for row in rows if row.claim)
-    of_classes = {name: Sides.of(claims) for name, claims in (classes or {}).items()}
+    of_classes = classes or {}
     if found.supporting and found.against:
         return _by_class(model, of_classes) or (
             f"Heatmaps of {model} show where it puts weight; the measures below disagree on whether that explains its predictions.\n"
