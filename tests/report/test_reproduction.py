@@ -424,6 +424,7 @@ def test_the_page_counts_what_its_tables_hold():
     for section in re.split(r"\n## ", text.split("<!-- reproduce jain2019")[1])[1:]:
         begun = dropwhile(lambda line: not line.startswith("| model |"), section.splitlines())
         lines = [_cells(line) for line in takewhile(lambda line: line.startswith("|"), begun)][2:]
+        lines = [line for line in lines if "odds" not in line[0]]  # of which the paper has no numbers
         for paper, rerun, ours in (lines[k : k + 3] for k in range(0, len(lines), 3)):
             assert [line[1] for line in (paper, rerun, ours)] == ["paper", "re-run", "ours"]
             for cells in zip(paper[2:], rerun[2:], ours[2:], strict=True):
