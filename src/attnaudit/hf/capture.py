@@ -30,9 +30,7 @@ PASSING = {
 ASKING = {Tensor.size, Tensor.dim, Tensor.ndimension, Tensor.numel}  # of a tensor's form, as its properties do, not of its numbers
 PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 NO_TOKEN = -1  # the number of a padding token that no text has
-MASKED = (
-    -5e3
-)  # of scores: below it lies what a mask hides, by -1e4 or less; large scores of some models do, too, but not alike in all heads
+MASKED = -5e3  # scores below it are of masked keys, where they are so in all heads: a mask adds -1e4 or less
 Exchange = Callable[["Attention"], "Float[Tensor, 'B H Q K'] | Mixture | None"]
 
 
