@@ -32,7 +32,24 @@ def render() -> str:
         for encoder in ENCODERS
         if (encoder, "log_odds", "f1") in numbers
     ]
-    return f"{before}{BEGIN}\n\n{markdown_table(heads, rows)}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{markdown_table(heads, rows)}\n\n{_compared()}\n\n{END}{after}"
+
+
+def _compared() -> str:
+    """Of how many models τ is below that of additive attention, and of how many the intervals lie apart."""
+    parts: list[str] = []
+    known = [_numbers(corpus) for corpus in CORPORA]
+    for measure, name in (("tau_gradient", "gradients"), ("tau_loo", "leave-one-out")):
+        pairs = [
+            (numbers[encoder, "log_odds", measure], numbers[encoder, "additive", measure])
+            for numbers in known
+            for encoder in ENCODERS
+            if (encoder, "log_odds", measure) in numbers
+        ]
+        below = sum(odds["ours"] < additive["ours"] for odds, additive in pairs)
+        apart = sum(odds["high"] < additive["low"] for odds, additive in pairs)
+        parts.append(f"with {name} for {below} of {len(pairs)} models (intervals apart for {apart})")
+    return f"Mean τ is lower with log-odds than with additive attention: {', '.join(parts)}."
 
 
 def _numbers(corpus: str) -> dict[tuple[str, str, str], dict[str, Any]]:
