@@ -147,7 +147,7 @@ def test_what_a_trace_needs():
 
 
 def test_names_of_measures():
-    assert measure_label("tau_attention_and_value_zeroing", "agreement") == "Kendall τ, attention – value_zeroing"
+    assert measure_label("tau_attention_and_value_zeroing", "agreement") == "Kendall τ, attention – value zeroing"
     assert measure_label("precision_gradient_and_loo", "agreement") == "share of the top quarter in common, gradient – leave-one-out"
     trace = make_trace(30, importance=IMPORTANCE)
     summary = audit(trace, ["agreement"])["agreement"].summary

@@ -12,6 +12,9 @@ SCORE = "{score}"
 SCORES = {
     "alpha": "attention", "attention": "attention", "gradient": "gradient", "loo": "leave-one-out",
     "gradient_attention": "gradient × attention", "minimum": "smallest set", "random": "random order", "chance": "random order",
+    "full_gradient": "gradient through attention too", "gradient_input": "gradient × input", "integrated_gradients": "integrated gradients",
+    "loo_mask": "leave-one-out by a mask", "rollout": "attention rollout", "flow": "attention flow", "norm": "norm of the vector received",
+    "value_zeroing": "value zeroing",
 }  # fmt: skip
 
 

@@ -19,16 +19,20 @@ _LETTER = 6.8  # pixels of a letter of 12 pixels in wide fonts such as DejaVu Sa
 
 @dataclass(frozen=True)
 class Palette:
-    """A colour and a dash pattern for each group, so that colour alone never distinguishes two lines."""
+    """A colour and a dash pattern for each group, so that colour alone never distinguishes two lines.
+
+    ``first`` is the place of the first group's colour: groups that are no classes begin behind the colours of two classes.
+    """
 
     groups: tuple[str, ...]
+    first: int = 0
 
     # Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not show on both kinds of page.
     COLOURS: ClassVar = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
     DASHES: ClassVar = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 4), (1, 3))
 
     def colour(self) -> alt.Color:
-        used = list(self.COLOURS[: len(self.groups)])
+        used = [self.COLOURS[(self.first + k) % len(self.COLOURS)] for k in range(min(len(self.groups), len(self.COLOURS)))]
         return alt.Color("group:N", scale=alt.Scale(domain=list(self.groups), range=used), legend=None)
 
     def dash(self) -> alt.StrokeDash:
