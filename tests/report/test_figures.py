@@ -181,6 +181,7 @@ def test_the_removal_figure_is_over_all_instances_of_more_than_one_token():
     assert f"over {several.height} instances of more than one token" in figure.caption
     words = _words(ET.fromstring(figure.panels[0].svg))
     assert {"attention", "gradient × attention", "smallest set", "share of predictions flipped"} <= set(words)
+    assert not any(colour in figure.panels[0].svg for colour in Palette.COLOURS[:2])  # those are of classes
 
 
 def test_a_table_of_an_earlier_version_has_no_curves():

@@ -301,7 +301,7 @@ def crosstab(rows: pl.DataFrame, chart: Crosstab) -> pl.DataFrame:
 
 def curves_chart(points: pl.DataFrame, chart: Curves) -> Drawn:
     """A line with its band for each name of ``points`` {name, x, value, low, high}."""
-    palette = Palette(tuple(points["name"].unique(maintain_order=True).to_list()), first=2)  # rankings are no classes
+    palette = Palette(tuple(points["name"].unique(maintain_order=True).to_list()), Palette.RANKINGS)
     x = measured_axis(chart.scale, grid=False)
     y = alt.Y("value:Q", title=chart.y_title, scale=_ENDS, axis=alt.Axis(format=".0%", tickCount=5))
     colour, dash = palette.colour(), palette.dash()

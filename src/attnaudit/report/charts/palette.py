@@ -14,6 +14,8 @@ from attnaudit.results.charts import Marker, Scale
 from attnaudit.results.words import INSTANCE
 
 OTHER = "other classes"
+# Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not show on both kinds of page.
+_CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 _LETTER = 6.8  # pixels of a letter of 12 pixels in wide fonts such as DejaVu Sans: a chart is measured here in another than it is shown in
 
 
@@ -21,18 +23,18 @@ _LETTER = 6.8  # pixels of a letter of 12 pixels in wide fonts such as DejaVu Sa
 class Palette:
     """A colour and a dash pattern for each group, so that colour alone never distinguishes two lines.
 
-    ``first`` is the place of the first group's colour: groups that are no classes begin behind the colours of two classes.
+    The groups of all charts of a page but one are its classes. `RANKINGS` are the colours of the orders of removal, the random one first.
     """
 
     groups: tuple[str, ...]
-    first: int = 0
+    colours: tuple[str, ...] = _CLASSES
 
-    # Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not show on both kinds of page.
-    COLOURS: ClassVar = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+    COLOURS: ClassVar = _CLASSES
+    RANKINGS: ClassVar = ("#808080", *_CLASSES[2:])  # no colour of two classes
     DASHES: ClassVar = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 4), (1, 3))
 
     def colour(self) -> alt.Color:
-        used = [self.COLOURS[(self.first + k) % len(self.COLOURS)] for k in range(min(len(self.groups), len(self.COLOURS)))]
+        used = list(self.colours[: len(self.groups)])
         return alt.Color("group:N", scale=alt.Scale(domain=list(self.groups), range=used), legend=None)
 
     def dash(self) -> alt.StrokeDash:
