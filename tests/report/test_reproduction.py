@@ -157,12 +157,12 @@ def test_one_seed_keeps_its_own_interval_and_several_have_one_over_seeds(tmp_pat
     assert "over instances" in interval_sentence(one)
     assert "(3 seeds)" in interval_sentence(several)
     mixed = pl.concat([one, several.with_columns(encoder=pl.lit("cnn"))])
-    assert "from several seeds (3)" in interval_sentence(mixed)
+    assert "of several seeds (3)" in interval_sentence(mixed)
     rare = several.with_columns(seeds=pl.when(pl.col("statistic") == "std").then(1).otherwise("seeds"))
     assert interval_sentence(rare) == interval_sentence(several)
     assert interval_sentence(EMPTY) == ""
     _, page = _page(_found([_run()]), tmp_path)
-    assert "says nothing of how much another seed would differ" in page.text
+    assert "say nothing about other seeds" in page.text
 
 
 def test_every_number_of_the_table_is_shown_in_its_cell():
@@ -277,7 +277,7 @@ def test_a_number_published_once_is_shown_as_that_and_counted_nowhere(tmp_path: 
     text, page = _page(_found([_run()]), tmp_path)
     assert '<span class="degree once" title="published once">' in text
     assert "published once, not counted" in page.text
-    assert "no wider than half of what the measure can be" in page.text
+    assert "no wider than half of that range" in page.text
 
 
 def test_a_page_is_balanced_fetches_nothing(tmp_path: Path):

@@ -25,8 +25,8 @@ from attnaudit.results.record import RunRecord
 from attnaudit.results.words import percent
 
 INTERVAL_RULE = (
-    "An interval over seeds is cut to what the measure can be. It counts as holding a published value only where it is over three seeds "
-    "or more (or over the instances of a single run) and no wider than half of what the measure can be."
+    "Intervals over seeds are clipped to the range of the measure. One counts as containing a published value only where it is over "
+    "three seeds or more (or over the instances of a single run) and no wider than half of that range."
 )
 _PAIRS = {"tau_gradient": "attention – gradient", "tau_loo": "attention – leave-one-out"}
 _CONTRAST_WORDS = {
@@ -181,16 +181,16 @@ def extent_sentence(extent: Extent) -> str:
 def interval_sentence(numbers: pl.DataFrame) -> str:
     """What the intervals of ours are over, which depends on the number of seeds of each model."""
     seeds = set(counted.seed_counts(numbers))
-    one = "from one seed, so that its interval is over instances and says nothing of how much another seed would differ"
-    several = "the mean over seeds, with the 95 % t interval of that mean"
+    alone = "intervals over instances, which say nothing about other seeds"
+    several = "means over seeds with the 95 % t interval of that mean"
     if not seeds:
         return ""
     if seeds == {1}:
-        return f"Each number of ours is {one}."
+        return f"All our numbers are of one seed, with {alone}."
     shown = f"{min(seeds - {1})} to {max(seeds)}" if len(seeds - {1}) > 1 else str(max(seeds))
     if 1 not in seeds:
-        return f"Each number of ours is {several} ({shown} seeds)."
-    return f"A number of ours from several seeds ({shown}) is {several}; where a model has a single run, it is {one}."
+        return f"All our numbers are {several} ({shown} seeds)."
+    return f"Our numbers of several seeds ({shown}) are {several}; those of a single run have {alone}."
 
 
 def contrast_sentence(found: Sequence[Contrast]) -> str:
@@ -199,6 +199,6 @@ def contrast_sentence(found: Sequence[Contrast]) -> str:
         return ""
     theirs, ours, half = counted.contrast_counts(found)
     return (
-        f"Of {len(found)} comparisons (corpus, attention, τ), the average encoder's mean τ lies above the BiLSTM's in both runs of the "
-        f"authors in {theirs}; in {ours} of these it does so in ours, in {half} by at least half of what it did in theirs."
+        f"In {theirs} of {len(found)} comparisons (corpus, attention, τ) both runs of the authors have a higher mean τ for the average "
+        f"encoder than for the BiLSTM; ours have it in {ours} of these, in {half} by at least half of their difference."
     )
