@@ -20,6 +20,7 @@ from attnaudit.experiments.registry import measures_of_rows
 from attnaudit.report.sections.differences import lead
 from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
 from attnaudit.runner import audit_into, compare_runs, report_into
+from attnaudit.runner.pairing import OF_THE_METHOD
 from attnaudit.stats.measures import jsd
 from attnaudit.stats.paired import paired_means
 from attnaudit.trace import Trace, write_shards
@@ -75,7 +76,14 @@ def test_every_mean_of_a_summary_has_its_rows(runs: tuple[Path, Path]) -> None:
     """The mean of what a measure is of each row is the number of the summary."""
     summary = pl.DataFrame(json.loads((runs[0] / "summary.json").read_text())).filter(pl.col("group") == "all")
     compared = attnaudit.compare(runs)["measure"].to_list()
-    together = {"f1", "roc_auc", "roc_auc_chance", "majority", "seed_correlation"}  # of all instances
+    together = {
+        "f1",
+        "roc_auc",
+        "roc_auc_chance",
+        "majority",
+        "seed_correlation",
+        *OF_THE_METHOD,
+    }  # of all instances, or how they are computed
     assert set(summary["measure"]) - set(compared) == together
     for name in EXPERIMENTS_RUN:
         table = measures_of_rows(make_experiment(name), pl.scan_parquet(runs[0] / "results" / f"{name}.parquet")).collect()
@@ -157,6 +165,22 @@ def test_texts_that_are_cut_are_to_be_read_at_one_length(cut: int) -> None:
         [note] = pairs.notes
         assert ("texts are cut at other lengths: run both with the same --max-tokens" in note) == (cut == 60)
         assert ("--set corpus.seed=NUMBER" in note) == (cut != 60)
+
+
+def test_texts_that_are_read_otherwise_are_to_be_read_alike() -> None:
+    """Case, digits and signs apart the texts are the same: another split would change nothing."""
+    whole = [["The", "dose", "was", f"{row}mg."] for row in range(60)]
+    masked = [["the", "dose", "was", "qqq", "."] for _ in range(60)]
+    one, two = (
+        MeasuredRun(name, pl.DataFrame({
+            "instance": range(60), "tokens": texts, "question": pl.Series([None] * 60, dtype=pl.List(pl.String)),
+            "alpha": [[1.0 / len(text)] * len(text) for text in texts], "predicted": ["x"] * 60, "p.accuracy": [1.0] * 60,
+        }), {"p.accuracy": ("prediction", "accuracy")})
+        for name, texts in (("one", whole), ("two", masked))
+    )  # fmt: skip
+    with pytest.raises(InputError, match="run both with the same --tokenizer, --lowercase and --digits") as raised:
+        pair(one, two)
+    assert "corpus.seed" not in str(raised.value)
 
 
 @pytest.mark.parametrize(("same", "noted"), [(30, False), (29, True)])

@@ -99,6 +99,17 @@ def test_a_prefix_that_nothing_has_is_refused() -> None:
         sections("trainign")
 
 
+@pytest.mark.parametrize(("key", "told"), [
+    ("traning.epochs", "did you mean training.epochs?"), ("decode.bem", "did you mean decode.beam?"),
+    ("erasure.order", "did you mean erasure.orders?"), ("model.foo", ""),
+])  # fmt: skip
+def test_a_mistyped_setting_of_a_translator_is_told_with_what_there_is(key: str, told: str) -> None:
+    """Its own sections and those of experiments; of a known section what is alike but for the section's name."""
+    with pytest.raises(InputError, match=r"no such setting; expected (section|one of)") as raised:
+        TranslationSpec.of("planted-reverse", settings={key: 1})
+    assert raised.value.do == told
+
+
 def test_values_are_described() -> None:
     found: dict[str, Setting] = {one.key: one for one in EVERY}
     assert found["training.patience"].values == "a whole number or none"

@@ -243,16 +243,50 @@ def test_a_mean_over_two_classes_that_disagree_is_no_verdict_on_either():
 
 
 def test_a_class_against_which_all_measures_speak_is_named():
-    first, exception, _ = lead_of((0.8, 0.9, 0.05), (0.3, 0.2, 0.9)).split("\n")
+    first, exception, _ = lead_of((0.895, 0.9, 0.05), (0.205, 0.2, 0.9)).split("\n")  # what is said of all is true of “a”
     assert first.startswith("Heatmaps of this model may be shown as one explanation of its predictions, not as the only one: shuffling")
     assert exception.startswith("Among predictions of “b” alone, the measures speak against them: ")
     assert "Among" not in lead_of((0.8, 0.9, 0.7), (0.3, 0.2, 0.3))
 
 
+def test_a_verdict_is_not_on_all_predictions_where_it_is_true_of_one_class_alone():
+    able, unable, _ = lead_of((0.5, 0.9, 0.05), (0.4, 0.2, 0.9)).split("\n")
+    assert "of its predictions of “a”, not as the only one" in able
+    assert "by 0.900" in able
+    assert unable.startswith("Of its predictions of “b”, claim only that they show where it puts weight")
+    assert "by only 0.050" in unable
+
+
+def comprehensiveness(fall: float) -> pl.DataFrame:
+    attention, gap = "comprehensiveness__comprehensiveness_attention", "comprehensiveness_attention_minus_comprehensiveness_random"
+    rows = {attention: fall, "comprehensiveness__comprehensiveness_random": 0.0, f"comprehensiveness__{gap}": fall}
+    rows["comprehensiveness__normalised_comprehensiveness_attention"] = 0.95
+    return summary_of(**{name: {"value": value, "low": value - 0.001, "high": value + 0.001} for name, value in rows.items()})
+
+
+def test_tokens_are_needed_only_where_the_output_falls_without_them():
+    """As near to what is possible as may be: where nothing falls, nothing is needed."""
+    assert "needs the most attended tokens" in verdict(comprehensiveness(0.15), ABOUT).lead
+    assert "needs the most attended tokens" not in verdict(comprehensiveness(0.03), ABOUT).lead
+
+
+@pytest.mark.parametrize(("reach", "said", "shown"), [
+    (0.0011, "Other weights have exactly the same output, but hardly differ: the total variation distance is less than 0.01", "0.001"),
+    (0.25, "Other weights, at a total variation distance of 0.25 on average, have exactly the same output", "0.25"),
+])  # fmt: skip
+def test_weights_of_the_same_output_that_hardly_differ_are_said_to(reach: float, said: str, shown: str):
+    names = ("max_tvd_alpha", "identifiable", "largest_weight_range")
+    values = dict(zip(names, (reach, 0.17, reach), strict=True))
+    (row,) = verdict(summary_of(**{f"identifiability__{name}": {"value": value} for name, value in values.items()}), ABOUT).rows
+    assert row.sentence.startswith(said)
+    assert row.figure == shown
+    assert "0.00 " not in row.sentence
+
+
 def test_a_class_has_a_line_only_where_its_figures_show_that_it_differs():
     """Neither a wide interval nor a measure that says nothing of a class makes it an exception."""
-    assert "Among" in lead_of((0.8, 0.9, 0.05), (0.3, 0.2, 0.9))
-    assert "Among" not in lead_of((0.8, 0.9, 0.05), (0.3, 0.2, 0.9), half=0.9), "its intervals hold the means of all"
+    assert "Among" in lead_of((0.895, 0.9, 0.05), (0.205, 0.2, 0.9))
+    assert "Among" not in lead_of((0.895, 0.9, 0.05), (0.205, 0.2, 0.9), half=0.9), "its intervals hold the means of all"
     lead = lead_of((0.5, 0.9, 0.3), (0.6, 0.4, 0.8))  # of a the possible weight says nothing, and so does not speak for heatmaps
     assert "the measures below disagree" in lead
     assert "Among" not in lead.replace("Among predictions of “b”", "")

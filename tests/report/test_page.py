@@ -124,6 +124,17 @@ def test_no_text_of_the_input_becomes_markup(tmp_path: Path):
     assert data[0]["tokens"][0] == EVIL
 
 
+def test_no_control_character_of_the_input_is_on_the_page(tmp_path: Path):
+    """Labels, tokens and names that would hide or turn round what follows them; data of scripts stay what they are."""
+    hostile = "\x1b[31mre\u202ed\x00\x9b"
+    trace = make_trace(12, [5] * 12, class_names=[hostile, "b"])
+    folder = write_run(tmp_path, trace, corpus=hostile)
+    text, page = _page(write_report(folder))
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)
+    assert r"\u001b[31mre\u202ed\u0000\u009b" in text
+    assert page.data()
+
+
 def test_the_policy_lets_only_the_page_s_own_script_run(report: Path):
     text, page = _page(report)
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)

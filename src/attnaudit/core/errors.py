@@ -50,7 +50,7 @@ def told(error: Exception) -> str:
     return f"{type(error).__name__} {error}".strip().rstrip(".")
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``did you mean X?`` for the known name nearest to ``name``, or nothing."""
+def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
+    """``did you mean X?`` for the known name nearest to ``name``, with what stands ``before`` it; or nothing."""
     close = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {close[0]}?" if close else ""
+    return f"did you mean {before}{close[0]}?" if close else ""

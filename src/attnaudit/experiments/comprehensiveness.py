@@ -42,6 +42,7 @@ from attnaudit.trace import Trace
 
 NO_SPAN = 1e-12
 NEARLY = 0.8  # of what a choice of as many tokens can do: from here on attention is supported
+MATTERS = 0.15  # a fall of the probability from which on the output is said to need tokens
 _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
     ("normalised_comprehensiveness", "normalised comprehensiveness", "higher"),
     ("normalised_sufficiency", "normalised sufficiency", "lower"),
@@ -168,7 +169,8 @@ def _claim(rows: SummaryRows, place: float | None) -> Claim | None:
         return None
     if gap["low"] <= 0:
         return Claim(False, f"the output is not shown to need the most attended tokens{rows.of_head} more than random ones")
-    needed = place is not None and place >= NEARLY
+    fall = rows.value("comprehensiveness", "comprehensiveness_attention")
+    needed = place is not None and place >= NEARLY and fall is not None and fall >= MATTERS
     return Claim(True, f"the output needs the most attended tokens{rows.of_head} nearly as much as it needs any") if needed else None
 
 

@@ -180,10 +180,9 @@ class TranslationSpec:
         """A run of ``source``; ``settings`` are dotted names, as ``{"training.epochs": 4}``. Raises InputError."""
         chosen: PairPreset = coerce(preset, PairPreset, "preset")
         sections = {"corpus": ParallelSpec(str(source), data_dir, encoding=encoding), **_sizes(chosen), "decode": Decoding()}
-        given = dict(settings or {})
-        own = {key: value for key, value in given.items() if key.partition(".")[0] in sections}
-        changed = override(sections, own)
-        experiments = experiment_settings({key: value for key, value in given.items() if key not in own})
+        known = _all_experiments()
+        changed = override({**sections, **known}, task_settings(None) | dict(settings or {}))
+        experiments = {name: asdict(changed.pop(name)) for name in known}
         return cls(**changed, experiments=experiments, preset=chosen, seed=seed, device=device)
 
     def to_json(self) -> dict[str, Any]:

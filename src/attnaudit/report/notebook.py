@@ -26,7 +26,7 @@ from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.fragment import playground, rows_of
 from attnaudit.report.meanings import measure_meaning
-from attnaudit.report.page import environment, style_of
+from attnaudit.report.page import rendered, style_of
 from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
 from attnaudit.results import Result, Results, counted
 from attnaudit.results.about import About
@@ -177,5 +177,5 @@ def _origin(trace: Trace) -> str:
 
 def _fragment(template: str, **content: Any) -> str:
     """A fragment with its style."""
-    inner = environment().get_template(f"notebook_{template}.html.j2").render(content)
+    inner = rendered(f"notebook_{template}", content)
     return f'<div class="attnaudit-shown"><style>{style_of("notebook.css")}</style>{inner}</div>'

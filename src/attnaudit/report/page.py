@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from attnaudit.core.files import write_text
 from attnaudit.core.numbers import count, thousands
+from attnaudit.core.printable import without_controls
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.meanings import Terms, explained, measure_meaning
@@ -67,10 +68,10 @@ def page_text(
     script = "".join(_script(name, section) for name, section in scripts.items())
     theme = style_of("scheme.js")
     term = Terms()
-    parts = [_rendered(section.template, {"term": term, **section.content}) for section in shown]
+    parts = [rendered(section.template, {"term": term, **section.content}) for section in shown]
     own = [link for section in shown for link in section.links]
     if term.defined:
-        parts, own = [*parts, _rendered("definitions", {"defined": term.defined})], [*own, ("Definitions", "#definitions")]
+        parts, own = [*parts, rendered("definitions", {"defined": term.defined})], [*own, ("Definitions", "#definitions")]
     styles = [*styles, *dict.fromkeys(name for section in shown for name in section.styles)]
     content = {
         "heading": heading, "subtitle": subtitle, "title": title or heading, "bare": bare, "connects": connects,
@@ -81,7 +82,7 @@ def page_text(
         # by these hashes the page's policy lets these scripts run and no other
         "hashes": [_hash(text) for text in (theme, script) if text], "loads": loads,
     }  # fmt: skip
-    return environment().get_template("page.html.j2").render(content)
+    return str(rendered("page", content))
 
 
 def card_section(card: Card, left_out: Sequence[tuple[str, str]] = ()) -> Section:
@@ -105,8 +106,9 @@ def environment() -> Environment:
     return environment
 
 
-def _rendered(template: str, content: Mapping[str, Any]) -> Markup:
-    return Markup(environment().get_template(f"{template}.html.j2").render(content))
+def rendered(template: str, content: Mapping[str, Any]) -> Markup:
+    """A template with its content. Control characters of labels, names and texts are shown: they could hide or turn round what follows."""
+    return Markup(without_controls(environment().get_template(f"{template}.html.j2").render(content)))
 
 
 def _script(name: str, section: Section) -> str:

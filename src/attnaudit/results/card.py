@@ -274,6 +274,8 @@ def claimed(
         side, clauses = ("for", found.supporting) if found.supporting else ("against", found.against)
         heatmaps = f"heatmaps of {model} as explanations of its predictions"
         return f"This speaks {side} {heatmaps}: {clauses}." if clauses else f"Nothing below speaks for or against {heatmaps}."
+    if divided := _by_class(model, of_classes):
+        return divided
     if found.supporting:
         held = f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one: {found.supporting}."
         return held + _classes_that(of_classes, supports=False)

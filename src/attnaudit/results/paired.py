@@ -21,7 +21,9 @@ TEXT = ("tokens", "question")
 MOST = 10  # instances that are shown
 FEW = 0.5  # below this share of the smaller run the shared rows are noted as few
 SAME_SPLIT = "to split a file of your own in the same way for every seed, run both with the same --set corpus.seed=NUMBER"
+SAME_READING = "texts are read otherwise: run both with the same --tokenizer, --lowercase and --digits"
 SAME_LENGTH = "texts are cut at other lengths: run both with the same --max-tokens"
+_MASKED = "qqq"  # a word with a digit, as such words may be read
 B = "_b"  # ends the columns of the second run in the table of instances
 HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD = "b is higher", "b is lower", "no difference shown", "too few instances", "withheld"
 QUALITY = "prediction"  # the experiment whose differences are concluded from whatever the models learned
@@ -158,11 +160,20 @@ def _divergence(shared: pl.DataFrame) -> Float[np.ndarray, " n"]:
 
 
 def _advice(joined: pl.DataFrame) -> str:
-    """What makes more rows shared, of those with the same keys: where most texts that differ begin alike, they are cut at other lengths."""
+    """What makes more rows shared, of those with the same keys: where most texts that differ begin alike, they are cut at other lengths;
+    where they are alike but for case, digits and spaces, they are read otherwise.
+    """
     one, other = (pl.col("tokens" + suffix) for suffix in ("", B))
     shorter = pl.min_horizontal(one.list.len(), other.list.len())
-    changed = joined.filter(one.ne_missing(other)).select(alike=one.list.head(shorter) == other.list.head(shorter))["alike"]
-    return SAME_LENGTH if 2 * changed.sum() > len(changed) else SAME_SPLIT
+    written = [tokens.list.join(" ").str.to_lowercase() for tokens in (one, other)]
+    joined_up = [text.str.replace_all(r"\s", "") for text in written]  # no tokenizer changes this
+    masked = [text.str.replace_all(r"\S*\d\S*", _MASKED).str.replace_all(r"[^\p{L}]", "") for text in written]
+    is_masked = written[0].str.contains(_MASKED) | written[1].str.contains(_MASKED)
+    changed = joined.filter(one.ne_missing(other)).select(
+        cut=one.list.head(shorter) == other.list.head(shorter), read=(joined_up[0] == joined_up[1]) | ((masked[0] == masked[1]) & is_masked)
+    )
+    advice = {SAME_LENGTH: changed["cut"].sum(), SAME_READING: changed["read"].sum()}
+    return next((text for text, number in advice.items() if 2 * number > changed.height), SAME_SPLIT)
 
 
 def _notes(a: MeasuredRun, b: MeasuredRun, shared: int, advice: str) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, read_json, write_json, write_with_digest
+from attnaudit.core.numbers import count
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.runner.planning import Plan, Planned, epochs_done, recorded_seconds
@@ -53,7 +54,7 @@ def plan_transformer(spec: TransformerTraining, out: str | Path, progress: Progr
     """The plan of `train_transformer` with the same arguments. Raises what that raises before it trains."""
     out, progress = Path(out), progress or silent
     training = _prepared(spec, out, progress)
-    length = f"{spec.training.epochs} epochs"
+    length = count(spec.training.epochs, "epoch")
     if (seconds := recorded_seconds(out)) is not None:
         return Plan((Planned(spec.name, str(out), "finished", length, seconds=seconds, source="recorded"),))
     done = epochs_done(out)

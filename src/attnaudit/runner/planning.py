@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key
+from attnaudit.core.numbers import count
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.runner.copying import copying_folder, copying_study, seconds_a_step, specified, steps_done
 from attnaudit.runner.jobs import CopyingJob, RunJob, StudyJob
@@ -212,8 +213,8 @@ def _kind(spec: Any) -> str:
 
 def _length(training: TrainingSettings) -> str:
     if training.steps is not None:
-        return f"{training.steps} steps"
-    return f"{'up to ' if training.patience is not None else ''}{training.epochs} epochs"
+        return count(training.steps, "step")
+    return f"{'up to ' if training.patience is not None else ''}{count(training.epochs, 'epoch')}"
 
 
 def recorded_seconds(folder: Path) -> float | None:

@@ -72,7 +72,7 @@ class StudySpec:
         task = task_of_corpus(source, given, options.get("config"))
         studies = task.studies
         if study not in studies:
-            raise InputError("study", "study", repr(study), f"one of {', '.join(studies)} for {options.get('config', source)}")
+            raise InputError("study", "name", repr(study), f"one of {', '.join(studies)} for {options.get('config', source)}")
         kind = studies[study]
         stated = options | given
         names = {name: name.partition(".")[2] for name in EPOCHS}
@@ -132,7 +132,7 @@ def check_name(study: str) -> None:
     """Raise InputError for what is no study of any corpus."""
     names = [*EVERY_STUDY, COPYING]
     if study not in names:
-        raise InputError("study", "study", repr(study), f"one of {', '.join(names)}", did_you_mean(study, names))
+        raise InputError("study", "name", repr(study), f"one of {', '.join(names)}", did_you_mean(study, names))
 
 
 def key_of(training: Training) -> str:

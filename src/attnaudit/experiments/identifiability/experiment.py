@@ -24,6 +24,7 @@ from attnaudit.trace import Trace
 
 MEASURES = ("identifiable", "null_dimension", "null_share", "max_tvd_alpha", "max_tvd_alpha_upper", "weight_range", "largest_weight_range")
 MOST_TOKENS = 10_000
+_SHOWN = 0.005  # what is less would be shown as 0.00
 
 
 _CAPTION = (
@@ -114,21 +115,28 @@ class Identifiability:
             Identifiability.question, "mean largest TVD found", row,
             f"{bound}0: the attended sum determines the weights, 1: all weight on other tokens",
             _sentence(row["value"], known, largest, rows) + rows.apart("identifiability", "max_tvd_alpha", "Mean distance"), mark=upper,
+            places=3 if row["value"] < _SHOWN else 2,
         )  # fmt: skip
 
 
 def _sentence(reach: float, known: float, largest: float | None, rows: SummaryRows) -> str:
     if known == 1.0:
         return f"The attended sum determines the attention weights in all {rows.unit}s: no other weights give the same sum."
-    width = "" if largest is None else f"; the largest weight can vary over a range of {figure(largest)} on average"
+    width = "" if largest is None else f"; the largest weight can vary over a range of {_amount(largest)} on average"
     share = (
         f" The attended sum, of what the tokens contribute to the output, determines the weights for {percent(known)} of {rows.unit}s: it "
         "does in general where a text has at most one token more than the sum has numbers."
         if known > 0.0
         else ""
     )
-    other = f"Other weights, at a total variation distance of {figure(reach)} on average, have exactly the same output"
+    far = "but hardly differ: the total variation distance is less than 0.01 on average" if reach < _SHOWN else ""
+    other = far and f"Other weights have exactly the same output, {far}"
+    other = other or f"Other weights, at a total variation distance of {figure(reach)} on average, have exactly the same output"
     return f"{other}{width}.{share}{_in_heads(rows)}"
+
+
+def _amount(value: float) -> str:
+    return "less than 0.01" if value < _SHOWN else figure(value)
 
 
 def _in_heads(rows: SummaryRows) -> str:
