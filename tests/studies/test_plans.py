@@ -334,7 +334,7 @@ def test_settings_that_make_no_sense(study: str, settings: dict, got: str) -> No
 
 
 def test_an_unknown_study_is_named() -> None:
-    with pytest.raises(InputError, match=r"study: 'unifrom'; expected one of .*did you mean uniform"):
+    with pytest.raises(InputError, match=r"name: 'unifrom'; expected one of .*did you mean uniform"):
         StudySpec.of("unifrom", "planted-decisive")
 
 
