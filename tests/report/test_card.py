@@ -275,8 +275,8 @@ def test_tokens_are_needed_only_where_the_output_falls_without_them():
     (0.25, "Other weights, at a total variation distance of 0.25 on average, have exactly the same output", "0.25"),
 ])  # fmt: skip
 def test_weights_of_the_same_output_that_hardly_differ_are_said_to(reach: float, said: str, shown: str):
-    names = ("max_tvd_alpha", "identifiable", "largest_weight_range")
-    values = dict(zip(names, (reach, 0.17, reach), strict=True))
+    names = ("max_tvd_alpha", "max_tvd_alpha_upper", "identifiable", "largest_weight_range")
+    values = dict(zip(names, (reach, reach, 0.17, reach), strict=True))
     (row,) = verdict(summary_of(**{f"identifiability__{name}": {"value": value} for name, value in values.items()}), ABOUT).rows
     assert row.sentence.startswith(said)
     assert row.figure == shown

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 
 def printable(text: str) -> str:
     """``text`` on one line: each character that does not print (control, bidirectional mark, half a surrogate pair) as ``\\x1b``."""
@@ -10,7 +12,7 @@ def printable(text: str) -> str:
 
 def without_controls(text: str) -> str:
     """``text`` as it is but for control characters and marks that reverse a line: those as ``\\u001b``, as JSON writes them too."""
-    return text.translate(_CONTROLS)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def as_markup(text: str) -> str:
@@ -24,6 +26,4 @@ def _escape(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-_BUT_TABS_AND_LINES = (*range(9), 11, 12, *range(14, 32), *range(0x7F, 0xA0))
-_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_CONTROLS = {code: f"\\u{code:04x}" for code in (*_BUT_TABS_AND_LINES, *_TURNING)}
+_CONTROLS = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")  # but tabs and ends of lines

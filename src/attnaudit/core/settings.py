@@ -113,7 +113,7 @@ def _unknown(key: str, known: list[str]) -> InputError:
     forgotten = [name for name in known if name.endswith(f".{field}")]
     siblings = [name.split(".", 1)[1] for name in known if name.startswith(f"{section}.")]
     near = did_you_mean(field, siblings, f"{section}.") if siblings else did_you_mean(key, known)
-    near = f"did you mean {forgotten[0]}?" if forgotten and not section else near
+    near = f"did you mean {forgotten[0]}?" if len(forgotten) == 1 or (forgotten and not section) else near
     sections = dict.fromkeys(name.split(".", 1)[0] for name in known)
     expected = f"one of {', '.join(siblings)}" if siblings else f"section.name with section one of {', '.join(sections)}"
     return InputError("read settings", f"setting {key}", "no such setting", expected, near)

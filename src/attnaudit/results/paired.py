@@ -21,7 +21,10 @@ TEXT = ("tokens", "question")
 MOST = 10  # instances that are shown
 FEW = 0.5  # below this share of the smaller run the shared rows are noted as few
 SAME_SPLIT = "to split a file of your own in the same way for every seed, run both with the same --set corpus.seed=NUMBER"
-SAME_READING = "texts are read otherwise: run both with the same --tokenizer, --lowercase and --digits"
+SAME_READING = (
+    "texts are read in different ways (case, digits, tokenizer): read both alike, files of your own with the same --tokenizer, --lowercase "
+    "and --digits"
+)
 SAME_LENGTH = "texts are cut at other lengths: run both with the same --max-tokens"
 _MASKED = "qqq"  # a word with a digit, as such words may be read
 B = "_b"  # ends the columns of the second run in the table of instances

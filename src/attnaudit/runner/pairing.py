@@ -22,7 +22,7 @@ from attnaudit.runner.transformers import TransformerSpec
 from attnaudit.trace import ROW_KEYS, Trace
 
 AUDITED = ("audit", TransformerSpec.kind, *TASKS)  # kinds of folders that hold the results of one trace
-OF_THE_METHOD = ("shuffles", "median_error")  # how a value was computed, and not what the models do
+OF_THE_METHOD = (("permutation", "shuffles"), ("permutation", "median_error"))  # how a value was computed, and not what the models do
 DIFFERENCES, INSTANCES = "differences.parquet", "instances.parquet"
 _READ = (*ROW_KEYS, "tokens", "question", "alpha", "prediction")
 
@@ -46,7 +46,10 @@ def measured_run(folder: Path) -> MeasuredRun:
     audited = [name for name in EXPERIMENTS if name in record.tables]  # the table of an experiment that is not installed is not read
     tables = {name: _measured(folder, name, settings, record.tables[name], rows.select(named)) for name in audited}
     measures = {
-        f"{name}.{measure}": (name, measure) for name, table in tables.items() for measure in table.columns if measure not in OF_THE_METHOD
+        f"{name}.{measure}": (name, measure)
+        for name, table in tables.items()
+        for measure in table.columns
+        if (name, measure) not in OF_THE_METHOD
     }
     found = [table.rename(lambda measure, name=name: f"{name}.{measure}") for name, table in tables.items()]
     notice = no_skill_of_run(SummaryRows.of(record.summary))

@@ -129,9 +129,10 @@ def _sentence(reach: float, known: float, largest: float | None, rows: SummaryRo
         if known > 0.0
         else ""
     )
-    far = "but hardly differ: the total variation distance is less than 0.01 on average" if reach < _SHOWN else ""
-    other = far and f"Other weights have exactly the same output, {far}"
-    other = other or f"Other weights, at a total variation distance of {figure(reach)} on average, have exactly the same output"
+    upper = rows.value("identifiability", "max_tvd_alpha_upper")
+    other = f"Other weights, at a total variation distance of {_amount(reach)} on average, have exactly the same output"
+    if upper is not None and upper < _SHOWN:
+        other = "Other weights have exactly the same output, but hardly differ: the total variation distance is less than 0.01 on average"
     return f"{other}{width}.{share}{_in_heads(rows)}"
 
 
