@@ -149,18 +149,22 @@ def test_instances_of_another_text_or_id_are_not_shared(runs: tuple[Path, Path],
         compare_runs([runs[0], apart])
 
 
+def of_texts(name: str, texts: list[list[str]]) -> MeasuredRun:
+    """A run that is right about every one of ``texts``, with uniform attention."""
+    number = len(texts)
+    rows = {
+        "instance": range(number), "tokens": texts, "question": pl.Series([None] * number, dtype=pl.List(pl.String)),
+        "alpha": [[1.0 / len(text)] * len(text) for text in texts], "predicted": ["x"] * number, "p.accuracy": [1.0] * number,
+    }  # fmt: skip
+    return MeasuredRun(name, pl.DataFrame(rows), {"p.accuracy": ("prediction", "accuracy")})
+
+
 @pytest.mark.parametrize("cut", [0, 20, 60])
 def test_texts_that_are_cut_are_to_be_read_at_one_length(cut: int) -> None:
     """Of 90 texts of one id 60 differ, ``cut`` of them in their length alone."""
     whole = [["the", "same", str(row)] for row in range(90)]
     other = [text[:2] if row < cut else ["another"] if row < 60 else text for row, text in enumerate(whole)]
-    one, two = (
-        MeasuredRun(name, pl.DataFrame({
-            "instance": range(90), "tokens": texts, "question": pl.Series([None] * 90, dtype=pl.List(pl.String)),
-            "alpha": [[1.0 / len(text)] * len(text) for text in texts], "predicted": ["x"] * 90, "p.accuracy": [1.0] * 90,
-        }), {"p.accuracy": ("prediction", "accuracy")})
-        for name, texts in (("one", whole), ("two", other))
-    )  # fmt: skip
+    one, two = of_texts("one", whole), of_texts("two", other)
     for pairs in (pair(one, two), pair(two, one)):
         [note] = pairs.notes
         assert ("texts are cut at other lengths: run both with the same --max-tokens" in note) == (cut == 60)
@@ -171,13 +175,7 @@ def test_texts_that_are_read_otherwise_are_to_be_read_alike() -> None:
     """Case, digits and signs apart the texts are the same: another split would change nothing."""
     whole = [["The", "dose", "was", f"{row}mg."] for row in range(60)]
     masked = [["the", "dose", "was", "qqq", "."] for _ in range(60)]
-    one, two = (
-        MeasuredRun(name, pl.DataFrame({
-            "instance": range(60), "tokens": texts, "question": pl.Series([None] * 60, dtype=pl.List(pl.String)),
-            "alpha": [[1.0 / len(text)] * len(text) for text in texts], "predicted": ["x"] * 60, "p.accuracy": [1.0] * 60,
-        }), {"p.accuracy": ("prediction", "accuracy")})
-        for name, texts in (("one", whole), ("two", masked))
-    )  # fmt: skip
+    one, two = of_texts("one", whole), of_texts("two", masked)
     with pytest.raises(InputError, match="with the same --tokenizer, --lowercase and --digits") as raised:
         pair(one, two)
     assert "corpus.seed" not in str(raised.value)
