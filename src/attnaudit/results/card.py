@@ -265,8 +265,10 @@ def claimed(
     """
     found = Sides.of(row.claim for row in rows if row.claim)
     of_classes = classes or {}
+    if divided := _by_class(model, of_classes):
+        return divided
     if found.supporting and found.against:
-        return _by_class(model, of_classes) or (
+        return (
             f"Heatmaps of {model} show where it puts weight; the measures below disagree on whether that explains its predictions.\n"
             f"For: {found.supporting}.\nAgainst: {found.against}.{_classes_that(of_classes, True)}{_classes_that(of_classes, False)}"
         )
@@ -274,8 +276,6 @@ def claimed(
         side, clauses = ("for", found.supporting) if found.supporting else ("against", found.against)
         heatmaps = f"heatmaps of {model} as explanations of its predictions"
         return f"This speaks {side} {heatmaps}: {clauses}." if clauses else f"Nothing below speaks for or against {heatmaps}."
-    if divided := _by_class(model, of_classes):
-        return divided
     if found.supporting:
         held = f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one: {found.supporting}."
         return held + _classes_that(of_classes, supports=False)
