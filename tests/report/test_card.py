@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from attnaudit.experiments import audit
 from attnaudit.report import verdict
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
+from attnaudit.results.card import listed
 from attnaudit.results.words import LN2
 from tests.report.runs import summary_of
 from tests.traces import make_trace
@@ -202,27 +204,42 @@ def test_no_gain_over_a_random_order_is_claimed_only_where_the_interval_shows_it
     assert any("random order" in claim for claim in claims) == bool(says)
 
 
-def by_class(**figures: dict[str, tuple[float, float]]) -> pl.DataFrame:
-    """A summary with the figures of all instances and of each class: ``experiment__measure``, and by group value and half an interval."""
+FEW = 19  # instances, one less than a conclusion needs
+
+
+def by_class(few: Sequence[str] = (), **figures: dict[str, tuple[float, float]]) -> pl.DataFrame:
+    """A summary with the figures of all instances and of each class: ``experiment__measure``, and by group value and half an interval.
+
+    The groups in ``few`` have too few instances for a conclusion.
+    """
     rows = []
     for name, groups in figures.items():
         experiment, measure = name.split("__")
         for group, (value, half) in groups.items():
-            row = {"experiment": experiment, "measure": measure, "group": group, "n": 50, "undefined": 0, "value": value}
+            n = FEW if group in few else 50
+            row = {"experiment": experiment, "measure": measure, "group": group, "n": n, "undefined": 0, "value": value}
             rows.append(row | {"low": value - half, "high": value + half})
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-GROUPS = ("all", "predicted:a", "predicted:b")
+GROUPS = ("all", "predicted:a", "predicted:b", "predicted:c")
 
 
-def lead_of(shuffled: tuple[float, ...], possible: tuple[float, ...], kept: tuple[float, ...] = (0.0, 0.0, 0.0), half: float = 0.01) -> str:
-    """The line on top of a card of two classes, by the change under shuffled weights, the mean possible weight and that which must stay."""
+def lead_of(
+    shuffled: tuple[float, ...], possible: tuple[float, ...], kept: tuple[float, ...] = (0.0,) * 4, half: float = 0.01,
+    of_few: tuple[float, ...] = (),
+) -> str:  # fmt: skip
+    """The line on top of a card, by the change under shuffled weights, the mean possible weight and that which must stay.
+
+    A figure for all instances and one for each class; ``half`` is half an interval of class b, and ``of_few`` the first two figures of
+    class c, which has too few instances for a conclusion.
+    """
     groups = [
-        {group: (value, half if group == "predicted:b" else 0.01) for group, value in zip(GROUPS, values, strict=True)}
-        for values in (shuffled, possible, kept)
-    ]
+        {group: (value, half if group == "predicted:b" else 0.01) for group, value in zip(GROUPS, values, strict=False)}
+        for values in ((*shuffled, *of_few[:1]), (*possible, *of_few[1:]), kept[: len(possible)])
+    ]  # fmt: skip
     summary = by_class(
+        GROUPS[3:] if of_few else (),
         permutation__median_delta_y=groups[0], ranges__mean_possible=groups[1], ranges__mean_possible_upper=groups[1],
         ranges__top_necessary_lower=groups[2],
     )  # fmt: skip
@@ -236,9 +253,7 @@ def test_a_mean_over_two_classes_that_disagree_is_no_verdict_on_either():
         "Heatmaps of this model may be shown as one explanation of its predictions of “a”, not as the only one: to keep nearly"
     )
     assert "by 1.000" in able
-    assert unable.startswith(
-        "Of its predictions of “b”, claim only that they show where it puts weight, not why it predicts what it does: "
-    )
+    assert unable.startswith("For predictions of “b”, claim only that they show where it puts weight, not why it predicts what it does: ")
     assert "disagree" not in lead
 
 
@@ -253,8 +268,45 @@ def test_a_verdict_is_not_on_all_predictions_where_it_is_true_of_one_class_alone
     able, unable, _ = lead_of((0.5, 0.9, 0.05), (0.4, 0.2, 0.9)).split("\n")
     assert "of its predictions of “a”, not as the only one" in able
     assert "by 0.900" in able
-    assert unable.startswith("Of its predictions of “b”, claim only that they show where it puts weight")
+    assert unable.startswith("For predictions of “b”, claim only that they show where it puts weight")
     assert "by only 0.050" in unable
+
+
+def test_a_class_whose_measures_disagree_is_no_part_of_a_verdict_on_all():
+    """Of two classes the one on which measures disagree has its own line, whether or not what is said of all is true of the other."""
+    able, both, _ = lead_of((0.5, 0.9, 0.05), (0.2, 0.1, 0.3), kept=(0.7, 0.8, 0.6)).split("\n")
+    assert able.startswith("Heatmaps of this model may be shown as one explanation of its predictions of “a”, not as the only one: to keep")
+    assert both.startswith("For predictions of “b”, the measures disagree. For: to keep nearly the same output, most")
+    assert both.endswith("Against: shuffling the weights changes its output by only 0.050.")
+    first, exception, _ = lead_of((0.895, 0.9, 0.05), (0.2, 0.2, 0.2), kept=(0.7, 0.7, 0.7)).split("\n")
+    assert first.startswith("Heatmaps of this model may be shown as one explanation of its predictions, not")
+    assert exception.startswith("Among predictions of “b” alone, the measures disagree. For: to keep")
+    assert "Among" not in lead_of((0.16, 0.16, 0.14), (0.2, 0.2, 0.1), kept=(0.7, 0.6, 0.8), half=0.03), "what speaks against is not apart"
+
+
+def test_each_of_three_classes_has_the_verdict_that_is_true_of_it():
+    able, unable, _ = lead_of((0.5, 0.9, 0.8, 0.05), (0.4, 0.2, 0.1, 0.9)).split("\n")
+    shown = "Heatmaps of this model may be shown as one explanation of its predictions of “a” and “b”, not as the only one"
+    assert able == f"{shown}.", "what both figures say differs"
+    alike, _, _ = lead_of((0.5, 0.9, 0.8, 0.05), (0.4, 0.2, 0.1, 0.9), kept=(0.3, 0.8, 0.9, 0.0)).split("\n")
+    assert alike == f"{shown}: to keep nearly the same output, most of the attention must stay on the most attended token."
+    assert unable.startswith("For predictions of “c”, claim only that they show where it puts weight, not why it predicts what it does: ")
+    unable, both, _ = lead_of((0.2, 0.05, 0.06, 0.9), (0.8, 0.9, 0.95, 0.6)).split("\n")
+    assert unable.startswith("For predictions of “a” and “b”, claim only that heatmaps of this model show where it puts weight, not why")
+    assert both.startswith("For predictions of “c”, the measures disagree. For: ")
+
+
+def test_a_class_of_which_nothing_is_known_does_not_hide_that_others_disagree():
+    able, unable, silent, _ = lead_of((0.5, 0.9, 0.05), (0.4, 0.2, 0.9), of_few=(0.9, 0.9)).split("\n")
+    assert "its predictions of “a”, not" in able
+    assert unable.startswith("For predictions of “b”, claim only")
+    assert silent == "Nothing is shown for predictions of “c” alone."
+
+
+def test_of_more_than_six_names_the_first_are_listed_and_the_others_counted():
+    assert listed(list("abcdef")) == "a, b, c, d, e and f"
+    assert listed(list("abcdefgh"), "or") == "a, b, c, d, e or 3 more"
+    assert listed(["a"]) == "a"
 
 
 def comprehensiveness(fall: float) -> pl.DataFrame:

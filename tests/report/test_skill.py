@@ -23,7 +23,8 @@ from attnaudit.report.page import card_section, environment
 from attnaudit.report.study_page import study_card, study_tables, write_studies
 from attnaudit.results import SUMMARY_SCHEMA, Result, Results
 from attnaudit.results.about import About
-from attnaudit.results.card import WITHHELD, Claim, SummaryRows, card_row, claimed
+from attnaudit.results.card import WITHHELD, Claim, SummaryRows, card_row
+from attnaudit.results.lead import claimed
 from attnaudit.results.skill import BASE, OF_BASE, no_skill, no_skill_of_run
 from attnaudit.runner.tasks.pairs import translation_rows
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others

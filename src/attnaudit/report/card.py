@@ -18,8 +18,9 @@ from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
-from attnaudit.results.card import CardRow, Sides, SummaryRows, claimed, of_enough, without_conclusions
+from attnaudit.results.card import CardRow, SummaryRows, of_enough, without_conclusions
 from attnaudit.results.heads import Head, Heads, named
+from attnaudit.results.lead import Sides, claimed
 from attnaudit.results.skill import no_skill_of_run, skill_unknown
 from attnaudit.results.words import INSTANCE
 

@@ -1,0 +1,145 @@
+"""The line on top of a card: what may be claimed where heatmaps are shown, of all predictions or of each predicted class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from attnaudit.results.card import CardRow, Claim, listed
+
+FOR, AGAINST, BOTH = "for", "against", "both"  # what measures say of heatmaps as an explanation
+_SAYS = {True: FOR, False: AGAINST}
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The clauses that speak for heatmaps as an explanation, and those that speak against them.
+
+    ``apart``, of a predicted class: whether the figures show that it differs from all instances, so that it has a line of its own.
+    """
+
+    supporting: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    apart: bool = False
+
+    @classmethod
+    def of(cls, claims: Iterable[Claim]) -> Sides:
+        claims = list(claims)
+        supporting, against = (dict.fromkeys(claim.clause for claim in claims if claim.supports is side) for side in (True, False))
+        return cls(tuple(supporting), tuple(against))
+
+    @classmethod
+    def of_class(cls, own: Iterable[CardRow], overall: Iterable[CardRow]) -> Sides:
+        """Those of a predicted class.
+
+        It is apart where an interval of its figures is apart from that of all instances; of a class whose measures disagree, one that says
+        what those of all do not. A class for which all that is measured speaks must also answer every measure that speaks against all.
+        """
+        all_rows = {(row.experiment, row.name): row for row in overall}
+        rows = [row for row in own if row.claim and (row.experiment, row.name) in all_rows]
+        sides, of_all = cls.of(row.claim for row in rows if row.claim), cls.of(row.claim for row in all_rows.values() if row.claim)
+        opposed = {key for key, row in all_rows.items() if row.claim and not row.claim.supports}
+        answered = bool(sides.against) or opposed <= {(row.experiment, row.name) for row in rows}
+        told = [row for row in rows if row.claim and (sides.verdict != BOTH or of_all.verdict != _SAYS[row.claim.supports])]
+        return replace(sides, apart=answered and any(_lie_apart(row, all_rows[row.experiment, row.name]) for row in told))
+
+    @property
+    def verdict(self) -> str:
+        """`FOR` or `AGAINST` where all say the same, `BOTH` where they disagree; empty where they say nothing."""
+        if self.supporting and self.against:
+            return BOTH
+        return FOR if self.supporting else AGAINST if self.against else ""
+
+    @property
+    def because(self) -> str:
+        """The clauses, to be put behind a sentence that says the verdict; empty where there are none."""
+        supporting, against = "; ".join(self.supporting), "; ".join(self.against)
+        if self.verdict == BOTH:
+            return f". For: {supporting}. Against: {against}"
+        return f": {supporting or against}" if self.verdict else ""
+
+    def shared(self, others: Iterable[Sides]) -> Sides:
+        """The clauses that are those of ``others`` too, word for word."""
+        others = list(others)
+        supporting = (clause for clause in self.supporting if all(clause in other.supporting for other in others))
+        against = (clause for clause in self.against if all(clause in other.against for other in others))
+        return Sides(tuple(supporting), tuple(against))
+
+
+def _lie_apart(one: CardRow, other: CardRow) -> bool:
+    if one.low is None or one.high is None or other.low is None or other.high is None:
+        return False
+    return one.low > other.high or one.high < other.low
+
+
+def claimed(
+    rows: Iterable[CardRow], model: str = "this model", of_studies: bool = False, classes: Mapping[str, Sides] | None = None
+) -> str:
+    """What may be claimed where heatmaps of ``model`` are shown, from the claims of ``rows``; where these disagree each side has a line.
+
+    ``of_studies``: the rows are of studies without an audit, which speak for or against an explanation, and say nothing of the rest.
+    ``classes`` has what `Sides.of_class` says of each predicted class: a mean over all may describe none of them.
+    """
+    found, of_classes = Sides.of(row.claim for row in rows if row.claim), classes or {}
+    if divided := _by_class(model, of_classes):
+        return divided
+    apart = _apart_from(found.verdict, of_classes)
+    if found.verdict == BOTH:
+        return (
+            f"Heatmaps of {model} show where it puts weight; the measures below disagree on whether that explains its predictions.\n"
+            f"For: {'; '.join(found.supporting)}.\nAgainst: {'; '.join(found.against)}.{apart}"
+        )
+    if of_studies:
+        heatmaps = f"heatmaps of {model} as explanations of its predictions"
+        return (
+            f"This speaks {found.verdict} {heatmaps}{found.because}."
+            if found.verdict
+            else f"Nothing below speaks for or against {heatmaps}."
+        )
+    if found.verdict == FOR:
+        return f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one{found.because}.{apart}"
+    because = found.because or ": nothing below shows that its predictions depend on it"
+    return f"Claim only that heatmaps of {model} show where it puts weight, not why it predicts what it does{because}.{apart}"
+
+
+def _by_class(model: str, classes: Mapping[str, Sides]) -> str:
+    """A line for each verdict, where every class with a verdict is apart and verdicts differ: the mean describes no class then."""
+    said = {name: sides for name, sides in classes.items() if sides.verdict}
+    verdicts = [verdict for verdict in (FOR, AGAINST, BOTH) if any(sides.verdict == verdict for sides in said.values())]
+    if len(verdicts) < 2 or not all(sides.apart for sides in said.values()):
+        return ""
+    heatmaps, lines = f"heatmaps of {model}", []
+    for verdict in verdicts:
+        names, because = _of_verdict(verdict, said)
+        if verdict == FOR:
+            line = f"Heatmaps of {model} may be shown as one explanation of its predictions of {names}, not as the only one"
+        elif verdict == AGAINST:
+            line = f"For predictions of {names}, claim only that {heatmaps} show where it puts weight, not why it predicts what it does"
+        else:
+            line = f"For predictions of {names}, the measures disagree"
+        lines.append(f"{line}{because}.")
+        heatmaps = "they"
+    if silent := [f"“{name}”" for name in classes if name not in said]:
+        lines.append(f"Nothing is shown for predictions of {listed(silent)} alone.")
+    return "\n".join(lines)
+
+
+def _apart_from(overall: str, classes: Mapping[str, Sides]) -> str:
+    """A line for each verdict that is not the one on all instances, on the classes that it is true of; empty where none is."""
+    apart = {name: sides for name, sides in classes.items() if sides.apart and sides.verdict != overall}
+    lines = []
+    for verdict in (FOR, AGAINST, BOTH):
+        names, because = _of_verdict(verdict, apart)
+        says = "disagree" if verdict == BOTH else f"speak {verdict} them"
+        lines += [f"\nAmong predictions of {names} alone, the measures {says}{because}."] if names else []
+    return "".join(lines)
+
+
+def _of_verdict(verdict: str, classes: Mapping[str, Sides]) -> tuple[str, str]:
+    """The classes of a verdict, and why: of several the clauses that are true of each; both empty where none is."""
+    found = {name: sides for name, sides in classes.items() if sides.verdict == verdict}
+    if not found:
+        return "", ""
+    first, *others = found.values()
+    shared = first.shared(others)
+    return listed([f"“{name}”" for name in found]), shared.because if shared.verdict == verdict else ""
