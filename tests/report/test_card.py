@@ -15,7 +15,7 @@ from attnaudit.experiments import audit
 from attnaudit.report import verdict
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
-from attnaudit.results.card import listed
+from attnaudit.results.card import CardRow, listed
 from attnaudit.results.words import LN2
 from tests.report.runs import summary_of
 from tests.traces import make_trace
@@ -433,3 +433,29 @@ def test_names_of_any_length_are_cut(metadata: dict[str, object]):
     title = verdict(_tau(0.35, 0.66), About.of({}, metadata)).title
     assert "…" in title
     assert len(title) < 200
+
+
+def removal(attention: float, random: float = 0.0, gradient: float = 0.0) -> CardRow:
+    """The card row of comprehensiveness, by the falls of the probability without the best tokens of three rankings."""
+    falls = {"attention": attention, "random": random, "gradient": gradient, "attention_minus_comprehensiveness_random": attention - random}
+    rows = {
+        f"comprehensiveness__comprehensiveness_{name}": {"value": fall, "low": fall - 0.001, "high": fall} for name, fall in falls.items()
+    }
+    return verdict(summary_of(**rows), ABOUT).rows[0]
+
+
+@pytest.mark.parametrize(("attention", "random", "gradient", "supports"), [
+    (0.02, 0.02, 0.03, None), (-0.02, 0.001, 0.149, None), (0.02, 0.02, 0.15, False), (0.02, 0.4, 0.0, False), (0.3, 0.3, 0.0, False),
+])  # fmt: skip
+def test_attention_is_not_contradicted_where_nothing_makes_the_output_fall(
+    attention: float, random: float, gradient: float, supports: bool | None
+):
+    row = removal(attention, random, gradient)
+    assert (row.claim and row.claim.supports) is supports
+    assert ("no conclusion" in row.sentence) == (supports is None)
+    assert ("0.15, a limit chosen for this card" in row.sentence) == (attention < 0.15)
+
+
+def test_a_fall_below_0_is_told_as_a_rise():
+    assert "rises by 0.020 on average; with those of random tokens, it falls by less than 0.001." in removal(-0.02, 0.0001).sentence
+    assert "falls by 0.200 on average; with those of random tokens, it rises by 0.100." in removal(0.2, -0.1).sentence

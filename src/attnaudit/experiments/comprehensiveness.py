@@ -35,7 +35,7 @@ from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import figure, interval, percent
+from attnaudit.results.words import amount, figure, interval, percent
 from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
@@ -43,6 +43,7 @@ from attnaudit.trace import Trace
 NO_SPAN = 1e-12
 NEARLY = 0.8  # of what a choice of as many tokens can do: from here on attention is supported
 MATTERS = 0.15  # a fall of the probability from which on the output is said to need tokens
+_FALL = "comprehensiveness_"  # begins the name of a score's mean fall
 _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
     ("normalised_comprehensiveness", "normalised comprehensiveness", "higher"),
     ("normalised_sufficiency", "normalised sufficiency", "lower"),
@@ -140,9 +141,8 @@ class Comprehensiveness:
         place = rows.value("comprehensiveness", "normalised_comprehensiveness_attention")
         sentence = (
             f"With the weights{rows.of_head} of the most attended tokens (the top 1 to 50 %) set to 0 and the others rescaled, the "
-            f"probability of the predicted class falls by {figure(row['value'], 3)} on average; with those of random tokens, by "
-            f"{figure(chance['value'], 3)}"
-            f"{'' if place is None else _of_what_is_possible(place)}."
+            f"probability of the predicted class {_moves(row['value'])} on average; with those of random tokens, it "
+            f"{_moves(chance['value'])}{'' if place is None else _of_what_is_possible(place)}.{_limit(row['value'], _largest_fall(rows))}"
             f"{rows.apart('comprehensiveness', 'comprehensiveness_attention', 'Mean fall', 3)}{of_kept_words(rows)}"
         )
         yield card_row(
@@ -163,9 +163,27 @@ def _of_what_is_possible(place: float) -> str:
     return f"; from the smallest (0 %) to the largest (100 %) fall that as many tokens can cause, attention reaches {percent(place)}"
 
 
+def _moves(fall: float) -> str:
+    return f"{'rises' if fall < 0 else 'falls'} by {amount(abs(fall), 3)}"
+
+
+def _largest_fall(rows: SummaryRows) -> float:
+    """By the best score that was measured: the largest possible fall is at least this."""
+    names = {name for experiment, name in rows.rows if experiment == "comprehensiveness" and name.startswith(_FALL)}
+    return max(rows.rows["comprehensiveness", name]["value"] for name in names if not name.startswith(f"{_FALL}attention_minus_"))
+
+
+def _limit(fall: float, largest: float) -> str:
+    """What a ``fall`` below the limit means, where that by the best score is the ``largest``."""
+    if largest < MATTERS:
+        return f" No measured ranking makes the probability fall by {MATTERS:g}, a limit chosen for this card: no conclusion."
+    return f" Below {MATTERS:g}, a limit chosen for this card, tokens are not said to be needed." if fall < MATTERS else ""
+
+
 def _claim(rows: SummaryRows, place: float | None) -> Claim | None:
-    gap = rows.get("comprehensiveness", "comprehensiveness_attention_minus_comprehensiveness_random")
-    if gap is None or gap["low"] is None or gap["n"] < FEWEST:
+    """None where no score finds tokens that the output needs: then nothing tells which tokens attention should rank first."""
+    gap = rows.get("comprehensiveness", f"{_FALL}attention_minus_{_FALL}random")
+    if gap is None or gap["low"] is None or gap["n"] < FEWEST or _largest_fall(rows) < MATTERS:
         return None
     if gap["low"] <= 0:
         return Claim(False, f"the output is not shown to need the most attended tokens{rows.of_head} more than random ones")

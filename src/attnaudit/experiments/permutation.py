@@ -21,7 +21,7 @@ from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Scale, Violins
 from attnaudit.results.groups import Together, by_group, numbers_of
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import degree, figure, interval
+from attnaudit.results.words import amount, degree, figure, interval
 from attnaudit.trace import Trace
 
 MOST_PERMUTATIONS = 1_000_000  # every thread keeps as many numbers; a median is exact enough long before
@@ -156,8 +156,8 @@ def _claim(change: float, peak: float | None, of_head: str) -> Claim | None:
     if change < MATTERS and peak is not None and peak < FLAT:
         return None
     matters = change >= MATTERS
-    amount = "less than 0.001" if change < 0.0005 else f"{'' if matters else 'only '}{figure(change, 3)}"
-    return Claim(matters, f"shuffling the weights{of_head} changes its output by {amount}")
+    only = "" if matters or change < 0.0005 else "only "
+    return Claim(matters, f"shuffling the weights{of_head} changes its output by {only}{amount(change, 3)}")
 
 
 def _meaning(change: float, peak: float | None) -> str:

@@ -22,6 +22,12 @@ def figure(value: float | None, places: int = 2) -> str:
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
 
 
+def amount(value: float, places: int = 2) -> str:
+    """``0.35``, of a number that is not negative; ``less than 0.01`` where `figure` would say ``0.00``."""
+    least = 10**-places
+    return f"less than {least:g}" if value < least / 2 else figure(value, places)
+
+
 def interval(row: Mapping[str, Any], places: int = 2) -> str:
     """``[0.34, 0.36]`` of a row's ``low`` and ``high``; empty where there is none."""
     low, high = row.get("low"), row.get("high")

@@ -19,7 +19,7 @@ from attnaudit.results.charts import FigureSpec, Histogram, Scale, Violins
 from attnaudit.results.groups import by_group
 from attnaudit.results.heads import named
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import figure, percent
+from attnaudit.results.words import amount, figure, percent
 from attnaudit.trace import Trace
 
 MEASURES = ("identifiable", "null_dimension", "null_share", "max_tvd_alpha", "max_tvd_alpha_upper", "weight_range", "largest_weight_range")
@@ -122,7 +122,7 @@ class Identifiability:
 def _sentence(reach: float, known: float, largest: float | None, rows: SummaryRows) -> str:
     if known == 1.0:
         return f"The attended sum determines the attention weights in all {rows.unit}s: no other weights give the same sum."
-    width = "" if largest is None else f"; the largest weight can vary over a range of {_amount(largest)} on average"
+    width = "" if largest is None else f"; the largest weight can vary over a range of {amount(largest)} on average"
     share = (
         f" The attended sum, of what the tokens contribute to the output, determines the weights for {percent(known)} of {rows.unit}s: it "
         "does in general where a text has at most one token more than the sum has numbers."
@@ -130,14 +130,10 @@ def _sentence(reach: float, known: float, largest: float | None, rows: SummaryRo
         else ""
     )
     upper = rows.value("identifiability", "max_tvd_alpha_upper")
-    other = f"Other weights, at a total variation distance of {_amount(reach)} on average, have exactly the same output"
+    other = f"Other weights, at a total variation distance of {amount(reach)} on average, have exactly the same output"
     if upper is not None and upper < _SHOWN:
         other = "Other weights have exactly the same output, but hardly differ: the total variation distance is less than 0.01 on average"
     return f"{other}{width}.{share}{_in_heads(rows)}"
-
-
-def _amount(value: float) -> str:
-    return "less than 0.01" if value < _SHOWN else figure(value)
 
 
 def _in_heads(rows: SummaryRows) -> str:
