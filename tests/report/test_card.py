@@ -459,3 +459,10 @@ def test_attention_is_not_contradicted_where_nothing_makes_the_output_fall(
 def test_a_fall_below_0_is_told_as_a_rise():
     assert "rises by 0.020 on average; with those of random tokens, it falls by less than 0.001." in removal(-0.02, 0.0001).sentence
     assert "falls by 0.200 on average; with those of random tokens, it rises by 0.100." in removal(0.2, -0.1).sentence
+
+
+@pytest.mark.parametrize(("reach", "shown"), [(0.0, "0.000"), (0.0004, "< 0.001"), (0.0005, "0.001"), (0.25, "0.25")])
+def test_a_distance_that_is_not_0_is_not_shown_as_0(reach: float, shown: str):
+    names = {"max_tvd_alpha": reach, "max_tvd_alpha_upper": reach, "identifiable": 0.5}
+    (row,) = verdict(summary_of(**{f"identifiability__{name}": {"value": value} for name, value in names.items()}), ABOUT).rows
+    assert row.figure == shown

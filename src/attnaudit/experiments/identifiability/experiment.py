@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -111,12 +111,13 @@ class Identifiability:
             return
         upper, largest = (rows.value("identifiability", name) for name in ("max_tvd_alpha_upper", "largest_weight_range"))
         bound = "" if upper is None or upper - row["value"] < 5e-3 else f"at most {figure(upper)} (upper bound); "
-        yield card_row(
+        found = card_row(
             Identifiability.question, "mean largest TVD found", row,
             f"{bound}0: the attended sum determines the weights, 1: all weight on other tokens",
             _sentence(row["value"], known, largest, rows) + rows.apart("identifiability", "max_tvd_alpha", "Mean distance"), mark=upper,
             places=3 if row["value"] < _SHOWN else 2,
         )  # fmt: skip
+        yield replace(found, figure="< 0.001") if 0 < row["value"] < 0.0005 else found
 
 
 def _sentence(reach: float, known: float, largest: float | None, rows: SummaryRows) -> str:
