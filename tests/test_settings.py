@@ -115,3 +115,10 @@ def test_values_are_described() -> None:
     assert found["training.patience"].values == "a whole number or none"
     assert found["corpus.train_kept"].values == "a number, above 0, up to 1"
     assert coerce(found["dynamics.steps"].full, tuple[int, ...], "steps")[-1] == 4000
+
+
+def test_a_wrong_choice_is_told_the_choices_of_the_help() -> None:
+    """Not none, which stands for the default of an option that is left out."""
+    with pytest.raises(InputError) as raised:
+        RunSpec.of("text.csv", digits="maks")
+    assert (raised.value.expected, raised.value.do) == ("one of keep, mask", "did you mean mask?")

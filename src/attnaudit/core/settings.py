@@ -104,8 +104,15 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
     try:
         return _as_type(value, hint)
     except (ValueError, TypeError):
-        near = did_you_mean(str(value), map(str, get_args(hint))) if get_origin(hint) is Literal else ""
-        raise InputError("read settings", f"setting {key}", repr(value), described(hint), near) from None
+        wanted = _without_none(hint)
+        near = did_you_mean(str(value), map(str, get_args(wanted))) if get_origin(wanted) is Literal else ""
+        raise InputError("read settings", f"setting {key}", repr(value), described(wanted), near) from None
+
+
+def _without_none(hint: Any) -> Any:
+    """The choices of a field that may also be none, its default: an option is left out instead, and its help names only them."""
+    parts = [part for part in get_args(hint) if part is not type(None)]
+    return parts[0] if len(parts) == 1 and get_origin(parts[0]) is Literal else hint
 
 
 def _unknown(key: str, known: list[str]) -> InputError:
