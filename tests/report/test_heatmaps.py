@@ -131,6 +131,7 @@ def test_tokens_that_cannot_be_seen_are_made_visible():
     assert visible("") == "∅"
     assert visible("a\nb") == "a⏎b"
     assert visible("\x00") == "␀"
+    assert visible("a\x9b31m\x85\u202e") == r"a\u009b31m\u0085\u202e"
     assert visible("x" * 5000) == "x" * LONGEST + "… (5000 characters)"
     sentence = "a sentence is a position of a hierarchical model , and is shown whole where it can be"
     assert visible(sentence) == sentence

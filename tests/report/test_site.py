@@ -81,6 +81,12 @@ def test_columns_come_back_from_a_file_as_they_were() -> None:
     assert EVIL not in script("run-0", pack(columns, {"name": EVIL}))
 
 
+def test_control_characters_of_packed_names_are_shown() -> None:
+    hostile, shown = "\x1b[31mre\u202ed\x9b", r"\u001b[31mre\u202ed\u009b"
+    columns, facts = unpack(pack({hostile: np.zeros(1)}, {"classes": [hostile], "ends": {hostile: [0.0, 1.0]}}))
+    assert (list(columns), facts) == ([shown], {"classes": [shown], "ends": {shown: [0.0, 1.0]}})
+
+
 def test_the_data_of_a_run_are_its_trace_and_its_results(runs: list[Path], site: Path) -> None:
     columns, facts = data(site, "run-0-columns")
     table = pl.read_parquet(runs[0] / "results" / "correlation.parquet")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 
 def printable(text: str) -> str:
@@ -13,6 +15,15 @@ def printable(text: str) -> str:
 def without_controls(text: str) -> str:
     """``text`` as it is but for control characters and marks that reverse a line: those as ``\\u001b``, as JSON writes them too."""
     return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def data_without_controls(data: Any) -> Any:
+    """`without_controls` of all texts, names of values too, of data that a script reads."""
+    if isinstance(data, str):
+        return without_controls(data)
+    if isinstance(data, Mapping):
+        return {data_without_controls(key): data_without_controls(value) for key, value in data.items()}
+    return [data_without_controls(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def as_markup(text: str) -> str:

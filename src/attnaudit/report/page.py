@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from attnaudit.core.files import write_text
 from attnaudit.core.numbers import count, thousands
-from attnaudit.core.printable import without_controls
+from attnaudit.core.printable import data_without_controls, without_controls
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.meanings import Terms, explained, measure_meaning
@@ -77,7 +77,7 @@ def page_text(
         "heading": heading, "subtitle": subtitle, "title": title or heading, "bare": bare, "connects": connects,
         "style": Markup("\n".join(map(style_of, styles))),
         "links": [*own, *links], "parts": parts,
-        "data": {name: _shown(data) for section in shown for name, data in section.data.items()},
+        "data": {name: data_without_controls(data) for section in shown for name, data in section.data.items()},
         "script": Markup(script), "scheme": Markup(theme),
         # by these hashes the page's policy lets these scripts run and no other
         "hashes": [_hash(text) for text in (theme, script) if text], "loads": loads,
@@ -104,15 +104,6 @@ def environment() -> Environment:
     environment.filters |= {"figure": words.figure, "percent": words.percent, "drawing": Markup}
     environment.globals |= {"count": count, "thousands": thousands, "of_unit": words.of_unit, "term": explained, "explained": explained}
     return environment
-
-
-def _shown(data: Any) -> Any:
-    """Data of a script with the control characters of its texts shown, as in the page itself."""
-    if isinstance(data, str):
-        return without_controls(data)
-    if isinstance(data, Mapping):
-        return {_shown(key): _shown(value) for key, value in data.items()}
-    return [_shown(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def rendered(template: str, content: Mapping[str, Any]) -> Markup:

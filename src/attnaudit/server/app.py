@@ -20,7 +20,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from attnaudit.core.errors import AttnauditError
-from attnaudit.core.printable import printable
+from attnaudit.core.printable import data_without_controls, printable
 from attnaudit.report.live import start_page, typing_page
 from attnaudit.results.record import read_record
 from attnaudit.runner.pairing import AUDITED, trace_of
@@ -112,7 +112,7 @@ def make_app(folders: Sequence[Path], token: str, *, rate: float = 8, burst: flo
         if (reason := why_not(folders[number])) is not None:
             raise HTTPException(404, reason)
         text, question = _sentence(await _body(request))
-        return JSONResponse(await runs.read(number, text, question))
+        return JSONResponse(data_without_controls(await runs.read(number, text, question)))
 
     async def openapi(request: Request) -> Response:
         return JSONResponse(description(token))

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int64
 
+from attnaudit.core.printable import without_controls
 from attnaudit.core.ragged import Ragged
 from attnaudit.results.heads import Head, named
 from attnaudit.results.words import figure, percent
@@ -187,7 +188,7 @@ def visible(token: str) -> str:
         token = f"{token[:longest]}… ({len(token)} characters)"
     if not token.strip():
         return "".join("␣" if c == " " else _SYMBOLS.get(ord(c), "␣") for c in token) or "∅"
-    return token.translate(_SYMBOLS)
+    return without_controls(token.translate(_SYMBOLS))
 
 
 def marks_words(tokens: Iterable[str]) -> bool:
@@ -196,7 +197,6 @@ def marks_words(tokens: Iterable[str]) -> bool:
 
 
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}
-_SYMBOLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}  # would reverse what follows the token
 
 
 def shown_positions(weights: Sequence[Float[np.ndarray, " T"]], budget: int) -> tuple[Int64[np.ndarray, " s"], tuple[int | Gap, ...]]:

@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, UInt16
 
+from attnaudit.core.printable import data_without_controls
+
 UNDEFINED = 65535  # of a measure
 _STEPS = UNDEFINED - 1
 _ALIGNED = 8
@@ -26,7 +28,7 @@ LEVEL = 6
 
 
 def pack(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> str:
-    """Base64 of the compressed columns with their header, which has the ``facts`` too."""
+    """Base64 of the compressed columns with their header, which has the ``facts`` too; control characters are shown, as on a page."""
     parts, header, start = [], {}, 0
     for name, values in columns.items():
         kind = values.dtype.str[1:]
@@ -35,7 +37,8 @@ def pack(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> str:
         header[name] = [_TYPES[kind], start, len(values)]
         parts += [content, bytes(padding)]
         start += len(content) + padding
-    text = json.dumps({"columns": header, "facts": facts}, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    shown = data_without_controls({"columns": header, "facts": facts})
+    text = json.dumps(shown, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     text += b" " * (-(len(text) + 4) % _ALIGNED)
     packed = zlib.compress(b"".join([np.uint32(len(text)).astype("<u4").tobytes(), text, *parts]), LEVEL)
     return base64.b64encode(packed).decode("ascii")
@@ -47,7 +50,7 @@ def script(key: str, packed: str) -> str:
 
 
 def unpack(packed: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """What `pack` was given, as a page reads it."""
+    """The columns and the facts, as a page reads them."""
     content = zlib.decompress(base64.b64decode(packed))
     length = int(np.frombuffer(content[:4], "<u4")[0])
     header = json.loads(content[4 : 4 + length])
