@@ -92,6 +92,12 @@ def test_every_mean_of_a_summary_has_its_rows(runs: tuple[Path, Path]) -> None:
             assert table[measure].cast(pl.Float64).mean() == pytest.approx(of[measure])
 
 
+def test_the_page_names_the_measures_of_rows_that_are_not_compared() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "compare.md").read_text(encoding="utf-8")
+    (told,) = (line for line in page.splitlines() if line.startswith("not compared."))
+    assert all(f"`{measure}`" in told for _, measure in OF_THE_METHOD)
+
+
 def test_the_measures_of_rows_of_every_experiment_have_labels() -> None:
     from attnaudit.experiments import audit
 

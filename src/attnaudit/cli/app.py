@@ -216,8 +216,8 @@ def compare(
 ) -> None:  # fmt: skip
     """Compare runs, or audits, with each other, or with published numbers.
 
-    Two or more: paired differences of every measure from the first, on the instances that both have with the same text, with 95 % bootstrap
-    intervals, and the instances whose attention differs most. --out writes the page and both tables.
+    Two or more: paired differences of their measures from the first, on the instances that both have with the same text, with 95 %
+    bootstrap intervals, and the instances whose attention differs most. --out writes the page and both tables.
 
     One, or several with --to: the paper's numbers, those of its authors' re-run, ours with intervals, and whether they agree.
 

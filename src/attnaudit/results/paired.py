@@ -1,4 +1,4 @@
-"""Two runs compared on the instances that both have: paired differences of every measure, and the instances that differ most."""
+"""Two runs compared on the instances that both have: paired differences of their measures, and the instances that differ most."""
 
 from __future__ import annotations
 
