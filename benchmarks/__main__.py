@@ -26,7 +26,7 @@ from attnaudit.runner.records import commit
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 PLOT = PAGE.with_name("growth.svg")
-_SIGNATURE = r"`python -m benchmarks --only {}`[,;] (recorded in )?commit [0-9a-f]+(-changed)?\."
+SIGNATURE = r"`python -m benchmarks --only {}`[,;] (?:recorded in )?commit [0-9a-f]+(?:-changed)?\."
 _TABLE = re.compile(r"(?:^\|.*(?:\n|\Z))+", re.MULTILINE)
 
 CORPORA = ("sst", "imdb")
@@ -215,7 +215,7 @@ def merged(page: str, name: str, section: str, table: str) -> str:
     if start < 0:
         return f"{page.rstrip()}\n\n## {section}\n\n{signed(name, table)}\n"
     end = following if (following := page.find("\n## ", start + 1)) >= 0 else len(page)
-    signature = re.compile(_SIGNATURE.format(re.escape(name))).search(page, start, end)
+    signature = re.compile(SIGNATURE.format(re.escape(name))).search(page, start, end)
     if signature is None:
         return f"{page[:end].rstrip()}\n\n{signed(name, table)}\n{page[end:]}"
     earlier = list(_TABLE.finditer(page, start, signature.start()))[: len(_TABLE.findall(table))]

@@ -3,8 +3,8 @@
     python benchmarks/bert_base.py --data-dir DIR [--sample 500]
 
 The weights are random, the tokenizer has as many word pieces as BERT's, learned from SST train. Once with the usual scores of importance,
-and once without leave-one-out, which runs the whole model again for every word. Prints a markdown table, and how long the model alone takes
-for the passes of leave-one-out: texts of one length, as many as make `POSITIONS`.
+and once without leave-one-out, which runs the whole model again for every word. Prints a markdown table, its last row how long the model
+alone takes for the passes of leave-one-out: texts of one length, as many as make `POSITIONS`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def main() -> None:
             seconds, cpu, memory = audited(model, [*options, *(part for score in scores for part in ("--score", score))])
             print(f"| {name} | {asked.sample} | {seconds:.0f} | {cpu:.0f} | {memory:.2f} |", flush=True)
         positions, alone = passes_alone(model, Path(folder, "the", "trace"))
-        print(f"\nPasses of leave-one-out: {positions:,} positions, for which the model alone takes {alone:.0f} s.")
+        print(f"| the model alone, {positions:,} positions of leave-one-out | {asked.sample} | {alone:.0f} | | |")
 
 
 if __name__ == "__main__":

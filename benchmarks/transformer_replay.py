@@ -3,18 +3,22 @@
     python benchmarks/transformer_replay.py
 
 Models of the sizes of BERT-base and GPT-2 small with random weights. Every side computes many alternatives at once, in batches, in this
-run, so that the ratios are what to quote; seconds are of this machine. The search for the ε-max JSD is through the last layer of models of
-width 768 whose weights are large enough that attention matters, all heads of texts of 20 tokens. Prints two markdown tables.
+run and with one thread, so that the ratios are what to quote; seconds are of this machine. The search for the ε-max JSD is through the
+last layer of models of width 768 whose weights are large enough that attention matters, all heads of texts of 20 tokens. Prints two
+markdown tables.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"  # of torch and of the stored graph; compiled kernels take all cores
 
 import numpy as np
 import torch

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.__main__ import PARTS, merged, signed
+from benchmarks.__main__ import PARTS, SIGNATURE, merged, signed
 
 DOCS = Path(__file__).parents[1] / "docs"
 COMMIT = re.compile(r"\bcommits? (up to )?[0-9a-f]{7,9}\b")
@@ -121,6 +121,13 @@ def test_a_part_that_is_measured_again_leaves_the_rest_of_the_page(monkeypatch: 
     assert new == f"{PAGE}\n## Three (`benchmarks/three.py`)\n\nNew.\n\n| c |\n\n`python -m benchmarks --only three`, commit fedcba987.\n"
 
 
-def test_every_part_has_its_section() -> None:
-    titles = sections("benchmarks.md").keys()
-    assert [name for title, name, _, _ in PARTS if f"{title} (`benchmarks/{name}`)" not in titles] == []
+def test_every_part_has_its_section_and_there_one_signature_below_its_tables() -> None:
+    """By which they are found again; without one they would be put down once more, and with two the wrong ones could give way."""
+    found = sections("benchmarks.md")
+    own = {"runs": found["`attnaudit run sst` and `imdb`"]}
+    own |= {Path(name).stem: found[f"{title} (`benchmarks/{name}`)"] for title, name, _, _ in PARTS}
+    page = "\n".join(found.values())
+    for name, text in own.items():
+        signature = re.compile(SIGNATURE.format(name))
+        assert len(signature.findall(page)) == 1, name
+        assert MEASURED.search(signature.split(text)[0]), name
