@@ -76,9 +76,16 @@ def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path: Path) -> Non
     assert "2 seeds: means over seeds, intervals over seeds and instances" in text
 
 
-def test_the_spread_of_the_models_under_study_is_over_seeds(tmp_path: Path) -> None:
+def test_the_page_of_uniform_has_one_name_for_the_model_that_it_is_about(tmp_path: Path) -> None:
+    text = text_of(write_study(write_results(tmp_path / "two", Uniform(seeds=1), named("base-s0", "uniform-s0")), {}))
+    assert not re.findall("the reference|minus F1 with its own|its own attention|the base's|under study", text)
+    for told in ("minus F1 of the base model", "F1, minus the base model's", "The base model and the same"):
+        assert told in text
+
+
+def test_the_spread_of_the_base_models_is_over_seeds(tmp_path: Path) -> None:
     text = text_of(write_study(write_results(tmp_path / "seeds", Seeds(seeds=2), named("base-s0", "base-s1", "base-s2")), {}))
-    assert "s.d. is the spread over instances. Numbers of the models under study are means over seeds and instances" in text
+    assert "s.d. is the spread over instances. Numbers of the base models are means over seeds and instances" in text
 
 
 def test_where_some_models_have_one_seed_that_is_said(tmp_path: Path) -> None:

@@ -99,9 +99,7 @@ def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     """The whole summary of a study, laid out as the study states; every row of it is in one cell."""
     asked = pl.col("measure").is_in([measure.name for measure in OF_BASE])
     base = summary.filter(asked)
-    tables = (
-        [table_of("the models under study", base, lambda measure: label_of(OF_BASE, measure), group_label, name)] if base.height else []
-    )
+    tables = [table_of("the base models", base, lambda measure: label_of(OF_BASE, measure), group_label, name)] if base.height else []
     return [*_own_tables(name, summary.filter(~asked)), *tables]
 
 
@@ -156,7 +154,7 @@ def _spread(name: str, table: pl.DataFrame) -> str:
     layout = EVERY_STUDY[name].layout
     if layout == "groups":
         alone = "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the spread over instances."
-        return f"{alone} Numbers of the models under study are means over seeds and instances, with the spread over seeds."
+        return f"{alone} Numbers of the base models are means over seeds and instances, with the spread over seeds."
     least, most = seeds_of_models(table)
     ends = f" {_BEST_AND_LAST}" if layout == "steps" else ""
     if most == 1:

@@ -17,11 +17,11 @@ from attnaudit.results.words import figure, interval
 BASE = "base_"  # before the names of a study's rows of the models that it is about
 CHANCE = 0.5  # ROC-AUC of scores that are independent of the label
 OF_BASE = (
-    Measure("base_accuracy", "accuracy of the models under study", "Mean accuracy of the ordinary models that the study is about."),
+    Measure("base_accuracy", "accuracy of the base models", "Mean accuracy of the ordinary models that the study is about."),
     Measure("base_majority", "accuracy of always predicting the most frequent label", "Share of the most frequent label of test."),
-    Measure("base_roc_auc", "ROC-AUC of the models under study", "Mean area under the ROC curve of the ordinary models under study."),
+    Measure("base_roc_auc", "ROC-AUC of the base models", "Mean area under the ROC curve of the ordinary models that the study is about."),
     Measure("base_roc_auc_chance", "ROC-AUC of random scores", "Area under the ROC curve of scores that are independent of the label."),
-    Measure("base_bleu", "BLEU of the models under study", "Mean BLEU of the ordinary translators that the study is about, 0 to 100."),
+    Measure("base_bleu", "BLEU of the base models", "Mean BLEU of the ordinary translators that the study is about, 0 to 100."),
     Measure("base_bleu_copy", "BLEU of the copied source", "BLEU of the source texts taken as translations, 0 to 100."),
     Measure(
         "base_bleu_other",

@@ -19,9 +19,12 @@ EVERY_STUDY = STUDIES | {name: study for name, study in PAIR_STUDIES.items() if 
 
 
 def known_measures(study: str) -> list[Measure]:
-    """The measures of models: those that ``study`` states, then those of others, each name once."""
+    """The measures of models: those that ``study`` states, then those of others; of two with one name the first."""
     others = (other for other in EVERY_STUDY.values() if other.layout == "models")
-    found = {measure.name: measure for one in (EVERY_STUDY[study], *others) for measure in one.measures}
+    found: dict[str, Measure] = {}
+    for one in (EVERY_STUDY[study], *others):
+        for measure in one.measures:
+            found.setdefault(measure.name, measure)
     return list(found.values())
 
 

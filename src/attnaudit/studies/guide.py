@@ -28,7 +28,7 @@ from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure
 from attnaudit.studies.adversary import ModelAdversary
-from attnaudit.studies.over_seeds import COMPARED, check_names, compare_models, model_label, of_models, predictions, seeds_and_spread
+from attnaudit.studies.over_seeds import check_names, compare_models, compared, model_label, of_models, predictions, seeds_and_spread
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Guide:
     name: ClassVar[str] = "guide"
     question: ClassVar[str] = "Does attention transfer?"
     paper: ClassVar[Paper] = WIEGREFFE2019
-    measures: ClassVar[tuple[Measure, ...]] = COMPARED
+    measures: ClassVar[tuple[Measure, ...]] = compared("that with uniform weights")
     layout: ClassVar[Layout] = "models"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "epochs": 30, "patience": 5}
     weights: tuple[str, ...] | None = setting(
@@ -128,9 +128,9 @@ class Guide:
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        gaps, title = of_models(summary, "difference_f1", COMPARED), "Minus F1 with uniform weights"
+        gaps, title = of_models(summary, "difference_f1", Guide.measures), "Minus F1 with uniform weights"
         chart = Intervals(gaps, "difference of F1") if gaps.height else "Only uniform weights were given."
-        scores = Intervals(of_models(summary, "f1", COMPARED), "F1")
+        scores = Intervals(of_models(summary, "f1", Guide.measures), "F1")
         panels = (
             StudyPanel("F1 by weights", scores, "guide-f1", "F1 of the guided model by weights"),
             StudyPanel(title, chart, "guide-gap", "Paired difference of F1 by weights"),

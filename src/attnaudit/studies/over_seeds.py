@@ -24,22 +24,25 @@ from attnaudit.trace import Trace
 
 PLACE = ("instance", "query")  # columns that say of what a row is
 FIGURES = ("accuracy", "f1", "roc_auc")
-COMPARED = (
-    Measure("difference_accuracy", "accuracy, minus the reference", "Accuracy minus that of the reference model, paired by instance."),
-    Measure("difference_f1", "F1, minus the reference", "F1 minus that of the reference model, paired by instance."),
-    Measure("difference_roc_auc", "ROC-AUC, minus the reference", "ROC-AUC minus that of the reference model, paired by instance."),
-    Measure("accuracy", "accuracy", "Share of instances whose predicted class is the label."),
-    Measure("f1", "F1", "Harmonic mean of precision and recall, of class 1 of two, else the mean over classes."),
-    Measure("roc_auc", "ROC-AUC", "Area under the ROC curve, one class against the rest, mean over classes."),
-)  # fmt: skip
-"""What `compare_models` gives."""
 SHARES = ("accuracy", "correct")  # columns in which a row is 1 where a prediction is right
 HARDLY = 0.03  # of a score: a loss that an interval holds below this is called none
 ROUNDING = 1e-12  # an interval that is no wider is a point
 _MODELS = {
-    "base": "the base's attention", "uniform": "uniform attention", "learned": "learned with the model", "gradient": "the base's gradients",
-    "adversary": "an adversary's attention", "rationale": "the rationale", "seed": "another seed",
+    "base": "base model's attention", "uniform": "uniform attention", "learned": "learned with the model",
+    "gradient": "the base's gradients", "adversary": "an adversary's attention", "rationale": "the rationale", "seed": "another seed",
 }  # fmt: skip
+
+
+def compared(reference: str) -> tuple[Measure, ...]:
+    """What `compare_models` gives; ``reference`` names the score that differences are from: ``the base model's``."""
+    return (
+        Measure("difference_accuracy", f"accuracy, minus {reference}", f"Accuracy minus {reference}, paired by instance."),
+        Measure("difference_f1", f"F1, minus {reference}", f"F1 minus {reference}, paired by instance."),
+        Measure("difference_roc_auc", f"ROC-AUC, minus {reference}", f"ROC-AUC minus {reference}, paired by instance."),
+        Measure("accuracy", "accuracy", "Share of instances whose predicted class is the label."),
+        Measure("f1", "F1", "Harmonic mean of precision and recall, of class 1 of two, else the mean over classes."),
+        Measure("roc_auc", "ROC-AUC", "Area under the ROC curve, one class against the rest, mean over classes."),
+    )
 
 
 def check_names(study: Study, setting: str, known: Collection[str]) -> None:

@@ -16,7 +16,7 @@ from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval
-from attnaudit.studies.over_seeds import COMPARED, HARDLY, compare_models, model_label, of_models, predictions, seeds_and_spread
+from attnaudit.studies.over_seeds import HARDLY, compare_models, compared, model_label, of_models, predictions, seeds_and_spread
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Uniform:
     name: ClassVar[str] = "uniform"
     question: ClassVar[str] = "Is attention needed?"
     paper: ClassVar[Paper] = WIEGREFFE2019
-    measures: ClassVar[tuple[Measure, ...]] = COMPARED
+    measures: ClassVar[tuple[Measure, ...]] = compared("the base model's")
     layout: ClassVar[Layout] = "models"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 3}
     seeds: int = setting("Number of trainings (seeds) of each of the two models.", 5)
@@ -67,14 +67,14 @@ class Uniform:
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
         titles = {"f1": "F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
-        charts = {name: Intervals(of_models(summary, name, COMPARED), title) for name, title in titles.items()}
+        charts = {name: Intervals(of_models(summary, name, Uniform.measures), title) for name, title in titles.items()}
         panels = tuple(
             StudyPanel(titles[name], chart, f"uniform-{name}", f"{titles[name]} of both models with intervals")
             for name, chart in charts.items()
         )
         caption = (
-            f"The model with its own attention (base) and with uniform attention, trained alike with {seeds_and_spread(table)}. The "
-            "numbers below have the paired differences."
+            f"The base model and the same model with uniform attention, trained alike with {seeds_and_spread(table)}. The numbers below "
+            "have the paired differences."
         )
         yield StudyFigure("uniform", "What is lost without attention?", caption, panels)
 
@@ -98,8 +98,8 @@ def _card_row(rows: SummaryRows, model: str) -> Iterator[CardRow]:
         claim = Claim(True, f"retrained with {how}, it predicts worse")
     else:
         sentence += "The interval contains both no loss and a relevant one: more seeds, or more test texts, are needed."
-    yardstick = f"F1 {figure(base['value'])} {interval(base)} with attention"
-    yield card_row(Uniform.question, f"F1 with {how} minus F1 with its own", row, yardstick, sentence, scale=(-1.0, 1.0), claim=claim)
+    yardstick = f"base model F1 {figure(base['value'])} {interval(base)}"
+    yield card_row(Uniform.question, f"F1 with {how} minus F1 of the base model", row, yardstick, sentence, scale=(-1.0, 1.0), claim=claim)
 
 
 def evenly(base: RunSpec, seed: int) -> Training:
