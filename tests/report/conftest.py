@@ -13,6 +13,7 @@ ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
     "--no-first-run",
 ]  # fmt: skip
+OWN_SCALE = ".strip-head [title^='The largest value. Each strip has a scale of its own']"
 
 
 def chromium() -> str:

@@ -21,6 +21,7 @@ from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
+from tests.report.conftest import OWN_SCALE
 from tests.report.runs import write_run
 from tests.report.test_growth import write_page as write_dynamics
 from tests.report.test_page import EVIL, evil_trace
@@ -325,6 +326,7 @@ def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Pa
     assert first.get_attribute("aria-expanded") == "true"
     detail = page.locator("tr.detail")
     assert detail.locator(".strip").count() == 5
+    assert detail.locator(OWN_SCALE).count() == 4
     words = detail.locator(".strip").first.locator(".token").all_inner_texts()
     assert words == page.evaluate("JSON.parse(document.getElementById('instance-data').textContent)[0].tokens")
     shades = detail.locator(".tokens.alpha .token").evaluate_all("spans => spans.map(span => Number(span.style.getPropertyValue('--w')))")

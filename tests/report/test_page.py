@@ -96,6 +96,12 @@ def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(report: Path)
     assert "@inproceedings{jain2019," in text
 
 
+def test_every_strip_says_that_its_shades_are_on_a_scale_of_its_own(report: Path):
+    text, _ = _page(report)
+    assert "Shades of two strips or texts are not on one scale" in text
+    assert text.count('<span class="muted" title="The largest value.') == len(re.findall(">top [0-9b]", text)) > 0
+
+
 def test_the_same_run_gives_the_same_page(report: Path, tmp_path: Path):
     assert write_report(write_run(tmp_path, TRACE)).read_text() == report.read_text()
 

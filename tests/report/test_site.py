@@ -21,7 +21,7 @@ from attnaudit.report import write_report
 from attnaudit.report.site.packing import pack, quantised, restored, script, unpack
 from attnaudit.runner import audit_into, compare_runs, site_into, write_comparison
 from attnaudit.trace import Trace
-from tests.report.conftest import ARGUMENTS, chromium
+from tests.report.conftest import ARGUMENTS, OWN_SCALE, chromium
 from tests.report.test_page import EVIL, evil_trace
 from tests.traces import make_trace
 
@@ -174,6 +174,7 @@ def test_paired_differences_of_the_page_are_those_of_the_command(context: Browse
     assert [value for _, value in jsd] == sorted((value for _, value in jsd), reverse=True)
     page.locator("#compare-explorer .open").first.click()
     expect(page.locator("#compare-explorer .opened .heatmap")).to_have_count(2)
+    assert page.locator(f"#compare-explorer .opened {OWN_SCALE}").count() == page.locator("#compare-explorer .opened .strip").count() > 0
     assert complaints == []
 
 

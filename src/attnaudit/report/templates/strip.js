@@ -12,7 +12,11 @@
     const made = element("div", spans.length ? "strip wide-strip" : "strip");
     const head = element("p", "strip-head");
     head.append(element("b", "", caption), element("span", "", note));
-    if (!spans.length) head.append(element("span", "muted", `top ${top >= 0.001 || top === 0 ? top.toFixed(3) : "below 0.001"}`));
+    if (!spans.length) {
+      const largest = element("span", "muted", `top ${top >= 0.001 || top === 0 ? top.toFixed(3) : "below 0.001"}`);
+      largest.title = "The largest value. Each strip has a scale of its own: compare texts by this, not by their shades.";
+      head.append(largest);
+    }
     const text = element("p", `tokens ${kind}`);
     const known = new Set(one.known);
 {% if special %}

@@ -36,8 +36,9 @@ function heatmap(tokens, question, weights, row, title) {
 
 function strip(tokens, { kind, top, shares }, marks, positions) {
   const made = element("div", "strip");
-  const head = element("p", "strip-head");
-  head.append(element("b", "", CAPTIONS[kind]), " ", element("span", "muted", `top ${Number(top.toPrecision(3))}`));
+  const head = element("p", "strip-head"), largest = element("span", "muted", `top ${Number(top.toPrecision(3))}`);
+  largest.title = "The largest value. Each strip has a scale of its own: compare texts by this, not by their shades.";
+  head.append(element("b", "", CAPTIONS[kind]), " ", largest);
   const text = element("p", `tokens ${kind}`);
   const sum = shares.reduce((a, b) => a + b, 0);
   const full = Math.max(1, Math.min((UNIFORM * sum) / tokens.length, sum)); // nearly uniform weights look pale
