@@ -164,6 +164,20 @@ def test_histograms_of_more_than_two_classes_have_a_row_and_a_count_each(classes
     assert ("own highest bin" in first.caption) == (classes > 2)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_the_table_of_a_histogram_has_the_counts_of_every_class_and_bin(classes: int):
+    rows = _rows(300, classes)
+    (first, *_), _ = draw_figures(rows)
+    table = re.findall(r"<table>.*?</table>", first.panels[0].numbers)[0]
+    head, *bins = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line) for line in re.findall(r"<tr>(.*?)</tr>", table)]
+    assert head == ["Kendall τ", *(f"number of class {k}" for k in range(classes))]
+    assert len(bins) == (40 if classes == 2 else 20)
+    assert [sum(int(one[k]) for one in bins) for k in range(1, classes + 1)] == [300 // classes] * classes
+    low, high = (float(end.replace("−", "-")) for end in bins[-3][0].split(" to "))
+    inside = rows.filter(pl.col("tau_gradient").is_between(low, high, closed="left"))
+    assert [int(count) for count in bins[-3][1:]] == [inside.filter(predicted=f"class {k}").height for k in range(classes)]
+
+
 def test_a_class_of_few_instances_does_not_set_the_height_of_the_others():
     rows = _rows(303, 3).filter((pl.col("predicted") != "class 2") | (pl.col("instance") < 9))
     rare = rows.with_columns(tau_gradient=pl.when(pl.col("predicted") == "class 2").then(0.5).otherwise("tau_gradient"))

@@ -1,6 +1,7 @@
 """The numbers behind a chart, as a table for those who cannot see it: what a drawing's marks encode, read from its specification.
 
-What has more rows than can be read is binned: of points the quartiles of y by intervals of x, of lines their values at equal steps of x.
+A histogram has a row for each bin. What has more rows than can be read is binned: of points the quartiles of y by intervals of x, of
+lines their values at equal steps of x.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ def _behind(spec: Mapping[str, Any], name: str, rows: Sequence[Mapping[str, Any]
     fields = _fields(spec, name)
     if len(fields) == 1 and fields.keys() <= {"x", "y"}:  # a line across the chart
         return ""
+    if "right" in rows[0]:
+        return _histogram(rows, fields["x"])
     if len(rows) <= MOST:
         return _table(rows, fields)
     marks = set(_marks(spec, name))
@@ -52,6 +55,16 @@ def _behind(spec: Mapping[str, Any], name: str, rows: Sequence[Mapping[str, Any]
         read = {"x": fields["x"], "n": "number", "q25": f"{fields['y']}: lower quartile", "q50": "median", "q75": "upper quartile"}
         return _table([dict(groups_of) | row for groups_of, part in parts.items() for row in _quartiles(part, ends, bins)], groups | read)
     return ""
+
+
+def _histogram(rows: Sequence[Mapping[str, Any]], title: str) -> str:
+    """How many of each group are in each bin, of an outline whose corners between bins have no count."""
+    bins: dict[str, dict[str, Any]] = {}
+    counted = [row for row in rows if row["count"] is not None]
+    for row in counted:
+        interval = f"{_text(row['x'])} to {_text(row['right'])}"
+        bins.setdefault(interval, {"x": interval})[f"of {row['group']}"] = row["count"]
+    return _table(list(bins.values()), {"x": title} | {f"of {row['group']}": f"number of {row['group']}" for row in counted})
 
 
 def _parts(rows: Sequence[Mapping[str, Any]], groups: Mapping[str, str]) -> dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]]:

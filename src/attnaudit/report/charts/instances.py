@@ -63,13 +63,13 @@ def histogram(rows: pl.DataFrame, column: str, low: float, high: float, bins: in
 
 
 def outline(bars: pl.DataFrame) -> pl.DataFrame:
-    """The upper edge of a histogram as a step line: {group, x, share}."""
+    """The upper edge of a histogram as a step line: {group, x, share}, with ``right`` and ``count`` of a bin where it begins."""
     groups = bars.group_by("group", maintain_order=True)
     first, last = groups.first(), groups.last()
     starts = first.select("group", x="left", share=pl.lit(0.0), order=pl.lit(-1.0))
-    steps = bars.select("group", x="left", share="share", order="left")
+    steps = bars.select("group", "right", "count", x="left", share="share", order="left")
     ends = [last.select("group", x="right", share=share, order=pl.lit(order)) for share, order in (("share", 9.0), (pl.lit(0.0), 10.0))]
-    return pl.concat([starts, steps, *ends])
+    return pl.concat([starts, steps, *ends], how="diagonal")
 
 
 def means(rows: pl.DataFrame, column: str) -> pl.DataFrame:
