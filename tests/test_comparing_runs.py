@@ -187,6 +187,15 @@ def test_texts_that_are_read_otherwise_are_to_be_read_alike() -> None:
     assert "corpus.seed" not in str(raised.value)
 
 
+@pytest.mark.parametrize("most", [3, 5, 6])
+def test_texts_of_two_tokenizers_that_are_cut_at_one_length_are_to_be_read_alike(most: int) -> None:
+    """So many tokens of one are fewer words than of the other."""
+    by_spaces = [["Don't", "take", f"dose{row}", "twice,", "or", "more"][:most] for row in range(60)]
+    by_signs = [["do", "n't", "take", f"dose{row}", "twice", ",", "or", "more"][:most] for row in range(60)]
+    with pytest.raises(InputError, match="with the same --tokenizer, --lowercase and --digits"):
+        pair(of_texts("one", by_spaces), of_texts("two", by_signs))
+
+
 @pytest.mark.parametrize(("same", "noted"), [(30, False), (29, True)])
 def test_few_shared_instances_are_noted_with_what_to_do(runs: tuple[Path, Path], tmp_path: Path, same: int, noted: bool) -> None:
     [found] = compare_runs([runs[0], audited(tmp_path, with_tokens(model(0.2), 60 - same))])

@@ -164,7 +164,8 @@ def _divergence(shared: pl.DataFrame) -> Float[np.ndarray, " n"]:
 
 def _advice(joined: pl.DataFrame) -> str:
     """What makes more rows shared, of those with the same keys: where most texts that differ begin alike, they are cut at other lengths;
-    where they are alike but for case, digits and spaces, they are read otherwise.
+    where they are alike but for case, digits and spaces they are read otherwise. As far as the shorter goes: tokens of two tokenizers, cut
+    at one number of them, end at other words.
     """
     one, other = (pl.col("tokens" + suffix) for suffix in ("", B))
     shorter = pl.min_horizontal(one.list.len(), other.list.len())
@@ -173,10 +174,14 @@ def _advice(joined: pl.DataFrame) -> str:
     masked = [text.str.replace_all(r"\S*\d\S*", _MASKED).str.replace_all(r"[^\p{L}]", "") for text in written]
     is_masked = written[0].str.contains(_MASKED) | written[1].str.contains(_MASKED)
     changed = joined.filter(one.ne_missing(other)).select(
-        cut=one.list.head(shorter) == other.list.head(shorter), read=(joined_up[0] == joined_up[1]) | ((masked[0] == masked[1]) & is_masked)
+        cut=one.list.head(shorter) == other.list.head(shorter), read=_begin_alike(*joined_up) | (_begin_alike(*masked) & is_masked)
     )
     advice = {SAME_LENGTH: changed["cut"].sum(), SAME_READING: changed["read"].sum()}
     return next((text for text, number in advice.items() if 2 * number > changed.height), SAME_SPLIT)
+
+
+def _begin_alike(one: pl.Expr, other: pl.Expr) -> pl.Expr:
+    return one.str.starts_with(other) | other.str.starts_with(one)
 
 
 def _notes(a: MeasuredRun, b: MeasuredRun, shared: int, advice: str) -> Iterator[str]:
