@@ -303,6 +303,19 @@ def test_a_class_of_which_nothing_is_known_does_not_hide_that_others_disagree():
     assert silent == "Nothing is shown for predictions of “c” alone."
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_no_class_is_promised_what_a_measure_denies_it(seed: int):
+    """Random figures of three classes; of “a” and “c” the intervals are narrow."""
+    shuffled, possible, kept = np.random.default_rng(seed).random((3, 4)).round(2)
+    lead = lead_of(tuple(shuffled), tuple(possible), tuple(kept), half=0.3)
+    shown = [line for line in lead.split("\n") if "may be shown" in line]
+    for name, change, most, least in zip("abc", shuffled[1:], possible[1:], kept[1:], strict=True):
+        denied, supported = change < 0.15 or (most >= 0.5 > least), change >= 0.15 or least >= 0.5
+        assert not (denied and any(f"“{name}”" in line for line in shown))
+        differs = name != "b" and change < 0.15 and shuffled[0] >= 0.18
+        assert not (differs and not supported and shown and f"“{name}”" not in lead), "a class against which all measures speak is named"
+
+
 def test_of_more_than_six_names_the_first_are_listed_and_the_others_counted():
     assert listed(list("abcdef")) == "a, b, c, d, e and f"
     assert listed(list("abcdefgh"), "or") == "a, b, c, d, e or 3 more"
