@@ -142,7 +142,7 @@ class Comprehensiveness:
         sentence = (
             f"With the weights{rows.of_head} of the most attended tokens (the top 1 to 50 %) set to 0 and the others rescaled, the "
             f"probability of the predicted class {_moves(row['value'])} on average; with those of random tokens, it "
-            f"{_moves(chance['value'])}{'' if place is None else _of_what_is_possible(place)}.{_limit(row['value'], _largest_fall(rows))}"
+            f"{_moves(chance['value'])}{'' if place is None else _of_what_is_possible(place)}.{_limit(row['value'], rows)}"
             f"{rows.apart('comprehensiveness', 'comprehensiveness_attention', 'Mean fall', 3)}{of_kept_words(rows)}"
         )
         yield card_row(
@@ -167,15 +167,16 @@ def _moves(fall: float) -> str:
     return f"{'rises' if fall < 0 else 'falls'} by {amount(abs(fall), 3)}"
 
 
-def _largest_fall(rows: SummaryRows) -> float:
-    """By the best score that was measured: the largest possible fall is at least this."""
-    names = {name for experiment, name in rows.rows if experiment == "comprehensiveness" and name.startswith(_FALL)}
-    return max(rows.rows["comprehensiveness", name]["value"] for name in names if not name.startswith(f"{_FALL}attention_minus_"))
+def _nothing_falls(rows: SummaryRows) -> bool:
+    """Whether attention, random tokens and all other rankings make the output fall by less than the limit; some other was measured."""
+    falls = {name: row["value"] for (experiment, name), row in rows.rows.items() if experiment == "comprehensiveness"}
+    falls = {name: fall for name, fall in falls.items() if name.startswith(_FALL) and "_minus_" not in name}
+    return max(falls.values()) < MATTERS and len(falls.keys() - {f"{_FALL}attention", f"{_FALL}random"}) > 0
 
 
-def _limit(fall: float, largest: float) -> str:
-    """What a ``fall`` below the limit means, where that by the best score is the ``largest``."""
-    if largest < MATTERS:
+def _limit(fall: float, rows: SummaryRows) -> str:
+    """What a ``fall`` below the limit means."""
+    if _nothing_falls(rows):
         return f" No measured ranking makes the probability fall by {MATTERS:g}, a limit chosen for this card: no conclusion."
     return f" Below {MATTERS:g}, a limit chosen for this card, tokens are not said to be needed." if fall < MATTERS else ""
 
@@ -183,7 +184,7 @@ def _limit(fall: float, largest: float) -> str:
 def _claim(rows: SummaryRows, place: float | None) -> Claim | None:
     """None where no score finds tokens that the output needs: then nothing tells which tokens attention should rank first."""
     gap = rows.get("comprehensiveness", f"{_FALL}attention_minus_{_FALL}random")
-    if gap is None or gap["low"] is None or gap["n"] < FEWEST or _largest_fall(rows) < MATTERS:
+    if gap is None or gap["low"] is None or gap["n"] < FEWEST or _nothing_falls(rows):
         return None
     if gap["low"] <= 0:
         return Claim(False, f"the output is not shown to need the most attended tokens{rows.of_head} more than random ones")

@@ -207,12 +207,21 @@ def _agreement(
         said = f"The two importance measures do not clearly agree with each other ({apart}), so they set no firm standard here."
     elif value <= 0 or (row["low"] is not None and row["low"] <= 0):
         said = f"No agreement of attention with {words} on average, while the two importance measures agree with each other."
-        claim = Claim(False, f"attention does not rank tokens as {words} {'does' if words == 'leave-one-out' else 'do'}")
+        claim = Claim(False, f"attention does not rank tokens as {words} {'does' if words == 'leave-one-out' else 'do'}", _less(words))
     elif gap and gap["low"] is not None and gap["low"] <= 0 <= gap["high"]:
         said = f"Attention agrees with {words} about as well as the two importance measures agree with each other."
-        claim = Claim(True, f"attention agrees with {words} about as well as importance measures agree with each other")
+        claim = Claim(True, f"attention agrees with {words} about as well as importance measures agree with each other", _as_well(words))
     else:
         share = degree(_SHARES, value / against, "better than")
         said = f"Attention agrees with {words} {share} the two importance measures agree with each other."
-        claim = Claim(value / against >= NEARLY, f"attention agrees with {words} {share} importance measures agree with each other")
+        supports, clause = value / against >= NEARLY, f"attention agrees with {words} {share} importance measures agree with each other"
+        claim = Claim(supports, clause, _as_well(words) if supports else _less(words))
     return said + undefined, claim
+
+
+def _as_well(words: str) -> str:
+    return f"attention agrees with {words} nearly as well as importance measures agree with each other, or better"
+
+
+def _less(words: str) -> str:
+    return f"attention agrees with {words} less well than importance measures agree with each other"

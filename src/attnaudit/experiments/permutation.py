@@ -157,7 +157,11 @@ def _claim(change: float, peak: float | None, of_head: str) -> Claim | None:
         return None
     matters = change >= MATTERS
     only = "" if matters or change < 0.0005 else "only "
-    return Claim(matters, f"shuffling the weights{of_head} changes its output by {only}{amount(change, 3)}")
+    changes, limit = (
+        f"shuffling the weights{of_head} changes its output by",
+        f"{MATTERS:g} or more" if matters else f"less than {MATTERS:g}",
+    )
+    return Claim(matters, f"{changes} {only}{amount(change, 3)}", f"{changes} {limit}")
 
 
 def _meaning(change: float, peak: float | None) -> str:

@@ -22,10 +22,18 @@ _PREDICTED = "predicted:"
 
 @dataclass(frozen=True)
 class Claim:
-    """What a row adds to the line on top of its card: a ``clause`` that ``supports`` heatmaps as an explanation, or speaks against them."""
+    """What a row adds to the line on top of its card: a ``clause`` that ``supports`` heatmaps as an explanation, or speaks against them.
+
+    ``of_several`` says it of several classes with unlike figures; empty where the clause does.
+    """
 
     supports: bool
     clause: str
+    of_several: str = ""
+
+    @property
+    def general(self) -> Claim:
+        return replace(self, clause=self.of_several or self.clause)
 
 
 @dataclass(frozen=True)
@@ -219,6 +227,5 @@ def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:
 
 
 def listed(names: Sequence[str], last: str = "and") -> str:
-    """``a, b and c``; of more than `MOST_NAMED` the first, and how many others there are."""
-    shown = names if len(names) <= MOST_NAMED else [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
-    return f" {last} ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
+    """``a, b and c``."""
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -8,40 +8,43 @@ from dataclasses import dataclass, replace
 from attnaudit.results.card import CardRow, Claim, listed
 
 FOR, AGAINST, BOTH = "for", "against", "both"  # what measures say of heatmaps as an explanation
+LONGEST = 60  # characters of a class's name
 _SAYS = {True: FOR, False: AGAINST}
 
 
 @dataclass(frozen=True)
 class Sides:
-    """The clauses that speak for heatmaps as an explanation, and those that speak against them.
+    """The claims that speak for heatmaps as an explanation, and those that speak against them, each once.
 
     ``apart``, of a predicted class: whether the figures show that it differs from all instances, so that it has a line of its own.
     """
 
-    supporting: tuple[str, ...] = ()
-    against: tuple[str, ...] = ()
+    supporting: tuple[Claim, ...] = ()
+    against: tuple[Claim, ...] = ()
     apart: bool = False
 
     @classmethod
     def of(cls, claims: Iterable[Claim]) -> Sides:
-        claims = list(claims)
-        supporting, against = (dict.fromkeys(claim.clause for claim in claims if claim.supports is side) for side in (True, False))
-        return cls(tuple(supporting), tuple(against))
+        each = dict.fromkeys(claims)
+        return cls(tuple(claim for claim in each if claim.supports), tuple(claim for claim in each if not claim.supports))
 
     @classmethod
     def of_class(cls, own: Iterable[CardRow], overall: Iterable[CardRow]) -> Sides:
         """Those of a predicted class.
 
         It is apart where an interval of its figures is apart from that of all instances; of a class whose measures disagree, one that says
-        what those of all do not. A class for which all that is measured speaks must also answer every measure that speaks against all.
+        what those of all do not. A class for which all that is measured speaks must answer every measure that speaks against all, with an
+        interval apart.
         """
         all_rows = {(row.experiment, row.name): row for row in overall}
-        rows = [row for row in own if row.claim and (row.experiment, row.name) in all_rows]
-        sides, of_all = cls.of(row.claim for row in rows if row.claim), cls.of(row.claim for row in all_rows.values() if row.claim)
+        rows = {(row.experiment, row.name): row for row in own if row.claim and (row.experiment, row.name) in all_rows}
+        sides, of_all = (cls.of(row.claim for row in found.values() if row.claim) for found in (rows, all_rows))
+        telling = {
+            key for key, row in rows.items() if row.claim and (sides.verdict != BOTH or of_all.verdict != _SAYS[row.claim.supports])
+        }  # fmt: skip
+        apart = {key for key in telling if _lie_apart(rows[key], all_rows[key])}
         opposed = {key for key, row in all_rows.items() if row.claim and not row.claim.supports}
-        answered = bool(sides.against) or opposed <= {(row.experiment, row.name) for row in rows}
-        told = [row for row in rows if row.claim and (sides.verdict != BOTH or of_all.verdict != _SAYS[row.claim.supports])]
-        return replace(sides, apart=answered and any(_lie_apart(row, all_rows[row.experiment, row.name]) for row in told))
+        return replace(sides, apart=bool(apart) and (bool(sides.against) or opposed <= apart))
 
     @property
     def verdict(self) -> str:
@@ -53,17 +56,19 @@ class Sides:
     @property
     def because(self) -> str:
         """The clauses, to be put behind a sentence that says the verdict; empty where there are none."""
-        supporting, against = "; ".join(self.supporting), "; ".join(self.against)
         if self.verdict == BOTH:
-            return f". For: {supporting}. Against: {against}"
-        return f": {supporting or against}" if self.verdict else ""
+            return f". For: {_clauses(self.supporting)}. Against: {_clauses(self.against)}"
+        return f": {_clauses(self.supporting or self.against)}" if self.verdict else ""
 
     def shared(self, others: Iterable[Sides]) -> Sides:
-        """The clauses that are those of ``others`` too, word for word."""
-        others = list(others)
-        supporting = (clause for clause in self.supporting if all(clause in other.supporting for other in others))
-        against = (clause for clause in self.against if all(clause in other.against for other in others))
-        return Sides(tuple(supporting), tuple(against))
+        """What is claimed by all of ``others`` too, whatever their figures."""
+        general = [{claim.general for claim in (*sides.supporting, *sides.against)} for sides in others]
+        own = (claim.general for claim in (*self.supporting, *self.against))
+        return Sides.of(claim for claim in own if all(claim in other for other in general)) if general else self
+
+
+def _clauses(claims: Iterable[Claim]) -> str:
+    return "; ".join(claim.clause for claim in claims)
 
 
 def _lie_apart(one: CardRow, other: CardRow) -> bool:
@@ -87,7 +92,7 @@ def claimed(
     if found.verdict == BOTH:
         return (
             f"Heatmaps of {model} show where it puts weight; the measures below disagree on whether that explains its predictions.\n"
-            f"For: {'; '.join(found.supporting)}.\nAgainst: {'; '.join(found.against)}.{apart}"
+            f"For: {_clauses(found.supporting)}.\nAgainst: {_clauses(found.against)}.{apart}"
         )
     if of_studies:
         heatmaps = f"heatmaps of {model} as explanations of its predictions"
@@ -103,7 +108,7 @@ def claimed(
 
 
 def _by_class(model: str, classes: Mapping[str, Sides]) -> str:
-    """A line for each verdict, where every class with a verdict is apart and verdicts differ: the mean describes no class then."""
+    """A line for each verdict, where every class with a verdict is apart from all instances and verdicts differ; else nothing."""
     said = {name: sides for name, sides in classes.items() if sides.verdict}
     verdicts = [verdict for verdict in (FOR, AGAINST, BOTH) if any(sides.verdict == verdict for sides in said.values())]
     if len(verdicts) < 2 or not all(sides.apart for sides in said.values()):
@@ -116,11 +121,11 @@ def _by_class(model: str, classes: Mapping[str, Sides]) -> str:
         elif verdict == AGAINST:
             line = f"For predictions of {names}, claim only that {heatmaps} show where it puts weight, not why it predicts what it does"
         else:
-            line = f"For predictions of {names}, the measures disagree"
+            line = f"For predictions of {names}, the measures disagree on whether heatmaps explain them"
         lines.append(f"{line}{because}.")
-        heatmaps = "they"
-    if silent := [f"“{name}”" for name in classes if name not in said]:
-        lines.append(f"Nothing is shown for predictions of {listed(silent)} alone.")
+        heatmaps = "heatmaps"
+    if silent := [_quoted(name) for name in classes if name not in said]:
+        lines.append(f"For predictions of {listed(silent)}, too little is known: claim only that heatmaps show where it puts weight.")
     return "\n".join(lines)
 
 
@@ -130,7 +135,7 @@ def _apart_from(overall: str, classes: Mapping[str, Sides]) -> str:
     lines = []
     for verdict in (FOR, AGAINST, BOTH):
         names, because = _of_verdict(verdict, apart)
-        says = "disagree" if verdict == BOTH else f"speak {verdict} them"
+        says = "disagree on whether heatmaps explain them" if verdict == BOTH else f"speak {verdict} them"
         lines += [f"\nAmong predictions of {names} alone, the measures {says}{because}."] if names else []
     return "".join(lines)
 
@@ -142,4 +147,10 @@ def _of_verdict(verdict: str, classes: Mapping[str, Sides]) -> tuple[str, str]:
         return "", ""
     first, *others = found.values()
     shared = first.shared(others)
-    return listed([f"“{name}”" for name in found]), shared.because if shared.verdict == verdict else ""
+    return listed([_quoted(name) for name in found]), shared.because if shared.verdict == verdict else ""
+
+
+def _quoted(name: str) -> str:
+    """A class as its name, on one line and cut where it is long."""
+    flat = " ".join(name.split())
+    return f"“{flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + '…'}”"

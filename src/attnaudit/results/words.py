@@ -23,9 +23,9 @@ def figure(value: float | None, places: int = 2) -> str:
 
 
 def amount(value: float, places: int = 2) -> str:
-    """``0.35``, of a number that is not negative; ``less than 0.01`` where `figure` would say ``0.00``."""
+    """``0.35``, of a number that is not negative; ``less than 0.01`` where `figure` would say ``0.00`` of a number above 0."""
     least = 10**-places
-    return f"less than {least:g}" if value < least / 2 else figure(value, places)
+    return f"less than {least:g}" if 0 < value < least / 2 else figure(value, places)
 
 
 def interval(row: Mapping[str, Any], places: int = 2) -> str:

@@ -217,11 +217,10 @@ def _claim(value: float, upper: float | None) -> Claim | None:
     """Closeness is claimed by the bound, difference by what was found: a search that finds nothing far shows nothing."""
     if upper is not None and upper < CLOSE:
         return Claim(True, "nearly the same output is possible only with weights close to its own")
-    return (
-        None
-        if value < CLOSE
-        else Claim(False, f"nearly the same output is possible with weights that differ from its own {difference(value)}")
-    )
+    if value < CLOSE:
+        return None
+    possible = "nearly the same output is possible with"
+    return Claim(False, f"{possible} weights that differ from its own {difference(value)}", f"{possible} quite different weights")
 
 
 def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str:

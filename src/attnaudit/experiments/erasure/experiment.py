@@ -244,13 +244,15 @@ class Erasure:
         row, absent = (rows.get("erasure", f"{kind}_attention") for kind in ("area", "never"))
         if absent is None:
             return
-        kind, label = ("never", "share that never flips") if row is None else ("area", "area under the flip curve")
+        kind, label, what = "area", "area under the flip curve", "Mean area"
+        if row is None:
+            kind, label, what = "never", "share that never flips", "Share that never flips"
         known = {"smallest set": rows.get("erasure", f"{kind}_{MINIMUM}"), "random order": rows.get("erasure", f"{kind}_random")}
         compared = ", ".join(f"{name} {figure(one['value'])} {interval(one)}" for name, one in known.items() if one)
         least = known["smallest set"]
         yield card_row(
             Erasure.question, f"{label}, by attention", row or absent, compared or "–",
-            _flips(absent, rows) + _compared(rows) + of_kept_words(rows),
+            _flips(absent, rows) + _compared(rows) + rows.apart("erasure", f"{kind}_attention", what) + of_kept_words(rows),
             mark=None if least is None else float(least["value"]), claim=_claim(rows),
         )  # fmt: skip
 
@@ -290,6 +292,7 @@ def _compared(rows: SummaryRows) -> str:
 
 
 _REMOVING = "removing tokens from the attention, the largest weight first,"
+_LATER = f"{_REMOVING} is not shown to flip predictions almost as soon as possible"
 
 
 def _claim(rows: SummaryRows) -> Claim | None:
@@ -297,15 +300,12 @@ def _claim(rows: SummaryRows) -> Claim | None:
     if better is None or least is None or gain is None or better["n"] < FEWEST or least["value"] == 1.0:
         return None
     if better["high"] is not None and better["high"] <= 0:
-        return Claim(False, f"{_REMOVING} flips predictions no sooner than a random order does")
+        return Claim(False, f"{_REMOVING} flips predictions no sooner than a random order does", _LATER)
     if better["low"] is None or better["low"] <= 0:
-        return Claim(
-            False,
-            f"{_REMOVING} is not shown to flip predictions sooner than a random order does",
-        )
+        return Claim(False, f"{_REMOVING} is not shown to flip predictions sooner than a random order does", _LATER)
     if gain["value"] >= NEARLY:
         return Claim(True, f"{_REMOVING} flips predictions almost as soon as possible")
-    return Claim(False, f"{_REMOVING} flips predictions later than necessary")
+    return Claim(False, f"{_REMOVING} flips predictions later than necessary", _LATER)
 
 
 def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:
