@@ -324,10 +324,32 @@ def test_no_class_is_promised_what_a_measure_denies_it(seed: int):
 
 
 def test_a_verdict_on_a_class_does_not_undo_one_on_all_within_an_interval():
-    """Half of the attention could be elsewhere, in “a” hardly less: what is apart is another measure, which speaks for all anyway."""
-    lead = lead_of((0.5, 0.9, 0.1), (0.51, 0.51, 0.51), kept=(0.49, 0.505, 0.4))
-    assert "may be shown" not in lead
-    assert "disagree" in lead.split("\n")[0]
+    """Half of the attention could be elsewhere, in “a” hardly less: what is apart is another measure, which speaks for all anyway.
+
+    Or another figure of the same measure, which does not decide.
+    """
+    for possible in ((0.51, 0.51, 0.51), (0.6, 0.2, 0.9)):
+        lead = lead_of((0.5, 0.9, 0.1), possible, kept=(0.49, 0.505, 0.4))
+        assert "may be shown" not in lead
+        assert "disagree" in lead.split("\n")[0]
+
+
+@pytest.mark.parametrize(("half", "shown"), [(0.1, False), (0.005, True)])
+def test_removal_is_almost_as_soon_as_possible_in_a_class_where_that_share_differs_from_all(half: float, shown: bool):
+    """However far apart the areas are, which are larger where decisions are easy to flip."""
+    figures = {
+        "area_attention": (0.5, 0.8, 0.2),
+        "area_random": (0.1, 0.2, 0.1),
+        "area_minimum": (0.7, 0.9, 0.3),
+        "never_minimum": (0.0,) * 3,
+    }
+    figures |= {"area_attention_minus_area_random": (0.4, 0.6, 0.1), "gain_attention": (0.79, 0.81, 0.77)}
+    rows = {
+        f"erasure__{name}": {group: (value, half if "gain" in name else 0.01) for group, value in zip(GROUPS, values, strict=False)}
+        for name, values in {**figures, "never_attention": (0.0,) * 3}.items()
+    }  # fmt: skip
+    lead = verdict(by_class((), **rows), ABOUT).lead
+    assert ("may be shown as one explanation of its predictions of “a”" in lead) == shown
 
 
 def test_names_of_classes_stay_on_their_line_and_are_cut():

@@ -24,16 +24,18 @@ _PREDICTED = "predicted:"
 class Claim:
     """What a row adds to the line on top of its card: a ``clause`` that ``supports`` heatmaps as an explanation, or speaks against them.
 
-    ``of_several`` says it of several classes with unlike figures; empty where the clause does.
+    ``of_several`` says it of several classes with unlike figures; empty where the clause does. ``decided`` is the interval of the figure
+    that decides; None where that is the row's.
     """
 
     supports: bool
     clause: str
     of_several: str = ""
+    decided: tuple[float | None, float | None] | None = None
 
     @property
     def general(self) -> Claim:
-        return replace(self, clause=self.of_several or self.clause)
+        return Claim(self.supports, self.of_several or self.clause)
 
 
 @dataclass(frozen=True)

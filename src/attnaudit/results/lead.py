@@ -25,7 +25,7 @@ class Sides:
 
     @classmethod
     def of(cls, claims: Iterable[Claim]) -> Sides:
-        each = dict.fromkeys(claims)
+        each = {claim.clause: claim for claim in claims}.values()
         return cls(tuple(claim for claim in each if claim.supports), tuple(claim for claim in each if not claim.supports))
 
     @classmethod
@@ -33,8 +33,8 @@ class Sides:
         """Those of a predicted class.
 
         It is apart where an interval of its figures is apart from that of all instances; of a class whose measures disagree, one that says
-        what those of all do not. A class for which all that is measured speaks must answer every measure that speaks against all, with an
-        interval apart.
+        what those of all do not. A class for which all that is measured speaks must answer every measure that speaks against all, and the
+        figure that decides must have its interval apart.
         """
         all_rows = {(row.experiment, row.name): row for row in overall}
         rows = {(row.experiment, row.name): row for row in own if row.claim and (row.experiment, row.name) in all_rows}
@@ -42,9 +42,10 @@ class Sides:
         telling = {
             key for key, row in rows.items() if row.claim and (sides.verdict != BOTH or of_all.verdict != _SAYS[row.claim.supports])
         }  # fmt: skip
-        apart = {key for key in telling if _lie_apart(rows[key], all_rows[key])}
+        apart = any(_are_apart(*((row.low, row.high) for row in (rows[key], all_rows[key]))) for key in telling)
         opposed = {key for key, row in all_rows.items() if row.claim and not row.claim.supports}
-        return replace(sides, apart=bool(apart) and (bool(sides.against) or opposed <= apart))
+        answered = all(key in rows and _are_apart(_decided(rows[key]), _decided(all_rows[key])) for key in opposed)
+        return replace(sides, apart=apart and (bool(sides.against) or answered))
 
     @property
     def verdict(self) -> str:
@@ -71,10 +72,17 @@ def _clauses(claims: Iterable[Claim]) -> str:
     return "; ".join(claim.clause for claim in claims)
 
 
-def _lie_apart(one: CardRow, other: CardRow) -> bool:
-    if one.low is None or one.high is None or other.low is None or other.high is None:
+def _decided(row: CardRow) -> tuple[float | None, float | None]:
+    """The interval of the figure that decides the claim of a row."""
+    return (row.low, row.high) if row.claim is None or row.claim.decided is None else row.claim.decided
+
+
+def _are_apart(one: tuple[float | None, float | None], other: tuple[float | None, float | None]) -> bool:
+    """Whether two intervals have no number in common; False where an end is not known."""
+    (low, high), (other_low, other_high) = one, other
+    if low is None or high is None or other_low is None or other_high is None:
         return False
-    return one.low > other.high or one.high < other.low
+    return low > other_high or high < other_low
 
 
 def claimed(

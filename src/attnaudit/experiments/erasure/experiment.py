@@ -299,13 +299,14 @@ def _claim(rows: SummaryRows) -> Claim | None:
     better, least, gain = (rows.get("erasure", name) for name in ("area_attention_minus_area_random", "never_minimum", "gain_attention"))
     if better is None or least is None or gain is None or better["n"] < FEWEST or least["value"] == 1.0:
         return None
+    share = gain["low"], gain["high"]
     if better["high"] is not None and better["high"] <= 0:
-        return Claim(False, f"{_REMOVING} flips predictions no sooner than a random order does", _LATER)
+        return Claim(False, f"{_REMOVING} flips predictions no sooner than a random order does", _LATER, share)
     if better["low"] is None or better["low"] <= 0:
-        return Claim(False, f"{_REMOVING} is not shown to flip predictions sooner than a random order does", _LATER)
+        return Claim(False, f"{_REMOVING} is not shown to flip predictions sooner than a random order does", _LATER, share)
     if gain["value"] >= NEARLY:
-        return Claim(True, f"{_REMOVING} flips predictions almost as soon as possible")
-    return Claim(False, f"{_REMOVING} flips predictions later than necessary", _LATER)
+        return Claim(True, f"{_REMOVING} flips predictions almost as soon as possible", decided=share)
+    return Claim(False, f"{_REMOVING} flips predictions later than necessary", _LATER, share)
 
 
 def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:

@@ -178,10 +178,13 @@ def _null_but(known: Bool[np.ndarray, " n"], values: pl.Series) -> pl.Series:
 
 def _claim(value: float, rows: SummaryRows) -> Claim | None:
     """Freedom is claimed by what was found, need by the bound: programs that find nothing show nothing."""
-    kept = rows.value("ranges", "top_necessary_lower")
-    if kept is not None and kept >= HALF:
-        return Claim(True, "to keep nearly the same output, most of the attention must stay on the most attended token")
-    return Claim(False, "the average token could have most of the attention with nearly the same output") if value >= HALF else None
+    kept = rows.get("ranges", "top_necessary_lower")
+    decided = None if kept is None else (kept["low"], kept["high"])
+    if kept is not None and kept["value"] >= HALF:
+        return Claim(True, "to keep nearly the same output, most of the attention must stay on the most attended token", decided=decided)
+    if value < HALF:
+        return None
+    return Claim(False, "the average token could have most of the attention with nearly the same output", decided=decided)
 
 
 def _sentence(row: dict[str, Any], loose: bool, rows: SummaryRows, about: About) -> str:
