@@ -42,9 +42,9 @@ class Sides:
         telling = {
             key for key, row in rows.items() if row.claim and (sides.verdict != BOTH or of_all.verdict != _SAYS[row.claim.supports])
         }  # fmt: skip
-        apart = any(_are_apart(*((row.low, row.high) for row in (rows[key], all_rows[key]))) for key in telling)
+        apart = any(_disjoint((rows[key].low, rows[key].high), (all_rows[key].low, all_rows[key].high)) for key in telling)
         opposed = {key for key, row in all_rows.items() if row.claim and not row.claim.supports}
-        answered = all(key in rows and _are_apart(_decided(rows[key]), _decided(all_rows[key])) for key in opposed)
+        answered = all(key in rows and _disjoint(_decided(rows[key]), _decided(all_rows[key])) for key in opposed)
         return replace(sides, apart=apart and (bool(sides.against) or answered))
 
     @property
@@ -77,7 +77,7 @@ def _decided(row: CardRow) -> tuple[float | None, float | None]:
     return (row.low, row.high) if row.claim is None or row.claim.decided is None else row.claim.decided
 
 
-def _are_apart(one: tuple[float | None, float | None], other: tuple[float | None, float | None]) -> bool:
+def _disjoint(one: tuple[float | None, float | None], other: tuple[float | None, float | None]) -> bool:
     """Whether two intervals have no number in common; False where an end is not known."""
     (low, high), (other_low, other_high) = one, other
     if low is None or high is None or other_low is None or other_high is None:
@@ -104,11 +104,8 @@ def claimed(
         )
     if of_studies:
         heatmaps = f"heatmaps of {model} as explanations of its predictions"
-        return (
-            f"This speaks {found.verdict} {heatmaps}{found.because}."
-            if found.verdict
-            else f"Nothing below speaks for or against {heatmaps}."
-        )
+        says = f"This speaks {found.verdict}" if found.verdict else "Nothing below speaks for or against"
+        return f"{says} {heatmaps}{found.because}."
     if found.verdict == FOR:
         return f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one{found.because}.{apart}"
     because = found.because or ": nothing below shows that its predictions depend on it"
