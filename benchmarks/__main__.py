@@ -145,7 +145,19 @@ def whole_run(corpus: str, data: str, vectors: str, out: str) -> str:
     """The command a user gives, from nothing to the report, as one row of its steps."""
     program = str(Path(sys.executable).with_name("attnaudit"))
     begun = time.perf_counter()
-    command = [program, "run", corpus, "--data-dir", data, "--vectors", vectors, "--set", "corpus.test_kept=1", "--out", out]
+    command = [
+        program,
+        "run",
+        corpus,
+        "--data-dir",
+        data,
+        "--vectors",
+        vectors,
+        "--set",
+        "corpus.test_kept=1",
+        "--out",
+        out,
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     seconds = time.perf_counter() - begun
     manifest = read_json(Path(out) / "manifest.json")
@@ -157,7 +169,13 @@ def whole_run(corpus: str, data: str, vectors: str, out: str) -> str:
 def script(name: str, arguments: list[str]) -> str:
     """What a benchmark prints."""
     environment = {**os.environ, "GOMP_SPINCOUNT": "20000"}
-    done = subprocess.run([sys.executable, str(HERE / name), *arguments], check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, str(HERE / name), *arguments],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
     return done.stdout.strip()
 
 
@@ -173,7 +191,13 @@ def _named(name: str) -> str:
 
 def runs_of(options: argparse.Namespace, kept: Path) -> str:
     """Run the command on both corpora anew, into the folder of what is kept."""
-    columns = ("corpus", "test instances", "whole command (s)", *(f"{name} (s)" for name in STEPS), "peak memory (GiB)")
+    columns = (
+        "corpus",
+        "test instances",
+        "whole command (s)",
+        *(f"{name} (s)" for name in STEPS),
+        "peak memory (GiB)",
+    )
     table = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
     for corpus in CORPORA:
         shutil.rmtree(kept / corpus, ignore_errors=True)
@@ -183,11 +207,25 @@ def runs_of(options: argparse.Namespace, kept: Path) -> str:
 
 def main() -> None:
     names = [RUNS, *(Path(name).stem for _, name, _, _ in PARTS)]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--vectors", required=True)
-    parser.add_argument("--keep", type=Path, default=HERE.parent / "runs" / "benchmarks", help="runs/benchmarks by default")
-    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="PART", help=f"of {', '.join(names)}")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        default=HERE.parent / "runs" / "benchmarks",
+        help="runs/benchmarks by default",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=names,
+        default=names,
+        metavar="PART",
+        help=f"of {', '.join(names)}",
+    )
     options = parser.parse_args()
     paths = {corpus: str(options.keep / corpus) for corpus in CORPORA}
     paths |= {"data": options.data_dir, "vectors": options.vectors, "plot": str(PLOT)}
@@ -196,12 +234,22 @@ def main() -> None:
         if name in options.only:
             table = measure()
             print(f"## {name}\n\n{signed(name, table)}\n", flush=True)
-            write_text(PAGE, merged(PAGE.read_text(encoding="utf-8"), name, f"{title}\n\n{text}".rstrip(), table))
+            write_text(
+                PAGE,
+                merged(
+                    PAGE.read_text(encoding="utf-8"), name, f"{title}\n\n{text}".rstrip(), table
+                ),
+            )
 
     put(RUNS, "`attnaudit run sst` and `imdb`", RUNS_TEXT, lambda: runs_of(options, options.keep))
     for title, name, text, arguments in PARTS:
         filled = [argument.format(**paths) for argument in arguments]
-        put(Path(name).stem, f"{title} (`benchmarks/{name}`)", text, lambda name=name, filled=filled: script(name, filled))
+        put(
+            Path(name).stem,
+            f"{title} (`benchmarks/{name}`)",
+            text,
+            lambda name=name, filled=filled: script(name, filled),
+        )
 
 
 def merged(page: str, name: str, section: str, table: str) -> str:
@@ -219,7 +267,11 @@ def merged(page: str, name: str, section: str, table: str) -> str:
     if signature is None:
         return f"{page[:end].rstrip()}\n\n{signed(name, table)}\n{page[end:]}"
     earlier = list(_TABLE.finditer(page, start, signature.start()))[: len(_TABLE.findall(table))]
-    first, last = (earlier[0].start(), earlier[-1].end()) if earlier else (signature.start(), signature.start())
+    first, last = (
+        (earlier[0].start(), earlier[-1].end())
+        if earlier
+        else (signature.start(), signature.start())
+    )
     return f"{page[:first]}{table.strip()}\n{page[last : signature.start()]}{_named(name)}{page[signature.end() :]}"
 
 

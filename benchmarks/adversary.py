@@ -36,10 +36,16 @@ def sst_sized() -> Trace:
     return make_trace(len(lengths), lengths, seed=0)
 
 
-def plain_search(trace: Trace, batch: int, hidden: int, k: int = 5, epsilon: float = 0.01) -> tuple[float, np.ndarray]:
+def plain_search(
+    trace: Trace, batch: int, hidden: int, k: int = 5, epsilon: float = 0.01
+) -> tuple[float, np.ndarray]:
     """Seconds of the search alone, and the ε-max JSD of every instance; the paper's settings."""
     generator = torch.Generator().manual_seed(0)
-    order, seconds, found = np.argsort(trace.alpha.lengths, kind="stable"), 0.0, np.zeros(len(trace))
+    order, seconds, found = (
+        np.argsort(trace.alpha.lengths, kind="stable"),
+        0.0,
+        np.zeros(len(trace)),
+    )
     for start in range(0, len(trace), batch):
         rows = order[start : start + batch]
         model, alpha = padded(trace.take(rows), hidden, torch.float32)
@@ -64,7 +70,9 @@ def print_row(columns: tuple[str, ...], figures: list[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trace", nargs="?", help="a trace folder, one shard or a run directory")
     parser.add_argument("--rows", type=int, help="only the first N instances")
     parser.add_argument("--hidden", type=int, default=256)

@@ -36,7 +36,9 @@ def plain_permutation(trace: Trace, count: int = 100) -> None:
     rng, readout, before = np.random.default_rng(0), trace.readout, trace.readout(trace.alpha)
     for row, alpha in enumerate(trace.alpha):
         orders = np.array([rng.permutation(alpha) for _ in range(count)])
-        after = activate(orders @ readout.contribution[row] + readout.offset[row], readout.activation)
+        after = activate(
+            orders @ readout.contribution[row] + readout.offset[row], readout.activation
+        )
         np.median(tvd(after, np.repeat(before[row][None], count, axis=0)))
 
 
@@ -51,19 +53,27 @@ PLAIN = {"permutation": plain_permutation, "correlation": plain_correlation}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("trace", nargs="?", help="a trace folder, one shard or a run directory")
     parser.add_argument("--repeat", type=int, default=7)
     options = parser.parse_args()
     trace = Trace.read(options.trace) if options.trace else sst_sized()
     print(f"{len(trace)} instances, mean T {trace.alpha.lengths.mean():.1f}\n")
-    print("| experiment | first call (s) | later calls (s) | summary (s) | plain way (s) | ratio |\n| --- | --- | --- | --- | --- | --- |")
+    print(
+        "| experiment | first call (s) | later calls (s) | summary (s) | plain way (s) | ratio |\n| --- | --- | --- | --- | --- | --- |"
+    )
     for name in EXPERIMENTS:
-        experiment = make_experiment(name, {"permutations": 100} if name == "permutation" else None)  # as many as the plain way
+        experiment = make_experiment(
+            name, {"permutations": 100} if name == "permutation" else None
+        )  # as many as the plain way
         if refusal(experiment, trace):
             continue
         first = seconds(lambda e=experiment: e(trace))
-        later = float(np.median([seconds(lambda e=experiment: e(trace)) for _ in range(options.repeat)]))
+        later = float(
+            np.median([seconds(lambda e=experiment: e(trace)) for _ in range(options.repeat)])
+        )
         table = experiment(trace)
         experiment.summarise(table)
         summary = seconds(lambda e=experiment, t=table: e.summarise(t))

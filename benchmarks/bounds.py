@@ -28,7 +28,9 @@ from attnaudit.trace import Trace
 
 CORPORA = ("trec6", "ag_news4", "snli", "babi1")
 SEARCHED = 500
-OTHER_SEED = 1  # of the search alone: with one seed both have the same starts, and ours is never below it
+OTHER_SEED = (
+    1  # of the search alone: with one seed both have the same starts, and ours is never below it
+)
 COLUMNS = (
     "corpus", "instances", "mean T", "classes", "ε", "found, mean", "bound, mean", "gap, median", "certified", "ms an instance",
     "certified by pairs", "relaxed, mean", "ms an instance, relaxed", "least found − relaxed",
@@ -37,7 +39,15 @@ COLUMNS = (
 
 def train(corpus: str, data_dir: str, out: Path) -> Path:
     """The run that a user's command makes."""
-    command = [str(Path(sys.executable).with_name("attnaudit")), "run", corpus, "--data-dir", data_dir, "--out", str(out / corpus)]
+    command = [
+        str(Path(sys.executable).with_name("attnaudit")),
+        "run",
+        corpus,
+        "--data-dir",
+        data_dir,
+        "--out",
+        str(out / corpus),
+    ]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     return out / corpus
 
@@ -87,7 +97,9 @@ def _share(gap: np.ndarray) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("corpora", nargs="*", default=CORPORA)
     parser.add_argument("--data-dir")
     parser.add_argument("--runs", nargs="+", help="run directories, in place of training")

@@ -43,11 +43,15 @@ ROOT = Path(__file__).parents[1]
 def cluster(nodes: int) -> Iterator[str]:
     """The address of a cluster; its head does no calls."""
     os.environ.update(ONE_MACHINE | ON_LOOPBACK)
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])  # of workers too
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    )  # of workers too
     from ray.cluster_utils import Cluster
 
     node = {"node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20}
-    found: Any = Cluster(initialize_head=True, head_node_args={**node, "num_cpus": 0, "include_dashboard": False})
+    found: Any = Cluster(
+        initialize_head=True, head_node_args={**node, "num_cpus": 0, "include_dashboard": False}
+    )
     for _ in range(nodes):
         found.add_node(**node, num_cpus=1)
     try:
@@ -59,12 +63,19 @@ def cluster(nodes: int) -> Iterator[str]:
 def calls(number: int) -> None:
     """Calls a second, and how the driver's memory grows."""
     print_header(("calls", "seconds", "calls a second", "resident memory of the driver (MiB)"))
-    with tempfile.TemporaryDirectory() as place, cluster(max(NODES)) as address, RayCluster(address).opened(Path(place)) as engine:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        cluster(max(NODES)) as address,
+        RayCluster(address).opened(Path(place)) as engine,
+    ):
         work = (Call(f"{one}", threads, Path(place) / "x") for one in range(number))
         begun = time.perf_counter()
         for ended, _ in enumerate(engine.do(work, silent, number), 1):
             if ended in (1, number // 10, number // 2, number):
-                seconds, held = time.perf_counter() - begun, psutil.Process().memory_info().rss / 2**20
+                seconds, held = (
+                    time.perf_counter() - begun,
+                    psutil.Process().memory_info().rss / 2**20,
+                )
                 print_row([f"{ended:,}", f"{seconds:.1f}", f"{ended / seconds:.0f}", f"{held:.0f}"])
 
 
@@ -78,15 +89,26 @@ def audit(instances: int) -> None:
         row("local", command, out, instances)
         for nodes in NODES:
             with cluster(nodes) as address:
-                row(f"ray, {nodes} node{'s' * (nodes > 1)}", [*command, "--engine", "ray", "--address", address], out, instances)
+                row(
+                    f"ray, {nodes} node{'s' * (nodes > 1)}",
+                    [*command, "--engine", "ray", "--address", address],
+                    out,
+                    instances,
+                )
 
 
 def row(name: str, command: list[str], out: Path, instances: int) -> None:
     """The second of two audits, so that kernels are compiled and workers are there."""
     for number in range(2):
         begun, before = time.perf_counter(), sum(cpu_seconds().values())
-        audit = subprocess.Popen([*command, "--out", f"{out}-{name}-{number}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        seen: dict[tuple[int, float], float] = {}  # of workers too, which end with the audit, and which nobody waits for
+        audit = subprocess.Popen(
+            [*command, "--out", f"{out}-{name}-{number}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        seen: dict[
+            tuple[int, float], float
+        ] = {}  # of workers too, which end with the audit, and which nobody waits for
         while audit.poll() is None:
             seen |= cpu_seconds()
             time.sleep(0.2)
@@ -107,7 +129,9 @@ def cpu_seconds() -> dict[tuple[int, float], float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parts = parser.add_subparsers(dest="part", required=True)
     parts.add_parser("calls").add_argument("--calls", type=int, default=10_000)
     parts.add_parser("audit").add_argument("--instances", type=int, default=10 * SHARD)

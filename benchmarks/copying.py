@@ -35,7 +35,11 @@ class PlainModel(nn.Module):
         m, e = sizes.hidden, sizes.embedding
         self.embedding = nn.Embedding(sizes.vocabulary, e)
         self.encoder, self.decoder = nn.LSTM(e, m), nn.LSTM(e, m)
-        self.attention, self.context, self.state = nn.Linear(m, m, bias=False), nn.Linear(m, e, bias=False), nn.Linear(m, e)
+        self.attention, self.context, self.state = (
+            nn.Linear(m, m, bias=False),
+            nn.Linear(m, e, bias=False),
+            nn.Linear(m, e),
+        )
         self.output = nn.Linear(e, sizes.vocabulary)
         self.output.weight = self.embedding.weight
 
@@ -61,7 +65,9 @@ def train_plainly(models: SideBySide, steps: int) -> tuple[float, list[float]]:
     for step in range(steps):
         begun = time.perf_counter()
         source, gold = as_tensors(*batches(models.seeds[0], step))
-        loss = nn.functional.cross_entropy(model(source, shifted(gold, SEQUENCES.begin)).flatten(0, 1), gold.flatten())
+        loss = nn.functional.cross_entropy(
+            model(source, shifted(gold, SEQUENCES.begin)).flatten(0, 1), gold.flatten()
+        )
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -82,18 +88,24 @@ def train_side_by_side(threads: int, steps: int, precision: Precision) -> tuple[
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     plain, theirs = train_plainly(SideBySide.fresh(SIZES, range(1)), options.steps)
-    print("| threads | products of | plain loop (ms) | side by side (ms) | times as fast | largest difference of the losses |")
+    print(
+        "| threads | products of | plain loop (ms) | side by side (ms) | times as fast | largest difference of the losses |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
     for precision in get_args(Precision):
         hand, ours = train_side_by_side(options.threads, options.steps, precision)
         apart = float(np.abs(ours - theirs).max())
-        print(f"| {options.threads} | {precision} | {1e3 * plain:.0f} | {1e3 * hand:.0f} | {plain / hand:.1f} | {apart:.1e} |")
+        print(
+            f"| {options.threads} | {precision} | {1e3 * plain:.0f} | {1e3 * hand:.0f} | {plain / hand:.1f} | {apart:.1e} |"
+        )
 
 
 if __name__ == "__main__":

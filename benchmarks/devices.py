@@ -25,7 +25,10 @@ from benchmarks.lengths import figure, print_header, print_row
 from benchmarks.made_up import made_up_texts, untrained_model
 from benchmarks.sides import ENCODERS
 
-LENGTHS, COMPARED = (20, 80, 200, 400, 2000), ("alpha", "gradient", "importance_full_gradient", "loo")
+LENGTHS, COMPARED = (
+    (20, 80, 200, 400, 2000),
+    ("alpha", "gradient", "importance_full_gradient", "loo"),
+)
 REPEATS = 3
 
 
@@ -38,7 +41,11 @@ def split_of(encoder: str, length: int, count: int) -> Split:
 def collected(encoder: str, length: int, device: str) -> tuple[float, Trace]:
     """Seconds an instance, the median of repeated collections of as many texts as two batches of the device hold, and the trace."""
     count = max(2 * BUDGET[device] // (length + 2), 2)
-    model, split, seconds = untrained_model(encoder).to(device), split_of(encoder, length, count), []
+    model, split, seconds = (
+        untrained_model(encoder).to(device),
+        split_of(encoder, length, count),
+        [],
+    )
     for _ in range(1 + REPEATS):
         begun = time.perf_counter()
         trace = concatenate(list(collect_shards(model, split, shard_rows=count)))
@@ -49,15 +56,24 @@ def collected(encoder: str, length: int, device: str) -> tuple[float, Trace]:
 def difference(one: Trace, other: Trace) -> float:
     """The largest over the columns compared, on the rows that both have."""
     rows = np.arange(min(len(one), len(other)))
-    return max(float(np.abs(one.take(rows).ragged(name).values - other.take(rows).ragged(name).values).max()) for name in COMPARED)
+    return max(
+        float(
+            np.abs(one.take(rows).ragged(name).values - other.take(rows).ragged(name).values).max()
+        )
+        for name in COMPARED
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     options = parser.parse_args()
     there = torch.cuda.is_available()
-    print(f"CUDA device: {torch.cuda.get_device_name() if there else 'none here'}; {torch.get_num_threads()} CPU threads\n")
+    print(
+        f"CUDA device: {torch.cuda.get_device_name() if there else 'none here'}; {torch.get_num_threads()} CPU threads\n"
+    )
     print_header(("encoder", "T", "CPU (ms)", "CUDA (ms)", "CPU / CUDA", "largest difference"))
     for encoder in ENCODERS:
         for length in options.lengths:

@@ -22,7 +22,15 @@ from attnaudit.runner.transformers import audit_transformer
 FOLDER, MODELS = Path("runs/gallery"), Path("runs/gallery-models")
 
 
-def transformer(corpus: str, out: Path, *, config: str, settings: dict[str, Any], sample: int, data_dir: str | None = None) -> Path:
+def transformer(
+    corpus: str,
+    out: Path,
+    *,
+    config: str,
+    settings: dict[str, Any],
+    sample: int,
+    data_dir: str | None = None,
+) -> Path:
     """Train a small transformer on a corpus, audit it on ``sample`` of its test texts, and return the run."""
     spec = TransformerTraining.of(corpus, config=config, settings=settings, data_dir=data_dir)
     model = train_transformer(spec, MODELS / out.name)
@@ -72,7 +80,9 @@ def make(name: str, data_dir: str | None) -> Path | None:
         except InputError as error:
             print(f"{name}: {error}", file=sys.stderr)
             return None
-    options = shown.options | ({"data_dir": data_dir} if entry.generate is None and data_dir else {})
+    options = shown.options | (
+        {"data_dir": data_dir} if entry.generate is None and data_dir else {}
+    )
     return shown.make(shown.corpus, FOLDER / name, **options)
 
 

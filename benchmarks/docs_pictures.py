@@ -32,16 +32,26 @@ _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 def picture(experiment: str, record: RunRecord) -> str:
     """The first figure of an experiment, its panels side by side, on paper of its own."""
     unit = ROW if record.summary["group"].str.starts_with("head:").any() else INSTANCE
-    figures, _ = draw_figures(record.columns(columns_of_figures()), record.about.class_names, unit, (experiment,))
+    figures, _ = draw_figures(
+        record.columns(columns_of_figures()), record.about.class_names, unit, (experiment,)
+    )
     figures += draw_summaries(record.summary, unit, (experiment,))
-    panels = [(panel.title, panel.svg) for panel in figures[0].panels if panel.svg] if figures else [("", measures(experiment, record))]
+    panels = (
+        [(panel.title, panel.svg) for panel in figures[0].panels if panel.svg]
+        if figures
+        else [("", measures(experiment, record))]
+    )
     return side_by_side(panels)
 
 
 def measures(experiment: str, record: RunRecord) -> str:
     """The first measures with an interval, as points with their 95 % intervals."""
-    rows = record.summary.filter(pl.col("group") == "all", pl.col("experiment") == experiment, pl.col("low").is_not_null())
-    rows = rows.filter(pl.col("value").abs() <= 1, ~pl.col("measure").str.contains("_minus_")).head(MOST)
+    rows = record.summary.filter(
+        pl.col("group") == "all", pl.col("experiment") == experiment, pl.col("low").is_not_null()
+    )
+    rows = rows.filter(pl.col("value").abs() <= 1, ~pl.col("measure").str.contains("_minus_")).head(
+        MOST
+    )
     names = [measure_label(name, experiment) for name in rows["measure"]]
     chart = alt.Chart(rows.select("value", "low", "high", name=pl.Series(names)))
     y = alt.Y("name:N", sort=None, title=None, axis=name_axis(names, 480))
@@ -52,15 +62,23 @@ def measures(experiment: str, record: RunRecord) -> str:
     points = chart.mark_point(filled=True, size=70, color="#0072B2", opacity=1).encode(
         x=alt.X("value:Q", title="mean and 95 % interval"), y=y
     )
-    return render(alt.layer(spans, points).properties(width=300, height=24 * rows.height), experiment, f"Measures of {experiment}")
+    return render(
+        alt.layer(spans, points).properties(width=300, height=24 * rows.height),
+        experiment,
+        f"Measures of {experiment}",
+    )
 
 
 def side_by_side(panels: list[tuple[str, str]]) -> str:
     """Drawings with their titles next to each other, as one file that needs no page."""
-    sizes = [tuple(map(float, found.groups())) for _, panel in panels if (found := _SIZE.search(panel))]
+    sizes = [
+        tuple(map(float, found.groups())) for _, panel in panels if (found := _SIZE.search(panel))
+    ]
     left, top, parts = MARGIN, MARGIN + (TITLE if any(title for title, _ in panels) else 0), []
     for (title, panel), (width, _) in zip(panels, sizes, strict=True):
-        parts.append(f'<text x="{left}" y="{MARGIN + 10}" font-family="sans-serif" font-size="13" fill="{INK}">{escape(title)}</text>')
+        parts.append(
+            f'<text x="{left}" y="{MARGIN + 10}" font-family="sans-serif" font-size="13" fill="{INK}">{escape(title)}</text>'
+        )
         parts.append(panel.replace("<svg ", f'<svg x="{left}" y="{top}" overflow="visible" ', 1))
         left += int(width) + MARGIN
     height = int(max(height for _, height in sizes)) + top + MARGIN
@@ -74,7 +92,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
     parser.add_argument("--heads", help="an audit of a transformer, for joint and agreement")
     arguments = parser.parse_args()
-    runs = {name: folder for name in ("planted", "planted-copy") if (folder := make(name, None)) is not None}
+    runs = {
+        name: folder
+        for name in ("planted", "planted-copy")
+        if (folder := make(name, None)) is not None
+    }
     sources = dict.fromkeys(EXPERIMENTS, runs["planted"]) | {
         "alignment": runs["planted-copy"],
         "joint": arguments.heads,

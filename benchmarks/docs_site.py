@@ -25,14 +25,22 @@ _LINK = re.compile(r"(\]\()(?!https?://|#|mailto:)([^)]+)\)")
 def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages and the files that they link to."""
     for path in sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")):
-        files.append(File.generated(config, f"tutorials/{path.stem}.md", content=notebook_page(path)))
+        files.append(
+            File.generated(config, f"tutorials/{path.stem}.md", content=notebook_page(path))
+        )
     for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, name.lower(), content=from_docs(text)))
     runs = [name for name in GALLERY if (ROOT / FOLDER / name / "manifest.json").exists()]
     files.append(File.generated(config, "gallery.md", content="\n".join(gallery_page(runs))))
     for name in runs:
-        files.append(File.generated(config, f"gallery/{name}.html", abs_src_path=str(ROOT / FOLDER / name / "report.html")))
+        files.append(
+            File.generated(
+                config,
+                f"gallery/{name}.html",
+                abs_src_path=str(ROOT / FOLDER / name / "report.html"),
+            )
+        )
     return files
 
 

@@ -30,26 +30,37 @@ def parts(rows: int) -> Iterator[pa.Table]:
         random = np.random.default_rng([1, start])
         count = min(PART, rows - start)
         lengths = random.integers(1, 40, count)
-        picked, ends = words[random.integers(0, WORDS, lengths.sum())].tolist(), [0, *np.cumsum(lengths).tolist()]
+        picked, ends = (
+            words[random.integers(0, WORDS, lengths.sum())].tolist(),
+            [0, *np.cumsum(lengths).tolist()],
+        )
         texts = [" ".join(picked[first:last]) for first, last in pairwise(ends)]
         yield pa.table({"text": texts, "label": random.integers(0, 2, count).astype(str)})
 
 
 def write(path: Path, rows: int) -> None:
     if path.suffix == ".parquet":
-        with pq.ParquetWriter(path, pa.schema({"text": pa.string(), "label": pa.string()})) as writer:
+        with pq.ParquetWriter(
+            path, pa.schema({"text": pa.string(), "label": pa.string()})
+        ) as writer:
             for part in parts(rows):
                 writer.write_table(part)
         return
     with path.open("w") as file:
         for part in parts(rows):
             columns = zip(part["text"].to_pylist(), part["label"].to_pylist(), strict=True)
-            file.writelines(f'{{"text": "{text}", "label": "{label}"}}\n' for text, label in columns)
+            file.writelines(
+                f'{{"text": "{text}", "label": "{label}"}}\n' for text, label in columns
+            )
 
 
 def peak() -> int:
     """Largest resident size of this process, in bytes."""
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    (line,) = (
+        line
+        for line in Path("/proc/self/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
     return 1024 * int(line.split()[1])
 
 
@@ -68,7 +79,9 @@ def measured(path: Path | None) -> tuple[float, float]:
     """CPU seconds and peak GiB of a process that draws."""
     with tempfile.NamedTemporaryFile() as said:
         environment = {**os.environ, PEAK: said.name}
-        process = os.posix_spawn(sys.executable, [sys.executable, __file__, "--draw", str(path or "")], environment)
+        process = os.posix_spawn(
+            sys.executable, [sys.executable, __file__, "--draw", str(path or "")], environment
+        )
         _, status, usage = os.wait4(process, 0)
         memory = float(Path(said.name).read_text() or "nan")
     if status:
@@ -77,7 +90,9 @@ def measured(path: Path | None) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--largest", type=int, default=5_000_000)
     parser.add_argument("--kinds", nargs="+", default=("jsonl", "parquet"))
     parser.add_argument("--draw", help=argparse.SUPPRESS)
@@ -95,7 +110,10 @@ def main() -> None:
                 write(path, rows)
                 seconds, memory = measured(path)
                 size = path.stat().st_size / 2**20
-            print(f"| {kind} | {rows:,} | {size:.0f} | {seconds:.1f} | {1e6 * seconds / rows:.1f} | {memory:.2f} |", flush=True)
+            print(
+                f"| {kind} | {rows:,} | {size:.0f} | {seconds:.1f} | {1e6 * seconds / rows:.1f} | {memory:.2f} |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

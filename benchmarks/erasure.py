@@ -24,7 +24,16 @@ from benchmarks.lengths import figure, print_header, print_row
 from benchmarks.plain_removals import plain_erasure
 from tests.traces import make_trace
 
-COLUMNS = ("outputs", "instances", "T", "erasure (s)", "comprehensiveness (s)", "plain walks (s)", "plain / erasure", "both at most 20 s")
+COLUMNS = (
+    "outputs",
+    "instances",
+    "T",
+    "erasure (s)",
+    "comprehensiveness (s)",
+    "plain walks (s)",
+    "plain / erasure",
+    "both at most 20 s",
+)
 SAMPLE, OUTPUTS, MOST = 100, (1, 5), 20.0
 
 
@@ -35,7 +44,9 @@ def seconds(experiment: Experiment, trace: Trace) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--instances", type=int, default=25_000)
     parser.add_argument("--length", type=int, default=200)
     options = parser.parse_args()

@@ -36,20 +36,32 @@ def timed(command: Sequence[str], environment: dict[str, str]) -> tuple[float, f
     """Wall and CPU seconds of a command of attnaudit."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     argv = [sys.executable, "-m", "attnaudit", *command, "--json"]
-    subprocess.run(argv, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        argv, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return time.perf_counter() - begun, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return (
+        time.perf_counter() - begun,
+        after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+    )
 
 
 def first_and_second(name: str, command: Sequence[str], folder: Path) -> None:
     """Print the row of a command, each time into a new folder, as what is there already is not done again."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "code")}
-    (first, first_cpu), (second, second_cpu) = (timed([*command, "--out", str(folder / out)], environment) for out in ("first", "second"))
-    print(f"| {name} | {first:.1f} | {second:.1f} | {first - second:.1f} | {first_cpu:.1f} | {second_cpu:.1f} |", flush=True)
+    (first, first_cpu), (second, second_cpu) = (
+        timed([*command, "--out", str(folder / out)], environment) for out in ("first", "second")
+    )
+    print(
+        f"| {name} | {first:.1f} | {second:.1f} | {first - second:.1f} | {first_cpu:.1f} | {second_cpu:.1f} |",
+        flush=True,
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=20)
     options = parser.parse_args()
     columns = ("command", "first (s)", "second (s)", "more (s)", "first (CPU s)", "second (CPU s)")

@@ -71,13 +71,19 @@ def print_run(run: str) -> None:
     print_header(("ms an instance", *(f"{length:.1f}" for length in lengths), "exponent"))
     for name in OURS:
         seconds = [apart(measure_bin, run, name, k).seconds for k in range(BINS)]
-        print_row([name, *(figure(1e3 * value) for value in seconds), f"{exponent(lengths, seconds):.2f}"])
+        print_row(
+            [name, *(figure(1e3 * value) for value in seconds), f"{exponent(lengths, seconds):.2f}"]
+        )
 
 
 def growth_plot(lengths: Sequence[int], seconds: dict[str, list[float]]) -> str:
     """Lines on two logarithmic axes, each with its name and exponent at its end, as SVG that reads on light and on dark pages."""
     palette = Palette(tuple(seconds))
-    points = [(name, length, value) for name, values in seconds.items() for length, value in zip(lengths, values, strict=True)]
+    points = [
+        (name, length, value)
+        for name, values in seconds.items()
+        for length, value in zip(lengths, values, strict=True)
+    ]
     chart = alt.Chart(pl.DataFrame(points, schema=["group", "T", "seconds"], orient="row"))
     low, high = decades(seconds)
     ticks = [10.0**power for power in range(low, high + 1)]
@@ -89,14 +95,31 @@ def growth_plot(lengths: Sequence[int], seconds: dict[str, list[float]]) -> str:
         "seconds:Q", title="time an instance", scale=alt.Scale(type="log", domain=[ticks[0], ticks[-1]], nice=False),
         axis=alt.Axis(values=ticks, labelExpr="format(datum.value, '~s') + 's'"),
     )  # fmt: skip
-    lines = chart.mark_line(strokeWidth=1.8).encode(x=x, y=y, color=palette.colour(), strokeDash=palette.dash())
-    marks = chart.mark_point(filled=True, size=28, opacity=1).encode(x=x, y=y, color=palette.colour())
+    lines = chart.mark_line(strokeWidth=1.8).encode(
+        x=x, y=y, color=palette.colour(), strokeDash=palette.dash()
+    )
+    marks = chart.mark_point(filled=True, size=28, opacity=1).encode(
+        x=x, y=y, color=palette.colour()
+    )
     names = names_at_end(lengths, seconds)
     named = alt.Chart(names).mark_text(align="left", dx=20).encode(x=x, y=y, text="text:N")
-    keyed = alt.Chart(names).mark_point(filled=True, size=42, opacity=1, xOffset=13).encode(x=x, y=y, color=palette.colour())
+    keyed = (
+        alt.Chart(names)
+        .mark_point(filled=True, size=42, opacity=1, xOffset=13)
+        .encode(x=x, y=y, color=palette.colour())
+    )
     label = "Seconds an instance against its tokens, both logarithmic: " + ", ".join(names["text"])
-    room = {"left": 4, "right": 44, "top": 6, "bottom": 4}  # at the right for fonts wider than those measured here
-    svg = render(alt.layer(lines, marks, named, keyed).properties(width=520, height=HEIGHT, padding=room), "growth", label)
+    room = {
+        "left": 4,
+        "right": 44,
+        "top": 6,
+        "bottom": 4,
+    }  # at the right for fonts wider than those measured here
+    svg = render(
+        alt.layer(lines, marks, named, keyed).properties(width=520, height=HEIGHT, padding=room),
+        "growth",
+        label,
+    )
     return svg.replace("</title>", f"</title>{INK}", 1)
 
 
@@ -113,12 +136,16 @@ def names_at_end(lengths: Sequence[int], seconds: dict[str, list[float]]) -> pl.
     rows, place = [], -np.inf
     for name, values in sorted(seconds.items(), key=lambda item: item[1][-1]):
         place = max(float(np.log10(values[-1])), place + apart)
-        rows.append((name, f"{name}: T^{late_exponent(lengths, values):.2f}", lengths[-1], 10.0**place))
+        rows.append(
+            (name, f"{name}: T^{late_exponent(lengths, values):.2f}", lengths[-1], 10.0**place)
+        )
     return pl.DataFrame(rows, schema=["group", "text", "T", "seconds"], orient="row")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS)
     parser.add_argument("--plot", type=Path, default=PLOT)
     parser.add_argument("--runs", nargs="*", default=())
@@ -127,7 +154,13 @@ def main() -> None:
     print_header(("ms an instance, T =", *map(str, options.lengths), "exponent"))
     for name in QUESTIONS:
         seconds[name] = [measured_apart(name, "ours", length).seconds for length in options.lengths]
-        print_row([name, *(figure(1e3 * value) for value in seconds[name]), f"{late_exponent(options.lengths, seconds[name]):.2f}"])
+        print_row(
+            [
+                name,
+                *(figure(1e3 * value) for value in seconds[name]),
+                f"{late_exponent(options.lengths, seconds[name]):.2f}",
+            ]
+        )
     write_text(options.plot, growth_plot(options.lengths, seconds))
     for run in options.runs:
         print_run(run)

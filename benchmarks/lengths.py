@@ -28,7 +28,15 @@ from benchmarks.measuring import Measured, apart, measured, measured_apart
 from benchmarks.sides import SIDES, Side, batch_rows
 
 LENGTHS = (20, 80, 200, 400, 2000)
-TOGETHER = ("leave-one-out, bilstm", "gradients, bilstm", "permutation", "correlation", "adversary", "erasure", "comprehensiveness")
+TOGETHER = (
+    "leave-one-out, bilstm",
+    "gradients, bilstm",
+    "permutation",
+    "correlation",
+    "adversary",
+    "erasure",
+    "comprehensiveness",
+)
 COLUMNS = (
     "experiment", "T", "ours (ms)", "plain (ms)", "other (ms)", "plain / ours", "other / ours", "ours (MiB)", "plain (MiB)", "other (MiB)",
     "difference, plain", "difference, other",
@@ -36,12 +44,18 @@ COLUMNS = (
 Sides = dict[str, Measured]
 
 
-def measure_lengths(experiment: str, lengths: Sequence[int], limit: float) -> Iterator[tuple[int, Sides]]:
+def measure_lengths(
+    experiment: str, lengths: Sequence[int], limit: float
+) -> Iterator[tuple[int, Sides]]:
     """All sides at ever greater lengths; ours always, another as long as its time at the length before foresees no more than the limit."""
     able, before = dict.fromkeys(SIDES[experiment], 0.0), lengths[0]
     for length in lengths:
         growth = (length / before) ** 2
-        able = {side: seconds for side, seconds in able.items() if side == "ours" or seconds * growth <= limit}
+        able = {
+            side: seconds
+            for side, seconds in able.items()
+            if side == "ours" or seconds * growth <= limit
+        }
         sides = {side: measured_apart(experiment, side, length) for side in able}
         yield length, sides
         able, before = {side: found.seconds for side, found in sides.items()}, length
@@ -69,7 +83,11 @@ def figure(value: float) -> str:
 
 
 def ratio(side: Measured | None, ours: Measured) -> str:
-    return f"{side.seconds / ours.seconds:.{1 if side.seconds < 10 * ours.seconds else 0}f}" if side else "–"
+    return (
+        f"{side.seconds / ours.seconds:.{1 if side.seconds < 10 * ours.seconds else 0}f}"
+        if side
+        else "–"
+    )
 
 
 def difference(experiment: str, ours: Measured, side: Measured | None) -> str:
@@ -86,9 +104,18 @@ def together_row(length: int, experiments: list[Sides]) -> list[str]:
     """What a run does with an instance, one experiment after another; of the sides that are not ours, the fastest in each."""
     ours = sum(sides["ours"].seconds for sides in experiments)
     plain = sum(sides["plain"].seconds if "plain" in sides else math.nan for sides in experiments)
-    fastest = sum(min((side.seconds for name, side in sides.items() if name != "ours"), default=math.nan) for sides in experiments)
-    times = ("–" if math.isnan(seconds) else figure(1e3 * seconds) for seconds in (ours, plain, fastest))
-    return [f"{length}", *times, *("–" if math.isnan(seconds) else f"{seconds / ours:.0f}" for seconds in (plain, fastest))]
+    fastest = sum(
+        min((side.seconds for name, side in sides.items() if name != "ours"), default=math.nan)
+        for sides in experiments
+    )
+    times = (
+        "–" if math.isnan(seconds) else figure(1e3 * seconds) for seconds in (ours, plain, fastest)
+    )
+    return [
+        f"{length}",
+        *times,
+        *("–" if math.isnan(seconds) else f"{seconds / ours:.0f}" for seconds in (plain, fastest)),
+    ]
 
 
 def recurrent_operations(length: int) -> float:
@@ -101,10 +128,15 @@ def default_product(rows: torch.Tensor, count: int, weight: torch.Tensor) -> tor
     return functional.linear(rows[:count], weight)
 
 
-def matrix_products(multiply: Callable[[torch.Tensor, int, torch.Tensor], torch.Tensor], length: int) -> Measured:
+def matrix_products(
+    multiply: Callable[[torch.Tensor, int, torch.Tensor], torch.Tensor], length: int
+) -> Measured:
     """The same products of the same shapes for the texts of one batch, and nothing else."""
     hidden, count = model_preset("bilstm", "additive").hidden, batch_rows(length)
-    state, weight = torch.rand(whole_blocks((length + 2) * count), hidden), torch.rand(4 * hidden, hidden)
+    state, weight = (
+        torch.rand(whole_blocks((length + 2) * count), hidden),
+        torch.rand(4 * hidden, hidden),
+    )
     weight = prepared(weight) if multiply is product else weight
 
     def call(rows: np.ndarray) -> np.ndarray:
@@ -119,8 +151,16 @@ def matrix_products(multiply: Callable[[torch.Tensor, int, torch.Tensor], torch.
 def operations_row(length: int, ours: Measured) -> list[str]:
     operations = recurrent_operations(length) / 1e9
     rate = operations / ours.seconds
-    alone = [operations / apart(matrix_products, multiply, length).seconds for multiply in (default_product, product)]
-    return [f"{length}", f"{operations:.3g}", f"{rate:.1f}", *(f"{most:.1f} ({rate / most:.0%})" for most in alone)]
+    alone = [
+        operations / apart(matrix_products, multiply, length).seconds
+        for multiply in (default_product, product)
+    ]
+    return [
+        f"{length}",
+        f"{operations:.3g}",
+        f"{rate:.1f}",
+        *(f"{most:.1f} ({rate / most:.0%})" for most in alone),
+    ]
 
 
 def print_header(columns: Sequence[str]) -> None:
@@ -132,9 +172,18 @@ def print_row(cells: Sequence[str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="in ascending order")
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds an instance may take, foreseen as T² from the length before")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--lengths", type=int, nargs="+", default=LENGTHS, help="in ascending order"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=20.0,
+        help="seconds an instance may take, foreseen as T² from the length before",
+    )
     parser.add_argument("--only", nargs="+", choices=SIDES, default=list(SIDES), metavar="NAME")
     options = parser.parse_args()
     found: dict[str, dict[int, Sides]] = {}
@@ -146,12 +195,17 @@ def main() -> None:
             print_row(table_row(name, length, sides))
     if set(TOGETHER) <= set(found):
         print()
-        print_header(("T", "ours (ms)", "plain (ms)", "fastest other (ms)", "plain / ours", "fastest / ours"))
+        print_header(
+            ("T", "ours (ms)", "plain (ms)", "fastest other (ms)", "plain / ours", "fastest / ours")
+        )
         for length in options.lengths:
             print_row(together_row(length, [found[name][length] for name in TOGETHER]))
     if TOGETHER[0] in found:
         print()
-        alone = ("GFLOP/s, its matrix products alone, torch's default (share)", "the same, oneDNN (share)")
+        alone = (
+            "GFLOP/s, its matrix products alone, torch's default (share)",
+            "the same, oneDNN (share)",
+        )
         print_header(("T", "GFLOP an instance", "GFLOP/s, leave-one-out", *alone))
         for length in options.lengths:
             print_row(operations_row(length, found[TOGETHER[0]][length]["ours"]))

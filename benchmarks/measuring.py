@@ -50,7 +50,9 @@ def apart(measure: Callable[..., Measured], *arguments: object) -> Measured:
     return answer
 
 
-def send(sender: Connection, measure: Callable[..., Measured], arguments: tuple[object, ...]) -> None:
+def send(
+    sender: Connection, measure: Callable[..., Measured], arguments: tuple[object, ...]
+) -> None:
     sender.send(measure(*arguments))
 
 
@@ -61,7 +63,10 @@ def measure_side(experiment: str, name: str, length: int) -> Measured:
 
 def measured(side: Side) -> Measured:
     """All rows once where time allows, chunk by chunk; the first call, which finds no memory at hand, counts only if it is alone."""
-    chunks = [np.arange(start, min(start + side.together, side.count)) for start in range(0, side.count, side.together)]
+    chunks = [
+        np.arange(start, min(start + side.together, side.count))
+        for start in range(0, side.count, side.together)
+    ]
     held, started = forget_peak(), time.perf_counter()
     seconds: list[float] = []
     values: list[np.ndarray] = []

@@ -22,19 +22,28 @@ def plain_erasure(trace: Trace, row: int, random: np.random.Generator) -> list[f
     alpha, slope = trace.alpha[row], weight_gradient(trace, row)
     for _ in range(ORDERS):
         first_flip(trace, row, random.permutation(len(alpha)))
-    return [first_flip(trace, row, np.argsort(-score, kind="stable")) / len(alpha) for score in (alpha, slope, slope * alpha)]
+    return [
+        first_flip(trace, row, np.argsort(-score, kind="stable")) / len(alpha)
+        for score in (alpha, slope, slope * alpha)
+    ]
 
 
 def first_flip(trace: Trace, row: int, order: np.ndarray) -> float:
     """How many go, one after another, until the decision is another."""
     logits = logits_without(trace, row, order)
     before = decision(next(logits))
-    return next((count for count, after in enumerate(logits, 1) if decision(after) != before), np.nan)
+    return next(
+        (count for count, after in enumerate(logits, 1) if decision(after) != before), np.nan
+    )
 
 
 def logits_without(trace: Trace, row: int, order: np.ndarray) -> Iterator[np.ndarray]:
     """The logits with all positions, then with one less after another, down to one."""
-    alpha, contribution, offset = np.array(trace.alpha[row]), trace.readout.contribution[row], trace.readout.offset[row]
+    alpha, contribution, offset = (
+        np.array(trace.alpha[row]),
+        trace.readout.contribution[row],
+        trace.readout.offset[row],
+    )
     for position in order:
         yield offset + (alpha / alpha.sum()) @ contribution
         alpha[position] = 0.0
@@ -49,14 +58,23 @@ def plain_comprehensiveness(trace: Trace, row: int, random: np.random.Generator)
     alpha, scores = trace.alpha[row], [trace.ragged(name)[row] for name in ("alpha", *SCORES[1:])]
     for _ in range(ORDERS):
         mean_falls(trace, row, random.permutation(len(alpha)))
-    return np.transpose([mean_falls(trace, row, np.argsort(-score, kind="stable")) for score in scores]).ravel().tolist()
+    return (
+        np.transpose(
+            [mean_falls(trace, row, np.argsort(-score, kind="stable")) for score in scores]
+        )
+        .ravel()
+        .tolist()
+    )
 
 
 def mean_falls(trace: Trace, row: int, order: np.ndarray) -> np.ndarray:
     """How far the decided class's probability falls without the first of an order, and with them alone."""
     counts = [max(int(np.ceil(share * len(order) - 1e-9)), 1) for share in ERASED_SHARES]
     before = decided_probability(trace, row, np.array([], int))
-    falls = [[before - decided_probability(trace, row, gone) for gone in (order[:count], order[count:])] for count in counts]
+    falls = [
+        [before - decided_probability(trace, row, gone) for gone in (order[:count], order[count:])]
+        for count in counts
+    ]
     return np.mean(falls, axis=0)
 
 
@@ -67,4 +85,10 @@ def decided_probability(trace: Trace, row: int, gone: np.ndarray) -> float:
     chosen = decision(offset + alpha @ contribution)
     alpha[gone] = 0.0
     probabilities = activate(offset + (alpha / alpha.sum()) @ contribution, readout.activation)
-    return float(probabilities[chosen] if len(probabilities) > 1 else probabilities[0] if chosen else 1 - probabilities[0])
+    return float(
+        probabilities[chosen]
+        if len(probabilities) > 1
+        else probabilities[0]
+        if chosen
+        else 1 - probabilities[0]
+    )

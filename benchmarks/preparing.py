@@ -26,13 +26,25 @@ def prepare(name: str, data_dir: str, vectors: str) -> list[str]:
         corpus = read_corpus(name, data_dir=data_dir)
         splits, train = corpus.splits.values(), corpus.splits["train"].tokens
         words = word_vectors(vectors, Vocabulary.build(train, corpus.min_df), train).covered
-        instances, tokens = sum(len(split) for split in splits), sum(len(row) for split in splits for row in split.tokens)
+        instances, tokens = (
+            sum(len(split) for split in splits),
+            sum(len(row) for split in splits for row in split.tokens),
+        )
     seconds = time.perf_counter() - begun
-    return [name, f"{instances}", f"{tokens}", f"{words}", f"{seconds:.1f}", f"{peak_memory() / 2**30:.2f}"]
+    return [
+        name,
+        f"{instances}",
+        f"{tokens}",
+        f"{words}",
+        f"{seconds:.1f}",
+        f"{peak_memory() / 2**30:.2f}",
+    ]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("corpora", nargs="*", default=CORPORA)
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--vectors", required=True)

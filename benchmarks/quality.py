@@ -27,26 +27,49 @@ SEEDS = (0, 1, 2)
 
 def figures(folder: Path) -> list[float]:
     """The figures over all instances of a finished run."""
-    rows = {(row["experiment"], row["measure"]): row["value"] for row in read_json(folder / "summary.json") if row["group"] == "all"}
+    rows = {
+        (row["experiment"], row["measure"]): row["value"]
+        for row in read_json(folder / "summary.json")
+        if row["group"] == "all"
+    }
     return [rows[figure] for figure in FIGURES]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data-dir", default="../shared/data/raw")
     parser.add_argument("--vectors", default="../shared/data/glove/glove.6B.50d.top9163.txt.gz")
     options = parser.parse_args()
-    print("| word vectors | seed | best epoch | " + " | ".join(measure for _, measure in FIGURES) + " |")
+    print(
+        "| word vectors | seed | best epoch | "
+        + " | ".join(measure for _, measure in FIGURES)
+        + " |"
+    )
     print("| --- " * (3 + len(FIGURES)) + "|")
     for vectors in ("corpus", options.vectors):
         table = []
         for seed in SEEDS:
             with tempfile.TemporaryDirectory() as folder:
-                out = run(RunSpec.of("sst", data_dir=options.data_dir, vectors=vectors, seed=seed), Path(folder) / "run")
+                out = run(
+                    RunSpec.of("sst", data_dir=options.data_dir, vectors=vectors, seed=seed),
+                    Path(folder) / "run",
+                )
                 table.append(figures(out))
                 best = json.loads((out / "manifest.json").read_text())["training"]["best_epoch"]
-            print(f"| {Path(vectors).name} | {seed} | {best} | " + " | ".join(f"{value:.3f}" for value in table[-1]) + " |", flush=True)
-        print(f"| {Path(vectors).name} | mean | | " + " | ".join(f"{value:.3f}" for value in np.mean(table, axis=0)) + " |", flush=True)
+            print(
+                f"| {Path(vectors).name} | {seed} | {best} | "
+                + " | ".join(f"{value:.3f}" for value in table[-1])
+                + " |",
+                flush=True,
+            )
+        print(
+            f"| {Path(vectors).name} | mean | | "
+            + " | ".join(f"{value:.3f}" for value in np.mean(table, axis=0))
+            + " |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

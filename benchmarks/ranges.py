@@ -42,7 +42,14 @@ SEVERAL = (
     "at most",
 )
 EPSILON, REPEATS, INSTANCES = 0.01, 9, 50
-KINDS = ((3, None), (4, None), (6, None), (10, None), (3, 16), (6, 16))  # classes, numbers of a tanh tail
+KINDS = (
+    (3, None),
+    (4, None),
+    (6, None),
+    (10, None),
+    (3, 16),
+    (6, 16),
+)  # classes, numbers of a tanh tail
 
 
 def timed(experiment: Ranges, trace: Trace) -> tuple[float, dict[str, np.ndarray]]:
@@ -61,7 +68,9 @@ def exact_row(name: str, trace: Trace) -> list[str]:
     known = [ranges_by_programs(trace, row, EPSILON) for row in range(len(trace))]
     plain = time.perf_counter() - begun
     found = zip(columns["necessary"], columns["possible"], known, strict=True)
-    difference = max(float(np.abs(np.array([least, most]) - np.array(both)).max()) for least, most, both in found)
+    difference = max(
+        float(np.abs(np.array([least, most]) - np.array(both)).max()) for least, most, both in found
+    )
     return [
         name, f"{len(trace):,}", f"{trace.alpha.lengths.mean():.1f}", f"{plain:.1f}", f"{1000 * first:.1f}", f"{1000 * ours:.1f}",
         f"{plain / ours:,.0f}", f"{difference:.0e}", f"{columns['mean_possible'].mean():.3f}",
@@ -81,7 +90,9 @@ def several_row(classes: int, hidden: int | None) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("traces", nargs="*", help="trace folders, shards or run directories")
     options = parser.parse_args()
     print_header(EXACT)

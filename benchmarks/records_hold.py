@@ -31,7 +31,12 @@ SHORT = {  # settings of each kind of command that leave minutes; {} trains noth
     "uniform": {"training.epochs": "2", "uniform.seeds": "2"},
     "seeds": {"training.epochs": "2", "seeds.seeds": "2"},
     "guide": {"training.epochs": "2", "guide.seeds": "1", "guide.epochs": "2"},
-    "adversary": {"training.epochs": "2", "adversary.strengths": "0.001,0.1", "adversary.controls": "1", "adversary.epochs": "2"},
+    "adversary": {
+        "training.epochs": "2",
+        "adversary.strengths": "0.001,0.1",
+        "adversary.controls": "1",
+        "adversary.epochs": "2",
+    },
     "deceive": {"training.epochs": "2", "deceive.seeds": "1", "deceive.strengths": "0,1"},
     "dynamics": {"dynamics.seeds": "2", "dynamics.steps": "0,5,20", "dynamics.probe": "10"},
     "copying": {"copying.seeds": "2", "copying.steps": "60", "copying.every": "30"},
@@ -71,9 +76,15 @@ PROBES = (  # each kind of command once for each commit that made records of it
     Probe("wiegreffe2019/20news_sports-adversary"),
     Probe("wiegreffe2019/ag_news-seeds", _kept("0.02", "0.1")),
     Probe("wiegreffe2019/imdb-guide", _kept("0.02", "0.01")),
-    Probe("wiegreffe2019/sst-uniform-small-bert", (*_kept("0.02", "0.1"), ("training.epochs", "1"), ("collect.sample", "60"))),
+    Probe(
+        "wiegreffe2019/sst-uniform-small-bert",
+        (*_kept("0.02", "0.1"), ("training.epochs", "1"), ("collect.sample", "60")),
+    ),
     Probe("pruthi2020/deceptive_pronoun-deceive", _kept("0.2", "0.2")),
-    Probe("pruthi2020/deceptive_pronoun-deceive-small-bert", (*_kept("0.05"), ("collect.sample", "60"))),
+    Probe(
+        "pruthi2020/deceptive_pronoun-deceive-small-bert",
+        (*_kept("0.05"), ("collect.sample", "60")),
+    ),
     Probe("pruthi2020/deceptive_en_de-deceive", (*_kept("0.005", "0.1"), ("training.epochs", "1"))),
     Probe("pruthi2020/planted-copy-deceive", (("corpus.size", "400"),)),
     Probe("snell2021/20news_sports-dynamics"),
@@ -88,7 +99,10 @@ def commands(probe: Probe, command: str, data_dir: str, vectors: str, out: Path)
     """The commands of a record, shorter, each with its folder in ``out``."""
     found = []
     for number, text in enumerate(command.split("; ")):
-        parts = [{"DATA": data_dir, "VECTORS": vectors, "MODEL": str(out / "0")}.get(part, part) for part in shlex.split(text)[1:]]
+        parts = [
+            {"DATA": data_dir, "VECTORS": vectors, "MODEL": str(out / "0")}.get(part, part)
+            for part in shlex.split(text)[1:]
+        ]
         kind = parts[1] if parts[0] == "study" else parts[0]
         settings: dict[str, str] = {}
         plain: list[str] = []
@@ -132,16 +146,31 @@ def moved(then: dict[str, Any], now: dict[str, Any]) -> float:
     """How far the ends of an interval moved, in parts of its width then; infinite where one side has none, or it had no width."""
     if any((then[end] is None) != (now[end] is None) for end in ("low", "high")):
         return math.inf
-    shift = max((abs(then[end] - now[end]) for end in ("low", "high") if then[end] is not None), default=0.0)
-    width = then["high"] - then["low"] if then["low"] is not None and then["high"] is not None else 0.0
+    shift = max(
+        (abs(then[end] - now[end]) for end in ("low", "high") if then[end] is not None), default=0.0
+    )
+    width = (
+        then["high"] - then["low"] if then["low"] is not None and then["high"] is not None else 0.0
+    )
     return shift / width if width else math.inf * shift if shift else 0.0
 
 
 def run(source: Path, given: list[list[str]]) -> str:
     """Nothing, or the last line of the command that failed."""
-    environment = {**os.environ, "PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(source / "src"),
+        "OMP_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": "1",
+    }
     for command in given:
-        done = subprocess.run([sys.executable, "-m", "attnaudit", *command], env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "attnaudit", *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if done.returncode:
             return (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
     return ""
@@ -153,10 +182,16 @@ def line(probe: Probe, data_dir: str, vectors: str) -> str:
         folder = Path(name)
         sides = {"then": folder / "source", "now": ROOT}
         git = ("git", "-C", str(ROOT))
-        subprocess.run([*git, "worktree", "add", "--quiet", "--detach", str(sides["then"]), record["commit"]], check=True)
+        subprocess.run(
+            [*git, "worktree", "add", "--quiet", "--detach", str(sides["then"]), record["commit"]],
+            check=True,
+        )
         try:
             failed = {
-                side: run(source, commands(probe, record["command"], data_dir, vectors, folder / side)) for side, source in sides.items()
+                side: run(
+                    source, commands(probe, record["command"], data_dir, vectors, folder / side)
+                )
+                for side, source in sides.items()
             }
         finally:
             subprocess.run([*git, "worktree", "remove", "--force", str(sides["then"])], check=True)
@@ -172,23 +207,37 @@ def line(probe: Probe, data_dir: str, vectors: str) -> str:
     most = max((end for end in ends.values() if math.isfinite(end)), default=0.0)
     alone = [key[2] for key, end in ends.items() if math.isinf(end)]
     lost, names = len(then) - len(both), sorted(set(alone))
-    return (
-        f"{start} | {len(both)} | {lost} | {', '.join(others)} | {rounded} | {len(ends) - len(alone)} | {most:.2g} | {', '.join(names)} |"
-    )
+    return f"{start} | {len(both)} | {lost} | {', '.join(others)} | {rounded} | {len(ends) - len(alone)} | {most:.2g} | {', '.join(names)} |"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--vectors", required=True)
     parser.add_argument("--only", default="")
     given = parser.parse_args()
-    heads = ("record", "its commit", "numbers", "only then", "other values", "by rounding", "other intervals", "moved by, of their width")
+    heads = (
+        "record",
+        "its commit",
+        "numbers",
+        "only then",
+        "other values",
+        "by rounding",
+        "other intervals",
+        "moved by, of their width",
+    )
     print(f"| {' | '.join(heads)} | only one has an interval |")
     print("|" + "---|" * (len(heads) + 1))
     for probe in PROBES:
         if given.only in probe.record:
-            print(line(probe, str(Path(given.data_dir).resolve()), str(Path(given.vectors).resolve())), flush=True)
+            print(
+                line(
+                    probe, str(Path(given.data_dir).resolve()), str(Path(given.vectors).resolve())
+                ),
+                flush=True,
+            )
     return 0
 
 

@@ -28,12 +28,32 @@ STUDIES = {
     "deceive": ("deceive.epochs=2", "deceive.seeds=1", "deceive.strengths=0,1"),
     "dynamics": ("dynamics.seeds=2", "dynamics.steps=0,2,5", "dynamics.probe=6"),
 }  # fmt: skip
-PAIRS = ("corpus.size=150", "corpus.length=3,6", "model.embedding=8", "model.hidden=8", "training.epochs=2", "collect.pairs=10")
+PAIRS = (
+    "corpus.size=150",
+    "corpus.length=3,6",
+    "model.embedding=8",
+    "model.hidden=8",
+    "training.epochs=2",
+    "collect.pairs=10",
+)
 COPYING = (
     "copying.seeds=2", "copying.steps=6", "copying.every=3", "copying.hidden=8", "copying.embedding=6", "copying.batch=4",
     "copying.probe=4", "copying.test=4",
 )  # fmt: skip
-WORDS = ("plain", "quiet", "narrow", "bitter", "golden", "rapid", "hollow", "gentle", "broken", "silver", "early", "distant")
+WORDS = (
+    "plain",
+    "quiet",
+    "narrow",
+    "bitter",
+    "golden",
+    "rapid",
+    "hollow",
+    "gentle",
+    "broken",
+    "silver",
+    "early",
+    "distant",
+)
 
 
 def kinds(texts: Path) -> dict[str, tuple[list[str], tuple[str, ...]]]:
@@ -41,18 +61,46 @@ def kinds(texts: Path) -> dict[str, tuple[list[str], tuple[str, ...]]]:
     run = ["run", "planted-decisive", "--vectors", "random"]
     found: dict[str, tuple[list[str], tuple[str, ...]]] = {
         "two-classes": ([*run], PLANTED),
-        "two-classes-cnn": ([*run, "--encoder", "cnn", "--attention", "dot"], (*PLANTED, "collect.erase_input=true")),
+        "two-classes-cnn": (
+            [*run, "--encoder", "cnn", "--attention", "dot"],
+            (*PLANTED, "collect.erase_input=true"),
+        ),
         "several-classes": (["run", str(texts), "--encoder", "average"], TINY),
-        "question": (["run", "planted-question", "--vectors", "random", "--attention", "dot"], PLANTED),
-        "hierarchical": (["run", str(texts), "--preset", "han", "--encoder", "bigru", "--vectors", "random"], TINY),
+        "question": (
+            ["run", "planted-question", "--vectors", "random", "--attention", "dot"],
+            PLANTED,
+        ),
+        "hierarchical": (
+            ["run", str(texts), "--preset", "han", "--encoder", "bigru", "--vectors", "random"],
+            TINY,
+        ),
         "translation": (["translate", "planted-reverse"], PAIRS),
         "copying": (["study", "copying", "permutations"], COPYING),
-        "sweep": (["reproduce", "jain2019", "--corpus", "sst", "--encoder", "average", "--seeds", "2", "--vectors", "random"], TINY),
+        "sweep": (
+            [
+                "reproduce",
+                "jain2019",
+                "--corpus",
+                "sst",
+                "--encoder",
+                "average",
+                "--seeds",
+                "2",
+                "--vectors",
+                "random",
+            ],
+            TINY,
+        ),
     }
     for name, settings in STUDIES.items():
-        found[f"study-{name}"] = (["study", name, "planted-decisive", "--vectors", "random"], (*_with_effect(name, PLANTED), *settings))
+        found[f"study-{name}"] = (
+            ["study", name, "planted-decisive", "--vectors", "random"],
+            (*_with_effect(name, PLANTED), *settings),
+        )
     for name in ("deceive", "dynamics"):
-        own = tuple(setting for setting in STUDIES[name] if not setting.startswith("deceive.epochs"))
+        own = tuple(
+            setting for setting in STUDIES[name] if not setting.startswith("deceive.epochs")
+        )
         found[f"study-pairs-{name}"] = (
             ["study", name, "planted-reverse"],
             (*(_with_effect(name, PAIRS) if name == "dynamics" else PAIRS), *own),
@@ -70,12 +118,26 @@ def record(out: Path, source: Path) -> None:
     """Every kind with the package in ``source``, one thread an operation, each in a folder of ``out``."""
     out.mkdir(parents=True, exist_ok=True)
     texts, data = _write_texts(out / "texts.csv"), _write_sst(out / "data")
-    environment = {**os.environ, "PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(source / "src"),
+        "OMP_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": "1",
+    }
     for name, (command, settings) in kinds(texts).items():
         given = [part for setting in settings for part in ("--set", setting)]
         given += ["--data-dir", str(data)] if command[0] == "reproduce" else []
         started = time.perf_counter()
-        run = [sys.executable, "-m", "attnaudit", *command, *given, "--out", str(out / name), "--json"]
+        run = [
+            sys.executable,
+            "-m",
+            "attnaudit",
+            *command,
+            *given,
+            "--out",
+            str(out / name),
+            "--json",
+        ]
         done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise SystemExit(f"{name}: exit status {done.returncode}: {done.stderr}")
@@ -84,7 +146,9 @@ def record(out: Path, source: Path) -> None:
 
 def compare(one: Path, other: Path) -> list[str]:
     """A line for every table, summary and list of translations that differs or is in one of the two alone."""
-    names = sorted({path.relative_to(folder) for folder in (one, other) for path in _recorded(folder)})
+    names = sorted(
+        {path.relative_to(folder) for folder in (one, other) for path in _recorded(folder)}
+    )
     lines = []
     for name in names:
         left, right = one / name, other / name
@@ -97,7 +161,12 @@ def compare(one: Path, other: Path) -> list[str]:
 
 
 def _recorded(folder: Path) -> list[Path]:
-    found = [*folder.rglob("*.parquet"), *folder.rglob("summary.json"), *folder.rglob("*.jsonl"), *folder.rglob("*.safetensors")]
+    found = [
+        *folder.rglob("*.parquet"),
+        *folder.rglob("summary.json"),
+        *folder.rglob("*.jsonl"),
+        *folder.rglob("*.safetensors"),
+    ]
     return [path for path in found if ".unfinished" not in path.parts]
 
 
@@ -113,7 +182,11 @@ def _difference(left: Path, right: Path) -> str:
     if left.suffix == ".json":
         ours, theirs = (json.loads(path.read_text(encoding="utf-8")) for path in (left, right))
         rows = [(a, b) for a, b in zip(ours, theirs, strict=False) if a != b]
-        return f"{len(ours)} and {len(theirs)} rows, {len(rows)} differ, first {rows[0] if rows else ''}" if ours != theirs else ""
+        return (
+            f"{len(ours)} and {len(theirs)} rows, {len(rows)} differ, first {rows[0] if rows else ''}"
+            if ours != theirs
+            else ""
+        )
     return "other bytes"
 
 
@@ -122,7 +195,9 @@ def _write_texts(path: Path) -> Path:
     draw = random.Random(7)
     rows = ["text,label"]
     for row in range(180):
-        sentences = [" ".join(draw.choices(WORDS, k=draw.randint(3, 7))) for _ in range(draw.randint(2, 4))]
+        sentences = [
+            " ".join(draw.choices(WORDS, k=draw.randint(3, 7))) for _ in range(draw.randint(2, 4))
+        ]
         label = row % 3
         sentences[draw.randrange(len(sentences))] += f" {('bad', 'fair', 'good')[label]}"
         rows.append(f"{'. '.join(sentences)}.,{('low', 'middle', 'high')[label]}")
@@ -135,13 +210,20 @@ def _write_sst(folder: Path) -> Path:
     draw = random.Random(8)
     (folder / "sst").mkdir(parents=True, exist_ok=True)
     for split, rows in (("train", 80), ("dev", 20), ("test", 20)):
-        lines = [f"{' '.join(draw.choices(WORDS, k=8))} {('dull', 'bright')[row % 2]},{row % 2}" for row in range(rows)]
-        (folder / "sst" / f"{split}.csv").write_text("text,label\n" + "\n".join(lines) + "\n", encoding="utf-8")
+        lines = [
+            f"{' '.join(draw.choices(WORDS, k=8))} {('dull', 'bright')[row % 2]},{row % 2}"
+            for row in range(rows)
+        ]
+        (folder / "sst" / f"{split}.csv").write_text(
+            "text,label\n" + "\n".join(lines) + "\n", encoding="utf-8"
+        )
     return folder
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("action", choices=("record", "compare"))
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--source", type=Path, default=Path.cwd())

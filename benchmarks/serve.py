@@ -32,7 +32,9 @@ def cpu_of(process: int) -> float:
 def read(address: str, words: int, asked: bool) -> tuple[float, int]:
     """Seconds and bytes of one sentence."""
     text = " ".join(islice(cycle(SENTENCE.split()), words))
-    body = json.dumps({"text": text, **({"question": "the film is good"} if asked else {})}).encode()
+    body = json.dumps(
+        {"text": text, **({"question": "the film is good"} if asked else {})}
+    ).encode()
     begun = time.perf_counter()
     with urlopen(Request(f"{address}/read", body, {"Content-Type": "application/json"})) as answer:
         size = len(answer.read())
@@ -40,21 +42,37 @@ def read(address: str, words: int, asked: bool) -> tuple[float, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("runs", nargs="+", type=Path)
     parser.add_argument("--repeats", type=int, default=15)
     options = parser.parse_args()
-    command = [sys.executable, "-u", "-m", "attnaudit", "serve", *map(str, options.runs), "--port", "0"]
+    command = [
+        sys.executable,
+        "-u",
+        "-m",
+        "attnaudit",
+        "serve",
+        *map(str, options.runs),
+        "--port",
+        "0",
+    ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         root = server.stdout.readline().strip()
-        print("| run | words | median (ms) | slowest (ms) | CPU (ms) | answer (kB) |\n| --- | --- | --- | --- | --- | --- |")
+        print(
+            "| run | words | median (ms) | slowest (ms) | CPU (ms) | answer (kB) |\n| --- | --- | --- | --- | --- | --- |"
+        )
         for number, run in enumerate(options.runs):
             address = f"{root}runs/{number}"
             begun = time.perf_counter()
             with urlopen(f"{address}/type") as page:
                 asked = b"live-question" in page.read()
-            print(f"| {run.name} | its page, with the model loaded | {1000 * (time.perf_counter() - begun):.0f} | | | |", flush=True)
+            print(
+                f"| {run.name} | its page, with the model loaded | {1000 * (time.perf_counter() - begun):.0f} | | | |",
+                flush=True,
+            )
             for words in LENGTHS:
                 before, found = cpu_of(server.pid), []
                 for _ in range(options.repeats):
@@ -63,7 +81,10 @@ def main() -> None:
                 cpu = (cpu_of(server.pid) - before) / options.repeats
                 seconds = [one for one, _ in found]
                 median, slowest = 1000 * statistics.median(seconds), 1000 * max(seconds)
-                print(f"| {run.name} | {words} | {median:.0f} | {slowest:.0f} | {1000 * cpu:.0f} | {found[0][1] / 1000:.0f} |", flush=True)
+                print(
+                    f"| {run.name} | {words} | {median:.0f} | {slowest:.0f} | {1000 * cpu:.0f} | {found[0][1] / 1000:.0f} |",
+                    flush=True,
+                )
         server.terminate()
 
 

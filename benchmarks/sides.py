@@ -66,7 +66,11 @@ def batch_rows(length: int) -> int:
 
 
 def of_texts(
-    measure: Callable[[AttentionModel, Batch], Tensor], encoder: str, length: int, one_by_one: bool = False, threads: int = 1
+    measure: Callable[[AttentionModel, Batch], Tensor],
+    encoder: str,
+    length: int,
+    one_by_one: bool = False,
+    threads: int = 1,
 ) -> Side:
     """A measure of every token, texts in batches as the collector makes them; with several ``threads`` each has a batch to itself."""
     model, count = untrained_model(encoder), threads * batch_rows(length)
@@ -83,7 +87,9 @@ def of_texts(
     return Side(of_batch if threads == 1 else side_by_side, 1 if one_by_one else count, count)
 
 
-def as_collected(measure: Callable[[AttentionModel, Batch], Tensor], encoder: str, length: int) -> Side:
+def as_collected(
+    measure: Callable[[AttentionModel, Batch], Tensor], encoder: str, length: int
+) -> Side:
     return of_texts(measure, encoder, length, threads=torch.get_num_threads())
 
 
@@ -99,7 +105,9 @@ def our_gradients(model: AttentionModel, batch: Batch) -> Tensor:
 
 def with_attention_held(model: AttentionModel, batch: Batch, embedded: Tensor) -> Tensor:
     done = model.from_embedded(embedded, batch)
-    return model.probabilities(model.logits_from_attention(done.alpha.detach(), done.hidden, done.question_terms, batch))[:, 0]
+    return model.probabilities(
+        model.logits_from_attention(done.alpha.detach(), done.hidden, done.question_terms, batch)
+    )[:, 0]
 
 
 def with_attention(model: AttentionModel, batch: Batch, embedded: Tensor) -> Tensor:
@@ -120,15 +128,22 @@ def plain_gradients(model: AttentionModel, batch: Batch) -> Tensor:
 
 def captum_gradients(model: AttentionModel, batch: Batch) -> Tensor:
     embedded = model.embedding(batch.ids).requires_grad_()
-    both = [InputXGradient(partial(f, model, batch)).attribute(embedded).detach() for f in (with_attention_held, with_attention)]
+    both = [
+        InputXGradient(partial(f, model, batch)).attribute(embedded).detach()
+        for f in (with_attention_held, with_attention)
+    ]
     return torch.stack(both, dim=-1).sum(-2).abs()
 
 
-def deleting(measure: Callable[[AttentionModel, np.ndarray], Tensor], encoder: str, length: int) -> Side:
+def deleting(
+    measure: Callable[[AttentionModel, np.ndarray], Tensor], encoder: str, length: int
+) -> Side:
     """A measure of every token of one text."""
     model, count = untrained_model(encoder), batch_rows(length)
     ids = made_up_texts(length, count).ids
-    return Side(lambda rows: np.stack([measure(model, ids[row]).double().numpy() for row in rows]), 1, count)
+    return Side(
+        lambda rows: np.stack([measure(model, ids[row]).double().numpy() for row in rows]), 1, count
+    )
 
 
 @torch.no_grad()
@@ -140,7 +155,9 @@ def predictions(model: AttentionModel, texts: list[np.ndarray]) -> Tensor:
 def plain_leave_one_out(model: AttentionModel, ids: np.ndarray) -> Tensor:
     """Every shortened text through the whole model."""
     shortened = [
-        predictions(model, [np.delete(ids, t) for t in range(start, min(start + TOGETHER, len(ids)))])
+        predictions(
+            model, [np.delete(ids, t) for t in range(start, min(start + TOGETHER, len(ids)))]
+        )
         for start in range(0, len(ids), TOGETHER)
     ]
     return (predictions(model, [ids]) - torch.cat(shortened)).abs()
@@ -169,7 +186,11 @@ def on_trace(name: str, columns: tuple[str, ...], trace: Trace) -> Side:
     experiment = make_experiment(name, PAPER.get(name))
 
     def call(rows: np.ndarray) -> np.ndarray:
-        return experiment(trace if len(rows) == len(trace) else trace.take(rows)).select(columns).to_numpy()
+        return (
+            experiment(trace if len(rows) == len(trace) else trace.take(rows))
+            .select(columns)
+            .to_numpy()
+        )
 
     return Side(call, len(trace), len(trace))
 
@@ -179,11 +200,23 @@ def plain_permutation(length: int) -> Side:
     streams, random = row_streams(trace, 0, "permutation"), np.random.default_rng(0)
 
     def call(rows: np.ndarray) -> np.ndarray:
-        orders = ([random.permutation(trace.alpha[row]) for _ in range(PERMUTATIONS)] for row in rows)
-        return np.array([[median_change(trace, row, np.array(order))] for row, order in zip(rows, orders, strict=True)])
+        orders = (
+            [random.permutation(trace.alpha[row]) for _ in range(PERMUTATIONS)] for row in rows
+        )
+        return np.array(
+            [
+                [median_change(trace, row, np.array(order))]
+                for row, order in zip(rows, orders, strict=True)
+            ]
+        )
 
     def same_draws(rows: np.ndarray) -> np.ndarray:
-        return np.array([[median_change(trace, row, our_orders(trace.alpha[row], streams[row]))] for row in rows])
+        return np.array(
+            [
+                [median_change(trace, row, our_orders(trace.alpha[row], streams[row]))]
+                for row in rows
+            ]
+        )
 
     return Side(call, 1, len(trace), same_draws)
 
@@ -206,13 +239,25 @@ def our_orders(alpha: np.ndarray, stream: np.ndarray) -> np.ndarray:
     return orders
 
 
-def row_by_row_correlation(kendall: Callable[[np.ndarray, np.ndarray], tuple[float, float]], length: int) -> Side:
+def row_by_row_correlation(
+    kendall: Callable[[np.ndarray, np.ndarray], tuple[float, float]], length: int
+) -> Side:
     """Tau and p of the three pairs, an instance at a time."""
     trace = made_up_trace(length, trace_rows(length))
-    scores = {name: trace.ragged(name).values.astype(np.float64).reshape(-1, length) for name in ("alpha", "gradient", "loo")}
+    scores = {
+        name: trace.ragged(name).values.astype(np.float64).reshape(-1, length)
+        for name in ("alpha", "gradient", "loo")
+    }
 
     def call(rows: np.ndarray) -> np.ndarray:
-        return np.array([np.ravel([kendall(scores[one][row], scores[other][row]) for one, other in CORRELATIONS]) for row in rows])
+        return np.array(
+            [
+                np.ravel(
+                    [kendall(scores[one][row], scores[other][row]) for one, other in CORRELATIONS]
+                )
+                for row in rows
+            ]
+        )
 
     return Side(call, 1, len(trace))
 
@@ -221,18 +266,29 @@ def plain_adversary(length: int) -> Side:
     """The paper's 500 steps of Adam on padded batches, context vectors of `HIDDEN` numbers rebuilt in every step."""
     together = min(batch_rows(length), 32)
     trace = made_up_trace(length, trace_rows(length))
-    whole, attention = padded(trace.take(np.arange(min(3 * together, len(trace)))), HIDDEN, torch.float32)
+    whole, attention = padded(
+        trace.take(np.arange(min(3 * together, len(trace)))), HIDDEN, torch.float32
+    )
     generator = torch.Generator().manual_seed(0)
 
     def call(rows: np.ndarray) -> np.ndarray:
-        model = replace(whole, hidden=whole.hidden[rows], bias=whole.bias[rows], mask=whole.mask[rows])
-        ends = naive_search(model, attention[rows], 3.0 * torch.randn(len(rows), K, length, generator=generator), EPSILON)
+        model = replace(
+            whole, hidden=whole.hidden[rows], bias=whole.bias[rows], mask=whole.mask[rows]
+        )
+        ends = naive_search(
+            model,
+            attention[rows],
+            3.0 * torch.randn(len(rows), K, length, generator=generator),
+            EPSILON,
+        )
         return accepted_divergence(model, attention[rows], ends, EPSILON).double().numpy()[:, None]
 
     return Side(call, together, len(attention))
 
 
-def row_by_row(plain: Callable[[Trace, int, np.random.Generator], list[float]], length: int) -> Side:
+def row_by_row(
+    plain: Callable[[Trace, int, np.random.Generator], list[float]], length: int
+) -> Side:
     """A plain way, an instance at a time."""
     trace, random = made_up_trace(length, trace_rows(length)), np.random.default_rng(0)
     return Side(lambda rows: np.array([plain(trace, row, random) for row in rows]), 1, len(trace))
@@ -253,7 +309,9 @@ def importance(encoder: str) -> dict[str, dict[str, Callable[[int], Side]]]:
     }
 
 
-TAUS = tuple(f"{kind}_{name}" for name in ("gradient", "loo", "gradient_loo") for kind in ("tau", "p"))
+TAUS = tuple(
+    f"{kind}_{name}" for name in ("gradient", "loo", "gradient_loo") for kind in ("tau", "p")
+)
 OURS = {
     "permutation": ("median_delta_y",), "correlation": TAUS, "adversary": ("emax_jsd",), "erasure": ERASED, "comprehensiveness": ERASER,
 }  # fmt: skip

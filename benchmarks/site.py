@@ -29,7 +29,11 @@ from attnaudit.trace import Trace
 EXPERIMENTS = ("prediction", "permutation", "correlation", "adversary")
 WORDS = 8000
 REPEATS = 12
-MODELS = [(encoder, attention) for encoder in ("bilstm", "cnn", "average", "lstm", "gru") for attention in ("additive", "dot")]
+MODELS = [
+    (encoder, attention)
+    for encoder in ("bilstm", "cnn", "average", "lstm", "gru")
+    for attention in ("additive", "dot")
+]
 FRAME = """(act) => new Promise((done) => {
   const start = performance.now();
   (0, eval)(act);
@@ -46,7 +50,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--instances", type=int, default=25_000)
-    parser.add_argument("--keep", type=Path, help="folder of the runs and the site, kept afterwards")
+    parser.add_argument(
+        "--keep", type=Path, help="folder of the runs and the site, kept afterwards"
+    )
     given = parser.parse_args()
     with _place(given.keep) as folder:
         runs = make_runs(folder / "runs", given.runs, given.instances)
@@ -69,7 +75,11 @@ def make_runs(folder: Path, runs: int, instances: int) -> list[Path]:
     if not (first / "manifest.json").exists():
         _trace(instances).write(folder / "trace")
         audit_into(first, folder / "trace", EXPERIMENTS, {"permutation.permutations": 5})
-    made = [folder / f"corpus-{MODELS[k % len(MODELS)][0]}-{MODELS[k % len(MODELS)][1]}-s{k // len(MODELS)}" for k in range(runs)]
+    made = [
+        folder
+        / f"corpus-{MODELS[k % len(MODELS)][0]}-{MODELS[k % len(MODELS)][1]}-s{k // len(MODELS)}"
+        for k in range(runs)
+    ]
     for k, place in enumerate(made):
         if not (place / "manifest.json").exists():
             _copy(first, place, k)
@@ -86,7 +96,10 @@ def _trace(instances: int) -> Trace:
     readout = alpha.with_values(rng.standard_normal((lengths.sum(), 1)).astype(np.float32) * 3)
     mean = alpha.with_values(alpha.values.astype(np.float64) * readout.values[:, 0]).sum()
     prediction = (1 / (1 + np.exp(-mean)))[:, None].astype(np.float32)
-    gradient, loo = (alpha.with_values((alpha.values * rng.random(lengths.sum())).astype(np.float32)) for _ in range(2))
+    gradient, loo = (
+        alpha.with_values((alpha.values * rng.random(lengths.sum())).astype(np.float32))
+        for _ in range(2)
+    )
     return Trace.from_arrays(
         activation="sigmoid", class_names=["negative", "positive"], instance=np.arange(instances), split=["test"] * instances,
         tokens=[part.tolist() for part in np.split(flat, np.cumsum(lengths)[:-1])], alpha=alpha, readout=readout,
@@ -100,23 +113,48 @@ def _copy(first: Path, place: Path, number: int) -> None:
     shutil.copytree(first, place)
     encoder, attention = MODELS[number % len(MODELS)]
     spec = {key: value for key, value in read_json(first / "spec.json").items() if key != "sha256"}
-    write_with_digest(place / "spec.json", spec | {"model": {"encoder": encoder, "attention": attention}, "seed": number // len(MODELS)})
+    write_with_digest(
+        place / "spec.json",
+        spec
+        | {"model": {"encoder": encoder, "attention": attention}, "seed": number // len(MODELS)},
+    )
     rng = np.random.default_rng(number)
     for path in (place / "results").glob("*.parquet"):
         table = pl.read_parquet(path)
-        floats = [name for name, kind in table.schema.items() if kind == pl.Float64 and not name.startswith("p_")]
-        table.with_columns(pl.col(name) + pl.Series(0.02 * rng.standard_normal(table.height)) for name in floats).write_parquet(path)
+        floats = [
+            name
+            for name, kind in table.schema.items()
+            if kind == pl.Float64 and not name.startswith("p_")
+        ]
+        table.with_columns(
+            pl.col(name) + pl.Series(0.02 * rng.standard_normal(table.height)) for name in floats
+        ).write_parquet(path)
     summary = read_json(place / "summary.json")
-    write_json(place / "summary.json", [row | {"value": row["value"] and row["value"] * (1 + 0.1 * rng.random())} for row in summary])
+    write_json(
+        place / "summary.json",
+        [
+            row | {"value": row["value"] and row["value"] * (1 + 0.1 * rng.random())}
+            for row in summary
+        ],
+    )
     manifest = read_json(place / "manifest.json")
-    write_json(place / "manifest.json", manifest | {"files": {name: sha256(place / name) for name in manifest["files"]}})
+    write_json(
+        place / "manifest.json",
+        manifest | {"files": {name: sha256(place / name) for name in manifest["files"]}},
+    )
 
 
 def measured(index: Path) -> Iterator[tuple[str, list[float], str]]:
     """What a reader waits for: its name, milliseconds, and what was expected."""
     with sync_playwright() as playwright:
-        found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))))
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--headless"])
+        found = next(
+            filter(
+                None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))
+            )
+        )
+        browser = playwright.chromium.launch(
+            executable_path=found, args=["--no-sandbox", "--headless"]
+        )
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         paints, ready = [], []
         for _ in range(5):
@@ -124,10 +162,16 @@ def measured(index: Path) -> Iterator[tuple[str, list[float], str]]:
             page.goto(index.as_uri())
             page.wait_for_selector(".multiple")
             ready.append(page.evaluate("performance.now()"))
-            paints.append(page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime"))
+            paints.append(
+                page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+            )
         yield "first paint of the runs", paints, "< 1,000"
         yield "the small multiples of all runs", ready, "–"
-        yield "filter of the runs", [_timed(page, "select[name=attention]", value, "input") for value in ("dot", "") * 6], "< 100"
+        yield (
+            "filter of the runs",
+            [_timed(page, "select[name=attention]", value, "input") for value in ("dot", "") * 6],
+            "< 100",
+        )
         yield from _of_instances(page, index)
         browser.close()
 
@@ -141,17 +185,36 @@ def _of_instances(page: Page, index: Path) -> Iterator[tuple[str, list[float], s
         opened.append(page.evaluate("performance.now()"))
     yield "the instances of a run, from the start of the page", opened, "–"
     words = [f"word{k}" for k in (1, 12, 123, 7, 77, 777, 3, 33, 333, 5, 55, 555)]
-    yield "filter by word", [_timed(page, "input[name=word]", word, "input") for word in words], "< 100"
+    yield (
+        "filter by word",
+        [_timed(page, "input[name=word]", word, "input") for word in words],
+        "< 100",
+    )
     page.evaluate(TYPE.format("input[name=word]", "", "input"))
-    yield "filter by class", [_timed(page, "select[name=predicted]", name, "input") for name in ("positive", "negative") * 6], "< 100"
+    yield (
+        "filter by class",
+        [
+            _timed(page, "select[name=predicted]", name, "input")
+            for name in ("positive", "negative") * 6
+        ],
+        "< 100",
+    )
     page.evaluate(TYPE.format("select[name=predicted]", "", "input"))
     ends = [f"{0.2 + k / 30:.3f}" for k in range(REPEATS)]
     place = '[id="chart-row.max_alpha"] input[name=to]'
-    yield "range of a measure (a brush)", [_timed(page, place, end, "change") for end in ends], "< 100"
+    yield (
+        "range of a measure (a brush)",
+        [_timed(page, place, end, "change") for end in ends],
+        "< 100",
+    )
     place = '[id="chart-correlation.tau_gradient"] input[name=to]'
     yield "range of a second measure", [_timed(page, place, end, "change") for end in ends], "< 100"
     click = "document.querySelectorAll('.instances [data-sort]')[{0}].click()"
-    yield "another order", [page.evaluate(FRAME, click.format(4 + k % 4)) for k in range(REPEATS)], "–"
+    yield (
+        "another order",
+        [page.evaluate(FRAME, click.format(4 + k % 4)) for k in range(REPEATS)],
+        "–",
+    )
 
 
 def _timed(page: Page, field: str, value: str, event: str) -> float:

@@ -37,7 +37,9 @@ def made_up(random: np.random.Generator, instance: np.ndarray) -> Trace:
     readout = 2.0 * random.standard_normal(len(rows.values))
     offset = 0.1 * random.standard_normal(len(rows))
     logit = alpha.with_values(alpha.values * readout).sum() + offset
-    words = np.array([f"word{k}" for k in range(WORDS)])[random.integers(0, WORDS, len(rows.values))].tolist()
+    words = np.array([f"word{k}" for k in range(WORDS)])[
+        random.integers(0, WORDS, len(rows.values))
+    ].tolist()
     return Trace.from_arrays(
         activation="sigmoid", class_names=["negative", "positive"], instance=instance, label=random.integers(0, 2, len(rows)),
         tokens=[words[start:stop] for start, stop in zip(rows.offsets[:-1], rows.offsets[1:], strict=True)],
@@ -50,9 +52,20 @@ def made_up(random: np.random.Generator, instance: np.ndarray) -> Trace:
 
 def audited(trace: Path, out: Path) -> tuple[float, float]:
     """Seconds and peak GiB of an audit."""
-    command = [str(Path(sys.executable).with_name("attnaudit")), "audit", str(trace), "--out", str(out)]
+    command = [
+        str(Path(sys.executable).with_name("attnaudit")),
+        "audit",
+        str(trace),
+        "--out",
+        str(out),
+    ]
     begun = time.perf_counter()
-    process = os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)])
+    process = os.posix_spawn(
+        command[0],
+        command,
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)],
+    )
     _, status, usage = os.wait4(process, 0)
     if status:
         raise SystemExit(f"{' '.join(command)} ended with status {status}")
@@ -60,10 +73,14 @@ def audited(trace: Path, out: Path) -> tuple[float, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--largest", type=int, default=1_000_000)
     options = parser.parse_args()
-    print("| instances | trace on disk (MiB) | audit and report (s) | µs an instance | peak memory (GiB) | report (MiB) |")
+    print(
+        "| instances | trace on disk (MiB) | audit and report (s) | µs an instance | peak memory (GiB) | report (MiB) |"
+    )
     print("| --- " * 6 + "|")
     for count in (options.largest // 100, options.largest // 10, options.largest):
         with tempfile.TemporaryDirectory() as place:
@@ -71,7 +88,10 @@ def main() -> None:
             size = sum(path.stat().st_size for path in write_shards(trace, shards(count))) / 2**20
             seconds, memory = audited(trace, out)
             page = (out / "report.html").stat().st_size / 2**20
-        print(f"| {count:,} | {size:.0f} | {seconds:.1f} | {1e6 * seconds / count:.0f} | {memory:.2f} | {page:.1f} |", flush=True)
+        print(
+            f"| {count:,} | {size:.0f} | {seconds:.1f} | {1e6 * seconds / count:.0f} | {memory:.2f} | {page:.1f} |",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

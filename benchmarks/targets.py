@@ -36,11 +36,33 @@ from attnaudit.tracing.texts import BUDGET, collect_shards, frozen
 from attnaudit.training.loop import threads_an_operation
 from benchmarks.adversary import plain_search
 from benchmarks.battery import plain_correlation, plain_permutation
-from benchmarks.lengths import default_product, figure, matrix_products, print_header, print_row, recurrent_operations
+from benchmarks.lengths import (
+    default_product,
+    figure,
+    matrix_products,
+    print_header,
+    print_row,
+    recurrent_operations,
+)
 from benchmarks.measuring import apart, measured_apart
-from benchmarks.sides import PAPER, our_gradients, our_leave_one_out, plain_gradients, plain_leave_one_out
+from benchmarks.sides import (
+    PAPER,
+    our_gradients,
+    our_leave_one_out,
+    plain_gradients,
+    plain_leave_one_out,
+)
 
-COLUMNS = ("part", "plain way (s)", "ours (s)", "plain / ours", "authors' code, reported (s)", "reported / ours", "expected", "reached")
+COLUMNS = (
+    "part",
+    "plain way (s)",
+    "ours (s)",
+    "plain / ours",
+    "authors' code, reported (s)",
+    "reported / ours",
+    "expected",
+    "reached",
+)
 REPEATS = 3
 # the authors' seconds of a part of SST test, then how many times quicker ours is to be
 SST: dict[str, tuple[float, int | None]] = {
@@ -66,7 +88,9 @@ class Trained:
     @classmethod
     def of(cls, folder: Path, data_dir: str) -> Trained:
         spec = RunSpec.read(folder)
-        split = read_corpus(replace(spec.corpus, data_dir=data_dir), seed=spec.seed, preset=spec.preset).splits["test"]
+        split = read_corpus(
+            replace(spec.corpus, data_dir=data_dir), seed=spec.seed, preset=spec.preset
+        ).splits["test"]
         model = load_model(folder / "model")
         return cls(folder, model, Inputs.of(split, model.vocabulary))
 
@@ -121,22 +145,50 @@ def sst_parts(sst: Trained) -> dict[str, tuple[float, float]]:
 def battery_again(sst: Trained, data_dir: str) -> dict[str, float]:
     """Seconds of collecting, auditing and reporting once more from the trained model, files written and all."""
     spec = RunSpec.read(sst.folder)
-    split = read_corpus(replace(spec.corpus, data_dir=data_dir), seed=spec.seed, preset=spec.preset).splits["test"]
+    split = read_corpus(
+        replace(spec.corpus, data_dir=data_dir), seed=spec.seed, preset=spec.preset
+    ).splits["test"]
     with tempfile.TemporaryDirectory() as place:
         trace, out = Path(place) / "trace", Path(place) / "audit"
         collect = seconds(lambda: write_shards(trace, collect_shards(sst.model, split)))
-        return {"collect": collect, **read_json(audit_into(out, trace) / "manifest.json")["timings"]}
+        return {
+            "collect": collect,
+            **read_json(audit_into(out, trace) / "manifest.json")["timings"],
+        }
 
 
-def target_row(part: str, theirs: float | None, plain: float | None, ours: float, expected: str, reached: bool | None) -> list[str]:
+def target_row(
+    part: str,
+    theirs: float | None,
+    plain: float | None,
+    ours: float,
+    expected: str,
+    reached: bool | None,
+) -> list[str]:
     measured, reported = ("–" if value is None else figure(value) for value in (plain, theirs))
-    faster, than_reported = ("–" if value is None else f"{value / ours:,.{int(value < 10 * ours)}f}" for value in (plain, theirs))
-    return [part, measured, figure(ours), faster, reported, than_reported, expected, "–" if reached is None else "yes" if reached else "no"]
+    faster, than_reported = (
+        "–" if value is None else f"{value / ours:,.{int(value < 10 * ours)}f}"
+        for value in (plain, theirs)
+    )
+    return [
+        part,
+        measured,
+        figure(ours),
+        faster,
+        reported,
+        than_reported,
+        expected,
+        "–" if reached is None else "yes" if reached else "no",
+    ]
 
 
-def times_row(part: str, theirs: float, times: int | None, ours: float, plain: float | None) -> list[str]:
+def times_row(
+    part: str, theirs: float, times: int | None, ours: float, plain: float | None
+) -> list[str]:
     reached = None if times is None else theirs >= times * ours
-    return target_row(part, theirs, plain, ours, f"{times:,} × what is reported" if times else "–", reached)
+    return target_row(
+        part, theirs, plain, ours, f"{times:,} × what is reported" if times else "–", reached
+    )
 
 
 def product_row(length: int) -> list[str]:
@@ -153,8 +205,17 @@ def whole_rows(sst: Trained, data_dir: str) -> Iterator[list[str]]:
     taken = battery_again(sst, data_dir)
     steps = ", ".join(f"{name} {taken[name]:.2f}" for name in ("collect", "audit"))
     battery, total = taken["collect"] + taken["audit"], sum(taken.values())
-    yield target_row(f"whole battery on SST after training: {steps}", None, None, battery, f"≤ {WHOLE_SST:.0f} s", battery <= WHOLE_SST)
-    yield target_row(f"the same with its page: report {taken['report']:.2f}", None, None, total, "–", None)
+    yield target_row(
+        f"whole battery on SST after training: {steps}",
+        None,
+        None,
+        battery,
+        f"≤ {WHOLE_SST:.0f} s",
+        battery <= WHOLE_SST,
+    )
+    yield target_row(
+        f"the same with its page: report {taken['report']:.2f}", None, None, total, "–", None
+    )
 
 
 def imdb_row(run: Path) -> list[str]:
@@ -165,11 +226,15 @@ def imdb_row(run: Path) -> list[str]:
     steps = ", ".join(f"{name} {value:.1f}" for name, value in after.items())
     part = f"run on IMDB test ({manifest['corpus']['rows']['test']:,} texts) after training: {steps}; {memory:.2f} GiB"
     expected = f"≤ {WHOLE_IMDB:.0f} s, ≤ {IMDB_MEMORY:.0f} GiB"
-    return target_row(part, None, None, total, expected, total <= WHOLE_IMDB and memory <= IMDB_MEMORY)
+    return target_row(
+        part, None, None, total, expected, total <= WHOLE_IMDB and memory <= IMDB_MEMORY
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("sst", type=Path, help="a finished run of sst")
     parser.add_argument("--imdb", type=Path, help="a finished run of imdb")
     parser.add_argument("--data-dir", required=True)

@@ -34,18 +34,28 @@ class PlainClassifier(nn.Module):
 
     def __init__(self, vectors: np.ndarray) -> None:
         super().__init__()
-        self.embedding = nn.Embedding.from_pretrained(torch.from_numpy(vectors), freeze=False, padding_idx=0)
+        self.embedding = nn.Embedding.from_pretrained(
+            torch.from_numpy(vectors), freeze=False, padding_idx=0
+        )
         self.lstm = nn.LSTM(vectors.shape[1], 128, batch_first=True, bidirectional=True)
-        self.units, self.score, self.output = nn.Linear(256, 128), nn.Linear(128, 1, bias=False), nn.Linear(256, 1)
+        self.units, self.score, self.output = (
+            nn.Linear(256, 128),
+            nn.Linear(128, 1, bias=False),
+            nn.Linear(256, 1),
+        )
 
     def forward(self, batch: Batch) -> Tensor:
-        packed = nn.utils.rnn.pack_padded_sequence(self.embedding(batch.ids), batch.lengths, batch_first=True, enforce_sorted=False)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            self.embedding(batch.ids), batch.lengths, batch_first=True, enforce_sorted=False
+        )
         hidden, _ = nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)
         alpha = attend(self.score(torch.tanh(self.units(hidden))).squeeze(-1), batch.attended)
         return self.output((alpha[:, :, None] * hidden).sum(dim=1))[:, 0]
 
 
-def train_plainly(corpus: Corpus, ids: dict[str, Ragged], vectors: np.ndarray, epochs: int, seed: int) -> tuple[list[float], list[tuple]]:
+def train_plainly(
+    corpus: Corpus, ids: dict[str, Ragged], vectors: np.ndarray, epochs: int, seed: int
+) -> tuple[list[float], list[tuple]]:
     """Seconds of every epoch, and (dev AUC, test F1, test AUC) after it."""
     torch.manual_seed(seed)
     model, label = PlainClassifier(vectors.copy()), corpus.splits["train"].label
@@ -58,7 +68,9 @@ def train_plainly(corpus: Corpus, ids: dict[str, Ragged], vectors: np.ndarray, e
         for start in range(0, len(order), 32):
             rows = order[start : start + 32]
             target = torch.tensor(label[rows]).float()
-            loss = functional.binary_cross_entropy_with_logits(model(pad(ids["train"], rows)), target, pos_weight=weight)
+            loss = functional.binary_cross_entropy_with_logits(
+                model(pad(ids["train"], rows)), target, pos_weight=weight
+            )
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -71,9 +83,14 @@ def train_plainly(corpus: Corpus, ids: dict[str, Ragged], vectors: np.ndarray, e
 
 def plain_scores(model: PlainClassifier, ids: Ragged, label: np.ndarray):
     with torch.no_grad():
-        parts = [torch.sigmoid(model(pad(ids, rows))) for rows in np.array_split(np.arange(len(ids)), len(ids) // 32 + 1)]
+        parts = [
+            torch.sigmoid(model(pad(ids, rows)))
+            for rows in np.array_split(np.arange(len(ids)), len(ids) // 32 + 1)
+        ]
     probability = torch.cat(parts).double().numpy()[:, None]
-    return classification_scores(label.astype(np.int64), predicted_class(probability), probability, seed=0, resamples=1)
+    return classification_scores(
+        label.astype(np.int64), predicted_class(probability), probability, seed=0, resamples=1
+    )
 
 
 def main() -> None:
@@ -90,19 +107,38 @@ def main() -> None:
     label = corpus.splits["test"].label.astype(np.int64)
     mine = []
     for threads in (1, 2):
-        model = build_model(model_preset("bilstm", "additive"), vocabulary, vectors, corpus.class_names, options.seed)
-        ours = train(model, corpus, replace(TrainingSettings(), epochs=options.epochs, threads=threads), seed=options.seed)
+        model = build_model(
+            model_preset("bilstm", "additive"),
+            vocabulary,
+            vectors,
+            corpus.class_names,
+            options.seed,
+        )
+        ours = train(
+            model,
+            corpus,
+            replace(TrainingSettings(), epochs=options.epochs, threads=threads),
+            seed=options.seed,
+        )
         probability = predict(model, Inputs(ids["test"]))
-        test = classification_scores(label, predicted_class(probability), probability, seed=0, resamples=1)
+        test = classification_scores(
+            label, predicted_class(probability), probability, seed=0, resamples=1
+        )
         scored = f"{max(epoch.dev for epoch in ours):.4f} | {test.f1:.4f} | {test.roc_auc:.4f}"
         mine.append((threads, float(np.median([epoch.seconds for epoch in ours])), scored))
     seconds, scores = train_plainly(corpus, ids, vectors, options.epochs, options.seed)
     best, plain = max(scores), float(np.median(seconds))
-    print("| training, SST, bilstm + additive | seconds an epoch (median) | plain / ours | dev AUC | test F1 | test AUC |")
+    print(
+        "| training, SST, bilstm + additive | seconds an epoch (median) | plain / ours | dev AUC | test F1 | test AUC |"
+    )
     print("| --- | --- | --- | --- | --- | --- |")
-    print(f"| plain loop, {torch.get_num_threads()} threads | {plain:.2f} | – | {best[0]:.4f} | {best[1]:.4f} | {best[2]:.4f} |")
+    print(
+        f"| plain loop, {torch.get_num_threads()} threads | {plain:.2f} | – | {best[0]:.4f} | {best[1]:.4f} | {best[2]:.4f} |"
+    )
     for threads, median, scored in mine:
-        print(f"| attnaudit, `training.threads={threads}` | {median:.2f} | {plain / median:.1f} | {scored} |")
+        print(
+            f"| attnaudit, `training.threads={threads}` | {median:.2f} | {plain / median:.1f} | {scored} |"
+        )
 
 
 if __name__ == "__main__":

@@ -37,20 +37,43 @@ def size_row(spec: RunSpec, corpus: Corpus) -> list[str]:
     tokens = [*split.tokens, *(split.question or [])]
     vocabulary = Vocabulary.build(tokens, corpus.min_df)
     vectors = word_vectors(
-        spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
+        spec.vectors,
+        vocabulary,
+        tokens,
+        dimension=spec.model.embedding,
+        seed=spec.seed,
+        missing=spec.model.unknown_vectors,
     )
-    model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, corpus.task != "classification")
+    model = build_model(
+        spec.model,
+        vocabulary,
+        vectors.matrix,
+        corpus.class_names,
+        spec.seed,
+        corpus.task != "classification",
+    )
     best = best_epoch(train(model, corpus, spec.training, seed=spec.seed))
     right = predicted_class(predict(model, Inputs.of(test, vocabulary))) == test.label
     (low,), (high,) = bootstrap_means(right[:, None].astype(float), seed=0)
     unseen = np.mean([word not in vocabulary for text in test.tokens for word in text])
-    figures = (len(split), best.epoch, f"{best.loss:.3f}", f"{best.dev_accuracy:.3f}", f"{right.mean():.3f}", f"[{low:.3f}, {high:.3f}]")
+    figures = (
+        len(split),
+        best.epoch,
+        f"{best.loss:.3f}",
+        f"{best.dev_accuracy:.3f}",
+        f"{right.mean():.3f}",
+        f"[{low:.3f}, {high:.3f}]",
+    )
     return [*map(str, figures), f"{100 * unseen:.1f} %"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cells", nargs="+", metavar="CORPUS/ENCODER", help="with additive attention")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "cells", nargs="+", metavar="CORPUS/ENCODER", help="with additive attention"
+    )
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--vectors", required=True)
     options = parser.parse_args()

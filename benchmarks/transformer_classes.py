@@ -33,10 +33,25 @@ from tests.hf.exact import assert_exact_under_any_attention
 
 MOST = 3_000_000  # parameters of a model that is tried
 NOT_TRIED, NOT_EXACT = "not tried", "PASSES, AND IS NOT EXACT"
-_STATE_SPACE = {"mamba_expand": 1, "mamba_n_heads": 4, "mamba_d_head": 8, "mamba_n_groups": 1, "mamba_d_state": 8}
+_STATE_SPACE = {
+    "mamba_expand": 1,
+    "mamba_n_heads": 4,
+    "mamba_d_head": 8,
+    "mamba_n_groups": 1,
+    "mamba_d_state": 8,
+}
 _LINEAR = {"layer_types": ["linear_attention", "full_attention"]}
-_WORDS = {"vocab_size_per_layer_input": 99, "hidden_size_per_layer_input": 8, "num_kv_shared_layers": 0}
-_SHAPES = {"shape_embed_dim": 8, "pronunciation_embed_dim": 8, "shape_vocab_size": 20, "pronunciation_vocab_size": 20}
+_WORDS = {
+    "vocab_size_per_layer_input": 99,
+    "hidden_size_per_layer_input": 8,
+    "num_kv_shared_layers": 0,
+}
+_SHAPES = {
+    "shape_embed_dim": 8,
+    "pronunciation_embed_dim": 8,
+    "shape_vocab_size": 20,
+    "pronunciation_vocab_size": 20,
+}
 OWN: dict[str, dict[str, Any]] = {
     "BailingHybrid": {**DECODERS["DeepseekV3"], **_LINEAR}, "Bamba": {**_STATE_SPACE, "attn_layer_indices": [1]},
     "Gemma3n": {**_WORDS, "layer_types": ["full_attention"] * 2, "altup_num_inputs": 2, "laurel_rank": 4}, "Gemma4": _WORDS,
@@ -54,17 +69,41 @@ def names(parts: Iterable[str]) -> Iterator[str]:
         auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
         auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     )  # fmt: skip
-    listed = [name for task in tasks for found in task.values() for name in ([found] if isinstance(found, str) else found)]
+    listed = [
+        name
+        for task in tasks
+        for found in task.values()
+        for name in ([found] if isinstance(found, str) else found)
+    ]
     tested = {*AUDITED, *HYBRIDS, *REFUSED}
-    return (name for name in dict.fromkeys(listed) if name not in tested and (not parts or any(part in name for part in parts)))
+    return (
+        name
+        for name in dict.fromkeys(listed)
+        if name not in tested and (not parts or any(part in name for part in parts))
+    )
 
 
 def settings_of(name: str) -> dict[str, Any]:
     """What a class needs besides the usual: that of the tests' classes of the same kind, or its own."""
-    kinds = {**AUDITED, **HYBRIDS, **{f"{kind}For": settings for kind, settings in {**DECODERS, **WITH_BOTH}.items()}}
-    alike = next((settings for kind, settings in kinds.items() if kind.partition("For")[0] == name.partition("For")[0]), {})
+    kinds = {
+        **AUDITED,
+        **HYBRIDS,
+        **{f"{kind}For": settings for kind, settings in {**DECODERS, **WITH_BOTH}.items()},
+    }
+    alike = next(
+        (
+            settings
+            for kind, settings in kinds.items()
+            if kind.partition("For")[0] == name.partition("For")[0]
+        ),
+        {},
+    )
     own = next((settings for kind, settings in OWN.items() if name.startswith(kind)), {})
-    return {**alike, **own, **({"is_decoder": True} if "CausalLM" in name or "LMHead" in name else {})}
+    return {
+        **alike,
+        **own,
+        **({"is_decoder": True} if "CausalLM" in name or "LMHead" in name else {}),
+    }
 
 
 def built(name: str) -> tuple[Any, str]:
@@ -74,7 +113,12 @@ def built(name: str) -> tuple[Any, str]:
         settings = {**usual, **settings_of(name)}
         try:
             with torch.device("meta"):
-                size = sum(weights.numel() for weights in getattr(transformers, name)(configured(name, **settings)).parameters())
+                size = sum(
+                    weights.numel()
+                    for weights in getattr(transformers, name)(
+                        configured(name, **settings)
+                    ).parameters()
+                )
             if size <= MOST:
                 model = tiny(name, **settings)
                 with torch.no_grad():
@@ -114,7 +158,9 @@ def main() -> None:
         became, why = outcome(name)
         print(f"{name}: {became} {why}"[:400], file=sys.stderr, flush=True)
         found[became].append(name)
-    print(f"transformers {transformers.__version__}, {sum(map(len, found.values()))} classes besides those of the tests\n")
+    print(
+        f"transformers {transformers.__version__}, {sum(map(len, found.values()))} classes besides those of the tests\n"
+    )
     for became, listed in sorted(found.items()):
         print(f"- {became} ({len(listed)}): {', '.join(sorted(listed))}")
 

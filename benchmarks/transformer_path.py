@@ -35,7 +35,9 @@ def run(arguments: list[str], threads: int | None) -> Cost:
     """What a command of attnaudit costs."""
     environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
     begun = time.perf_counter()
-    process = subprocess.Popen([sys.executable, "-m", "attnaudit", *arguments], env=environment, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "attnaudit", *arguments], env=environment, stdout=subprocess.DEVNULL
+    )
     _, status, used = os.wait4(process.pid, 0)
     if status:
         raise SystemExit(f"attnaudit {' '.join(arguments)} failed")
@@ -44,16 +46,23 @@ def run(arguments: list[str], threads: int | None) -> Cost:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data-dir", required=True)
-    parser.add_argument("--threads", type=int, help="of an operation of torch; default: as many as there are cores")
+    parser.add_argument(
+        "--threads", type=int, help="of an operation of torch; default: as many as there are cores"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         model, out = Path(folder, "model"), Path(folder, "run")
         of_corpus = [CORPUS, "--data-dir", options.data_dir]
         train = run(["hf", "train", *of_corpus, "--out", str(model)], options.threads)
         audit = run(["hf", str(model), *of_corpus, "--out", str(out)], options.threads)
-        timings, rows = read_json(out / "manifest.json")["timings"], read_json(out / "manifest.json")["corpus"]["rows"]
+        timings, rows = (
+            read_json(out / "manifest.json")["timings"],
+            read_json(out / "manifest.json")["corpus"]["rows"],
+        )
         accuracy = read_json(model / "training.json")["scores"]["test"]["accuracy"]
     steps = ", ".join(f"{name} {timings[name]:.0f}" for name in ("collect", "audit", "report"))
     whole = Cost(train.wall + audit.wall, train.cpu + audit.cpu, max(train.memory, audit.memory))
@@ -63,7 +72,9 @@ def main() -> None:
         ("both", whole, f"at most {MOST:.0f} s: {'yes' if whole.wall <= MOST else 'no'}; of CPU: {'yes' if whole.cpu <= MOST else 'no'}"),
     )  # fmt: skip
     for name, cost, remark in named:
-        print(f"| {name} | {cost.wall:.0f} | {cost.cpu:.0f} | {cost.memory / 2**30:.2f} | {remark} |")
+        print(
+            f"| {name} | {cost.wall:.0f} | {cost.cpu:.0f} | {cost.memory / 2**30:.2f} | {remark} |"
+        )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-os.environ["OMP_NUM_THREADS"] = "1"  # of torch and of the stored graph; compiled kernels take all cores
+os.environ["OMP_NUM_THREADS"] = (
+    "1"  # of torch and of the stored graph; compiled kernels take all cores
+)
 
 import numpy as np
 import torch
@@ -56,13 +58,28 @@ def seconds(work: Callable[[], Any], times: int = 3) -> float:
 def main() -> None:
     torch.manual_seed(0)
     rows = [*_of_bert(), *_of_gpt()]
-    print("| model | attention | way | whole model (ms) | ours (ms) | ratio | largest difference (TVD) |\n|---|---|---|---|---|---|---|")
+    print(
+        "| model | attention | way | whole model (ms) | ours (ms) | ratio | largest difference (TVD) |\n|---|---|---|---|---|---|---|"
+    )
     for name, layer, way, slow, fast, gap in rows:
-        print(f"| {name} | {layer} | {way} | {1e3 * slow:.1f} | {1e3 * fast:.3f} | {slow / fast:,.0f} | {gap:.0e} |", flush=True)
-    columns = ["adversary of", "classes", "rows", "CPU (ms a row)", "wall (ms a row)", "ε-max JSD, mean", "largest Δŷ"]
+        print(
+            f"| {name} | {layer} | {way} | {1e3 * slow:.1f} | {1e3 * fast:.3f} | {slow / fast:,.0f} | {gap:.0e} |",
+            flush=True,
+        )
+    columns = [
+        "adversary of",
+        "classes",
+        "rows",
+        "CPU (ms a row)",
+        "wall (ms a row)",
+        "ε-max JSD, mean",
+        "largest Δŷ",
+    ]
     print(f"\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
     for model in (
-        BertForSequenceClassification(BertConfig(vocab_size=2000, id2label={0: "a", 1: "b", 2: "c"}, num_hidden_layers=2)),
+        BertForSequenceClassification(
+            BertConfig(vocab_size=2000, id2label={0: "a", 1: "b", 2: "c"}, num_hidden_layers=2)
+        ),
         GPT2LMHeadModel(GPT2Config(n_layer=2)),
     ):
         print("| " + " | ".join(_searched(model.eval())) + " |", flush=True)
@@ -81,11 +98,16 @@ def _of_bert() -> list[tuple[str, str, str, float, float, float]]:
         fast = seconds(lambda: graph(pooled)) / ALTERNATIVES
         gap = _gap(torch.from_numpy(graph(pooled)[:OF_WHOLE]), expected)
     name = f"BERT-base, T = {TOKENS_OF_BERT}"
-    below, of_below, slow_below, expected_below = _case(model, 10, TOKENS_OF_BERT, Query("classification", 0))
+    below, of_below, slow_below, expected_below = _case(
+        model, 10, TOKENS_OF_BERT, Query("classification", 0)
+    )
     return [
         (name, "last layer", "stored graph", slow, fast, gap),
         _by(model, states, changes, "position", name, "last layer", slow, expected),
-        *(_by(model, below, of_below, way, name, "layer 10", slow_below, expected_below) for way in ("last two", "upper")),
+        *(
+            _by(model, below, of_below, way, name, "layer 10", slow_below, expected_below)
+            for way in ("last two", "upper")
+        ),
     ]
 
 
@@ -93,28 +115,64 @@ def _of_gpt() -> list[tuple[str, str, str, float, float, float]]:
     model = GPT2LMHeadModel(GPT2Config()).eval()
     found = []
     for layer in range(model.config.n_layer):
-        states, changes, slow, expected = _case(model, layer, TOKENS_OF_GPT, Query("causal-lm", TOKENS_OF_GPT - 1))
+        states, changes, slow, expected = _case(
+            model, layer, TOKENS_OF_GPT, Query("causal-lm", TOKENS_OF_GPT - 1)
+        )
         way = "position" if layer == model.config.n_layer - 1 else "step"
-        found.append(_by(model, states, changes, way, f"GPT-2 small, T = {TOKENS_OF_GPT}", f"layer {layer}", slow, expected))
+        found.append(
+            _by(
+                model,
+                states,
+                changes,
+                way,
+                f"GPT-2 small, T = {TOKENS_OF_GPT}",
+                f"layer {layer}",
+                slow,
+                expected,
+            )
+        )
     return found
 
 
-def _case(model: Any, layer: int, tokens: int, query: Query) -> tuple[Any, dict[int, torch.Tensor], float, torch.Tensor]:
+def _case(
+    model: Any, layer: int, tokens: int, query: Query
+) -> tuple[Any, dict[int, torch.Tensor], float, torch.Tensor]:
     """States, attended sums of alternatives, seconds of the whole model for each, and its logits for the first of them."""
     check_model(model)
-    inputs = {"input_ids": torch.randint(5, 1000, (1, tokens)), "attention_mask": torch.ones(1, tokens, dtype=torch.long)}
+    inputs = {
+        "input_ids": torch.randint(5, 1000, (1, tokens)),
+        "attention_mask": torch.ones(1, tokens, dtype=torch.long),
+    }
     seen = forward(model, inputs)
     own = seen.attentions[layer]
-    drawn = torch.distributions.Dirichlet(torch.ones(tokens)).sample((ALTERNATIVES, own.weights.shape[1]))
+    drawn = torch.distributions.Dirichlet(torch.ones(tokens)).sample(
+        (ALTERNATIVES, own.weights.shape[1])
+    )
     weights = {layer: drawn[:OF_WHOLE]}
     slow = seconds(lambda: whole(model, inputs, query, weights), times=2) / OF_WHOLE
     sums = {layer: torch.einsum("nhk,hkd->nhd", drawn, own.values[0])}
     return states_of(model, inputs, query, seen), sums, slow, whole(model, inputs, query, weights)
 
 
-def _by(model: Any, states: Any, changes: Any, way: str, name: str, layer: str, slow: float, expected: torch.Tensor) -> tuple[Any, ...]:
+def _by(
+    model: Any,
+    states: Any,
+    changes: Any,
+    way: str,
+    name: str,
+    layer: str,
+    slow: float,
+    expected: torch.Tensor,
+) -> tuple[Any, ...]:
     fast = seconds(lambda: replayed(model, states, changes, way)) / ALTERNATIVES
-    return name, layer, f"replay: {way}", slow, fast, _gap(replayed(model, states, changes, way)[:OF_WHOLE], expected)
+    return (
+        name,
+        layer,
+        f"replay: {way}",
+        slow,
+        fast,
+        _gap(replayed(model, states, changes, way)[:OF_WHOLE], expected),
+    )
 
 
 def _searched(model: Any) -> list[str]:
@@ -126,16 +184,29 @@ def _searched(model: Any) -> list[str]:
     experiment(trace.take(np.arange(3)))  # compile
     begun, began = time.process_time(), time.perf_counter()
     table = experiment(trace)
-    spent, passed = (1e3 * seconds / len(trace) for seconds in (time.process_time() - begun, time.perf_counter() - began))
+    spent, passed = (
+        1e3 * seconds / len(trace)
+        for seconds in (time.process_time() - begun, time.perf_counter() - began)
+    )
     found, moved = table["emax_jsd"].to_numpy().mean(), table["delta_y"].to_numpy().max()
     name, classes = type(model).__name__, len(trace.class_names)
-    return [name, f"{classes:,}", f"{len(trace)}", f"{spent:.1f}", f"{passed:.1f}", f"{found:.4f}", f"{moved:.6f}"]
+    return [
+        name,
+        f"{classes:,}",
+        f"{len(trace)}",
+        f"{spent:.1f}",
+        f"{passed:.1f}",
+        f"{found:.4f}",
+        f"{moved:.6f}",
+    ]
 
 
 def _trace(model: Any) -> Trace:
     """All heads of the last layer, on texts of random tokens."""
     gate, number = check_model(model), TEXTS
-    ids = Ragged.from_lengths(np.random.default_rng(0).integers(5, 1000, number * TOKENS), np.full(number, TOKENS))
+    ids = Ragged.from_lengths(
+        np.random.default_rng(0).integers(5, 1000, number * TOKENS), np.full(number, TOKENS)
+    )
     pieces = [[f"t{token}" for token in row] for row in ids]
     texts = Encoded(
         ids=ids, type_ids=None, special=ids.with_values(np.zeros(len(ids.values), bool)),
@@ -143,10 +214,22 @@ def _trace(model: Any) -> Trace:
         label=None, split=["test"] * number, cut=0, pad=1, nothing=1,
     )  # fmt: skip
     outputs = model.config.num_labels if gate.task == "classification" else model.config.vocab_size
-    metadata = {"model": {"name": gate.model, "fingerprint": Replay(model, gate).fingerprint}, "gate": gate.to_json()}
+    metadata = {
+        "model": {"name": gate.model, "fingerprint": Replay(model, gate).fingerprint},
+        "gate": gate.to_json(),
+    }
     names = [f"c{k}" for k in range(outputs)]
     with tempfile.TemporaryDirectory() as folder:
-        shards = collect_shards(model, texts, gate, choose_layers(gate), Path(folder), class_names=names, scores=(), metadata=metadata)
+        shards = collect_shards(
+            model,
+            texts,
+            gate,
+            choose_layers(gate),
+            Path(folder),
+            class_names=names,
+            scores=(),
+            metadata=metadata,
+        )
         write_shards(Path(folder), shards)
         trace = Trace.read(folder, Replay(model, gate))
         if isinstance(trace.tail, GraphTail):
@@ -155,7 +238,9 @@ def _trace(model: Any) -> Trace:
 
 
 def _gap(found: torch.Tensor, expected: torch.Tensor) -> float:
-    return float((found.double().softmax(-1) - expected.double().softmax(-1)).abs().sum(-1).max() / 2)
+    return float(
+        (found.double().softmax(-1) - expected.double().softmax(-1)).abs().sum(-1).max() / 2
+    )
 
 
 if __name__ == "__main__":

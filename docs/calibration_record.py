@@ -25,10 +25,17 @@ def ship(folder: Path, package: Path = PACKAGE) -> Path:
     """Write ``degree.json`` and ``scores.csv`` of a finished calibration into the package. Raises InputError where it has no degree."""
     degree = read_json(folder / "calibration" / "degree.json")
     if degree is None:
-        raise InputError("ship", str(folder), "a calibration without a degree", "one with constructions of both halves and truths")
+        raise InputError(
+            "ship",
+            str(folder),
+            "a calibration without a degree",
+            "one with constructions of both halves and truths",
+        )
     place = package / DATA
     write_json(place, Degree.from_json(degree).to_json())
-    rounded = pl.read_parquet(folder / "calibration" / "scores.parquet").with_columns(pl.col(pl.Float64).round(4))
+    rounded = pl.read_parquet(folder / "calibration" / "scores.parquet").with_columns(
+        pl.col(pl.Float64).round(4)
+    )
     rounded.write_csv(place.with_name("scores.csv"))
     return place
 
@@ -40,13 +47,22 @@ def evaluate_again(package: Path = PACKAGE) -> Path:
     write_json(place, {**plain, "held": evaluated(Degree.from_json(plain), "held")})
     scores = pl.read_csv(place.with_name("scores.csv"))
     ends = [_interval(*of) for of in scores.select("auc", "faithful", "unfaithful").iter_rows()]
-    scores = scores.with_columns(pl.Series(name, [end[k] for end in ends], pl.Float64).round(4) for k, name in enumerate(("low", "high")))
+    scores = scores.with_columns(
+        pl.Series(name, [end[k] for end in ends], pl.Float64).round(4)
+        for k, name in enumerate(("low", "high"))
+    )
     scores.write_csv(place.with_name("scores.csv"))
     return place
 
 
-def _interval(auc: float | None, faithful: int, unfaithful: int) -> tuple[float | None, float | None]:
-    return (None, None) if auc is None or min(faithful, unfaithful) < LEAST else newcombe_interval(auc, faithful, unfaithful)
+def _interval(
+    auc: float | None, faithful: int, unfaithful: int
+) -> tuple[float | None, float | None]:
+    return (
+        (None, None)
+        if auc is None or min(faithful, unfaithful) < LEAST
+        else newcombe_interval(auc, faithful, unfaithful)
+    )
 
 
 if __name__ == "__main__":

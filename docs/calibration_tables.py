@@ -25,7 +25,13 @@ def table() -> str:
         f"{', '.join(one.encoders)} | {one.reason} |"
         for name, one in CONSTRUCTIONS.items()
     ]
-    return "\n".join(["| construction | truth | half | encoders | why the truth is known |", "|---|---|---|---|---|", *rows])
+    return "\n".join(
+        [
+            "| construction | truth | half | encoders | why the truth is known |",
+            "|---|---|---|---|---|",
+            *rows,
+        ]
+    )
 
 
 def scores() -> str:
@@ -33,7 +39,9 @@ def scores() -> str:
     degree = shipped()
     if degree is None:
         return "No sweep is shipped yet: `python docs/calibration_record.py DIR` ships one."
-    known = pl.read_csv(SCORES.with_name("scores.csv")).filter(pl.col("auc").is_not_null(), pl.col("direction") != "neither")
+    known = pl.read_csv(SCORES.with_name("scores.csv")).filter(
+        pl.col("auc").is_not_null(), pl.col("direction") != "neither"
+    )
     rows = [f"| {' | '.join(cells_of(row))} |" for row in known.iter_rows(named=True)]
     head = [
         "| experiment | measure | better | AUC | constructions | on one corpus | over random weights | over random labels |",
@@ -45,7 +53,10 @@ def scores() -> str:
 def cells_of(row: dict[str, Any]) -> list[str]:
     """The cells of a measure's row."""
     others = [figure(row[name]) for name in ("auc_within", "over_untrained", "over_random_labels")]
-    auc, of = f"{figure(row['auc'])} {interval(row)}".rstrip(), f"{row['faithful']} × {row['unfaithful']}"
+    auc, of = (
+        f"{figure(row['auc'])} {interval(row)}".rstrip(),
+        f"{row['faithful']} × {row['unfaithful']}",
+    )
     return [row["experiment"], f"`{row['measure']}`", row["direction"], auc, of, *others]
 
 
@@ -66,12 +77,18 @@ def summary(degree: Degree) -> list[str]:
 def shared() -> list[str]:
     """Constructions of the half held whose models the half fit learns from."""
     teachers = {one.teacher for one in CONSTRUCTIONS.values() if one.half == "fit" and one.teacher}
-    return [name for name, one in CONSTRUCTIONS.items() if one.half == "held" and {name, one.base} & teachers]
+    return [
+        name
+        for name, one in CONSTRUCTIONS.items()
+        if one.half == "held" and {name, one.base} & teachers
+    ]
 
 
 def without(degree: Degree, names: Collection[str]) -> Degree:
     """The degree, without the models of these constructions."""
-    return replace(degree, models=tuple(model for model in degree.models if model["construction"] not in names))
+    return replace(
+        degree, models=tuple(model for model in degree.models if model["construction"] not in names)
+    )
 
 
 def with_table(page: str) -> str:

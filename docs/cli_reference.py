@@ -25,7 +25,10 @@ location, the value found, the value expected and what to do; 130 if interrupted
 def render() -> str:
     """The page, as Markdown."""
     commands = [(), *commands_of(get_command(app))]
-    parts = [f"## {' '.join(('attnaudit', *names))}\n\n```text\n{help_of(names)}```\n" for names in commands]
+    parts = [
+        f"## {' '.join(('attnaudit', *names))}\n\n```text\n{help_of(names)}```\n"
+        for names in commands
+    ]
     return "\n".join([HEAD, *parts])
 
 
@@ -40,7 +43,13 @@ def help_of(names: tuple[str, ...]) -> str:
     """Output of ``attnaudit NAME… --help`` at 110 columns."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        get_command(app).main(args=[*names, "--help"], prog_name="attnaudit", standalone_mode=False, terminal_width=110, color=False)
+        get_command(app).main(
+            args=[*names, "--help"],
+            prog_name="attnaudit",
+            standalone_mode=False,
+            terminal_width=110,
+            color=False,
+        )
     return "\n".join(line.rstrip() for line in said.getvalue().splitlines()) + "\n"
 
 

@@ -9,7 +9,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, means_over_seeds, percentile_interval
+from attnaudit.stats.bootstrap import (
+    bootstrap_clusters,
+    bootstrap_means,
+    means_over_seeds,
+    percentile_interval,
+)
 from attnaudit.stats.inference import share_interval
 
 SAMPLES, RESAMPLES = 2000, 1000
@@ -19,9 +24,15 @@ Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
 MEANS: dict[str, tuple[Draw, float]] = {
     "normal": (lambda rng, shape: rng.normal(size=shape), 0.0),
     "beta(2, 5)": (lambda rng, shape: rng.beta(2, 5, size=shape), 2 / 7),
-    "half at 0, half uniform": (lambda rng, shape: np.where(rng.random(shape) < 0.5, 0.0, rng.random(shape)), 0.25),
+    "half at 0, half uniform": (
+        lambda rng, shape: np.where(rng.random(shape) < 0.5, 0.0, rng.random(shape)),
+        0.25,
+    ),
     "exponential": (lambda rng, shape: rng.exponential(size=shape), 1.0),
-    "nine in ten at 0, the rest uniform": (lambda rng, shape: np.where(rng.random(shape) < 0.9, 0.0, rng.random(shape)), 0.05),
+    "nine in ten at 0, the rest uniform": (
+        lambda rng, shape: np.where(rng.random(shape) < 0.9, 0.0, rng.random(shape)),
+        0.05,
+    ),
 }
 
 
@@ -35,22 +46,35 @@ def of_means(draw: Draw, truth: float, n: int, clustered: bool) -> str:
     if not clustered:
         return held(*bootstrap_means(values, seed=0, resamples=RESAMPLES), truth)
     return held(
-        *bootstrap_clusters(np.repeat(values, 3, axis=0) + rng.normal(size=(3 * n, SAMPLES)), np.repeat(np.arange(n), 3), seed=0), truth
+        *bootstrap_clusters(
+            np.repeat(values, 3, axis=0) + rng.normal(size=(3 * n, SAMPLES)),
+            np.repeat(np.arange(n), 3),
+            seed=0,
+        ),
+        truth,
     )
 
 
 def of_shares(share: float, n: int, clustered: bool) -> str:
     rng = np.random.default_rng(n)
     of = np.repeat(np.arange(n), 3 if clustered else 1)
-    same = rng.random((len(of), SAMPLES)) < 0.5  # of a cluster half of the rows on average say what it says, the others for themselves
-    drawn = np.where(same, (rng.random((n, SAMPLES)) < share)[of], rng.random((len(of), SAMPLES)) < share)
+    same = (
+        rng.random((len(of), SAMPLES)) < 0.5
+    )  # of a cluster half of the rows on average say what it says, the others for themselves
+    drawn = np.where(
+        same, (rng.random((n, SAMPLES)) < share)[of], rng.random((len(of), SAMPLES)) < share
+    )
     ends = np.array([share_interval(column, of) for column in drawn.T.astype(float)])
     return held(ends[:, 0], ends[:, 1], share)
 
 
 def of_seeds(spread: float, seeds: int, n: int = 50) -> str:
     rng, samples = np.random.default_rng(seeds), SAMPLES // 4
-    values = rng.normal(size=(samples, 1, n)) + rng.normal(0, spread, size=(samples, seeds, 1)) + rng.normal(size=(samples, seeds, n))
+    values = (
+        rng.normal(size=(samples, 1, n))
+        + rng.normal(0, spread, size=(samples, seeds, 1))
+        + rng.normal(size=(samples, seeds, n))
+    )
     return held(*percentile_interval(means_over_seeds(values, seed=0).T), 0.0)
 
 

@@ -24,14 +24,25 @@ def render() -> str:
     """The page, as Markdown."""
     names = ", ".join(f"`{name}` ({label})" for name, label in SCORES.items() if name != label)
     parts = [HEAD.format(scores=names), *map(_section, EXPERIMENTS)]
-    parts += ["## translation\n\nOf a translator's test split, next to its experiments.\n", _table(OF_TRANSLATIONS)]
-    return "\n".join([*parts, "## every study\n\nOf the models that a study is about, at the end of its summary.\n", _table(OF_BASE)])
+    parts += [
+        "## translation\n\nOf a translator's test split, next to its experiments.\n",
+        _table(OF_TRANSLATIONS),
+    ]
+    return "\n".join(
+        [
+            *parts,
+            "## every study\n\nOf the models that a study is about, at the end of its summary.\n",
+            _table(OF_BASE),
+        ]
+    )
 
 
 def _section(name: str) -> str:
     stated = facts(name)
     sources = "; ".join(paper.citation for paper in stated.papers)
-    lead = f"{stated.question}{f' ({sources})' if sources else ''} [Definition](experiments/{name}.md)"
+    lead = (
+        f"{stated.question}{f' ({sources})' if sources else ''} [Definition](experiments/{name}.md)"
+    )
     return f"## {name}\n\n{lead}\n\n{_table(stated.measures)}"
 
 

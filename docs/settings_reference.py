@@ -20,14 +20,24 @@ values that were used. `--full` of `attnaudit study` takes the published scale, 
 
 def render() -> str:
     """The page, as Markdown."""
-    return "\n".join([HEAD, *(f"## {title}\n\n{_table(settings)}" for title, settings in sections().items())])
+    return "\n".join(
+        [HEAD, *(f"## {title}\n\n{_table(settings)}" for title, settings in sections().items())]
+    )
 
 
 def _table(settings: list[Setting]) -> str:
     full = any(one.full for one in settings)
     columns = ["setting", "values", "default", *(["with `--full`"] if full else []), "meaning"]
     rows = [
-        _row([f"`{one.key}`", one.values, f"`{one.default}`", *([f"`{one.full}`" if one.full else ""] if full else []), one.meaning])
+        _row(
+            [
+                f"`{one.key}`",
+                one.values,
+                f"`{one.default}`",
+                *([f"`{one.full}`" if one.full else ""] if full else []),
+                one.meaning,
+            ]
+        )
         for one in settings
     ]
     return "\n".join([_row(columns), _row(["---"] * len(columns)), *rows]) + "\n"

@@ -31,8 +31,18 @@ def agreement(trace: Trace, settings: dict[str, int]) -> tuple[float, float, flo
     one = Permutation(**settings)(trace)
     taken = time.process_time() - begun
     other = Permutation(seed=1, **settings)(trace)
-    said = Permutation(**settings).summarise(one).filter(group="all", measure="seed_correlation")["value"].item()
-    return float(np.corrcoef(one["median_delta_y"], other["median_delta_y"])[0, 1]), said, float(one["shuffles"].to_numpy().mean()), taken
+    said = (
+        Permutation(**settings)
+        .summarise(one)
+        .filter(group="all", measure="seed_correlation")["value"]
+        .item()
+    )
+    return (
+        float(np.corrcoef(one["median_delta_y"], other["median_delta_y"])[0, 1]),
+        said,
+        float(one["shuffles"].to_numpy().mean()),
+        taken,
+    )
 
 
 def draw(table: pl.DataFrame) -> None:
@@ -42,13 +52,18 @@ def draw(table: pl.DataFrame) -> None:
     dots = alt.Chart(table).mark_point(filled=True, size=60, opacity=0.9)
     rule = alt.Chart(pl.DataFrame({"r": [WANTED]})).mark_rule(strokeDash=[5, 3])
     chart = alt.layer(
-        rule.encode(x=x), dots.encode(x=x, y=alt.Y("trace:N", title=None), color=alt.Color("way:N", title=None), shape="way:N")
+        rule.encode(x=x),
+        dots.encode(
+            x=x, y=alt.Y("trace:N", title=None), color=alt.Color("way:N", title=None), shape="way:N"
+        ),
     ).properties(width=420, height=18 * table["trace"].n_unique())
     IMAGE.write_text(vl_convert.vegalite_to_svg(chart.to_dict()), encoding="utf-8")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("traces", nargs="+", type=Path)
     rows = []
     print(f"| {' | '.join(COLUMNS)} |\n|{' --- |' * len(COLUMNS)}")
@@ -58,7 +73,9 @@ def main() -> None:
         for way, settings in WAYS.items():
             found = agreement(trace, settings)
             rows.append((path.name, way, *found))
-            print(f"| {path.name} | {way} | {found[0]:.4f} | {found[1]:.4f} | {found[2]:.0f} | {found[3]:.2f} |")
+            print(
+                f"| {path.name} | {way} | {found[0]:.4f} | {found[1]:.4f} | {found[2]:.0f} | {found[3]:.2f} |"
+            )
     draw(pl.DataFrame(rows, schema=list(COLUMNS), orient="row"))
 
 

@@ -39,7 +39,10 @@ RECORDS = Path(__file__).parent / "records" / "transformers"
 CONFIG, SEEDS = "small-bert", (0, 1, 2)
 LONGEST = 64  # tokens of a text whose attention flow is computed
 PLANTED = "planted-decisive"  # generated texts
-KNOWN = {"precision_": "Precision at the number of deciding words", "rationale_tau_": "Kendall τ with the deciding words"}
+KNOWN = {
+    "precision_": "Precision at the number of deciding words",
+    "rationale_tau_": "Kendall τ with the deciding words",
+}
 MEASURES = (
     ("prediction", "accuracy"), ("correlation", "tau_gradient"), ("correlation", "tau_loo"), ("correlation", "tau_gradient_loo"),
     ("permutation", "median_delta_y"), ("permutation", "median_delta_y_words"),
@@ -59,7 +62,10 @@ FURTHER_OF_HEADS = {
     f"{experiment}.{measure}": measure_label(measure, experiment)
     for experiment, measure in MEASURES if experiment != "prediction" and f"{experiment}.{measure}" not in OF_HEADS
 }  # fmt: skip
-PAIRS = {"tau_": "Kendall τ of every two scores, by seed", "precision_": "Precision of every two scores, by seed"}
+PAIRS = {
+    "tau_": "Kendall τ of every two scores, by seed",
+    "precision_": "Precision of every two scores, by seed",
+}
 FURTHER = "The other measures that the records hold, head by head"
 STUDIES = {  # the study, and the record of the paper that it belongs to
     "uniform": ("uniform", "wiegreffe2019/sst-uniform-small-bert"),
@@ -82,7 +88,11 @@ def run_missing(options: argparse.Namespace) -> None:
             _audit(name, seed, options)
     runs = [options.out / f"sst-s{seed}" for seed in SEEDS]
     if "scores" in options.only and all((run / "manifest.json").exists() for run in runs):
-        save(RECORDS / "scores.json", "python docs/transformers_tables.py --only scores", agreement([taus_of(run) for run in runs]))
+        save(
+            RECORDS / "scores.json",
+            "python docs/transformers_tables.py --only scores",
+            agreement([taus_of(run) for run in runs]),
+        )
     for seed in SEEDS:
         if f"planted-s{seed}" in options.only:
             _planted(f"planted-s{seed}", seed, options)
@@ -91,19 +101,41 @@ def run_missing(options: argparse.Namespace) -> None:
 def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
     model, run = options.out / "models" / name, options.out / name
     if not options.done:
-        train_transformer(TransformerTraining.of("sst", config=CONFIG, seed=seed, data_dir=str(options.data_dir)), model)
-        audit_transformer(model, "sst", run, collect={"scores": ("all",), "max_tokens": LONGEST}, data_dir=str(options.data_dir))
+        train_transformer(
+            TransformerTraining.of("sst", config=CONFIG, seed=seed, data_dir=str(options.data_dir)),
+            model,
+        )
+        audit_transformer(
+            model,
+            "sst",
+            run,
+            collect={"scores": ("all",), "max_tokens": LONGEST},
+            data_dir=str(options.data_dir),
+        )
     if (run / "manifest.json").exists():
-        known = {(experiment, measure) for experiment, measure in MEASURES} | {tuple(name.split(".")) for name in OF_HEADS}
-        rows = [row for row in read_summary(run / "summary.json").to_dicts() if _is_shown(row, known)]
+        known = {(experiment, measure) for experiment, measure in MEASURES} | {
+            tuple(name.split(".")) for name in OF_HEADS
+        }
+        rows = [
+            row for row in read_summary(run / "summary.json").to_dicts() if _is_shown(row, known)
+        ]
         train = f"attnaudit hf train sst --data-dir DATA --seed {seed} --out MODEL"
-        save(RECORDS / f"{name}.json", f"{train}; attnaudit hf MODEL sst --data-dir DATA --score all --max-tokens {LONGEST}", rows)
+        save(
+            RECORDS / f"{name}.json",
+            f"{train}; attnaudit hf MODEL sst --data-dir DATA --score all --max-tokens {LONGEST}",
+            rows,
+        )
 
 
 def _planted(name: str, seed: int, options: argparse.Namespace) -> None:
     model, run = options.out / "models" / name, options.out / name
     if not options.done:
-        train_transformer(TransformerTraining.of(PLANTED, config=CONFIG, seed=seed, settings={"corpus.seed": seed}), model)
+        train_transformer(
+            TransformerTraining.of(
+                PLANTED, config=CONFIG, seed=seed, settings={"corpus.seed": seed}
+            ),
+            model,
+        )
         audit_transformer(
             model, PLANTED, run, seed=seed, settings={"corpus.seed": seed}, collect={"scores": ("all",)},
             experiments=["prediction", "plausibility"],
@@ -115,14 +147,20 @@ def _planted(name: str, seed: int, options: argparse.Namespace) -> None:
         rows = [row for row in summary if (row["experiment"], row["measure"]) in kept]
         drawn = f"--seed {seed} --set corpus.seed={seed}"
         audit = f"attnaudit hf MODEL {PLANTED} {drawn} --score all --experiment plausibility"
-        save(RECORDS / f"{name}.json", f"attnaudit hf train {PLANTED} --config {CONFIG} {drawn} --out MODEL; {audit}", rows)
+        save(
+            RECORDS / f"{name}.json",
+            f"attnaudit hf train {PLANTED} --config {CONFIG} {drawn} --out MODEL; {audit}",
+            rows,
+        )
 
 
 def _is_shown(row: Mapping[str, Any], known: Collection[tuple[str, ...]]) -> bool:
     """Of all rows and of heads the ``known`` measures, of all rows the agreement of every two scores too."""
     if row["group"] != "all" and not row["group"].startswith("head:"):
         return False
-    return (row["experiment"], row["measure"]) in known or (row["experiment"] == "agreement" and row["group"] == "all")
+    return (row["experiment"], row["measure"]) in known or (
+        row["experiment"] == "agreement" and row["group"] == "all"
+    )
 
 
 def taus_of(run: Path) -> dict[str, np.ndarray]:
@@ -135,7 +173,11 @@ def taus_of(run: Path) -> dict[str, np.ndarray]:
         taus = {name: kendall_tau(score, loo)[0] for name, score in scores.items()}
         found.append(pl.DataFrame({"instance": part.instance, **taus}))
     texts = pl.concat(found).fill_nan(None).group_by("instance").mean().sort("instance")
-    return {name: texts[name].fill_null(np.nan).to_numpy() for name in texts.columns if name != "instance"}
+    return {
+        name: texts[name].fill_null(np.nan).to_numpy()
+        for name in texts.columns
+        if name != "instance"
+    }
 
 
 def _columns() -> list[str]:
@@ -153,7 +195,9 @@ def agreement(taus: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, Any]]:
     rows = []
     for k in order.tolist():
         (low,), (high,) = percentile_interval(resampled[k][:, None])
-        (less_low,), (less_high,) = percentile_interval((resampled[k] - resampled[order[0]])[:, None])
+        (less_low,), (less_high,) = percentile_interval(
+            (resampled[k] - resampled[order[0]])[:, None]
+        )
         rows.append({
             "score": names[k], "seeds": means[k].tolist(), "value": float(means[k].mean()), "low": float(low), "high": float(high),
             "difference": float(means[k].mean() - means[order[0]].mean()), "difference_low": float(less_low),
@@ -165,7 +209,10 @@ def agreement(taus: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, Any]]:
 def of_seeds(records: Mapping[str, Mapping[str, Any]]) -> str:
     """A row for each measure, a column for each training, with its interval over texts."""
     rows = [
-        [measure_label(measure, experiment), *(cell(_row(record, experiment, measure)) for record in records.values())]
+        [
+            measure_label(measure, experiment),
+            *(cell(_row(record, experiment, measure)) for record in records.values()),
+        ]
         for experiment, measure in MEASURES
     ]
     return table(["measure", *(name.replace("sst-s", "seed ") for name in records)], rows)
@@ -178,7 +225,9 @@ def of_known(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
         for score in ("attention", *SCORES, "chance")
     }  # fmt: skip
     chance = cells.pop("chance")
-    best = sorted(cells, key=lambda score: -sum(row["value"] for row in cells[score] if row is not None))
+    best = sorted(
+        cells, key=lambda score: -sum(row["value"] for row in cells[score] if row is not None)
+    )
     rows = [[_title(score), *map(cell, cells[score])] for score in best]
     rows += [["random order", *map(cell, chance)]] if any(chance) else []
     return table([KNOWN[measure], *(name.replace("planted-s", "seed ") for name in records)], rows)
@@ -186,7 +235,12 @@ def of_known(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
 
 def of_pairs(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
     """A row for each pair of scores, a column for the τ or the precision of each training; nothing without it."""
-    made = [row["measure"] for record in records.values() for row in record["summary"] if row["experiment"] == "agreement"]
+    made = [
+        row["measure"]
+        for record in records.values()
+        for row in record["summary"]
+        if row["experiment"] == "agreement"
+    ]
     rows = [
         [
             " – ".join(map(_title, name.removeprefix(measure).split(AND))),
@@ -194,19 +248,33 @@ def of_pairs(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
         ]
         for name in dict.fromkeys(name for name in made if name.startswith(measure) and AND in name)
     ]
-    return table(["scores", *(name.replace("sst-s", "seed ") for name in records)], rows) if rows else ""
+    return (
+        table(["scores", *(name.replace("sst-s", "seed ") for name in records)], rows)
+        if rows
+        else ""
+    )
 
 
-def _row(record: Mapping[str, Any], experiment: str, measure: str, group: str = "all") -> dict[str, Any] | None:
-    found = (row for row in record["summary"] if (row["experiment"], row["measure"], row["group"]) == (experiment, measure, group))
+def _row(
+    record: Mapping[str, Any], experiment: str, measure: str, group: str = "all"
+) -> dict[str, Any] | None:
+    found = (
+        row
+        for row in record["summary"]
+        if (row["experiment"], row["measure"], row["group"]) == (experiment, measure, group)
+    )
     return next(found, None)
 
 
-def of_heads(records: Mapping[str, Mapping[str, Any]], measures: Mapping[str, str] = OF_HEADS) -> str:
+def of_heads(
+    records: Mapping[str, Mapping[str, Any]], measures: Mapping[str, str] = OF_HEADS
+) -> str:
     """A row for each head of each training, a column for each of the ``measures``."""
     rows = []
     for name, record in records.items():
-        groups = sorted({row["group"] for row in record["summary"] if row["group"].startswith("head:")})
+        groups = sorted(
+            {row["group"] for row in record["summary"] if row["group"].startswith("head:")}
+        )
         for group in groups:
             cells = [cell(_row(record, *measure.split("."), group=group)) for measure in measures]
             rows.append([name.removeprefix("sst-s"), group.rpartition(".")[2], *cells])
@@ -217,9 +285,22 @@ def of_scores(rows: Sequence[Mapping[str, Any]]) -> str:
     """A row for each score."""
     made = []
     for row in rows:
-        less = f"{row['difference']:.3f} [{row['difference_low']:.3f}, {row['difference_high']:.3f}]" if row["difference"] else "–"
-        made.append([_title(row["score"]), *(f"{value:.3f}" for value in row["seeds"]), cell({**row, "reference": None}), less])
-    return table(["score", *(f"seed {seed}" for seed in SEEDS), "mean", "less than the first"], made)
+        less = (
+            f"{row['difference']:.3f} [{row['difference_low']:.3f}, {row['difference_high']:.3f}]"
+            if row["difference"]
+            else "–"
+        )
+        made.append(
+            [
+                _title(row["score"]),
+                *(f"{value:.3f}" for value in row["seeds"]),
+                cell({**row, "reference": None}),
+                less,
+            ]
+        )
+    return table(
+        ["score", *(f"seed {seed}" for seed in SEEDS), "mean", "less than the first"], made
+    )
 
 
 def _title(score: str) -> str:
@@ -228,16 +309,29 @@ def _title(score: str) -> str:
 
 def of_models(study: str, record: Mapping[str, Any], columns: Mapping[str, str]) -> str:
     """A row for each model of a study."""
-    cells = {figure_and_model(row["measure"], EVERY_STUDY[study].measures): cell(row) for row in record["summary"]}
-    models = [model for model in dict.fromkeys(model for _, model in cells) if model and any((name, model) in cells for name in columns)]
+    cells = {
+        figure_and_model(row["measure"], EVERY_STUDY[study].measures): cell(row)
+        for row in record["summary"]
+    }
+    models = [
+        model
+        for model in dict.fromkeys(model for _, model in cells)
+        if model and any((name, model) in cells for name in columns)
+    ]
     return table(
-        ["model", *columns.values()], [[model_label(model), *(cells.get((name, model), "–") for name in columns)] for model in models]
+        ["model", *columns.values()],
+        [
+            [model_label(model), *(cells.get((name, model), "–") for name in columns)]
+            for model in models
+        ],
     )
 
 
 def made_by(*places: str) -> str:
     """The commits of the records, and where the commands are."""
-    commits = ", ".join(dict.fromkeys(load(RECORDS.parent / f"{place}.json")["commit"] for place in places))
+    commits = ", ".join(
+        dict.fromkeys(load(RECORDS.parent / f"{place}.json")["commit"] for place in places)
+    )
     listed = ", ".join(f"[{place.partition('/')[2]}](records/{place}.json)" for place in places)
     return f"Commands and figures: {listed}; code of commit {commits}."
 
@@ -251,7 +345,9 @@ def cell(row: Mapping[str, Any] | None) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *rows))
+    return "\n".join(
+        "| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *rows)
+    )
 
 
 def write_tables(page: Path, parts: Sequence[tuple[str, str]], block: str) -> None:
@@ -264,7 +360,11 @@ def write_tables(page: Path, parts: Sequence[tuple[str, str]], block: str) -> No
 
 def blocks() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """The tables of every block of the page that has its records."""
-    audits = {name: load(RECORDS / f"{name}.json") for name in NAMES[: len(SEEDS)] if (RECORDS / f"{name}.json").exists()}
+    audits = {
+        name: load(RECORDS / f"{name}.json")
+        for name in NAMES[: len(SEEDS)]
+        if (RECORDS / f"{name}.json").exists()
+    }
     if audits:
         places = [f"transformers/{name}" for name in audits]
         yield "audits", [(of_seeds(audits), made_by(*places))]
@@ -272,12 +372,21 @@ def blocks() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield "heads", [(of_heads(audits), further)]
         folded = {title: of_pairs(audits, measure) for measure, title in PAIRS.items()}
         if shown := [
-            f"<details markdown>\n<summary>{title}</summary>\n\n{pairs}\n\n</details>" for title, pairs in folded.items() if pairs
+            f"<details markdown>\n<summary>{title}</summary>\n\n{pairs}\n\n</details>"
+            for title, pairs in folded.items()
+            if pairs
         ]:
             yield "pairs", [("\n\n".join(shown), made_by(*places))]
     if (RECORDS / "scores.json").exists():
-        yield "scores", [(of_scores(load(RECORDS / "scores.json")["summary"]), made_by("transformers/scores"))]
-    planted = {name: load(RECORDS / f"{name}.json") for name in NAMES if name.startswith("planted") and (RECORDS / f"{name}.json").exists()}
+        yield (
+            "scores",
+            [(of_scores(load(RECORDS / "scores.json")["summary"]), made_by("transformers/scores"))],
+        )
+    planted = {
+        name: load(RECORDS / f"{name}.json")
+        for name in NAMES
+        if name.startswith("planted") and (RECORDS / f"{name}.json").exists()
+    }
     if planted:
         made = [(of_known(planted, measure), "") for measure in KNOWN]
         yield "planted", [*made, ("", made_by(*(f"transformers/{name}" for name in planted)))]
@@ -286,15 +395,29 @@ def blocks() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     for name, shown in (("uniform", columns), ("pronoun", PRONOUN)):
         study, place = STUDIES[name]
         if (RECORDS.parent / f"{place}.json").exists():
-            yield name, [(of_models(study, load(RECORDS.parent / f"{place}.json"), shown), made_by(place))]
+            yield (
+                name,
+                [(of_models(study, load(RECORDS.parent / f"{place}.json"), shown), made_by(place))],
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("runs/transformers"))
-    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}")
-    parser.add_argument("--done", action="store_true", help="tables of what is finished; train and audit nothing")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        choices=NAMES,
+        default=NAMES,
+        metavar="NAME",
+        help=f"of {', '.join(NAMES)}",
+    )
+    parser.add_argument(
+        "--done", action="store_true", help="tables of what is finished; train and audit nothing"
+    )
     options = parser.parse_args()
     run_missing(options)
     for name, parts in blocks():

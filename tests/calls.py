@@ -42,7 +42,9 @@ class Elsewhere:
 def _after(calls: list[Call]) -> list[Call]:
     """The last first, but for those that others come after."""
     needed = {name for call in calls for name in call.after}
-    return [call for call in calls if call.name in needed] + [call for call in calls if call.name not in needed][::-1]
+    return [call for call in calls if call.name in needed] + [
+        call for call in calls if call.name not in needed
+    ][::-1]
 
 
 def touch(here: Here, held: Any, progress: Progress, *, folder: Path, number: int) -> int:

@@ -19,15 +19,28 @@ from tests import pages, threads, typecheck
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
 
-EACH_OPERATION = [SOURCE / "hf" / "capture.py", SOURCE / "hf" / "importance" / "projection.py"]  # called at every operation of torch
-KERNELS = [path for path in sorted(SOURCE.rglob("*.py")) if any(word in path.read_text() for word in ("@kernel", "@subroutine"))]
+EACH_OPERATION = [
+    SOURCE / "hf" / "capture.py",
+    SOURCE / "hf" / "importance" / "projection.py",
+]  # called at every operation of torch
+KERNELS = [
+    path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if any(word in path.read_text() for word in ("@kernel", "@subroutine"))
+]
 
 
 def _modules_with_shapes() -> list[str]:
     """Modules that the hook is to wrap, which makes calls dear; a package's own file would stand for all below it."""
-    files = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py" and path not in (*KERNELS, *EACH_OPERATION)]
+    files = [
+        path
+        for path in SOURCE.rglob("*.py")
+        if path.name != "__init__.py" and path not in (*KERNELS, *EACH_OPERATION)
+    ]
     files = [path for path in files if "jaxtyping" in path.read_text()]
-    return [".".join(("attnaudit", *path.relative_to(SOURCE).with_suffix("").parts)) for path in files]
+    return [
+        ".".join(("attnaudit", *path.relative_to(SOURCE).with_suffix("").parts)) for path in files
+    ]
 
 
 gc.disable()  # until all is imported: collecting among modules that stay takes 40 % of a collection's CPU seconds
@@ -85,8 +98,12 @@ def one_registry() -> Iterator[None]:
 
     taken_apart = cache(utils._collect_all_valid_cia_ops)
     with pytest.MonkeyPatch.context() as patch, _use_lazy_graph_module(True):
-        patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib)))
-        patch.setattr(_decomp, "get_onnx_implemented_overloads", cache(_decomp.get_onnx_implemented_overloads))
+        patch.setattr(
+            ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib))
+        )
+        patch.setattr(
+            _decomp, "get_onnx_implemented_overloads", cache(_decomp.get_onnx_implemented_overloads)
+        )
         for module in (utils, decomp_utils, exported_program):
             patch.setattr(module, "_collect_all_valid_cia_ops", taken_apart)
         yield

@@ -57,7 +57,10 @@ def at_renames(spec: RunSpec, folder: Path, calls: tuple[int, ...]) -> int:
     """A run each, killed when a finished temporary file is about to get its name."""
     kills = 0
     for call in calls:
-        with patch("attnaudit.report.write_report", _a_page), patch.object(Path, "replace", dying_at(call, Path.replace)):
+        with (
+            patch("attnaudit.report.write_report", _a_page),
+            patch.object(Path, "replace", dying_at(call, Path.replace)),
+        ):
             kills += not survived(partial(run, spec, folder / str(call)))
     return kills
 
@@ -81,7 +84,10 @@ def at_random_renames(spec: StudySpec, folder: Path) -> int:
     with (
         patch("attnaudit.report.write_report", _a_page),
         patch("attnaudit.report.study_page.write_study", _a_page),
-        patch("attnaudit.report.study_page.write_studies", lambda folder, *rest: _a_page(folder / "report.html")),
+        patch(
+            "attnaudit.report.study_page.write_studies",
+            lambda folder, *rest: _a_page(folder / "report.html"),
+        ),
     ):
         while not done and kills < MOST:
             left = chance.randint(4, 16 + kills // 4)  # a step of many files gets done at last
@@ -98,13 +104,19 @@ def after_seconds(spec: StudySpec, folder: Path) -> int:
         threading.Timer(seconds, die).start()
         run_study(spec, folder)
 
-    return sum(not survived(partial(work, random.Random(attempt).uniform(0.05, 1.5))) for attempt in range(3))
+    return sum(
+        not survived(partial(work, random.Random(attempt).uniform(0.05, 1.5)))
+        for attempt in range(3)
+    )
 
 
 def at_second_portion(study: Copying, folder: Path) -> int:
     """Copying, killed after each portion until it gets to the end."""
     kills = 0
-    with patch("attnaudit.copying.training.PAUSE", 0.0), patch.object(SideBySide, "advance", dying_at(2, SideBySide.advance)):
+    with (
+        patch("attnaudit.copying.training.PAUSE", 0.0),
+        patch.object(SideBySide, "advance", dying_at(2, SideBySide.advance)),
+    ):
         while not survived(partial(run_copying, study, folder, threads=2)):
             kills += 1
     return kills

@@ -40,5 +40,8 @@ def experiments(*names: str) -> Iterator[None]:
     """Within, there are these experiments alone, such as a `FEW` for runs whose results are not what a test is about; by default all."""
     every = registered()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attnaudit.experiments.EXPERIMENTS._entries", {name: every[name] for name in names or every})
+        patch.setattr(
+            "attnaudit.experiments.EXPERIMENTS._entries",
+            {name: every[name] for name in names or every},
+        )
         yield

@@ -11,12 +11,21 @@ from attnaudit.models.presets import PairSettings
 from attnaudit.models.translator import Translator
 
 
-def reversed_pairs(rows: int, words: int = 12, longest: int = 7, seed: int = 0, shortest: int = 1) -> Pairs:
+def reversed_pairs(
+    rows: int, words: int = 12, longest: int = 7, seed: int = 0, shortest: int = 1
+) -> Pairs:
     random = np.random.default_rng(seed)
-    texts = [random.integers(0, words, random.integers(shortest, longest + 1)).tolist() for _ in range(rows)]
+    texts = [
+        random.integers(0, words, random.integers(shortest, longest + 1)).tolist()
+        for _ in range(rows)
+    ]
     source = tuple(" ".join(f"a{word}" for word in text) for text in texts)
     target = tuple(" ".join(f"b{word}" for word in text[::-1]) for text in texts)
-    links = [(row, place, len(text) - 1 - place) for row, text in enumerate(texts) for place in range(len(text))]
+    links = [
+        (row, place, len(text) - 1 - place)
+        for row, text in enumerate(texts)
+        for place in range(len(text))
+    ]
     return Pairs(np.arange(rows), source, target, np.array(links).T)
 
 
@@ -26,8 +35,15 @@ def write_pairs(folder: Path, sizes: dict[str, int] | None = None, aligned: bool
     for seed, (split, rows) in enumerate((sizes or {"train": 120, "dev": 20, "test": 16}).items()):
         pairs = reversed_pairs(rows, seed=seed)
         assert pairs.links is not None
-        links = [" ".join(f"{s}-{t}" for _, s, t in pairs.links[:, pairs.links[0] == row].T) for row in range(rows)]
-        columns = {"src": pairs.source, "trg": pairs.target, **({"align": links} if aligned else {})}
+        links = [
+            " ".join(f"{s}-{t}" for _, s, t in pairs.links[:, pairs.links[0] == row].T)
+            for row in range(rows)
+        ]
+        columns = {
+            "src": pairs.source,
+            "trg": pairs.target,
+            **({"align": links} if aligned else {}),
+        }
         for ending, lines in columns.items():
             (folder / f"{split}.{ending}").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder

@@ -19,7 +19,9 @@ def assert_smallest(trace: Trace, table: pl.DataFrame, flipped: int) -> None:
     found = 0
     for row in np.flatnonzero(lengths <= SHORT).tolist():
         expected = every_removal_minimum(trace, row)
-        assert least[row] == (None if expected is None else pytest.approx(expected / lengths[row])), row
+        assert least[row] == (
+            None if expected is None else pytest.approx(expected / lengths[row])
+        ), row
         found += expected is not None
     assert found >= flipped
     for ranking in RANKINGS:

@@ -42,11 +42,30 @@ class Layer:
     weights: tuple[np.ndarray, ...]
 
     @classmethod
-    def random(cls, width: int, outputs: int, seed: int, hidden: int = 32, strength: float = 1.0) -> Layer:
+    def random(
+        cls, width: int, outputs: int, seed: int, hidden: int = 32, strength: float = 1.0
+    ) -> Layer:
         rng = np.random.default_rng([seed, width, outputs])
-        shapes = (width, hidden), (hidden,), (hidden, 2 * hidden), (2 * hidden, hidden), (hidden, hidden), (hidden, outputs)
-        scales = strength, 1.0, *(1.5 / np.sqrt(shape[0]) for shape in shapes[2:-1]), 4.0 / np.sqrt(hidden)
-        return cls(tuple(rng.normal(0, scale, shape).astype(np.float32) for scale, shape in zip(scales, shapes, strict=True)))
+        shapes = (
+            (width, hidden),
+            (hidden,),
+            (hidden, 2 * hidden),
+            (2 * hidden, hidden),
+            (hidden, hidden),
+            (hidden, outputs),
+        )
+        scales = (
+            strength,
+            1.0,
+            *(1.5 / np.sqrt(shape[0]) for shape in shapes[2:-1]),
+            4.0 / np.sqrt(hidden),
+        )
+        return cls(
+            tuple(
+                rng.normal(0, scale, shape).astype(np.float32)
+                for scale, shape in zip(scales, shapes, strict=True)
+            )
+        )
 
     def __call__(self, pooled: np.ndarray) -> np.ndarray:
         project, residual, up, down, pool, classify = self.weights
@@ -62,14 +81,29 @@ def graph_trace(folder: Path, n: int = 20, outputs: int = 3, seed: int = 0) -> T
     tail = base.tail
     assert isinstance(tail, TanhTail)
     weights = {"weight": tail.weight, "bias": tail.bias}
-    nodes = [helper.make_node("Tanh", ["pooled"], ["x"]), helper.make_node("Gemm", ["x", "weight", "bias"], ["logits"], transB=1)]
+    nodes = [
+        helper.make_node("Tanh", ["pooled"], ["x"]),
+        helper.make_node("Gemm", ["x", "weight", "bias"], ["logits"], transB=1),
+    ]
     sizes = {"pooled": tail.weight.shape[1], "logits": outputs}
-    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])] for name, size in sizes.items()]
-    held = [numpy_helper.from_array(values.astype(np.float32), name) for name, values in weights.items()]
+    ends = [
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])]
+        for name, size in sizes.items()
+    ]
+    held = [
+        numpy_helper.from_array(values.astype(np.float32), name) for name, values in weights.items()
+    ]
     graph = helper.make_graph(nodes, "tail", ends[0], ends[1], held)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), folder / GRAPH_FILE)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10),
+        folder / GRAPH_FILE,
+    )
     stored = GraphTail.of(folder / GRAPH_FILE)
-    return Trace(base.table, {**base.metadata, "schema": 2, "tail": "onnx", "tail_sha256": stored.sha256}, stored)
+    return Trace(
+        base.table,
+        {**base.metadata, "schema": 2, "tail": "onnx", "tail_sha256": stored.sha256},
+        stored,
+    )
 
 
 def _norm(x: np.ndarray) -> np.ndarray:
@@ -77,17 +111,32 @@ def _norm(x: np.ndarray) -> np.ndarray:
     return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + np.float32(1e-5))
 
 
-def layer_trace(n: int = 30, lengths: Any = (1, 20), outputs: int = 1, seed: int = 0, width: int = 8, **options: Any) -> Trace:
+def layer_trace(
+    n: int = 30,
+    lengths: Any = (1, 20),
+    outputs: int = 1,
+    seed: int = 0,
+    width: int = 8,
+    **options: Any,
+) -> Trace:
     """A random trace whose tail is a `Layer`."""
-    base, rng = make_trace(n, lengths, outputs, seed, hidden=width, loo=False), np.random.default_rng(seed)
+    base, rng = (
+        make_trace(n, lengths, outputs, seed, hidden=width, loo=False),
+        np.random.default_rng(seed),
+    )
     tail = Layer.random(width, outputs, seed, **options)
     alpha = base.alpha
     values = base.ragged("readout").values
     values = (0.3 * values + 0.1 * rng.normal(size=values.shape)).astype(np.float32)
     contribution = base.ragged("readout").with_values(values)
     activation = "sigmoid" if outputs == 1 else "softmax"
-    readout = Readout(contribution.with_values(values.astype(np.float64)), base.readout.offset, activation, tail)
-    columns: dict[str, Any] = {name: base.table.column(name).to_pylist() for name in ("tokens", "label", "rationale", "split")}
+    readout = Readout(
+        contribution.with_values(values.astype(np.float64)), base.readout.offset, activation, tail
+    )
+    columns: dict[str, Any] = {
+        name: base.table.column(name).to_pylist()
+        for name in ("tokens", "label", "rationale", "split")
+    }
     columns["gradient"] = base.ragged("gradient")
     return Trace.from_arrays(
         activation=activation, class_names=base.class_names, tail=tail, instance=base.instance, alpha=base.ragged("alpha"),

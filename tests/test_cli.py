@@ -81,7 +81,9 @@ def trace(tmp_path: Path) -> Path:
     return tmp_path / "trace"
 
 
-def test_a_run_prints_its_card_and_where_its_report_is(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_prints_its_card_and_where_its_report_is(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     said = answers(capsys, "run", "planted-decisive", *TINY, "--out", finished)
     assert said.startswith(f"{finished} already holds this run")
     assert "bilstm + additive on planted-decisive" in said
@@ -90,7 +92,9 @@ def test_a_run_prints_its_card_and_where_its_report_is(finished: Path, capsys: p
 
 
 def test_a_run_as_json_is_json_alone(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = json.loads(answers(capsys, "run", "planted-decisive", *TINY, "--out", finished, "--json"))
+    told = json.loads(
+        answers(capsys, "run", "planted-decisive", *TINY, "--out", finished, "--json")
+    )
     assert told["run"] == str(finished)
     assert {"question", "figure", "sentence"} <= set(told["card"]["rows"][0])
     assert told["summary"] == json.loads((finished / "summary.json").read_text())
@@ -102,14 +106,28 @@ def test_an_audit_as_json_is_its_summary(trace: Path, capsys: pytest.CaptureFixt
     assert (trace.parent / "trace-audit" / "report.html").stat().st_size > 1000
 
 
-def test_an_audit_prints_its_card(trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    arguments = ("--experiment", "adversary", "--set", "adversary.epsilon=0.05", "--out", tmp_path / "audit")
+def test_an_audit_prints_its_card(
+    trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    arguments = (
+        "--experiment",
+        "adversary",
+        "--set",
+        "adversary.epsilon=0.05",
+        "--out",
+        tmp_path / "audit",
+    )
     said = answers(capsys, "audit", trace, *arguments)
     assert "ε-max JSD" in " ".join(said.split())
     assert "emax_jsd" not in said
     assert said.startswith(f"audit of {trace}\nClaim nothing: the model is not shown")
     assert said.endswith(f"report: {tmp_path / 'audit' / 'report.html'}\n")
-    assert json.loads((tmp_path / "audit" / "spec.json").read_text())["experiments"]["adversary"]["epsilon"] == 0.05
+    assert (
+        json.loads((tmp_path / "audit" / "spec.json").read_text())["experiments"]["adversary"][
+            "epsilon"
+        ]
+        == 0.05
+    )
 
 
 @pytest.mark.usefixtures("quick")
@@ -121,21 +139,47 @@ def test_an_audit_of_one_experiment_concludes_nothing_from_a_model_that_learned_
     for learned, label in ((True, trace.predicted), (False, np.arange(60) % 2)):
         table = trace.table.set_column(place, "label", pa.array(label.astype(np.int32)))
         Trace(table, trace.metadata, trace.tail).write(tmp_path / "trace")
-        said = answers(capsys, "audit", tmp_path / "trace", "--experiment", "permutation", "--out", tmp_path / "audit")
-        assert ("Claim nothing: the model is not shown to be better" in " ".join(said.split())) is not learned
+        said = answers(
+            capsys,
+            "audit",
+            tmp_path / "trace",
+            "--experiment",
+            "permutation",
+            "--out",
+            tmp_path / "audit",
+        )
+        assert (
+            "Claim nothing: the model is not shown to be better" in " ".join(said.split())
+        ) is not learned
 
 
-def test_an_audit_without_card_rows_prints_its_numbers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    make_trace(3, [1, 1, 1], label=False).write(tmp_path / "trace")  # nothing to remove from texts of one token
-    said = answers(capsys, "audit", tmp_path / "trace", "--experiment", "comprehensiveness", "--out", tmp_path / "audit")
+def test_an_audit_without_card_rows_prints_its_numbers(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_trace(3, [1, 1, 1], label=False).write(
+        tmp_path / "trace"
+    )  # nothing to remove from texts of one token
+    said = answers(
+        capsys,
+        "audit",
+        tmp_path / "trace",
+        "--experiment",
+        "comprehensiveness",
+        "--out",
+        tmp_path / "audit",
+    )
     assert "comprehensiveness_attention" in said
 
 
 @pytest.mark.usefixtures("quick")
-def test_reports_of_one_run_and_of_several(finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_reports_of_one_run_and_of_several(
+    finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert answers(capsys, "report", finished).strip() == str(finished / "report.html")
     index = Path(answers(capsys, "report", finished, finished, "--out", tmp_path / "site").strip())
-    assert index.read_text().count("report.html") == 4  # a link to the page of each, and in the data
+    assert (
+        index.read_text().count("report.html") == 4
+    )  # a link to the page of each, and in the data
 
 
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,23 +192,38 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert answers(capsys, "corpora", "list", "-h") == answers(capsys, "corpora", "list", "--help")
 
 
-def test_help_names_every_kind_of_corpus_that_a_study_takes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_names_every_kind_of_corpus_that_a_study_takes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     said = " ".join(answers(capsys, "study", "--help").split())
     special = [name for name, entry in CORPORA.items() if entry.generate or entry.pairs]
-    assert {"planted-decisive", "planted-question", "planted-reverse", "multi30k_en_de"} < set(special)
+    assert {"planted-decisive", "planted-question", "planted-reverse", "multi30k_en_de"} < set(
+        special
+    )
     for name in (*special, *SYMBOLS, "folder of pairs"):
         assert name in said
 
 
 def test_help_offers_what_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
     said = " ".join(answers(capsys, "run", "--help").split())
-    for option, value in (("--encoder", "none at all"), ("--attention", "none at all"), ("--preset", "none at all")):
-        offered = fails(capsys, "run", "planted-decisive", option, value).partition("expected one of ")[2].partition(";")[0].split(", ")
+    for option, value in (
+        ("--encoder", "none at all"),
+        ("--attention", "none at all"),
+        ("--preset", "none at all"),
+    ):
+        offered = (
+            fails(capsys, "run", "planted-decisive", option, value)
+            .partition("expected one of ")[2]
+            .partition(";")[0]
+            .split(", ")
+        )
         assert len(offered) >= 3
         assert all(re.search(rf"\b{name}\b", said) for name in offered)
 
 
-def test_help_of_study_lists_the_studies_and_their_scales(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_of_study_lists_the_studies_and_their_scales(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     said = " ".join(answers(capsys, "study", "--help").partition("Studies, their")[2].split())
     for name in (*EVERY_STUDY, "copying"):
         assert re.search(rf"\b{name} ", said)
@@ -188,7 +247,10 @@ def test_help_of_study_lists_the_studies_and_their_scales(capsys: pytest.Capture
     ],
 )
 def test_a_shell_completes_values(
-    words: str, expected: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: str,
+    expected: set[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("_ATTNAUDIT_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", words)
@@ -217,67 +279,127 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
             ["run", "sst", "--seed", "one"],
             "read options: --seed: 'one'; expected a whole number, 0 to 4294967295; see attnaudit run --help",
         ),
-        (["run", "sst", "--seed", "-1"], "read options: --seed: '-1'; expected a whole number, 0 to 4294967295"),
-        (["run", "sst", "--epochs", "0"], "read options: --epochs: '0'; expected a whole number, 1 or more"),
-        (["run", "sst", "--epochs", "1.5"], "read options: --epochs: '1.5'; expected a whole number, 1 or more"),
-        (["run", "sst", "--max-tokens", "ten"], "read options: --max-tokens: 'ten'; expected a whole number, 1 or more"),
-        (["hf", "train", "sst", "--deceive", "x"], "read options: --deceive: 'x'; expected a number; see attnaudit hf train --help"),
+        (
+            ["run", "sst", "--seed", "-1"],
+            "read options: --seed: '-1'; expected a whole number, 0 to 4294967295",
+        ),
+        (
+            ["run", "sst", "--epochs", "0"],
+            "read options: --epochs: '0'; expected a whole number, 1 or more",
+        ),
+        (
+            ["run", "sst", "--epochs", "1.5"],
+            "read options: --epochs: '1.5'; expected a whole number, 1 or more",
+        ),
+        (
+            ["run", "sst", "--max-tokens", "ten"],
+            "read options: --max-tokens: 'ten'; expected a whole number, 1 or more",
+        ),
+        (
+            ["hf", "train", "sst", "--deceive", "x"],
+            "read options: --deceive: 'x'; expected a number; see attnaudit hf train --help",
+        ),
         (["run", "planted-decisive", "--encoder", "bilstn"], "did you mean bilstm?"),
         (["run", "planted-decisive", "--attention", "additve"], "did you mean additive?"),
         (["run", "planted-decisive", "--preset", "papr"], "did you mean paper?"),
         (["run", "planted-decisive", "--on-bad-row", "skp"], "did you mean skip?"),
-        (["run", "planted-decisive", "--digits", "drop"], "digits: 'drop'; expected one of keep, mask"),
+        (
+            ["run", "planted-decisive", "--digits", "drop"],
+            "digits: 'drop'; expected one of keep, mask",
+        ),
         (["run", "planted-decisive", "--device", "gpu"], "--device"),
         (["run", "planted-decisive", "--set", "training.epoch=4"], "did you mean training.epochs?"),
-        (["run", "planted-decisive", "--set", "training.epochs=4", "--epochs", "5"], "--epochs 5: --set training.epochs=4"),
-        (["run", "sst", "--text-column", "body"], "read corpus sst: --text-column (text= in Python): 'body'"),
+        (
+            ["run", "planted-decisive", "--set", "training.epochs=4", "--epochs", "5"],
+            "--epochs 5: --set training.epochs=4",
+        ),
+        (
+            ["run", "sst", "--text-column", "body"],
+            "read corpus sst: --text-column (text= in Python): 'body'",
+        ),
         (["run", "planted-decisiv"], "did you mean planted-decisive?"),
         (["run", "nowhere/all.csv"], "no such file or folder"),
         (["run", "sst", "--data-dir", "nowhere"], "attnaudit corpora fetch sst"),
         (["audit", "nowhere"], "path 'nowhere' does not exist"),
         (["report", "nowhere"], "path 'nowhere' does not exist"),
         (["compare", "nowhere"], "path 'nowhere' does not exist"),
-        (["run", "planted-decisive", "--attention", "imposed"], "expected one of additive, dot, uniform"),
+        (
+            ["run", "planted-decisive", "--attention", "imposed"],
+            "expected one of additive, dot, uniform",
+        ),
         (["run", "planted-decisive", "--vectors", "glove.txt"], "no such file"),
-        (["study", "unifrom", "sst"], "one of uniform, seeds, guide, adversary, deceive, dynamics, copying; did you mean uniform?"),
-        (["study", "foo"], "'foo'; expected one of uniform, seeds, guide, adversary, deceive, dynamics, copying"),
-        (["study", "seeds", "planted-reverse"], "'seeds'; expected one of deceive, dynamics for planted-reverse"),
-        (["study", "dynamics", "planted-decisive", "--epochs", "6"], "6, which has no effect in dynamics; expected dynamics.steps"),
+        (
+            ["study", "unifrom", "sst"],
+            "one of uniform, seeds, guide, adversary, deceive, dynamics, copying; did you mean uniform?",
+        ),
+        (
+            ["study", "foo"],
+            "'foo'; expected one of uniform, seeds, guide, adversary, deceive, dynamics, copying",
+        ),
+        (
+            ["study", "seeds", "planted-reverse"],
+            "'seeds'; expected one of deceive, dynamics for planted-reverse",
+        ),
+        (
+            ["study", "dynamics", "planted-decisive", "--epochs", "6"],
+            "6, which has no effect in dynamics; expected dynamics.steps",
+        ),
         (["study", "copying", "iid", "--epochs", "6"], "expected no epochs: copying counts steps"),
         (["settings", "trainin.epochs"], "did you mean training.epochs?"),
     ],
 )
 def test_usage_and_input_errors_are_one_line(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert message in fails(capsys, *arguments)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_vocabulary_without_a_word_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_vocabulary_without_a_word_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     rows = "".join(f"word{row % 7} and word{row % 3},{row % 2}\n" for row in range(60))
     (tmp_path / "mine.csv").write_text("text,label\n" + rows)
-    told = fails(capsys, "run", tmp_path / "mine.csv", "--out", tmp_path / "run", "--set", "corpus.min_df=900")
+    told = fails(
+        capsys,
+        "run",
+        tmp_path / "mine.csv",
+        "--out",
+        tmp_path / "run",
+        "--set",
+        "corpus.min_df=900",
+    )
     assert "setting corpus.min_df: 900: no word of train is in so many texts" in told
     assert not (tmp_path / "run" / "spec.json").exists()
 
 
 def test_an_unknown_experiment_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean adversary?" in fails(capsys, "audit", trace, "--experiment", "adversry")
-    assert "did you mean adversary.epsilon?" in fails(capsys, "audit", trace, "--set", "adversary.epsilonn=1")
+    assert "did you mean adversary.epsilon?" in fails(
+        capsys, "audit", trace, "--set", "adversary.epsilonn=1"
+    )
     asked = ("--experiment", "permutation", "--set", "adversary.epsilon=1")
     assert "not of an experiment asked for" in fails(capsys, "audit", trace, *asked)
     assert [path.name for path in trace.parent.iterdir()] == ["trace"]
 
 
-def test_a_broken_trace_is_refused_with_column_and_row(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_trace_is_refused_with_column_and_row(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     shard = trace / "part-00000.parquet"
     table = pq.read_table(shard)
-    alpha = [[weight * 2 for weight in row] if k == 3 else row for k, row in enumerate(table.column("alpha").to_pylist())]
+    alpha = [
+        [weight * 2 for weight in row] if k == 3 else row
+        for k, row in enumerate(table.column("alpha").to_pylist())
+    ]
     place = table.column_names.index("alpha")
     pq.write_table(table.set_column(place, "alpha", pa.array(alpha, pa.list_(pa.float32()))), shard)
     line = fails(capsys, "audit", trace)
@@ -286,7 +408,9 @@ def test_a_broken_trace_is_refused_with_column_and_row(trace: Path, capsys: pyte
     assert [path.name for path in trace.parent.iterdir()] == ["trace"]
 
 
-def test_a_run_of_another_spec_is_refused(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_another_spec_is_refused(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     line = fails(capsys, "run", "planted-decisive", *TINY, "--encoder", "cnn", "--out", finished)
     assert 'model.encoder = "cnn", there "bilstm"' in line
@@ -294,7 +418,9 @@ def test_a_run_of_another_spec_is_refused(finished: Path, capsys: pytest.Capture
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
 
 
-def test_a_planted_corpus_is_in_nobodys_tables(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_planted_corpus_is_in_nobodys_tables(
+    finished: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert "planted-decisive" in fails(capsys, "compare", finished)
     assert "did you mean jain2019?" in fails(capsys, "compare", finished, "--to", "jain2018")
 
@@ -303,14 +429,28 @@ def test_a_planted_corpus_is_in_nobodys_tables(finished: Path, capsys: pytest.Ca
     ("error", "message", "status"),
     [
         (OSError(errno.ENOSPC, "No space left on device", "runs/x"), "No space left on device", 2),
-        (PermissionError(errno.EACCES, "Permission denied", "runs/x"), "runs/x: Permission denied", 2),
+        (
+            PermissionError(errno.EACCES, "Permission denied", "runs/x"),
+            "runs/x: Permission denied",
+            2,
+        ),
         (MemoryError(), "out of memory", 2),
-        (RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried"), "out of memory", 2),
+        (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried"
+            ),
+            "out of memory",
+            2,
+        ),
         (KeyboardInterrupt(), "the same command resumes", 130),
     ],
 )
 def test_what_the_machine_refuses_is_one_line(
-    error: BaseException, message: str, status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    error: BaseException,
+    message: str,
+    status: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*arguments: object) -> None:
         raise error
@@ -352,14 +492,24 @@ def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: 
         "run nowhere.csv", "run planted-decisive --vectors glove.txt", "study uniform nowhere.csv", "translate nowhere/pairs",
         "audit nowhere", "report no", "hf nowhere sst", "hf check nowhere", f"hf {tmp_path} nowhere.csv",
     ]  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", NOTHING_HEAVY, *commands], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", NOTHING_HEAVY, *commands],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == len(commands), done.stderr
 
 
 def test_a_corpus_without_files_is_refused_before_torch_is_imported(tmp_path: Path) -> None:
     arguments = ["run", "sst", "--data-dir", str(tmp_path)]
-    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2, done.stderr
 
 
@@ -390,12 +540,23 @@ def without_extras(*commands: list[str], cwd: Path) -> tuple[list[int], list[str
     done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=cwd)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout.splitlines()[-1])
-    return told["statuses"], told["wanted"], [part.splitlines() for part in done.stderr.split("\n\n")][: len(commands)]
+    return (
+        told["statuses"],
+        told["wanted"],
+        [part.splitlines() for part in done.stderr.split("\n\n")][: len(commands)],
+    )
 
 
-def test_audits_reports_and_comparisons_need_no_extra(trace: Path, finished: Path, tmp_path: Path) -> None:
+def test_audits_reports_and_comparisons_need_no_extra(
+    trace: Path, finished: Path, tmp_path: Path
+) -> None:
     """Nor do they, or help, try to import torch, which takes seconds."""
-    commands = [["run", "--help"], ["audit", str(trace), "--out", "audit"], ["report", str(finished)], ["corpora", "list"]]
+    commands = [
+        ["run", "--help"],
+        ["audit", str(trace), "--out", "audit"],
+        ["report", str(finished)],
+        ["corpora", "list"],
+    ]
     statuses, wanted, told = without_extras(*commands, cwd=tmp_path)
     assert statuses == [0] * 4, told
     assert "torch" not in wanted
@@ -416,10 +577,23 @@ def test_a_missing_extra_is_named_and_nothing_is_written(tmp_path: Path) -> None
 
 def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "attnaudit", "run", "planted-decisive", *TINY, "--epochs", "100000", "--out", str(out)]
+    command = [
+        sys.executable,
+        "-m",
+        "attnaudit",
+        "run",
+        "planted-decisive",
+        *TINY,
+        "--epochs",
+        "100000",
+        "--out",
+        str(out),
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
-    while not list(out.glob(".unfinished/checkpoint-*/*.safetensors")) and time.monotonic() < deadline:
+    while (
+        not list(out.glob(".unfinished/checkpoint-*/*.safetensors")) and time.monotonic() < deadline
+    ):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     said, told = process.communicate(timeout=60)
@@ -436,11 +610,17 @@ def stages(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[s
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnaudit.cli.bars.SOON", 0.0)
         assert main([str(argument) for argument in arguments]) == 0
-    return [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines() if STAGE.fullmatch(line)]
+    return [
+        line.partition(" ")[2]
+        for line in capsys.readouterr().err.splitlines()
+        if STAGE.fullmatch(line)
+    ]
 
 
 @pytest.mark.usefixtures("quick")
-def test_without_a_terminal_there_is_a_line_for_each_stage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_without_a_terminal_there_is_a_line_for_each_stage(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     told = stages(capsys, "run", "planted-decisive", *TINY, "--out", tmp_path / "run", "--json")
     begun = [line.partition(" (")[0] for line in told if "compiled" not in line]
     assert begun[:3] == ["make the word vectors", "train, epoch 1 of 2", "collect"]
@@ -450,7 +630,9 @@ def test_without_a_terminal_there_is_a_line_for_each_stage(capsys: pytest.Captur
     assert stages(capsys, "run", "planted-decisive", *TINY, "--out", tmp_path / "run") == []
 
 
-def test_what_takes_long_tells_how_far_it_is_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_takes_long_tells_how_far_it_is_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     with progress() as tell:
@@ -460,12 +642,18 @@ def test_what_takes_long_tells_how_far_it_is_now_and_then(monkeypatch: pytest.Mo
         tell("collect", 0, 5)
         tell("collect", 0, 5)
     told = capsys.readouterr().err.splitlines()
-    assert told[:3] == ["0:02 train, epoch 1 of 6 (1 %)", "0:32 train, epoch 1 of 6 (11 %)", "1:02 train, epoch 2 of 6 (21 %)"]
+    assert told[:3] == [
+        "0:02 train, epoch 1 of 6 (1 %)",
+        "0:32 train, epoch 1 of 6 (11 %)",
+        "1:02 train, epoch 2 of 6 (21 %)",
+    ]
     assert len(told) == 11
     assert told[-1] == "5:00 collect"
 
 
-def test_of_one_training_among_several_only_a_long_one_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_of_one_training_among_several_only_a_long_one_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A study has a line for each when it ends."""
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
@@ -479,20 +667,30 @@ def test_of_one_training_among_several_only_a_long_one_is_told(monkeypatch: pyte
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_study_has_one_line_for_a_training(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_study_has_one_line_for_a_training(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     small = [part for part in TINY if part not in ("--epochs", "2")]
     given = ["--set", "training.epochs=2", "--set", "uniform.seeds=1", "--out", tmp_path / "study"]
     assert main(["study", "uniform", "planted-decisive", *small, *map(str, given)]) == 0
     shown, told = capsys.readouterr()
     assert sum("base-s0" in line for line in told.splitlines()) == 1
     assert sum("uniform-s0" in line for line in told.splitlines()) == 1
-    assert shown.index("what it says") < shown.index("study uniform of planted-decisive"), "what may be claimed comes first"
-    rows = [row for row in read_json(tmp_path / "study" / "uniform" / "summary.json") if row["group"] == "all"]
+    assert shown.index("what it says") < shown.index("study uniform of planted-decisive"), (
+        "what may be claimed comes first"
+    )
+    rows = [
+        row
+        for row in read_json(tmp_path / "study" / "uniform" / "summary.json")
+        if row["group"] == "all"
+    ]
     assert shown.count("│ uniform ") == min(len(rows), SHOWN_MEASURES)
     assert f"{len(rows) - SHOWN_MEASURES} further measures in the report and with --json" in shown
 
 
-def test_what_is_refused_soon_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_refused_soon_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     with progress() as tell:
@@ -505,7 +703,12 @@ def test_what_is_refused_soon_is_one_line(monkeypatch: pytest.MonkeyPatch, capsy
     assert capsys.readouterr().err == "0:02 read dev\n"
 
 
-def drawn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int, steps: list[tuple[str, int, int]]) -> str:
+def drawn(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    columns: int,
+    steps: list[tuple[str, int, int]],
+) -> str:
     """What stands last on a terminal of so many columns."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -518,27 +721,44 @@ def drawn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], c
     return [line for line in re.split(r"[\r\n]+", frames) if line.strip()][-1]
 
 
-def test_a_progress_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    steps = [("read", 0, 0), ("train, epoch 1 of 2", 1, 4), ("train, epoch 2 of 2", 3, 4), ("train", 1, 2), ("collect", 3, 3)]
+def test_a_progress_bar_is_drawn_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = [
+        ("read", 0, 0),
+        ("train, epoch 1 of 2", 1, 4),
+        ("train, epoch 2 of 2", 3, 4),
+        ("train", 1, 2),
+        ("collect", 3, 3),
+    ]
     assert "collect" in drawn(monkeypatch, capsys, 120, steps)
     assert "train, epoch 2 of 2" in drawn(monkeypatch, capsys, 120, steps[:3])
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_a_bar_can_be_read(columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bar_can_be_read(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     what = "deceive-bilinear-1-s0 (3 of 4) · train, epoch 2 of 5"
     line = drawn(monkeypatch, capsys, columns, [(what, 200, 400)])
     assert what in line
     assert "━" * 5 in line
     assert "…" not in line
     assert len(line) <= columns
-    longer = drawn(monkeypatch, capsys, columns, [("a-name-of-many-words-that-goes-on-and-on-and-on-" + what, 200, 400)])
+    longer = drawn(
+        monkeypatch,
+        capsys,
+        columns,
+        [("a-name-of-many-words-that-goes-on-and-on-and-on-" + what, 200, 400)],
+    )
     assert "(3 of 4) · train, epoch 2 of 5" in longer
     assert "━" * 5 in longer
 
 
 @pytest.mark.usefixtures("quick")
-def test_an_audit_says_what_is_compiled(trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_audit_says_what_is_compiled(
+    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = ("audit", trace, "--experiment", "adversary", "--json")
     assert stages(capsys, *asked).count("audit: adversary") == 1
     usual = Adversary.__call__
@@ -548,7 +768,9 @@ def test_an_audit_says_what_is_compiled(trace: Path, capsys: pytest.CaptureFixtu
         return usual(experiment, trace)
 
     monkeypatch.setattr(Adversary, "__call__", compiling_first)
-    assert "audit: adversary (compiled once, on its first use)" in stages(capsys, *asked, "--set", "adversary.epsilon=0.02")
+    assert "audit: adversary (compiled once, on its first use)" in stages(
+        capsys, *asked, "--set", "adversary.epsilon=0.02"
+    )
 
 
 def test_a_lost_cluster_ends_a_command_at_once(tmp_path: Path) -> None:
@@ -560,5 +782,13 @@ def test_a_lost_cluster_ends_a_command_at_once(tmp_path: Path) -> None:
         "atexit.register(time.sleep, 600);"
         "sys.exit(main(['study', 'seeds', 'planted-decisive', '--engine', 'ray', '--out', sys.argv[1]]))"
     )
-    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path / "out")], capture_output=True, text=True, timeout=120)
-    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, "attnaudit: run: the head: silent; expected an answer")
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "out")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (
+        2,
+        "attnaudit: run: the head: silent; expected an answer",
+    )

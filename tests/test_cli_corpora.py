@@ -33,11 +33,16 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield one
 
 
-def test_the_list_names_every_corpus_and_where_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_list_names_every_corpus_and_where_it_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     write(tmp_path / "sst" / "train.csv")
     write(tmp_path / "sst" / "dev.csv")
     write(tmp_path / "sst" / "test.csv")
-    listed = {row["name"]: row for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", tmp_path, "--json"))}
+    listed = {
+        row["name"]: row
+        for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", tmp_path, "--json"))
+    }
     assert list(CORPORA) == list(listed)
     assert "planted-decisive" in listed
     assert listed["sst"]["folder"] == str(tmp_path / "sst")
@@ -49,32 +54,50 @@ def test_the_list_names_every_corpus_and_where_it_is(capsys: pytest.CaptureFixtu
 
 
 def test_a_check_prints_its_tables(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.csv", [*ROWS, ("bad [bold] &amp; <br> \x1b[31m text", 0), ("\x1b", 1)] * 3)
+    path = write(
+        tmp_path / "mine.csv", [*ROWS, ("bad [bold] &amp; <br> \x1b[31m text", 0), ("\x1b", 1)] * 3
+    )
     said = answers(capsys, "corpora", "check", path)
-    for title in ("rows of each class", "length in words", "words", "rows with the same words", "damage"):
+    for title in (
+        "rows of each class",
+        "length in words",
+        "words",
+        "rows with the same words",
+        "damage",
+    ):
         assert title in said
     assert "HTML tag" in said
     assert "note: one file, split 80/10/10" in said
     assert "\x1b" not in said
     told = json.loads(answers(capsys, "corpora", "check", path, "--json"))
     assert sum(row["rows"] for row in told["classes"]) == 3 * (len(ROWS) + 2)
-    many = write(tmp_path / "many.csv", [(f"word {row}", f"class-{row % 40:02}") for row in range(400)])
+    many = write(
+        tmp_path / "many.csv", [(f"word {row}", f"class-{row % 40:02}") for row in range(400)]
+    )
     assert "28 others" in answers(capsys, "corpora", "check", many)
 
 
-def test_findings_are_no_errors_but_what_cannot_be_read_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_findings_are_no_errors_but_what_cannot_be_read_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     path = write(tmp_path / "mine.csv", [*ROWS, ("", 1)], ("body", "stars"))
     assert "columns body, stars" in fails(capsys, "corpora", "check", path)
     columns = ("--text-column", "body", "--label-column", "stars")
     assert "row 24" in fails(capsys, "corpora", "check", path, *columns)
-    assert "skipped rows" in answers(capsys, "corpora", "check", path, *columns, "--on-bad-row", "skip")
-    assert "did you mean skip?" in fails(capsys, "corpora", "check", path, *columns, "--on-bad-row", "skp")
+    assert "skipped rows" in answers(
+        capsys, "corpora", "check", path, *columns, "--on-bad-row", "skip"
+    )
+    assert "did you mean skip?" in fails(
+        capsys, "corpora", "check", path, *columns, "--on-bad-row", "skp"
+    )
     assert "did you mean sst?" in fails(capsys, "corpora", "check", "sts", "--data-dir", tmp_path)
     assert "no such file or folder" in fails(capsys, "corpora", "check", tmp_path / "nothing.csv")
     assert str(tmp_path) in fails(capsys, "corpora", "check", "imdb", "--data-dir", tmp_path)
 
 
-def test_a_corpus_is_fetched_once_and_then_used(site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_corpus_is_fetched_once_and_then_used(
+    site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     said = answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
     assert "rows of each class" in said
     assert said.endswith(f"tiny: fetched: {tmp_path / 'tiny'}\n")
@@ -85,8 +108,12 @@ def test_a_corpus_is_fetched_once_and_then_used(site: Site, capsys: pytest.Captu
     assert "tiny" in answers(capsys, "corpora", "check", "tiny", "--data-dir", tmp_path)
 
 
-def test_a_fetch_as_json_is_json_alone(site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    told = json.loads(answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path, "--no-check", "--json"))
+def test_a_fetch_as_json_is_json_alone(
+    site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    told = json.loads(
+        answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path, "--no-check", "--json")
+    )
     assert (told["name"], told["already"], told["check"]) == ("tiny", False, None)
     assert not (tmp_path / "nothing").exists()
 
@@ -94,26 +121,40 @@ def test_a_fetch_as_json_is_json_alone(site: Site, capsys: pytest.CaptureFixture
 def test_the_checksum_of_what_nobody_vouches_for_is_told(
     site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, downloads=(Download(site.url("/tiny.zip")),)))
+    monkeypatch.setitem(
+        CORPORA._entries, "tiny", replace(TINY, downloads=(Download(site.url("/tiny.zip")),))
+    )
     said = " ".join(answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path).split())
     assert f"the download has sha256 {hashlib.sha256(ZIP).hexdigest()}" in said
 
 
-def test_what_cannot_be_fetched_is_one_line(site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_what_cannot_be_fetched_is_one_line(
+    site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     assert "physionet" in fails(capsys, "corpora", "fetch", "diabetes", "--data-dir", tmp_path)
     assert "withdrawn" in fails(capsys, "corpora", "fetch", "adr", "--data-dir", tmp_path)
-    assert "did you mean tiny?" in fails(capsys, "corpora", "fetch", "tinny", "--data-dir", tmp_path)
+    assert "did you mean tiny?" in fails(
+        capsys, "corpora", "fetch", "tinny", "--data-dir", tmp_path
+    )
     assert "Missing argument 'NAME'" in fails(capsys, "corpora", "fetch")
-    assert "http" in fails(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path, "--from", "file:///etc/passwd")
-    assert "404" in fails(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path, "--from", site.url("/gone.zip"))
+    assert "http" in fails(
+        capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path, "--from", "file:///etc/passwd"
+    )
+    assert "404" in fails(
+        capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path, "--from", site.url("/gone.zip")
+    )
     site.files["/tiny.zip"] = NOISE
     assert "another checksum" in fails(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == [".tiny.lock"]
 
 
-def test_a_place_that_cannot_be_written_is_one_line(site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_one_line(
+    site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("x")
-    assert "--data-dir" in fails(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path / "file" / "data")
+    assert "--data-dir" in fails(
+        capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path / "file" / "data"
+    )
 
 
 def test_help_has_examples_for_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +172,9 @@ for arguments in (["corpora", "--help"], ["corpora", "list", "--data-dir", sys.a
     loaded = [name for name in ("torch", "spacy", "requests", "pooch") if name in sys.modules]
     assert not loaded, (arguments, loaded)
 """
-    done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -139,22 +182,44 @@ def test_names_alone_are_usage() -> None:
     assert main(["corpora", "lst"]) == 2
 
 
-def test_corpora_of_pairs_are_listed_and_checked_as_others(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    write_pairs(tmp_path / "multi30k_en_de").joinpath("test.src").rename(tmp_path / "multi30k_en_de" / "test_2016_flickr.src")
-    (tmp_path / "multi30k_en_de" / "test.trg").rename(tmp_path / "multi30k_en_de" / "test_2016_flickr.trg")
-    listed = {row["name"]: row for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", tmp_path, "--json"))}
+def test_corpora_of_pairs_are_listed_and_checked_as_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_pairs(tmp_path / "multi30k_en_de").joinpath("test.src").rename(
+        tmp_path / "multi30k_en_de" / "test_2016_flickr.src"
+    )
+    (tmp_path / "multi30k_en_de" / "test.trg").rename(
+        tmp_path / "multi30k_en_de" / "test_2016_flickr.trg"
+    )
+    listed = {
+        row["name"]: row
+        for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", tmp_path, "--json"))
+    }
     assert listed["multi30k_en_de"]["folder"] == str(tmp_path / "multi30k_en_de")
-    assert (listed["deceptive_en_de"]["folder"], listed["deceptive_en_de"]["get"]) == ("", "attnaudit corpora fetch deceptive_en_de")
+    assert (listed["deceptive_en_de"]["folder"], listed["deceptive_en_de"]["get"]) == (
+        "",
+        "attnaudit corpora fetch deceptive_en_de",
+    )
     for name in ("multi30k_en_de", write_pairs(tmp_path / "mine"), "planted-reverse"):
-        found = json.loads(answers(capsys, "corpora", "check", name, "--data-dir", tmp_path, "--json"))
+        found = json.loads(
+            answers(capsys, "corpora", "check", name, "--data-dir", tmp_path, "--json")
+        )
         assert found["task"] == "translation"
         assert {row["part"] for row in found["lengths"]} == {"source", "target"}
-    assert "corpus.text" in fails(capsys, "corpora", "check", "planted-copy", "--text-column", "body")
-    assert "attnaudit translate planted-copy" in fails(capsys, "run", "planted-copy", "--out", tmp_path / "run")
-    assert "attnaudit translate planted-copy" in fails(capsys, "corpora", "fetch", "planted-copy", "--data-dir", tmp_path)
+    assert "corpus.text" in fails(
+        capsys, "corpora", "check", "planted-copy", "--text-column", "body"
+    )
+    assert "attnaudit translate planted-copy" in fails(
+        capsys, "run", "planted-copy", "--out", tmp_path / "run"
+    )
+    assert "attnaudit translate planted-copy" in fails(
+        capsys, "corpora", "fetch", "planted-copy", "--data-dir", tmp_path
+    )
 
 
-def test_a_field_of_the_spec_is_an_option_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_field_of_the_spec_is_an_option_of_the_commands(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     flagged = [field for field in fields(CorpusSpec) if field.metadata["flag"]]
     assert len(flagged) == 12
     for command in (("run",), ("study",), ("corpora", "check")):

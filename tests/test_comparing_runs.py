@@ -30,7 +30,10 @@ EXPERIMENTS_RUN = ("prediction", "correlation", "permutation", "plausibility")
 
 
 def audited(
-    folder: Path, *shards: Trace, settings: Mapping[str, object] | None = None, experiments: tuple[str, ...] = EXPERIMENTS_RUN
+    folder: Path,
+    *shards: Trace,
+    settings: Mapping[str, object] | None = None,
+    experiments: tuple[str, ...] = EXPERIMENTS_RUN,
 ) -> Path:
     write_shards(folder / "trace", shards)
     return audit_into(folder / "audit", folder / "trace", experiments, settings or {})
@@ -61,20 +64,40 @@ def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, P
         ("correlation", "tau_gradient", "tau_gradient"), ("permutation", "median_delta_y", "median_delta_y"),
         ("prediction", "correct", "accuracy"), ("plausibility", "auprc_loo", "auprc_loo"),
     ):  # fmt: skip
-        one, two = (dict(pl.read_parquet(run / "results" / f"{experiment}.parquet").select("instance", column).iter_rows()) for run in runs)
-        both = [(float(one[name]), float(two[name])) for name in one if one[name] is not None and two[name] is not None]
-        row = found.row(by_predicate=(pl.col("experiment") == experiment) & (pl.col("measure") == measure), named=True)
+        one, two = (
+            dict(
+                pl.read_parquet(run / "results" / f"{experiment}.parquet")
+                .select("instance", column)
+                .iter_rows()
+            )
+            for run in runs
+        )
+        both = [
+            (float(one[name]), float(two[name]))
+            for name in one
+            if one[name] is not None and two[name] is not None
+        ]
+        row = found.row(
+            by_predicate=(pl.col("experiment") == experiment) & (pl.col("measure") == measure),
+            named=True,
+        )
         assert (row["n"], row["undefined"]) == (len(both), 60 - len(both))
         a, b = (sum(values) / len(both) for values in zip(*both, strict=True))
         assert (row["a"], row["b"], row["difference"]) == pytest.approx((a, b, b - a))
         assert row["low"] <= row["difference"] <= row["high"]
-    assert 0 < found.row(by_predicate=pl.col("measure") == "tau_gradient", named=True)["undefined"] < 60
+    assert (
+        0
+        < found.row(by_predicate=pl.col("measure") == "tau_gradient", named=True)["undefined"]
+        < 60
+    )
     assert found.select("shared", "only_a", "only_b").unique().rows() == [(60, 0, 0)]
 
 
 def test_every_mean_of_a_summary_has_its_rows(runs: tuple[Path, Path]) -> None:
     """The mean of what a measure is of each row is the number of the summary."""
-    summary = pl.DataFrame(json.loads((runs[0] / "summary.json").read_text())).filter(pl.col("group") == "all")
+    summary = pl.DataFrame(json.loads((runs[0] / "summary.json").read_text())).filter(
+        pl.col("group") == "all"
+    )
     compared = attnaudit.compare(runs)["measure"].to_list()
     together = {
         "f1",
@@ -86,8 +109,12 @@ def test_every_mean_of_a_summary_has_its_rows(runs: tuple[Path, Path]) -> None:
     }  # of all instances, or how they are computed
     assert set(summary["measure"]) - set(compared) == together
     for name in EXPERIMENTS_RUN:
-        table = measures_of_rows(make_experiment(name), pl.scan_parquet(runs[0] / "results" / f"{name}.parquet")).collect()
-        of = dict(summary.filter(pl.col("experiment") == name).select("measure", "value").iter_rows())
+        table = measures_of_rows(
+            make_experiment(name), pl.scan_parquet(runs[0] / "results" / f"{name}.parquet")
+        ).collect()
+        of = dict(
+            summary.filter(pl.col("experiment") == name).select("measure", "value").iter_rows()
+        )
         for measure in table.columns:
             assert table[measure].cast(pl.Float64).mean() == pytest.approx(of[measure])
 
@@ -105,12 +132,16 @@ def test_the_measures_of_rows_of_every_experiment_have_labels() -> None:
         for name, result in audit(trace).items():
             measures = measures_of_rows(make_experiment(name), result.rows).collect_schema().names()
             assert measures
-            assert all(any(one.label_for(measure) for one in facts(name).measures) for measure in measures)
+            assert all(
+                any(one.label_for(measure) for one in facts(name).measures) for measure in measures
+            )
             assert set(measures) <= set(result.summary["measure"])
     assert "alignment" in EXPERIMENTS
 
 
-def test_neither_the_order_of_rows_nor_shards_change_anything(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_neither_the_order_of_rows_nor_shards_change_anything(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
     trace = model(0.2)
     order = np.random.default_rng(0).permutation(len(trace))
     other = audited(tmp_path, *(trace.take(part) for part in np.array_split(order, 3)))
@@ -141,14 +172,18 @@ def test_several_runs_are_compared_with_the_first(runs: tuple[Path, Path]) -> No
     assert found["run_b"].unique(maintain_order=True).to_list() == [str(runs[1]), str(runs[0])]
 
 
-def test_instances_of_another_text_or_id_are_not_shared(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_instances_of_another_text_or_id_are_not_shared(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
     part = with_tokens(model(0.2).take(np.arange(10, 60)), 4)
     [found] = compare_runs([runs[0], audited(tmp_path, part)])
     assert found.differences.select("shared", "only_a", "only_b").unique().rows() == [(46, 14, 4)]
     assert (found.instances.height, found.changed) == (46, 4)
     assert found.instances["instance"].min() == 14
     other = audited(tmp_path / "other", with_tokens(model(), 60))
-    with pytest.raises(InputError, match=r"no instance in common: of 60 and 60 rows, 60 have the same id"):
+    with pytest.raises(
+        InputError, match=r"no instance in common: of 60 and 60 rows, 60 have the same id"
+    ):
         compare_runs([runs[0], other])
     apart = audited(tmp_path / "apart", make_trace(60, (1, 20), first_instance=100))
     with pytest.raises(InputError, match=r"60 and 60 rows, 0 have"):
@@ -169,11 +204,16 @@ def of_texts(name: str, texts: list[list[str]]) -> MeasuredRun:
 def test_texts_that_are_cut_are_to_be_read_at_one_length(cut: int) -> None:
     """Of 90 texts of one id 60 differ, ``cut`` of them in their length alone."""
     whole = [["the", "same", str(row)] for row in range(90)]
-    other = [text[:2] if row < cut else ["another"] if row < 60 else text for row, text in enumerate(whole)]
+    other = [
+        text[:2] if row < cut else ["another"] if row < 60 else text
+        for row, text in enumerate(whole)
+    ]
     one, two = of_texts("one", whole), of_texts("two", other)
     for pairs in (pair(one, two), pair(two, one)):
         [note] = pairs.notes
-        assert ("texts are cut at other lengths: run both with the same --max-tokens" in note) == (cut == 60)
+        assert ("texts are cut at other lengths: run both with the same --max-tokens" in note) == (
+            cut == 60
+        )
         assert ("--set corpus.seed=NUMBER" in note) == (cut != 60)
 
 
@@ -182,7 +222,9 @@ def test_texts_that_are_read_otherwise_are_to_be_read_alike() -> None:
     whole = [["The", "dose", "was", f"{row}mg."] for row in range(60)]
     masked = [["the", "dose", "was", "qqq", "."] for _ in range(60)]
     one, two = of_texts("one", whole), of_texts("two", masked)
-    with pytest.raises(InputError, match="with the same --tokenizer, --lowercase and --digits") as raised:
+    with pytest.raises(
+        InputError, match="with the same --tokenizer, --lowercase and --digits"
+    ) as raised:
         pair(one, two)
     assert "corpus.seed" not in str(raised.value)
 
@@ -190,18 +232,28 @@ def test_texts_that_are_read_otherwise_are_to_be_read_alike() -> None:
 @pytest.mark.parametrize("most", [3, 5, 6])
 def test_texts_of_two_tokenizers_that_are_cut_at_one_length_are_to_be_read_alike(most: int) -> None:
     """So many tokens of one are fewer words than of the other."""
-    by_spaces = [["Don't", "take", f"dose{row}", "twice,", "or", "more"][:most] for row in range(60)]
-    by_signs = [["do", "n't", "take", f"dose{row}", "twice", ",", "or", "more"][:most] for row in range(60)]
+    by_spaces = [
+        ["Don't", "take", f"dose{row}", "twice,", "or", "more"][:most] for row in range(60)
+    ]
+    by_signs = [
+        ["do", "n't", "take", f"dose{row}", "twice", ",", "or", "more"][:most] for row in range(60)
+    ]
     with pytest.raises(InputError, match="with the same --tokenizer, --lowercase and --digits"):
         pair(of_texts("one", by_spaces), of_texts("two", by_signs))
 
 
 @pytest.mark.parametrize(("same", "noted"), [(30, False), (29, True)])
-def test_few_shared_instances_are_noted_with_what_to_do(runs: tuple[Path, Path], tmp_path: Path, same: int, noted: bool) -> None:
+def test_few_shared_instances_are_noted_with_what_to_do(
+    runs: tuple[Path, Path], tmp_path: Path, same: int, noted: bool
+) -> None:
     [found] = compare_runs([runs[0], audited(tmp_path, with_tokens(model(0.2), 60 - same))])
     advice = "run both with the same --set corpus.seed=NUMBER"
     assert [note for note in found.notes if "few rows in common" in note] == (
-        [f"few rows in common: {same} of 60 and 60; to split a file of your own in the same way for every seed, {advice}"] if noted else []
+        [
+            f"few rows in common: {same} of 60 and 60; to split a file of your own in the same way for every seed, {advice}"
+        ]
+        if noted
+        else []
     )
 
 
@@ -214,9 +266,12 @@ def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: 
     only = audited(tmp_path / "only", model(), experiments=("prediction",))
     with pytest.raises(InputError, match="no measure in common"):
         compare_runs([alone, only])
-    pl.read_parquet(only / "results" / "prediction.parquet").head(9).write_parquet(only / "results" / "prediction.parquet")
+    pl.read_parquet(only / "results" / "prediction.parquet").head(9).write_parquet(
+        only / "results" / "prediction.parquet"
+    )
     with pytest.raises(
-        AttnauditError, match=r"prediction\.parquet: another file than the manifest lists; .*; run the command that made it"
+        AttnauditError,
+        match=r"prediction\.parquet: another file than the manifest lists; .*; run the command that made it",
     ):
         compare_runs([runs[0], only])
     with pytest.raises(AttnauditError, match="no such folder"):
@@ -224,7 +279,9 @@ def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: 
 
 
 def spoil_results(run: Path) -> None:
-    pl.read_parquet(run / "results" / "permutation.parquet").reverse().write_parquet(run / "results" / "permutation.parquet")
+    pl.read_parquet(run / "results" / "permutation.parquet").reverse().write_parquet(
+        run / "results" / "permutation.parquet"
+    )
 
 
 def spoil_summary(run: Path) -> None:
@@ -247,13 +304,19 @@ def test_results_that_were_changed_since_are_neither_compared_nor_reported(
     made = audited(tmp_path / "made", model(), experiments=("prediction", "permutation"))
     page = (made / "report.html").read_bytes()
     spoil(made)
-    for ask in (lambda: compare_runs([runs[0], made]), lambda: report_into(made), lambda: attnaudit.compare(made, to="jain2019")):
+    for ask in (
+        lambda: compare_runs([runs[0], made]),
+        lambda: report_into(made),
+        lambda: attnaudit.compare(made, to="jain2019"),
+    ):
         with pytest.raises(RunError, match=line):
             ask()
     assert (made / "report.html").read_bytes() == page
 
 
-def test_settings_and_experiments_that_differ_are_noted(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_settings_and_experiments_that_differ_are_noted(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
     settings = {"permutation.permutations": 7, "permutation.seed": 5}
     other = audited(tmp_path, model(), settings=settings, experiments=("prediction", "permutation"))
     [found] = compare_runs([runs[0], other])
@@ -269,7 +332,11 @@ def test_nothing_is_concluded_from_the_attention_of_a_model_that_learned_nothing
     })  # fmt: skip
     measures = {"p.accuracy": ("prediction", "accuracy"), "c.tau": ("correlation", "tau_loo")}
     one = MeasuredRun("one", rows, measures)
-    two = MeasuredRun("two", rows.with_columns(pl.lit(1.0).alias("p.accuracy"), pl.lit(1.0).alias("c.tau")), measures)
+    two = MeasuredRun(
+        "two",
+        rows.with_columns(pl.lit(1.0).alias("p.accuracy"), pl.lit(1.0).alias("c.tau")),
+        measures,
+    )
     assert pair(one, two).differences["conclusion"].to_list() == [HIGHER, HIGHER]
     found = pair(one, replace(two, notice="Claim nothing."))
     assert found.differences["conclusion"].to_list() == [HIGHER, WITHHELD]
@@ -290,15 +357,26 @@ def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
     found = []
     for several in (1, 3):
         traces = (heads(model(sharpness), several) for sharpness in (1.5, 0.2))
-        runs = [audited(tmp_path / f"{several}-{k}", trace, experiments=("permutation",)) for k, trace in enumerate(traces)]
-        found.append(attnaudit.compare(runs).filter(pl.col("measure") == "max_alpha").row(0, named=True))
+        runs = [
+            audited(tmp_path / f"{several}-{k}", trace, experiments=("permutation",))
+            for k, trace in enumerate(traces)
+        ]
+        found.append(
+            attnaudit.compare(runs).filter(pl.col("measure") == "max_alpha").row(0, named=True)
+        )
         pair = compare_runs(runs)[0]
         shown = lead(pair)
         assert "  " not in shown
-        without = replace(pair, differences=pair.differences.with_columns(pl.lit(None, pl.Float64).alias("low")))
-        assert ("by chance" in shown, "by chance" in lead(without)) == (True, False), "where nothing has an interval"
+        without = replace(
+            pair, differences=pair.differences.with_columns(pl.lit(None, pl.Float64).alias("low"))
+        )
+        assert ("by chance" in shown, "by chance" in lead(without)) == (True, False), (
+            "where nothing has an interval"
+        )
         rows = found[-1]["shared"]
-        assert (f"{rows} instances with" if several == 1 else f"{rows} rows, of {rows // 3} texts, with") in shown
+        assert (
+            f"{rows} instances with" if several == 1 else f"{rows} rows, of {rows // 3} texts, with"
+        ) in shown
         assert "instance" not in shown or several == 1
     assert found[1]["n"] == 3 * found[0]["n"]
     assert (found[1]["low"], found[1]["high"]) == pytest.approx((found[0]["low"], found[0]["high"]))
@@ -308,9 +386,15 @@ def test_instances_of_two_splits_with_one_number_are_two_texts() -> None:
     rng, n = np.random.default_rng(0), 24
     keys = {"split": ["dev"] * 12 + ["test"] * 12, "instance": [*range(12), *range(12)]}
     texts = {"tokens": [["w"]] * n, "question": [None] * n, "alpha": [[1.0]] * n}
-    rows = pl.DataFrame({**keys, **texts, "c.tau": rng.normal(size=n)}, schema_overrides={"question": pl.List(pl.String)})
+    rows = pl.DataFrame(
+        {**keys, **texts, "c.tau": rng.normal(size=n)},
+        schema_overrides={"question": pl.List(pl.String)},
+    )
     other, measures = rng.normal(size=n), {"c.tau": ("correlation", "tau_gradient")}
-    found = pair(MeasuredRun("one", rows, measures), MeasuredRun("two", rows.with_columns(pl.Series("c.tau", other)), measures))
+    found = pair(
+        MeasuredRun("one", rows, measures),
+        MeasuredRun("two", rows.with_columns(pl.Series("c.tau", other)), measures),
+    )
     expected = paired_means(rows["c.tau"].to_numpy()[:, None], other[:, None], np.arange(n))
     assert found.differences.select("low", "high").row(0) == (expected.low[0], expected.high[0])
 
@@ -347,7 +431,10 @@ def test_the_command_prints_and_writes_the_comparison(
     names, out = [str(run) for run in runs], tmp_path / "comparison"
     assert main(["compare", *names, names[0], "--out", str(out)]) == 0
     said = capsys.readouterr().out
-    assert "Both runs have 60 instances with the same text; a has 0 more, b has 0 more." in " ".join(said.split())
+    assert (
+        "Both runs have 60 instances with the same text; a has 0 more, b has 0 more."
+        in " ".join(said.split())
+    )
     assert NOT_SHOWN in said
     assert said.endswith(f"report: {out / 'report.html'}\n")
     page = (out / "report.html").read_text()
@@ -366,7 +453,9 @@ def test_the_command_prints_and_writes_the_comparison(
     assert len(told["most_different"]) == 10
 
 
-def test_what_the_command_cannot_do_is_one_line(runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_command_cannot_do_is_one_line(
+    runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     names = [str(run) for run in runs]
     before = sorted(path.name for path in runs[0].iterdir())
     for arguments, message in (

@@ -20,22 +20,39 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("mkdocstrings")
     pytest.importorskip("material")
     out = tmp_path_factory.mktemp("site")
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    environment = os.environ | {
+        "NO_MKDOCS_2_WARNING": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+    }
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(out)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return out
 
 
 def test_the_site_has_its_parts(site: Path) -> None:
-    parts = ("index", "gallery", "python", "cli", "changelog", "tutorials/audit_a_dataframe", "experiments/adversary", "howto/notebook")
+    parts = (
+        "index",
+        "gallery",
+        "python",
+        "cli",
+        "changelog",
+        "tutorials/audit_a_dataframe",
+        "experiments/adversary",
+        "howto/notebook",
+    )
     assert [name for name in parts if not (site / f"{name}.html").exists()] == []
     assert (site / "tutorials" / "own_torch_model.ipynb").exists()
     assert not list(site.rglob("*.py"))
     assert (site / "mutants.jsonl").exists(), "pages link to it"
     assert list((site / "records").rglob("*.json"))
     reference = (site / "python.html").read_text(encoding="utf-8")
-    assert all(f"attnaudit.{name}" in reference for name in ("trace.Trace.heatmap", "experiments.audit", "torch.collect"))
+    assert all(
+        f"attnaudit.{name}" in reference
+        for name in ("trace.Trace.heatmap", "experiments.audit", "torch.collect")
+    )
 
 
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
@@ -44,17 +61,24 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     assert [page.name for page in pages if LOADS.search(page.read_text(encoding="utf-8"))] == []
     styles = "".join(path.read_text(encoding="utf-8") for path in site.rglob("*.css"))
     assert not re.search(r"url\([\"']?(https?:)?//", styles)
-    assert not any('class="mermaid"' in page.read_text(encoding="utf-8") for page in pages)  # whose library is on a CDN
+    assert not any(
+        'class="mermaid"' in page.read_text(encoding="utf-8") for page in pages
+    )  # whose library is on a CDN
 
 
 def test_every_experiment_has_its_picture() -> None:
     from attnaudit.experiments import EXPERIMENTS
 
     for name in EXPERIMENTS:
-        assert f"images/experiments/{name}.svg" in (ROOT / "docs" / "experiments" / f"{name}.md").read_text(encoding="utf-8")
+        assert f"images/experiments/{name}.svg" in (
+            ROOT / "docs" / "experiments" / f"{name}.md"
+        ).read_text(encoding="utf-8")
         assert (ROOT / "docs" / "images" / "experiments" / f"{name}.svg").exists()
 
 
-@pytest.mark.parametrize("code", ['<script src="https://unpkg.com/x.js">', "<link rel=stylesheet href=//fonts.example/x>"])
+@pytest.mark.parametrize(
+    "code",
+    ['<script src="https://unpkg.com/x.js">', "<link rel=stylesheet href=//fonts.example/x>"],
+)
 def test_a_page_that_loads_something_would_be_found(code: str) -> None:
     assert LOADS.search(code)

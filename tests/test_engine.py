@@ -39,13 +39,25 @@ from tests.test_reproduce import data, small_sweep
 from tests.traces import make_trace
 
 __all__ = ["data"]
-SMALL = {"corpus.size": 100, "corpus.length": (10, 14), "training.epochs": 2, "model.embedding": 8, "model.hidden": 4}
+SMALL = {
+    "corpus.size": 100,
+    "corpus.length": (10, 14),
+    "training.epochs": 2,
+    "model.embedding": 8,
+    "model.hidden": 4,
+}
 
 
 def made(out: Path) -> dict[str, bytes]:
     """Every file below ``out`` but manifests, which tell of time and memory; of these the digests of files and the notes."""
-    files = {path.relative_to(out).as_posix(): path for path in sorted(out.rglob("*")) if path.is_file()}
-    told = {name: json.loads(path.read_text()) for name, path in files.items() if path.name == "manifest.json"}
+    files = {
+        path.relative_to(out).as_posix(): path for path in sorted(out.rglob("*")) if path.is_file()
+    }
+    told = {
+        name: json.loads(path.read_text())
+        for name, path in files.items()
+        if path.name == "manifest.json"
+    }
     return {name: path.read_bytes() for name, path in files.items() if name not in told} | {
         name: json.dumps([one["files"], one.get("notes")]).encode() for name, one in told.items()
     }
@@ -65,15 +77,27 @@ def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_trainings_of_a_study_with_teachers(tmp_path: Path) -> None:
-    spec = StudySpec.of("guide", "planted-decisive", encoder="average", settings=SMALL | {"guide.seeds": 1, "training.epochs": 1})
+    spec = StudySpec.of(
+        "guide",
+        "planted-decisive",
+        encoder="average",
+        settings=SMALL | {"guide.seeds": 1, "training.epochs": 1},
+    )
     for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
         plan = prepared(spec, tmp_path / name, silent)
         studies._train_all(plan, tmp_path / name / TRAININGS, silent, lambda line: None, engine)
     expected, found = (made(tmp_path / name) for name in ("local", "elsewhere"))
     assert set(found) == set(expected)
     differing = {name for name in found if found[name] != expected[name]}
-    assert {name.rpartition("/")[2] for name in differing} == {"spec.json", "manifest.json"}  # a spec says where its teacher lies
-    specs = [read_with_digest(tmp_path / "elsewhere" / name) for name in differing if name.endswith("spec.json")]
+    assert {name.rpartition("/")[2] for name in differing} == {
+        "spec.json",
+        "manifest.json",
+    }  # a spec says where its teacher lies
+    specs = [
+        read_with_digest(tmp_path / "elsewhere" / name)
+        for name in differing
+        if name.endswith("spec.json")
+    ]
     assert all(spec["teacher"]["trace"].startswith(str(tmp_path / "elsewhere")) for spec in specs)
 
 
@@ -95,7 +119,9 @@ def test_an_audit_of_several_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("quick_pages")
-def test_tables_of_a_file_are_written_and_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_of_a_file_are_written_and_read_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file of several pieces, whose tables have several row groups, is audited as locally; no more than a row group is read at a time."""
     monkeypatch.setattr("attnaudit.trace.io.PIECE", 1000)
     monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 8)
@@ -124,7 +150,12 @@ def test_tables_of_a_file_are_written_and_read_in_parts(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize(
-    "damage", [lambda file: file.write_bytes(file.read_bytes()[:-1]), Path.unlink, lambda file: Path(f"{file}x").touch()]
+    "damage",
+    [
+        lambda file: file.write_bytes(file.read_bytes()[:-1]),
+        Path.unlink,
+        lambda file: Path(f"{file}x").touch(),
+    ],
 )
 def test_a_damaged_piece_is_made_again(tmp_path: Path, damage: Callable[[Path], Any]) -> None:
     done = list[int]()
@@ -153,8 +184,12 @@ def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("one_registry", "quick_pages")
-@pytest.mark.parametrize("options", [{"layers": "last"}, {"layers": "all"}], ids=["graph", "replay"])
-def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "options", [{"layers": "last"}, {"layers": "all"}], ids=["graph", "replay"]
+)
+def test_a_transformer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
     """In shards of two texts, behind a graph and with the model itself."""
     monkeypatch.setattr("attnaudit.hf.trace.SHARD_TEXTS", 2)
     model, source = tmp_path / "bert", tmp_path / "texts.csv"
@@ -163,7 +198,14 @@ def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options:
     pl.DataFrame({"text": sorted(set(texts()))[:3]}).write_csv(source)
     collect = {**options, "heads": "0", "scores": ("gradient",), "sample": 3}
     for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
-        audit_transformer(model, source, tmp_path / name, experiments=["permutation"], collect=collect, engine=engine)
+        audit_transformer(
+            model,
+            source,
+            tmp_path / name,
+            experiments=["permutation"],
+            collect=collect,
+            engine=engine,
+        )
     assert len(trace_files(tmp_path / "local")) == 2
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
 
@@ -172,14 +214,25 @@ def test_a_second_driver_is_refused_while_the_first_is_alive(tmp_path: Path) -> 
     with claimed(tmp_path / "out", beat=0.05) as check:
         for clock in (0, 4e9):  # whatever the clock of another machine says
             os.utime(tmp_path / "out" / NAME, (clock, clock))
-            with pytest.raises(RunError, match=f"process {os.getpid()} of .* is at work there"), claimed(tmp_path / "out", silent=5):
+            with (
+                pytest.raises(RunError, match=f"process {os.getpid()} of .* is at work there"),
+                claimed(tmp_path / "out", silent=5),
+            ):
                 pass
         check()
         assert is_free(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-PLANTED = ["planted-decisive", "--encoder", "average", "--set", "corpus.size=60", "--set", "training.epochs=1"]
+PLANTED = [
+    "planted-decisive",
+    "--encoder",
+    "average",
+    "--set",
+    "corpus.size=60",
+    "--set",
+    "training.epochs=1",
+]
 COMMANDS = {
     "run": ["run", *PLANTED],
     "study": ["study", "uniform", *PLANTED, "--set", "uniform.seeds=1"],
@@ -203,7 +256,9 @@ def test_a_local_command_is_refused_where_a_driver_is_alive(
         assert f"process {os.getpid()} of " in line
         assert "is at work there; expected one command at a time" in line
         check()
-        assert {path.name for path in out.iterdir() if not path.name.startswith(f"{NAME}.")} == {NAME}  # a beat may be half-written
+        assert {path.name for path in out.iterdir() if not path.name.startswith(f"{NAME}.")} == {
+            NAME
+        }  # a beat may be half-written
     out.mkdir()
     (out / NAME).write_text('{"owner": "dead", "beat": 3}')
     assert main(options) == 0
@@ -213,7 +268,10 @@ def test_a_local_command_is_refused_where_a_driver_is_alive(
 @pytest.mark.usefixtures("quick_pages")
 def test_a_local_paper_is_refused_where_a_driver_is_alive(data: Path, tmp_path: Path) -> None:
     sweep = small_sweep(tmp_path / "out", data, seeds=1)
-    with claimed(tmp_path / "out", beat=0.05), pytest.raises(RunError, match="is at work there; expected one command at a time"):
+    with (
+        claimed(tmp_path / "out", beat=0.05),
+        pytest.raises(RunError, match="is at work there; expected one command at a time"),
+    ):
         reproduce(sweep)
     assert not (tmp_path / "out").exists()
     reproduce(sweep)
@@ -252,18 +310,25 @@ def test_the_claim_of_a_dead_driver_is_taken_over_by_one_of_several(tmp_path: Pa
     assert not list(tmp_path.iterdir())
 
 
-def test_a_claim_on_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_claim_on_a_full_disk_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(path: Path, text: str, **_: object) -> None:
         path.touch()
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "write_text", full)
-    with pytest.raises(RunError, match=r"No space left on device; .* free some space"), claimed(tmp_path):
+    with (
+        pytest.raises(RunError, match=r"No space left on device; .* free some space"),
+        claimed(tmp_path),
+    ):
         pass
     assert not list(tmp_path.iterdir())
 
 
-def test_a_heartbeat_outlives_a_claim_that_cannot_be_read_for_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heartbeat_outlives_a_claim_that_cannot_be_read_for_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As on a network's folder, or while another process looks whether the claim is dead."""
     own, failed = Path.read_text, threading.Event()
 
@@ -283,7 +348,9 @@ def test_a_heartbeat_outlives_a_claim_that_cannot_be_read_for_a_while(tmp_path: 
             time.sleep(0.01)
 
 
-def test_a_beat_on_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_beat_on_a_full_disk_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nor does one that is killed leave a file that makes the folder one that is not free."""
     began = threading.Event()
 
@@ -319,7 +386,9 @@ def test_a_driver_that_was_taken_for_dead_stops(tmp_path: Path) -> None:
         (["--engine", "ray", "--address", "[::1]:6379"], "an IPv6 address"),
     ],
 )
-def test_wrong_options_are_one_line(options: list[str], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_one_line(
+    options: list[str], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     make_trace(3, (2, 4), seed=0).write(tmp_path / "trace")
     assert main(["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out"), *options]) == 2
     (told,) = capsys.readouterr().err.strip().splitlines()

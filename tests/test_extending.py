@@ -21,7 +21,15 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
 from attnaudit.core.settings import parse_assignments
 from attnaudit.corpora import CORPORA
-from attnaudit.experiments import EXPERIMENTS, audit, by_group, facts, keys, measure_label, register_experiment
+from attnaudit.experiments import (
+    EXPERIMENTS,
+    audit,
+    by_group,
+    facts,
+    keys,
+    measure_label,
+    register_experiment,
+)
 from attnaudit.models.presets import ENCODERS, EncoderSpec, model_preset
 from attnaudit.report import verdict
 from attnaudit.report.charts.instances import draw_figures
@@ -36,9 +44,34 @@ from tests.test_cli import answers, fails
 from tests.traces import make_trace
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
-SETTINGS = ("corpus.size=60", "corpus.length=10,12", "model.embedding=8", "model.hidden=4", "training.epochs=1")
-RUN = ["run", "planted-decisive", "--encoder", "gated", "--vectors", "random", *(part for name in SETTINGS for part in ("--set", name))]
-TINY_RUN = ("--vectors", "random", "--epochs", "1", "--set", "model.embedding=8", "--set", "model.hidden=4", "--device", "cpu")
+SETTINGS = (
+    "corpus.size=60",
+    "corpus.length=10,12",
+    "model.embedding=8",
+    "model.hidden=4",
+    "training.epochs=1",
+)
+RUN = [
+    "run",
+    "planted-decisive",
+    "--encoder",
+    "gated",
+    "--vectors",
+    "random",
+    *(part for name in SETTINGS for part in ("--set", name)),
+]
+TINY_RUN = (
+    "--vectors",
+    "random",
+    "--epochs",
+    "1",
+    "--set",
+    "model.embedding=8",
+    "--set",
+    "model.hidden=4",
+    "--device",
+    "cpu",
+)
 
 
 def examples(heading: str) -> list[str]:
@@ -53,13 +86,21 @@ def install(folder: Path, heading: str, group: str, entry: str) -> None:
     (folder / f"{module}.py").write_text(examples(heading)[0], encoding="utf-8")
     package = folder / f"{module}-1.0.dist-info"
     package.mkdir()
-    (package / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", encoding="utf-8")
+    (package / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", encoding="utf-8"
+    )
     (package / "entry_points.txt").write_text(f"[{group}]\n{entry}\n", encoding="utf-8")
 
 
 def python(code: list[str], path: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), *sys.path]), "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, *code], env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(path), *sys.path]),
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.run(
+        [sys.executable, *code], env=environment, capture_output=True, text=True, check=False
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -72,9 +113,16 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
-def test_an_experiment_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_experiment_of_an_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The documented experiment, found by its entry point: the table, the card row, the figure, the label and the citation."""
-    install(tmp_path, "An experiment", "attnaudit.experiments", "concentration = concentration:Concentration")
+    install(
+        tmp_path,
+        "An experiment",
+        "attnaudit.experiments",
+        "concentration = concentration:Concentration",
+    )
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(EXPERIMENTS, "_complete", False)
     trace, out = make_trace(30, (2, 12), seed=4), tmp_path / "audit"
@@ -96,7 +144,9 @@ def test_an_experiment_of_an_installed_package(tmp_path: Path, monkeypatch: pyte
     assert "How concentrated is attention?" in capsys.readouterr().out
 
 
-def test_an_experiment_registered_by_the_call_of_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_experiment_registered_by_the_call_of_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = list(EXPERIMENTS)
     (tmp_path / "concentration.py").write_text(examples("An experiment")[0], encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
@@ -129,16 +179,34 @@ def test_an_experiment_that_states_nothing_else(tmp_path: Path) -> None:
     result = audit(make_trace(5), ["smallest", "permutation"])
     assert result["smallest"].table["length"].to_list() == make_trace(5).alpha.lengths.tolist()
     assert [row.measure for row in verdict(result.summary).rows] == ["mean of the median Δŷ"]
-    assert audit(make_trace(5, rationale=False)).left_out["smallest"] == "the trace has no column rationale"
+    assert (
+        audit(make_trace(5, rationale=False)).left_out["smallest"]
+        == "the trace has no column rationale"
+    )
     result.save(tmp_path)
     assert "length" not in read_record(tmp_path).columns(()).columns
 
 
 def test_a_chart_of_ones_own_is_drawn() -> None:
-    shown = FigureSpec("own", "Own", (Drawing(("length",), lambda rows: f"<svg>{rows['length'].sum()}</svg>", "Length"),), "Mine.")
-    register_experiment(type("Drawn", (Smallest,), {"name": "drawn", "figures": (shown,), "measures": (Measure("length", "T"),)}))
-    figures, _ = draw_figures(pl.DataFrame({"instance": [0, 1], "predicted": ["a", "b"], "length": [2, 3]}))
-    assert [(figure.name, figure.caption, figure.panels[0].svg) for figure in figures] == [("own", "Mine.", "<svg>5</svg>")]
+    shown = FigureSpec(
+        "own",
+        "Own",
+        (Drawing(("length",), lambda rows: f"<svg>{rows['length'].sum()}</svg>", "Length"),),
+        "Mine.",
+    )
+    register_experiment(
+        type(
+            "Drawn",
+            (Smallest,),
+            {"name": "drawn", "figures": (shown,), "measures": (Measure("length", "T"),)},
+        )
+    )
+    figures, _ = draw_figures(
+        pl.DataFrame({"instance": [0, 1], "predicted": ["a", "b"], "length": [2, 3]})
+    )
+    assert [(figure.name, figure.caption, figure.panels[0].svg) for figure in figures] == [
+        ("own", "Mine.", "<svg>5</svg>")
+    ]
 
 
 def test_what_is_no_experiment_is_refused() -> None:
@@ -155,13 +223,20 @@ def test_two_tables_with_a_column_of_one_name_are_refused(tmp_path: Path) -> Non
     audit(make_trace(5), ["permutation"]).save(tmp_path)
     table = pl.read_parquet(tmp_path / "results" / "permutation.parquet")
     table.select("instance", "max_alpha").write_parquet(tmp_path / "results" / "twin.parquet")
-    with pytest.raises(InputError, match=r"twin\.parquet: column max_alpha, which the table of another experiment has too"):
+    with pytest.raises(
+        InputError,
+        match=r"twin\.parquet: column max_alpha, which the table of another experiment has too",
+    ):
         read_record(tmp_path).columns(("max_alpha",))
 
 
-def test_an_encoder_registered_in_one_call_runs_to_a_report_that_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_encoder_registered_in_one_call_runs_to_a_report_that_names_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     exec("\n".join(examples("An encoder")), {"__name__": "my_program"})
-    assert "gated + additive on planted-decisive" in answers(capsys, *RUN, "--out", tmp_path / "run")
+    assert "gated + additive on planted-decisive" in answers(
+        capsys, *RUN, "--out", tmp_path / "run"
+    )
     assert "gated + additive" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
@@ -182,7 +257,9 @@ def test_an_encoder_of_an_installed_package_is_known_to_every_command(
 def test_every_encoder_answers_questions(encoder: str, tmp_path: Path) -> None:
     settings = parse_assignments((*SETTINGS, "corpus.size=40"))
     with summaries_as_pages(), experiments(*FEW, "ranges"):
-        attnaudit.run("planted-question", tmp_path, encoder=encoder, vectors="random", settings=settings)
+        attnaudit.run(
+            "planted-question", tmp_path, encoder=encoder, vectors="random", settings=settings
+        )
     trace = attnaudit.Trace.read(tmp_path)
     assert trace.has("loo", "gradient", "question")
 
@@ -198,32 +275,56 @@ def test_names_and_widths_need_no_torch(tmp_path: Path) -> None:
         ({"name": "bilstm"}, "register encoder: bilstm: a name that is taken"),
         ({"name": "my encoder"}, "'my encoder': a name that is no identifier"),
         ({"hidden": 0}, "a width or number of heads below 1"),
-        ({"hidden_of": {"flann": 3}}, "hidden_of: 'flann'; expected one of paper, code2019, flan, han; did you mean flan?"),
+        (
+            {"hidden_of": {"flann": 3}},
+            "hidden_of: 'flann'; expected one of paper, code2019, flan, han; did you mean flan?",
+        ),
     ],
 )
 def test_an_encoder_that_cannot_be_registered_says_why(given: dict, line: str) -> None:
     with pytest.raises(InputError, match=re.escape(line)):
-        attnaudit.register_encoder(EncoderSpec(**{"name": "mine", "build": "my_encoders:Mine", "hidden": 4, **given}))
+        attnaudit.register_encoder(
+            EncoderSpec(**{"name": "mine", "build": "my_encoders:Mine", "hidden": 4, **given})
+        )
 
 
 def test_a_preset_has_its_own_width_or_the_usual_one() -> None:
-    assert [model_preset("average", "dot", preset).hidden for preset in ("paper", "code2019", "flan", "han")] == [256, 128, 100, 100]
-    assert [model_preset("transformer", "dot", preset).hidden for preset in ("paper", "code2019", "flan")] == [128, 128, 100]
-    assert {model_preset("none", "dot", preset).hidden for preset in ("paper", "code2019", "flan", "han")} == {1}
+    assert [
+        model_preset("average", "dot", preset).hidden
+        for preset in ("paper", "code2019", "flan", "han")
+    ] == [256, 128, 100, 100]
+    assert [
+        model_preset("transformer", "dot", preset).hidden
+        for preset in ("paper", "code2019", "flan")
+    ] == [128, 128, 100]
+    assert {
+        model_preset("none", "dot", preset).hidden
+        for preset in ("paper", "code2019", "flan", "han")
+    } == {1}
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """A data directory with the corpus of the page."""
-    lines = (f"{'pos' if row % 2 else 'neg'}\ta {'lovely' if row % 2 else 'dull'} film about {row} horses and a train" for row in range(60))
+    lines = (
+        f"{'pos' if row % 2 else 'neg'}\ta {'lovely' if row % 2 else 'dull'} film about {row} horses and a train"
+        for row in range(60)
+    )
     (tmp_path / "data" / "films").mkdir(parents=True)
-    (tmp_path / "data" / "films" / "films.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "data" / "films" / "films.txt").write_text(
+        "\n".join(lines) + "\n", encoding="utf-8"
+    )
     return tmp_path / "data"
 
 
-def test_a_registered_corpus_goes_all_the_way_to_the_page(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_registered_corpus_goes_all_the_way_to_the_page(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     exec("\n".join(examples("A corpus")), {"__name__": "films"})
-    listed = {row["name"]: row for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", data, "--json"))}
+    listed = {
+        row["name"]: row
+        for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", data, "--json"))
+    }
     assert listed["films"]["folder"] == str(data / "films")
     assert listed["films"]["citation"] == "Doe 2024"
     check = json.loads(answers(capsys, "corpora", "check", "films", "--data-dir", data, "--json"))
@@ -242,7 +343,13 @@ def test_a_corpus_of_another_package_is_known_to_the_command_line(
     for command, said in (("list", "Doe 2024"), ("check", "negative")):
         monkeypatch.setattr(CORPORA, "_complete", False)
         monkeypatch.delitem(CORPORA._entries, "films", raising=False)
-        arguments = ["corpora", command, *(["films"] if command == "check" else []), "--data-dir", str(data)]
+        arguments = [
+            "corpora",
+            command,
+            *(["films"] if command == "check" else []),
+            "--data-dir",
+            str(data),
+        ]
         assert said in answers(capsys, *arguments)
 
 

@@ -16,14 +16,18 @@ from attnaudit.core.files import atomic, read_json, write_text
 FULL = [
     OSError(errno.ENOSPC, "No space left on device"),
     SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
-    pl.exceptions.ComputeError("parquet: File out of specification: underlying IO error: No space left on device (os error 28)"),
+    pl.exceptions.ComputeError(
+        "parquet: File out of specification: underlying IO error: No space left on device (os error 28)"
+    ),
 ]
 
 
 @pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
 def test_a_full_disk_is_one_line_whichever_library_writes(tmp_path: Path, error: Exception) -> None:
     with (
-        pytest.raises(RunError, match=r"a\.bin: No space left on device; expected a place that can be written"),
+        pytest.raises(
+            RunError, match=r"a\.bin: No space left on device; expected a place that can be written"
+        ),
         atomic(tmp_path / "a.bin"),
     ):
         raise error
@@ -44,12 +48,19 @@ def test_damaged_json_is_one_line(text: str, tmp_path: Path) -> None:
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What no process that is killed can show, only a machine that loses power."""
     done: list[str] = []
     own = Path.replace
-    monkeypatch.setattr("attnaudit.core.files.os.fsync", lambda handle: done.append(f"synced {os.fstat(handle).st_size}"))
-    monkeypatch.setattr(Path, "replace", lambda path, target: (done.append("renamed"), own(path, target))[1])
+    monkeypatch.setattr(
+        "attnaudit.core.files.os.fsync",
+        lambda handle: done.append(f"synced {os.fstat(handle).st_size}"),
+    )
+    monkeypatch.setattr(
+        Path, "replace", lambda path, target: (done.append("renamed"), own(path, target))[1]
+    )
     write_text(tmp_path / "a.txt", "four")
     assert done == ["synced 4", "renamed"]
 
@@ -61,7 +72,10 @@ def test_json_that_might_never_end_is_not_waited_for(tmp_path: Path, kind: str) 
         os.mkfifo(path)
     else:
         path.symlink_to("/dev/zero")
-    with pytest.raises(RunError, match=r"read: .*manifest\.json: no regular file; expected a JSON file written by attnaudit"):
+    with pytest.raises(
+        RunError,
+        match=r"read: .*manifest\.json: no regular file; expected a JSON file written by attnaudit",
+    ):
         read_json(path)
 
 

@@ -7,7 +7,9 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]["optional-dependencies"]
 ROW = re.compile(r"^\| `pip install '?attnaudit\[(\w+)\]'?` \| (.+) \| (.+) \|$", re.MULTILINE)
 
 
@@ -23,7 +25,11 @@ def packages(extra: str) -> set[str]:
 def named(text: str) -> set[str]:
     """The packages of any extra that a text names."""
     every = set().union(*map(packages, EXTRAS))
-    return {name for name in every if re.search(rf"(?<![\w-]){name.replace('-', '[- ]')}(?![\w-])", text, re.IGNORECASE)}
+    return {
+        name
+        for name in every
+        if re.search(rf"(?<![\w-]){name.replace('-', '[- ]')}(?![\w-])", text, re.IGNORECASE)
+    }
 
 
 def test_every_extra_has_its_row_with_what_it_adds() -> None:

@@ -11,15 +11,36 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.core.kernels import SETTINGS, Locator, code_folder, compiling, kernel, over_rows, subroutine
+from attnaudit.core.kernels import (
+    SETTINGS,
+    Locator,
+    code_folder,
+    compiling,
+    kernel,
+    over_rows,
+    subroutine,
+)
 from attnaudit.stats.ordering import ascending, select
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 KERNEL_FILES = [
-    path for path in sorted(SOURCE.rglob("*.py")) if "@kernel" in (text := path.read_text(encoding="utf-8")) or "@subroutine" in text
+    path
+    for path in sorted(SOURCE.rglob("*.py"))
+    if "@kernel" in (text := path.read_text(encoding="utf-8")) or "@subroutine" in text
 ]
 COMPILED_ASCENDING, COMPILED_SELECT = kernel(ascending), kernel(select)
-SORTS = {"sort", "argsort", "median", "percentile", "quantile", "nanmedian", "nanpercentile", "partition", "argpartition", "unique"}
+SORTS = {
+    "sort",
+    "argsort",
+    "median",
+    "percentile",
+    "quantile",
+    "nanmedian",
+    "nanpercentile",
+    "partition",
+    "argpartition",
+    "unique",
+}
 
 
 def sorts_in_kernels(text: str) -> list[str]:
@@ -27,7 +48,9 @@ def sorts_in_kernels(text: str) -> list[str]:
     found = []
     for function in ast.walk(ast.parse(text)):
         if isinstance(function, ast.FunctionDef) and any(
-            word in ast.unparse(decorator) for decorator in function.decorator_list for word in ("kernel", "subroutine")
+            word in ast.unparse(decorator)
+            for decorator in function.decorator_list
+            for word in ("kernel", "subroutine")
         ):
             names = [node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)]
             found += [f"{function.name}: {name}" for name in names if name in SORTS]
@@ -40,10 +63,14 @@ def test_kernels_sort_by_our_own_function_alone(path: Path):
 
 
 def test_a_kernel_that_sorts_with_numpy_would_be_found():
-    assert sorts_in_kernels("@kernel\ndef compiled(x):\n    return np.sort(x)[0]\n") == ["compiled: sort"]
+    assert sorts_in_kernels("@kernel\ndef compiled(x):\n    return np.sort(x)[0]\n") == [
+        "compiled: sort"
+    ]
 
 
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize(
+    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
+)
 def test_kernels_are_compiled_in_one_way(path: Path):
     """By ours, which keeps their code where no other version looks."""
     assert path.name == "kernels.py" or "njit" not in path.read_text(encoding="utf-8")
@@ -91,14 +118,20 @@ print(first, second, torch.get_num_threads())
 def test_kernels_leave_the_threads_of_torch_alone():
     """Fewer than those of kernels, as torch found them, or more, as it was told."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2"}
-    done = subprocess.run([sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["1", "1", "3"]
 
 
 def test_code_of_other_sources_lies_elsewhere(tmp_path: Path):
     """A kernel changed, in whichever file: another folder for all. What is no kernel leaves the folder as it is."""
     folders = []
-    for name, text in (("a.py", "@kernel\ndef f(): ..."), ("b/c.py", "@kernel\ndef g(): ..."), ("b/c.py", "@kernel\ndef g(): return 1")):
+    for name, text in (
+        ("a.py", "@kernel\ndef f(): ..."),
+        ("b/c.py", "@kernel\ndef g(): ..."),
+        ("b/c.py", "@kernel\ndef g(): return 1"),
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
         folders.append(code_folder.__wrapped__(tmp_path))
@@ -118,16 +151,23 @@ def test_the_code_of_a_kernel_is_kept_there(monkeypatch: pytest.MonkeyPatch, tmp
     code_folder.cache_clear()
 
 
-def test_the_code_of_a_kernel_is_kept_for_every_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_the_code_of_a_kernel_is_kept_for_every_checkout(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     """The folder and the stamp follow from module and source, not from the path of the checkout or the time of its files."""
     monkeypatch.setattr(SETTINGS, "CACHE_DIR", str(tmp_path / "cache"))
-    here, there = (Locator.from_function(ascending, str(tmp_path / name / "ordering.py")) for name in ("here", "there"))
+    here, there = (
+        Locator.from_function(ascending, str(tmp_path / name / "ordering.py"))
+        for name in ("here", "there")
+    )
     assert here == there
     assert here is not None
     assert here.get_cache_path() == str(tmp_path / "cache" / "attnaudit.stats.ordering")
 
 
-def test_a_cache_that_cannot_be_written_is_no_obstacle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_cache_that_cannot_be_written_is_no_obstacle(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
     (tmp_path / "file").touch()
     monkeypatch.setattr(SETTINGS, "CACHE_DIR", str(tmp_path / "file"))
     assert kernel(ascending)(np.array([2.0, 1.0])).tolist() == [1, 0]
@@ -142,8 +182,19 @@ print(kernel(ascending)(np.array([2.0, 1.0])).tolist())
 
 
 def test_kernels_compile_under_settings_of_numba(tmp_path: Path):
-    environment = {**os.environ, "NUMBA_OPT": "0", "NUMBA_DEBUG_CACHE": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", WITHOUT_OPTIMISATION], env=environment, capture_output=True, text=True, check=False)
+    environment = {
+        **os.environ,
+        "NUMBA_OPT": "0",
+        "NUMBA_DEBUG_CACHE": "1",
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_OPTIMISATION],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert "[1, 0]" in done.stdout
 
@@ -196,7 +247,13 @@ except KeyboardInterrupt:
 
 def test_an_interrupt_in_a_callback_of_llvm_is_not_lost(tmp_path: Path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 

@@ -30,7 +30,11 @@ Both = tuple[pl.DataFrame, pl.DataFrame]
 
 @pytest.fixture(scope="module")
 def audited() -> dict[str, Result]:
-    return dict(audit(make_trace(ROWS, (1, 9), zeros=0.1), EXPERIMENTS, {"permutation": {"permutations": 20}}))
+    return dict(
+        audit(
+            make_trace(ROWS, (1, 9), zeros=0.1), EXPERIMENTS, {"permutation": {"permutations": 20}}
+        )
+    )
 
 
 def both(experiment: str, rows: pl.LazyFrame) -> Both:
@@ -50,7 +54,11 @@ def differences(whole: pl.DataFrame, large: pl.DataFrame) -> Iterator[tuple[str,
         for name in NUMBERS:
             assert (one[name] is None) == (other[name] is None), (one, other)
             if one[name] is not None:
-                width = one["high"] - one["low"] if one["high"] is not None and one["high"] > one["low"] else 1.0
+                width = (
+                    one["high"] - one["low"]
+                    if one["high"] is not None and one["high"] > one["low"]
+                    else 1.0
+                )
                 yield name, abs(one[name] - other[name]) / width
 
 
@@ -75,13 +83,16 @@ def test_several_rows_of_a_text() -> None:
         "x": level + random.normal(size=texts * heads), "y": level > 0.5,
     }).with_columns(x=pl.when(pl.col("instance") % 7 > 0).then("x"))  # fmt: skip
     whole, large = (
-        summarise_means("e", by_group(rows, lambda table: table.select("x", "y")), 0) for _ in _large(rows.height + 1, rows.height)
+        summarise_means("e", by_group(rows, lambda table: table.select("x", "y")), 0)
+        for _ in _large(rows.height + 1, rows.height)
     )
     apart = list(differences(whole, large))
     assert max(gap for name, gap in apart if name in ("value", "std")) < 1e-9
     assert max(gap for name, gap in apart if name in ("low", "high")) < 0.1
     for _ in _large(1):
-        assert not by_group(rows.sample(fraction=1.0, shuffle=True, seed=0), lambda table: table).is_large
+        assert not by_group(
+            rows.sample(fraction=1.0, shuffle=True, seed=0), lambda table: table
+        ).is_large
 
 
 def test_texts_of_two_splits_with_one_number_are_two() -> None:
@@ -113,27 +124,42 @@ def test_a_class_or_a_measure_of_few_rows_of_many(heads: int) -> None:
     for _ in _large(rows.height + 1, rows.height):
         groups = by_group(rows.lazy(), lambda table: table.select("x", "y", "few", "low", "high"))
         ratio = {"r": ("few", "low", "high"), "all": ("x", "low", "high")}
-        pair.append(pl.concat([summarise_means("e", groups, 0), summarise_ratios("e", groups, ratio, 0)]))
+        pair.append(
+            pl.concat([summarise_means("e", groups, 0), summarise_ratios("e", groups, ratio, 0)])
+        )
     whole, large = pair
     assert max(gap for _, gap in differences(whole, large)) < 0.1
     rare = large.filter(group="predicted:rare", measure="x")
     assert rare["interval"].item() == OF_INSTANCES
     if heads == 1:
-        assert rare.select(NUMBERS).row(0) == pytest.approx(whole.filter(group="predicted:rare", measure="x").select(NUMBERS).row(0))
+        assert rare.select(NUMBERS).row(0) == pytest.approx(
+            whole.filter(group="predicted:rare", measure="x").select(NUMBERS).row(0)
+        )
     assert large.filter(group="all", measure="x")["interval"].item() == METHOD
     for _ in _large(1):
-        assert by_group(rows.lazy(), lambda table: table.select("x")).sums().keys() == dict(by_group(rows, lambda table: table)).keys()
+        assert (
+            by_group(rows.lazy(), lambda table: table.select("x")).sums().keys()
+            == dict(by_group(rows, lambda table: table)).keys()
+        )
 
 
 def test_the_order_of_groups_is_that_of_small_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnaudit.results.groups.PIECE", 20)
-    rows = pl.DataFrame({"instance": np.arange(60), "predicted": ["b"] * 20 + ["c"] * 20 + ["a"] * 20, "x": np.arange(60.0)})
+    rows = pl.DataFrame(
+        {
+            "instance": np.arange(60),
+            "predicted": ["b"] * 20 + ["c"] * 20 + ["a"] * 20,
+            "x": np.arange(60.0),
+        }
+    )
     for _ in _large(1):
         found = summarise_means("e", by_group(rows, lambda table: table.select("x")), 0)
     assert found["group"].to_list() == ["all", "predicted:a", "predicted:b", "predicted:c"]
 
 
-@pytest.mark.parametrize(("positives", "hits", "alarms"), [(6, 5, 1), (6, 6, 0), (20, 18, 3), (60, 40, 10)])
+@pytest.mark.parametrize(
+    ("positives", "hits", "alarms"), [(6, 5, 1), (6, 6, 0), (20, 18, 3), (60, 40, 10)]
+)
 def test_scores_of_a_rare_class(positives: int, hits: int, alarms: int) -> None:
     rows, random = 20_000, np.random.default_rng(0)
     label = (np.arange(rows) < positives).astype(np.int64)
@@ -141,9 +167,18 @@ def test_scores_of_a_rare_class(positives: int, hits: int, alarms: int) -> None:
     p[:hits], p[positives : positives + alarms] = 0.9, 0.8
     whole, large = both("prediction", _predictions(label, p))
     assert max(gap for _, gap in differences(whole, large)) < 0.1
-    assert large.select(pl.col("low", "high").drop_nulls().is_between(0.0, 1.0).all()).row(0) == (True, True)
+    assert large.select(pl.col("low", "high").drop_nulls().is_between(0.0, 1.0).all()).row(0) == (
+        True,
+        True,
+    )
     labels = dict(large.select("measure", "interval").iter_rows())
-    assert labels == {"accuracy": "Wilson", "f1": METHOD, "roc_auc": METHOD, "roc_auc_chance": None, "majority": None}
+    assert labels == {
+        "accuracy": "Wilson",
+        "f1": METHOD,
+        "roc_auc": METHOD,
+        "roc_auc_chance": None,
+        "majority": None,
+    }
 
 
 def test_scores_of_few_labels() -> None:
@@ -185,7 +220,9 @@ def test_sums_depend_neither_on_the_order_nor_on_the_pieces() -> None:
     shuffled.add(values[order], instance[order])
     for found in (other, shuffled):
         assert np.array_equal(found.n, one.n)
-        assert np.allclose([found.value(k) for k in range(3)], np.nanmean(values, axis=0), rtol=1e-13)
+        assert np.allclose(
+            [found.value(k) for k in range(3)], np.nanmean(values, axis=0), rtol=1e-13
+        )
         assert np.allclose(np.sqrt(found.squares / found.n), np.nanstd(values, axis=0), rtol=1e-10)
         assert np.allclose(found.intervals(0), one.intervals(0), rtol=1e-13)
     assert other.rows == 5000
@@ -200,11 +237,15 @@ def test_merged_sums_of_few_instances_have_the_interval_of_a_small_table(several
     values = random.normal(size=(len(instance), 2))
     values[instance % 7 > 0, 1] = np.nan
     parts = [GroupedSums.of(2, several) for _ in range(3)]
-    for part, rows in zip(parts, np.split(np.arange(len(instance)), [100 * of_each, 170 * of_each]), strict=True):
+    for part, rows in zip(
+        parts, np.split(np.arange(len(instance)), [100 * of_each, 170 * of_each]), strict=True
+    ):
         part.add(values[rows], instance[rows])
         part.add(values[:0], instance[:0])
     together = merged(merged(parts[0], parts[1]), parts[2])
-    expected = bootstrap_clusters(values, instance, seed=3) if several else bootstrap_means(values, seed=3)
+    expected = (
+        bootstrap_clusters(values, instance, seed=3) if several else bootstrap_means(values, seed=3)
+    )
     assert np.array_equal(together.intervals(3), expected)
     assert together.instances == 300
     assert together.texts.tolist() == [300, 43]
@@ -225,8 +266,14 @@ def test_the_standard_error_is_that_of_independent_rows() -> None:
 def test_counted_scores(classes: int) -> None:
     random = np.random.default_rng(classes)
     label = random.integers(0, max(classes, 2), 3000)
-    odds = random.normal(size=(3000, classes)) + (np.eye(max(classes, 2))[label] if classes > 1 else label[:, None])
-    score = np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True) if classes > 1 else 1 / (1 + np.exp(-odds))
+    odds = random.normal(size=(3000, classes)) + (
+        np.eye(max(classes, 2))[label] if classes > 1 else label[:, None]
+    )
+    score = (
+        np.exp(odds) / np.exp(odds).sum(axis=1, keepdims=True)
+        if classes > 1
+        else 1 / (1 + np.exp(-odds))
+    )
     predicted = score.argmax(axis=1) if classes > 1 else (score[:, 0] > 0.5).astype(np.int64)
     counted = CountedScores.of(classes)
     for start in range(0, 3000, 1100):
@@ -237,24 +284,39 @@ def test_counted_scores(classes: int) -> None:
     assert counted.f1 == pytest.approx(known.f1, abs=1e-12)
     assert counted.roc_auc == pytest.approx(known.roc_auc, abs=1e-5)
     width = (known.high - known.low)[1:]
-    assert np.abs(np.stack(counted.intervals(0)) - np.stack([known.low, known.high])[:, 1:]).max() < 0.1 * width.min()
+    assert (
+        np.abs(np.stack(counted.intervals(0)) - np.stack([known.low, known.high])[:, 1:]).max()
+        < 0.1 * width.min()
+    )
 
 
 def test_counted_tests_and_times_are_those_of_the_repeated_rows() -> None:
     random = np.random.default_rng(3)
     distinct, times = random.random(50) ** 3, random.integers(1, 9, 50).astype(float)
     repeated = np.repeat(distinct, times.astype(int))
-    assert np.allclose(np.repeat(benjamini_hochberg_counted(distinct, times), times.astype(int)), benjamini_hochberg(repeated), rtol=1e-12)
+    assert np.allclose(
+        np.repeat(benjamini_hochberg_counted(distinct, times), times.astype(int)),
+        benjamini_hochberg(repeated),
+        rtol=1e-12,
+    )
     event = random.random(50) < 0.7
     found = area_contributions(distinct, event, times)
-    assert np.allclose(np.repeat(found, times.astype(int)), area_contributions(repeated, np.repeat(event, times.astype(int))), atol=1e-12)
+    assert np.allclose(
+        np.repeat(found, times.astype(int)),
+        area_contributions(repeated, np.repeat(event, times.astype(int))),
+        atol=1e-12,
+    )
 
 
-def test_a_file_of_many_rows_has_few_row_groups_and_its_bytes_depend_on_the_rows_alone(tmp_path: Path) -> None:
+def test_a_file_of_many_rows_has_few_row_groups_and_its_bytes_depend_on_the_rows_alone(
+    tmp_path: Path,
+) -> None:
     rows = pl.DataFrame({"x": np.arange(table.EDGE + 3 * table.LATER_ROW_GROUP + 5)})
     for name, sizes in (("one", [rows.height]), ("many", [7, 100_000, 30_000, rows.height])):
         with table_file(tmp_path / name) as add:
-            for start, stop in zip([0, *np.cumsum(sizes)], np.minimum(np.cumsum(sizes), rows.height), strict=False):
+            for start, stop in zip(
+                [0, *np.cumsum(sizes)], np.minimum(np.cumsum(sizes), rows.height), strict=False
+            ):
                 add(rows[int(start) : int(stop)])
     assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
     read = table.pq.ParquetFile(tmp_path / "one").metadata
@@ -272,7 +334,9 @@ def test_the_page_of_a_large_trace_draws_a_sample(tmp_path: Path) -> None:
         patch.setattr(record, "LARGE", 100)
         large = record.read_record(tmp_path)
         assert large.sample is not None
-        assert np.array_equal(np.unique(large.sample // 3), np.arange(100))  # one of each of 100 equal parts
+        assert np.array_equal(
+            np.unique(large.sample // 3), np.arange(100)
+        )  # one of each of 100 equal parts
         assert large.columns(["emax_jsd"]).equals(columns[large.sample])
         picks = large.sample[:70]
         assert large.rows(picks).equals(rows[picks])

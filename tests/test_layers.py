@@ -50,7 +50,9 @@ def imports(tree: ast.AST, everywhere: bool = False) -> list[str]:
         elif isinstance(node, ast.ImportFrom):
             found.append(node.module or "")
         elif (
-            everywhere or isinstance(node, (ast.Try, ast.With)) or (isinstance(node, ast.If) and ast.unparse(node.test) != "TYPE_CHECKING")
+            everywhere
+            or isinstance(node, (ast.Try, ast.With))
+            or (isinstance(node, ast.If) and ast.unparse(node.test) != "TYPE_CHECKING")
         ):
             found += imports(node, everywhere)
     return found
@@ -72,9 +74,13 @@ def test_imports_only_go_down(path: Path):
             assert LEVEL[other] <= LEVEL[mine], f"{mine} imports {other}, which stands above it"
     for name in imports(tree):
         if name.split(".")[0] in ("torch", "transformers", "captum"):
-            assert mine in NEED_TORCH, f"{mine} imports {name} but belongs to the layers without torch"
+            assert mine in NEED_TORCH, (
+                f"{mine} imports {name} but belongs to the layers without torch"
+            )
     if mine in ("experiments", "report"):
-        assert not (NEED_TORCH - {"copying"}) & {name.split(".")[1] for name in imports(tree) if name.startswith("attnaudit.")}
+        assert not (NEED_TORCH - {"copying"}) & {
+            name.split(".")[1] for name in imports(tree) if name.startswith("attnaudit.")
+        }
 
 
 def test_a_module_that_imports_upwards_would_be_found():
@@ -83,7 +89,12 @@ def test_a_module_that_imports_upwards_would_be_found():
         "if TYPE_CHECKING:\n    from attnaudit.runner import run\ndef late():\n    from attnaudit.studies import plan\n"
     )
     assert imports(tree) == ["attnaudit.cli", "attnaudit.report"]
-    assert imports(tree, everywhere=True) == ["attnaudit.cli", "attnaudit.report", "attnaudit.runner", "attnaudit.studies"]
+    assert imports(tree, everywhere=True) == [
+        "attnaudit.cli",
+        "attnaudit.report",
+        "attnaudit.runner",
+        "attnaudit.studies",
+    ]
 
 
 def test_every_experiment_works_without_torch(tmp_path: Path):
@@ -100,12 +111,16 @@ attnaudit.audit(attnaudit.Trace.read({str(tmp_path / "tail")!r}))
 loaded = [name for name in sys.modules if name.split(".")[0] in ("torch", "spacy", "gensim", "transformers")]
 assert not loaded, loaded
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "results" / "adversary.parquet").is_file()
 
 
-def test_a_trace_with_a_stored_graph_is_audited_where_torch_and_transformers_are_not_installed(tmp_path: Path):
+def test_a_trace_with_a_stored_graph_is_audited_where_torch_and_transformers_are_not_installed(
+    tmp_path: Path,
+):
     graph_trace(tmp_path, 8, seed=1).write(tmp_path / "trace")
     command = ["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out")]
     program = f"""
@@ -118,14 +133,23 @@ sys.meta_path.insert(0, Missing())
 from attnaudit.cli import main
 sys.exit(main({command!r}))
 """
-    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
-    assert set(manifest["steps"]["audit"]["notes"]["left_out"]) == {"agreement", "alignment", "joint", "ranges"}
+    assert set(manifest["steps"]["audit"]["notes"]["left_out"]) == {
+        "agreement",
+        "alignment",
+        "joint",
+        "ranges",
+    }
     assert (tmp_path / "out" / "results" / "adversary.parquet").is_file()
 
 
 def test_importing_the_package_imports_nothing_heavy():
     program = "import sys, attnaudit; print([n for n in ('torch', 'numba', 'polars', 'pyarrow', 'numpy') if n in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

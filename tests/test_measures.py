@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
 from attnaudit.calibration import score
-from attnaudit.stats.measures import ERASED_SHARES, LN2, activate, jsd, jsd_terms, predicted_class, tvd
+from attnaudit.stats.measures import (
+    ERASED_SHARES,
+    LN2,
+    activate,
+    jsd,
+    jsd_terms,
+    predicted_class,
+    tvd,
+)
 from tests.oracles.readout import naive_jsd, naive_tvd
 
 
@@ -19,7 +27,9 @@ from tests.oracles.readout import naive_jsd, naive_tvd
 def two_distributions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     """Any two of the same length, exact zeros among their entries."""
     length = draw(st.integers(1, 12))
-    weights = st.lists(st.one_of(st.just(0.0), st.floats(1e-12, 1.0)), min_size=length, max_size=length).filter(lambda w: sum(w) > 1e-6)
+    weights = st.lists(
+        st.one_of(st.just(0.0), st.floats(1e-12, 1.0)), min_size=length, max_size=length
+    ).filter(lambda w: sum(w) > 1e-6)
     p, q = np.array(draw(weights)), np.array(draw(weights))
     return p / p.sum(), q / q.sum()
 
@@ -44,7 +54,9 @@ def test_jsd_is_a_bounded_symmetric_distance(pair: tuple[np.ndarray, np.ndarray]
 def test_measures_are_of_the_last_axis():
     p, q = np.random.default_rng(0).dirichlet(np.ones(4), (2, 3, 1))
     for measure, naive in ((jsd, naive_jsd), (tvd, naive_tvd)):
-        expected = [[naive(a, b) for a, b in zip(*rows, strict=True)] for rows in zip(p, q, strict=True)]
+        expected = [
+            [naive(a, b) for a, b in zip(*rows, strict=True)] for rows in zip(p, q, strict=True)
+        ]
         np.testing.assert_allclose(measure(p, q), expected, atol=1e-12)
 
 

@@ -37,7 +37,11 @@ def test_tau_a_is_not_tau_b():
 
 
 def test_a_p_value_that_forgets_ties_is_found():
-    no_ties = math.erfc(abs(np.array(kendalltau(TIED_X, TIED_Y))[0]) * math.sqrt(9 * 5 * 4 / (2 * 15)) / math.sqrt(2))
+    no_ties = math.erfc(
+        abs(np.array(kendalltau(TIED_X, TIED_Y))[0])
+        * math.sqrt(9 * 5 * 4 / (2 * 15))
+        / math.sqrt(2)
+    )
     assert abs(naive_kendall(TIED_X, TIED_Y)[1] - no_ties) > 0.01
 
 
@@ -46,7 +50,9 @@ def _pairs_swapped(trace: Trace, row: int, epsilon: float) -> np.ndarray:
     slab = slab_within(trace.readout, trace.alpha, epsilon)
     relevance = slab.relevance[trace.alpha.offsets[row] :][: len(trace.alpha[row])]
     order = np.argsort(trace.alpha[row])
-    _, one, other, weight = adversary_exact._best_pair(trace.alpha[row], relevance, order, slab.low[row], (0.0, -1, -1, 1.0))
+    _, one, other, weight = adversary_exact._best_pair(
+        trace.alpha[row], relevance, order, slab.low[row], (0.0, -1, -1, 1.0)
+    )
     wrong = np.zeros(len(relevance))
     wrong[one], wrong[other] = 1 - weight, weight
     return wrong
@@ -78,13 +84,18 @@ def test_pairs_at_one_bound_alone_are_found_to_fall_short():
     found = adversary_exact.furthest_attention(trace.alpha, one_sided)
     moved = naive_tvd_rows(trace, found.values, trace.alpha.offsets)
     assert (moved > 0.1 + 1e-9).any()
-    assert (divergence(found, trace.alpha) > [brute_force_adversary(trace, row, 0.1)[0] + 1e-6 for row in range(40)]).any()
+    assert (
+        divergence(found, trace.alpha)
+        > [brute_force_adversary(trace, row, 0.1)[0] + 1e-6 for row in range(40)]
+    ).any()
 
 
 def naive_tvd_rows(trace: Trace, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     rows = range(len(trace))
     moved = [naive_prediction(trace, row, values[offsets[row] : offsets[row + 1]]) for row in rows]
-    return np.array([naive_tvd(moved[row], naive_prediction(trace, row, trace.alpha[row])) for row in rows])
+    return np.array(
+        [naive_tvd(moved[row], naive_prediction(trace, row, trace.alpha[row])) for row in rows]
+    )
 
 
 def test_a_jsd_in_bits_is_found():
@@ -97,7 +108,10 @@ def test_shuffles_that_only_rotate_are_found(trace: Trace):
     different = 0
     for row, alpha in enumerate(trace.alpha):
         before = naive_prediction(trace, row, alpha)
-        rotated = [naive_tvd(naive_prediction(trace, row, np.roll(alpha, k)), before) for k in range(len(alpha))]
+        rotated = [
+            naive_tvd(naive_prediction(trace, row, np.roll(alpha, k)), before)
+            for k in range(len(alpha))
+        ]
         low, high = np.quantile(all_permutations(trace, row), [0.4, 0.6])
         different += not low <= np.median(rotated) <= high
     assert different > 3
@@ -107,7 +121,9 @@ def test_a_readout_without_its_offset_is_found(trace: Trace):
     readout = trace.readout
     for row, alpha in enumerate(trace.alpha):
         logit = float(alpha @ readout.contribution[row][:, 0])
-        assert naive_prediction(trace, row, alpha)[0] != pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-6)
+        assert naive_prediction(trace, row, alpha)[0] != pytest.approx(
+            1 / (1 + math.exp(-logit)), abs=1e-6
+        )
 
 
 def test_benjamini_hochberg_without_the_step_up_is_found():

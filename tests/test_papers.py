@@ -35,14 +35,28 @@ from attnaudit.results import summary_row
 from attnaudit.runner import RunSpec, Sweep, plan_reproduction, reproduce, write_markdown
 from attnaudit.runner import records as sources
 from attnaudit.runner.cells import RUNS
-from attnaudit.runner.jobs import STUDIES, Options, by_delta_alpha, command_of, job_of, kept, over_seeds
+from attnaudit.runner.jobs import (
+    STUDIES,
+    Options,
+    by_delta_alpha,
+    command_of,
+    job_of,
+    kept,
+    over_seeds,
+)
 from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import commit, load, records_of, save
 from attnaudit.runner.timing import Speed
 from attnaudit.runner.twice import not_asked_for, recorded
 from tests.pages import experiments, summaries_as_pages
 
-TINY = {"corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 1}
+TINY = {
+    "corpus.size": 60,
+    "corpus.length": (10, 12),
+    "model.embedding": 8,
+    "model.hidden": 4,
+    "training.epochs": 1,
+}
 COPYING = {
     "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 2,
     "copying.seeds": 2, "copying.every": 2, "copying.probe": 4, "copying.test": 8,
@@ -76,9 +90,19 @@ PUBLISHED = pl.DataFrame(
 @pytest.fixture(scope="module", autouse=True)
 def published() -> Iterator[None]:
     """The smallest paper has numbers of its own, records a commit that does not change, and needs two experiments and no pages of runs."""
-    with pytest.MonkeyPatch.context() as patch, summaries_as_pages(), experiments("prediction", "erasure"):
-        patch.setattr("attnaudit.report.study_page.write_study", lambda folder, metadata, notes, page: page.write_text("page"))
-        patch.setattr("attnaudit.published.numbers.numbers", lambda name, real=numbers: PUBLISHED if name == "serrano2019" else real(name))
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        summaries_as_pages(),
+        experiments("prediction", "erasure"),
+    ):
+        patch.setattr(
+            "attnaudit.report.study_page.write_study",
+            lambda folder, metadata, notes, page: page.write_text("page"),
+        )
+        patch.setattr(
+            "attnaudit.published.numbers.numbers",
+            lambda name, real=numbers: PUBLISHED if name == "serrano2019" else real(name),
+        )
         patch.setattr("attnaudit.report.reproduction.once.numbers", lambda name: PUBLISHED)
         patch.setattr("attnaudit.runner.records.commit", lambda: "0123abcde")
         yield
@@ -95,13 +119,19 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.parametrize(("paper", "cell"), EVERY, ids=[f"{paper.name}-{cell.key}" for paper, cell in EVERY])
-def test_every_cell_has_a_spec_and_a_command_that_names_its_settings(paper: Declaration, cell: Cell, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("paper", "cell"), EVERY, ids=[f"{paper.name}-{cell.key}" for paper, cell in EVERY]
+)
+def test_every_cell_has_a_spec_and_a_command_that_names_its_settings(
+    paper: Declaration, cell: Cell, tmp_path: Path
+) -> None:
     assert cell.corpus in REGISTERED or cell.study == "copying" or is_parallel(cell.corpus)
     with experiments():
         assert job_of(paper, cell, tmp_path, Options(str(tmp_path))).spec is not None
     command = command_of(paper, cell)
-    assert command.startswith(f"attnaudit study {cell.study} {cell.corpus}" if cell.study else "attnaudit run ")
+    assert command.startswith(
+        f"attnaudit study {cell.study} {cell.corpus}" if cell.study else "attnaudit run "
+    )
     assert all(f"--set {key}=" in command for key in {**paper.settings, **cell.settings})
 
 
@@ -109,7 +139,9 @@ def test_every_cell_has_a_spec_and_a_command_that_names_its_settings(paper: Decl
 def test_a_paper_is_whole(paper: Declaration) -> None:
     """Cells have names of their own, quick ones are cells of the paper, studies have a table, published numbers a cell or a reason."""
     assert len({cell.key for cell in paper.cells}) == len(paper.cells)
-    assert {replace(cell, quick=False).key for cell in paper.quick} <= {cell.key for cell in paper.cells}
+    assert {replace(cell, quick=False).key for cell in paper.quick} <= {
+        cell.key for cell in paper.cells
+    }
     assert paper.left_out().startswith("--quick leaves out ")
     assert (DOCS / paper.page).exists()
     assert f"<!-- reproduce {paper.name} -->" in (DOCS / paper.page).read_text(encoding="utf-8")
@@ -130,8 +162,12 @@ def test_what_quick_leaves_out_is_counted_by_corpus() -> None:
     assert paper.left_out(["imdb"]) == "--quick leaves out nothing"
 
 
-def test_a_corpus_that_is_missing_is_named_without_the_folder_of_this_machine(tmp_path: Path) -> None:
-    (missing,) = not_asked_for(replace(PAPERS["jain2019"], cells=(Cell("adr", encoder="cnn"),)), (), str(tmp_path))
+def test_a_corpus_that_is_missing_is_named_without_the_folder_of_this_machine(
+    tmp_path: Path,
+) -> None:
+    (missing,) = not_asked_for(
+        replace(PAPERS["jain2019"], cells=(Cell("adr", encoder="cnn"),)), (), str(tmp_path)
+    )
     assert "read corpus adr: DATA: no folder adr" in missing.reason
     assert str(tmp_path) not in missing.reason
 
@@ -145,14 +181,25 @@ def test_every_number_that_is_farther_off_has_a_reason_that_fits_or_is_listed_wi
     for row in far.iter_rows(named=True):
         model, measure = f"{row['encoder']} + {row['attention']}", Column(row["measure"], "").head
         (note,) = (
-            one for one in notes[row["corpus"]] if one.startswith("farther off") and f"{measure} of " in one and _names(one, measure, model)
+            one
+            for one in notes[row["corpus"]]
+            if one.startswith("farther off")
+            and f"{measure} of " in one
+            and _names(one, measure, model)
         )
         cell = next(
-            cell for cell in paper.cells if (corpus_key(cell.corpus), cell.encoder, cell.attention) == tuple(row[part] for part in CELL)
+            cell
+            for cell in paper.cells
+            if (corpus_key(cell.corpus), cell.encoder, cell.attention)
+            == tuple(row[part] for part in CELL)
         )
-        assert note.startswith("farther off, cause not known: ") or note.endswith(paper.reason(cell, row["measure"]))
+        assert note.startswith("farther off, cause not known: ") or note.endswith(
+            paper.reason(cell, row["measure"])
+        )
     shown = [note for every in notes.values() for note in every]
-    assert all(any(note.endswith(f": {reason}") for note in shown) for reason in paper.reasons.values()), "a reason that nothing needs"
+    assert all(
+        any(note.endswith(f": {reason}") for note in shown) for reason in paper.reasons.values()
+    ), "a reason that nothing needs"
 
 
 def test_numbers_that_a_reason_takes_from_the_records_of_another_paper_are_in_them() -> None:
@@ -165,14 +212,24 @@ def test_numbers_that_a_reason_takes_from_the_records_of_another_paper_are_in_th
     ]
     assert cited
     for corpus, reason, other in cited:
-        records = [json.loads(file.read_text()) for file in (DOCS / "records" / other).glob(f"{corpus}*.json")]
-        known = {f"{row['value']:.3f}" for record in records for row in record["summary"] if row["value"] is not None}
+        records = [
+            json.loads(file.read_text())
+            for file in (DOCS / "records" / other).glob(f"{corpus}*.json")
+        ]
+        known = {
+            f"{row['value']:.3f}"
+            for record in records
+            for row in record["summary"]
+            if row["value"] is not None
+        }
         assert set(re.findall(r"0\.\d{3}\b", reason)) <= known, reason
 
 
 def _names(note: str, measure: str, model: str) -> bool:
     """Whether a note names a model behind a measure."""
-    names = note.partition(f"{measure} of ")[2].partition(";")[0].partition(":")[0].partition(".")[0]
+    names = (
+        note.partition(f"{measure} of ")[2].partition(";")[0].partition(":")[0].partition(".")[0]
+    )
     return model in names.split(", ")
 
 
@@ -183,7 +240,9 @@ def test_every_published_number_belongs_to_a_cell_or_says_why_not(name: str) -> 
     keys = {(cell.corpus, cell.study, cell.model) for cell in PAPERS[name].cells}
     read = pl.read_csv(Path(module.__file__).parent / "data" / f"{name}.csv")
     assert read["where"].is_not_null().all()
-    for corpus, study, model in read.select(pl.col("corpus", "study", "model").fill_null("")).unique().iter_rows():
+    for corpus, study, model in (
+        read.select(pl.col("corpus", "study", "model").fill_null("")).unique().iter_rows()
+    ):
         assert (corpus, study, model) in keys
 
 
@@ -194,13 +253,22 @@ def test_records_of_the_documentation_are_those_of_cells() -> None:
 
 
 def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path) -> None:
-    assert {path.name for path in (finished / RUNS).iterdir()} == {f"planted-decisive-average-additive-s{seed}" for seed in (0, 1)}
-    assert {path.name for path in (finished / STUDIES).iterdir()} == {"planted-decisive", "iid-copying"}
+    assert {path.name for path in (finished / RUNS).iterdir()} == {
+        f"planted-decisive-average-additive-s{seed}" for seed in (0, 1)
+    }
+    assert {path.name for path in (finished / STUDIES).iterdir()} == {
+        "planted-decisive",
+        "iid-copying",
+    }
     found = records_of(SMALLEST, finished / "records")
     assert found.keys() == {cell.key for cell in SMALLEST.cells}
     run = found["planted-decisive-average-additive"]
     ours = [
-        next(row["value"] for row in read_json(path / "summary.json") if (row["measure"], row["group"]) == ("accuracy", "all"))
+        next(
+            row["value"]
+            for row in read_json(path / "summary.json")
+            if (row["measure"], row["group"]) == ("accuracy", "all")
+        )
         for path in sorted((finished / RUNS).iterdir())
     ]
     accuracy = next(row for row in run["summary"] if row["measure"] == "accuracy")
@@ -211,19 +279,26 @@ def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path) -> N
 
 
 def test_what_is_done_is_not_done_again(finished: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*") if path.is_file()}
+    before = {
+        path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*") if path.is_file()
+    }
     records = {path: path.read_bytes() for path in (finished / "records").iterdir()}
     lines: list[str] = []
     assert reproduce(sweep(finished), say=lines.append).done == 4
     assert lines == []
-    assert {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*") if path.is_file()} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*") if path.is_file()
+    } == before
     assert {path: path.read_bytes() for path in (finished / "records").iterdir()} == records
 
 
 def test_published_numbers_are_compared_and_have_a_reason(finished: Path) -> None:
     found = Once(SMALLEST, records_of(SMALLEST, finished / "records"), {}, ())
     table = comparison(found)
-    assert dict(table.select("corpus", "agreement").iter_rows()) == {"planted-decisive": "farther", "yahoo": "unknown"}
+    assert dict(table.select("corpus", "agreement").iter_rows()) == {
+        "planted-decisive": "farther",
+        "yahoo": "unknown",
+    }
     text = markdown_of(found)
     assert "(90°)" in text
     assert "- ○ planted-decisive, both flip (%): a planted corpus" in text
@@ -233,15 +308,23 @@ def test_published_numbers_are_compared_and_have_a_reason(finished: Path) -> Non
 def test_a_quick_call_does_not_replace_what_has_more_seeds(finished: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     shutil.copytree(finished / "records", out / "records")
-    shutil.copytree(finished / RUNS / "planted-decisive-average-additive-s0", out / RUNS / "planted-decisive-average-additive-s0")
+    shutil.copytree(
+        finished / RUNS / "planted-decisive-average-additive-s0",
+        out / RUNS / "planted-decisive-average-additive-s0",
+    )
     before = {path.name: path.read_bytes() for path in (out / "records").iterdir()}
     assert reproduce(sweep(out, quick=True)).done == 1
     assert {path.name: path.read_bytes() for path in (out / "records").iterdir()} == before
 
 
-def test_tables_are_written_between_the_marks_and_without_a_run(finished: Path, tmp_path: Path) -> None:
+def test_tables_are_written_between_the_marks_and_without_a_run(
+    finished: Path, tmp_path: Path
+) -> None:
     page = tmp_path / "smallest.md"
-    page.write_text("Before.\n\n<!-- reproduce serrano2019 --><!-- end of reproduce serrano2019 -->\n\nAfter.\n", encoding="utf-8")
+    page.write_text(
+        "Before.\n\n<!-- reproduce serrano2019 --><!-- end of reproduce serrano2019 -->\n\nAfter.\n",
+        encoding="utf-8",
+    )
     write_markdown(sweep(finished), page)
     text = page.read_text(encoding="utf-8")
     assert text.startswith("Before.\n\n<!-- reproduce serrano2019 -->\n\n")
@@ -260,7 +343,9 @@ def test_tables_are_written_between_the_marks_and_without_a_run(finished: Path, 
         assert page.read_bytes() == spoiled
 
 
-def test_a_page_loses_neither_tables_nor_cells_that_have_no_record(finished: Path, tmp_path: Path) -> None:
+def test_a_page_loses_neither_tables_nor_cells_that_have_no_record(
+    finished: Path, tmp_path: Path
+) -> None:
     page = tmp_path / "smallest.md"
     write_markdown(sweep(finished), page)
     before = page.read_bytes()
@@ -268,13 +353,20 @@ def test_a_page_loses_neither_tables_nor_cells_that_have_no_record(finished: Pat
     shutil.copytree(finished / "records", records)
     (records / "planted-decisive-uniform.json").unlink()
     fewer = replace(sweep(tmp_path / "empty"), records=records)
-    with pytest.raises(InputError, match=r"sections without a record: Uniform, `planted-decisive-uniform`; expected a record for each"):
+    with pytest.raises(
+        InputError,
+        match=r"sections without a record: Uniform, `planted-decisive-uniform`; expected a record for each",
+    ):
         write_markdown(fewer, page)
     assert page.read_bytes() == before
 
 
 @pytest.mark.parametrize(
-    ("summary", "line"), [({}, "a summary that is no list of rows"), ([{"value": 1.0}], "summary: a row that lacks one")]
+    ("summary", "line"),
+    [
+        ({}, "a summary that is no list of rows"),
+        ([{"value": 1.0}], "summary: a row that lacks one"),
+    ],
 )
 def test_a_record_of_something_else_is_one_line(tmp_path: Path, summary: Any, line: str) -> None:
     save(tmp_path / "planted-decisive-uniform.json", "attnaudit study uniform", [])
@@ -284,12 +376,27 @@ def test_a_record_of_something_else_is_one_line(tmp_path: Path, summary: Any, li
         records_of(SMALLEST, tmp_path)
 
 
-def test_the_commit_is_that_of_the_source_and_not_of_a_repository_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commit_is_that_of_the_source_and_not_of_a_repository_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.undo()
     installed = tmp_path / "project" / "site-packages" / "attnaudit"
     installed.mkdir(parents=True)
     (installed / "__init__.py").touch()
-    for command in (["init", "--quiet"], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", "one"]):
+    for command in (
+        ["init", "--quiet"],
+        [
+            "-c",
+            "user.name=a",
+            "-c",
+            "user.email=a@b",
+            "commit",
+            "--quiet",
+            "--allow-empty",
+            "-m",
+            "one",
+        ],
+    ):
         subprocess.run(["git", "-C", str(tmp_path / "project"), *command], check=True)
     monkeypatch.setattr(sources, "SOURCE", installed)
     assert COMMIT.__wrapped__() == f"version {version('attnaudit')}"
@@ -298,22 +405,41 @@ def test_the_commit_is_that_of_the_source_and_not_of_a_repository_around_it(tmp_
 def test_a_dry_run_lists_the_trainings_of_runs_and_studies(finished: Path) -> None:
     plan = plan_reproduction(sweep(finished))
     assert {one.state for one in plan.trainings} == {"finished"}
-    assert {one.name for one in plan.trainings} >= {"planted-decisive-average-additive-s0", "base-s0", "uniform-s0", "iid-s0"}
+    assert {one.name for one in plan.trainings} >= {
+        "planted-decisive-average-additive-s0",
+        "base-s0",
+        "uniform-s0",
+        "iid-s0",
+    }
 
 
-def test_a_dry_run_shows_the_trainings_of_each_folder_of_studies_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_shows_the_trainings_of_each_folder_of_studies_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A study that cannot be read is named whole, and many seeds in a row by the first and the last."""
     cells = (
         Cell("planted-decisive", encoder="average", attention="additive", seeds=2, settings=TINY),
         Cell("planted-decisive", study="uniform", settings=TINY | {"uniform.seeds": 1}),
-        Cell("planted-decisive", study="uniform", variant="longer", settings=TINY | {"uniform.seeds": 5}),
+        Cell(
+            "planted-decisive",
+            study="uniform",
+            variant="longer",
+            settings=TINY | {"uniform.seeds": 5},
+        ),
         Cell("sst", study="seeds"),
         Cell("iid", study="copying", settings=COPYING, vectors=False),
     )
     paper = replace(SMALLEST, cells=cells)
-    show_plan(plan_reproduction(Sweep(tmp_path / "out", paper.plan(), str(tmp_path), "random", {}, paper)), as_json=False)
+    show_plan(
+        plan_reproduction(
+            Sweep(tmp_path / "out", paper.plan(), str(tmp_path), "random", {}, paper)
+        ),
+        as_json=False,
+    )
     shown = {
-        cells[0]: cells[1] for line in capsys.readouterr().out.splitlines() if len(cells := [*map(str.strip, line.split("│")[1:])]) > 1
+        cells[0]: cells[1]
+        for line in capsys.readouterr().out.splitlines()
+        if len(cells := [*map(str.strip, line.split("│")[1:])]) > 1
     }
     assert shown == {
         "planted-decisive-average-additive": "0, 1", "planted-decisive/base": "0", "planted-decisive/uniform": "0",
@@ -343,7 +469,9 @@ SEVERAL = (
 )
 
 
-def test_a_dry_run_reads_each_corpus_and_times_each_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[str]) -> None:
+def test_a_dry_run_reads_each_corpus_and_times_each_model_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[str]
+) -> None:
     """Of runs and studies together: two runs, and a bidirectional LSTM and a uniform model in both studies."""
     timed: list[tuple[str, int, int]] = []
     paper = replace(SMALLEST, cells=SEVERAL)
@@ -353,11 +481,20 @@ def test_a_dry_run_reads_each_corpus_and_times_each_model_once(tmp_path: Path, m
         if action.startswith("time a few seconds of"):
             timed.append((cell, done, total))
 
-    monkeypatch.setattr("attnaudit.runner.planning.timed", lambda spec, corpus: Speed(1.0, 1.0, 1, 1.0, 1.0, 1))
-    plan = plan_reproduction(Sweep(tmp_path / "out", paper.plan(), None, "random", {}, paper), progress)
+    monkeypatch.setattr(
+        "attnaudit.runner.planning.timed", lambda spec, corpus: Speed(1.0, 1.0, 1, 1.0, 1.0, 1)
+    )
+    plan = plan_reproduction(
+        Sweep(tmp_path / "out", paper.plan(), None, "random", {}, paper), progress
+    )
     assert len(plan.trainings) == 5
     assert read == ["planted-decisive"]
-    assert timed == [("", 0, 2), ("", 1, 2), ("planted-decisive-uniform (1 of 2)", 0, 2), ("planted-decisive-uniform (1 of 2)", 1, 2)]
+    assert timed == [
+        ("", 0, 2),
+        ("", 1, 2),
+        ("planted-decisive-uniform (1 of 2)", 0, 2),
+        ("planted-decisive-uniform (1 of 2)", 1, 2),
+    ]
 
 
 def test_cells_that_ask_for_one_corpus_read_it_once(tmp_path: Path, read: list[str]) -> None:
@@ -370,10 +507,15 @@ def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(read: list[s
     """Other seeds and other shares are read anew; what is done after reading changes nothing; errors are kept too."""
     last, spec = LastCorpus(), RunSpec.of("planted-decisive", settings=TINY)
     first = last(spec, silent)
-    assert last(replace(spec, corpus=replace(spec.corpus, seed=0, removed=("good",))), silent) is first
+    assert (
+        last(replace(spec, corpus=replace(spec.corpus, seed=0, removed=("good",))), silent) is first
+    )
     assert last(RunSpec.of("planted-decisive", encoder="cnn", settings=TINY), silent) is first
     assert last(replace(spec, seed=1), silent).fingerprint != first.fingerprint
-    assert last(RunSpec.of("planted-decisive", settings=TINY | {"corpus.size": 80}), silent) is not first
+    assert (
+        last(RunSpec.of("planted-decisive", settings=TINY | {"corpus.size": 80}), silent)
+        is not first
+    )
     assert read == ["planted-decisive"] * 3
     missing = RunSpec.of("sst", data_dir="nowhere")
     for _ in range(2):
@@ -387,23 +529,33 @@ def test_settings_of_one_study_are_of_its_cells_alone(finished: Path) -> None:
     """They are those that the studies have, so that nothing is done again."""
     chosen = replace(sweep(finished), settings={"uniform.seeds": 1, "copying.seeds": 2})
     assert reproduce(chosen).done == 4
-    with pytest.raises(InputError, match=r"--set guide\.seeds: a setting of a study that no requested cell is of; .* of copying, uniform"):
+    with pytest.raises(
+        InputError,
+        match=r"--set guide\.seeds: a setting of a study that no requested cell is of; .* of copying, uniform",
+    ):
         reproduce(replace(chosen, settings={"guide.seeds": 1}))
 
 
 @pytest.mark.parametrize("damage", ["changed", "cut off", "missing"])
-def test_a_damaged_study_is_analysed_again_by_the_same_call(finished: Path, tmp_path: Path, damage: str) -> None:
+def test_a_damaged_study_is_analysed_again_by_the_same_call(
+    finished: Path, tmp_path: Path, damage: str
+) -> None:
     out = Path(shutil.copytree(finished, tmp_path / "out"))
     summary = out / STUDIES / "planted-decisive" / "uniform" / "summary.json"
     before = summary.read_bytes()
-    spoil = {"changed": lambda: summary.write_bytes(before.replace(b"0.", b"0.1", 1)), "cut off": lambda: summary.write_bytes(before[:40])}
+    spoil = {
+        "changed": lambda: summary.write_bytes(before.replace(b"0.", b"0.1", 1)),
+        "cut off": lambda: summary.write_bytes(before[:40]),
+    }
     spoil.get(damage, summary.unlink)()
     assert reproduce(sweep(out)).done == 4
     assert summary.read_bytes() == before
     assert records_of(SMALLEST, out / "records") == records_of(SMALLEST, finished / "records")
 
 
-def test_a_study_of_fewer_seeds_does_not_replace_one_of_more(finished: Path, tmp_path: Path) -> None:
+def test_a_study_of_fewer_seeds_does_not_replace_one_of_more(
+    finished: Path, tmp_path: Path
+) -> None:
     record = tmp_path / "records" / "planted-decisive-uniform.json"
     save(record, "attnaudit study uniform", [summary_row("uniform", "f1_base", 1.0, n=9)], seeds=2)
     before = record.read_bytes()
@@ -420,7 +572,9 @@ def test_a_study_with_other_settings_is_refused(finished: Path) -> None:
         reproduce(replace(sweep(finished, studies=["uniform"]), settings={"uniform.seeds": 2}))
 
 
-def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(tmp_path: Path) -> None:
+def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
+    tmp_path: Path,
+) -> None:
     """Of a run, a study and the copying task, once each; the seed of a run is no setting."""
     cells = {cell.key: cell for cell in sweep(tmp_path).cells}  # of the runs that with seed 1
     made = {
@@ -428,7 +582,10 @@ def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
         "planted-decisive-uniform": {"training.epochs": 2, "uniform.seeds": 2}, "iid-copying": {"copying.steps": 4},
     }  # fmt: skip
     for key, settings in made.items():  # and with --vectors random
-        assert reproduce(replace(sweep(tmp_path / "out"), cells=[cells[key]], settings=settings)).done == 1
+        assert (
+            reproduce(replace(sweep(tmp_path / "out"), cells=[cells[key]], settings=settings)).done
+            == 1
+        )
     found = records_of(SMALLEST, tmp_path / "out" / "records")
     texts = {"vectors": "random"}
     assert {key: record["changed"] for key, record in found.items()} == {
@@ -437,7 +594,9 @@ def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
     for key, record in found.items():
         words = record["command"].split()
         assert {f"{name}={value}" for name, value in made[key].items()} <= set(words)
-        assert len({word.partition("=")[0] for word in words if "=" in word}) == sum("=" in word for word in words)
+        assert len({word.partition("=")[0] for word in words if "=" in word}) == sum(
+            "=" in word for word in words
+        )
         assert ("--vectors random" in record["command"]) == (key != "iid-copying")
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "other settings than those of the paper here: training.epochs = 2" in page
@@ -448,7 +607,9 @@ def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path) -> None:
     file = tmp_path / "vectors.txt"
     file.write_text("superb 0.5 0.5 0.5 0.5\nawful -0.5 0.5 -0.5 0.5\n", encoding="utf-8")
     cell = sweep(tmp_path).cells[0]
-    for number, (vectors, changed) in enumerate([(str(file), None), ("corpus", {"vectors": "corpus"}), (None, {"vectors": "corpus"})]):
+    for number, (vectors, changed) in enumerate(
+        [(str(file), None), ("corpus", {"vectors": "corpus"}), (None, {"vectors": "corpus"})]
+    ):
         out = tmp_path / f"out{number}"
         assert reproduce(replace(sweep(out), cells=[cell], vectors=vectors)).done == 1
         (record,) = records_of(SMALLEST, out / "records").values()
@@ -470,13 +631,18 @@ def test_a_study_that_cannot_be_read_is_a_reason(tmp_path: Path) -> None:
             ["pruthi2020", "--seeds", "3"],
             "--seeds: 3, and every cell of pruthi2020 is a study; expected seeds of a study by its own setting",
         ),
-        (["snell2021", "--encoder", "cnn"], "--encoder: 'cnn'; expected none: the cells of snell2021 have no encoder to choose"),
+        (
+            ["snell2021", "--encoder", "cnn"],
+            "--encoder: 'cnn'; expected none: the cells of snell2021 have no encoder to choose",
+        ),
         (["serrano2019", "--study", "uniform"], "--study: 'uniform'; expected none"),
         (["wiegreffe2019", "--study", "uniforn"], "did you mean uniform?"),
         (["--quick"], "PAPER: none, with options that choose cells"),
     ],
 )
-def test_names_that_a_paper_lacks_are_refused(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_a_paper_lacks_are_refused(
+    command: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["reproduce", *command]) == 2
     assert message in capsys.readouterr().err
 
@@ -487,7 +653,9 @@ def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [f"attnaudit reproduce {name}" in shown for name in PAPERS] == [True] * 5
     between = "means 68 lie between the authors' two values, 125 there or no farther outside than these two differ; 31 are farther off"
     assert f"of 294 {between} by every rule of the page" in shown
-    assert "attnaudit reproduce snell2021" in (tmp_path / "reproduction.html").read_text(encoding="utf-8")
+    assert "attnaudit reproduce snell2021" in (tmp_path / "reproduction.html").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.parametrize(
@@ -500,14 +668,24 @@ def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixtu
         (None, None, None, "unknown"),
     ],
 )
-def test_agreement_by_the_rule(value: float | None, low: float | None, high: float | None, expected: str) -> None:
+def test_agreement_by_the_rule(
+    value: float | None, low: float | None, high: float | None, expected: str
+) -> None:
     """A wide interval holds nothing, so that only the distance counts."""
-    assert judged(summary_row("uniform", "f1_base", value, low, high, n=9), Number(0.5, "Table 2", False)) == expected
+    assert (
+        judged(
+            summary_row("uniform", "f1_base", value, low, high, n=9), Number(0.5, "Table 2", False)
+        )
+        == expected
+    )
 
 
 def test_runs_are_averaged_and_groups_that_no_table_has_are_not_kept() -> None:
     summaries = [
-        [summary_row("erasure", "times_minimum_attention", value, 1.0, 9.0, n=4), summary_row("a", "b", value, n=4, group="x")]
+        [
+            summary_row("erasure", "times_minimum_attention", value, 1.0, 9.0, n=4),
+            summary_row("a", "b", value, n=4, group="x"),
+        ]
         for value in (3.0, 5.0)
     ]
     mean, other = over_seeds(summaries)
@@ -521,7 +699,10 @@ def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_a
     def runs(measure: str, values: Sequence[float]) -> list[list[dict[str, Any]]]:
         """The first excludes 2 of 100 instances, the second 12, and so on."""
         made = ((value, 2 + 10 * k) for k, value in enumerate(values))
-        return [[summary_row("erasure", measure, value, value, value, n=100 - left, undefined=left)] for value, left in made]
+        return [
+            [summary_row("erasure", measure, value, value, value, n=100 - left, undefined=left)]
+            for value, left in made
+        ]
 
     [share] = over_seeds(runs("flip_both", [0.0, 0.01, 0.02]))
     assert (share["low"], share["n"], share["undefined"]) == (0.0, 88, 12)
@@ -532,7 +713,12 @@ def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_a
 
 def test_shares_by_band_leave_out_what_is_undefined(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
-    table = pl.DataFrame({"delta_js": [-0.5, 0.5, 0.1, -0.1, -0.2, None], "delta_alpha": [0.01, 0.02, 0.1, 0.3, 0.5, 0.6]})
+    table = pl.DataFrame(
+        {
+            "delta_js": [-0.5, 0.5, 0.1, -0.1, -0.2, None],
+            "delta_alpha": [0.01, 0.02, 0.1, 0.3, 0.5, 0.6],
+        }
+    )
     table.write_parquet(tmp_path / "results" / "erasure.parquet")
     found = {row["group"]: (row["value"], row["n"]) for row in by_delta_alpha(tmp_path)}
     assert found == {
@@ -541,7 +727,9 @@ def test_shares_by_band_leave_out_what_is_undefined(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_a_record_keeps_its_commit_while_nothing_in_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_keeps_its_commit_while_nothing_in_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     place = tmp_path / "a.json"
     save(place, "attnaudit run", [{"value": 1}])
     monkeypatch.setattr("attnaudit.runner.records.commit", lambda: "fedcba987")

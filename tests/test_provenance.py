@@ -12,7 +12,8 @@ from benchmarks.__main__ import PARTS, SIGNATURE, merged, signed
 DOCS = Path(__file__).parents[1] / "docs"
 COMMIT = re.compile(r"\bcommits? (up to )?[0-9a-f]{7,9}\b")
 COMMAND = re.compile(
-    r"`(attnaudit|python|make|pip) |benchmarks/\w+\.py|^ +attnaudit |Command: attnaudit|\(records/[\w/-]+\.json\)", re.MULTILINE
+    r"`(attnaudit|python|make|pip) |benchmarks/\w+\.py|^ +attnaudit |Command: attnaudit|\(records/[\w/-]+\.json\)",
+    re.MULTILINE,
 )
 MEASURED = re.compile(r"^\|.*[| ]\d", re.MULTILINE)  # a row with a number
 PAGES = {
@@ -30,7 +31,9 @@ Tables that are written from records have a column of commits. The others are re
 
 def sections(page: str) -> dict[str, str]:
     """What stands below each heading, by its title."""
-    parts = re.split(r"^#{1,4} (.*)$", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE)
+    parts = re.split(
+        r"^#{1,4} (.*)$", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE
+    )
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -40,7 +43,9 @@ def test_a_table_of_measured_numbers_names_its_commit_and_its_command(page: str)
     asked = PAGES[page] or [title for title, text in found.items() if MEASURED.search(text)]
     assert asked
     assert [title for title in asked if not COMMIT.search(found[title])] == [], "without a commit"
-    assert [title for title in asked if not COMMAND.search(f"{title}\n{found[title]}")] == [], "without a command"
+    assert [title for title in asked if not COMMAND.search(f"{title}\n{found[title]}")] == [], (
+        "without a command"
+    )
 
 
 NOT_MEASURED = {  # tables of settings, of meanings and of limits; the log marks what has no script
@@ -57,9 +62,13 @@ def with_decimals() -> dict[str, str]:
         parts = re.split(r"^(#{1,4}) (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
         around: list[tuple[int, str]] = []
         for depth, title, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
-            around = [(level, above) for level, above in around if level < len(depth)] + [(len(depth), f"{title}\n{text}")]
+            around = [(level, above) for level, above in around if level < len(depth)] + [
+                (len(depth), f"{title}\n{text}")
+            ]
             if len(DECIMALS.findall(text)) > 1 and path.name not in ("log.md", "settings.md"):
-                found[f"{path.relative_to(DOCS)}: {title}"] = "\n".join(above for _, above in around)
+                found[f"{path.relative_to(DOCS)}: {title}"] = "\n".join(
+                    above for _, above in around
+                )
     return found
 
 
@@ -69,12 +78,18 @@ def test_no_page_has_a_table_of_figures_without_commit_and_command() -> None:
     assert len(found) > 40
     column = re.compile(r"\| [0-9a-f]{7,9} \|")
     known = {title: text for title, text in found.items() if title not in NOT_MEASURED}
-    assert [title for title, text in known.items() if not (COMMIT.search(text) or column.search(text))] == [], "without a commit"
-    assert [title for title, text in known.items() if not COMMAND.search(text)] == [], "without a command"
+    assert [
+        title for title, text in known.items() if not (COMMIT.search(text) or column.search(text))
+    ] == [], "without a commit"
+    assert [title for title, text in known.items() if not COMMAND.search(text)] == [], (
+        "without a command"
+    )
     assert found.keys() >= NOT_MEASURED
 
 
-def test_what_a_benchmark_prints_is_kept_with_its_command_and_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_benchmark_prints_is_kept_with_its_command_and_its_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("benchmarks.__main__.commit", lambda: "0123abcde-changed")
     said = signed("site", "| a |")
     assert said == "| a |\n\n`python -m benchmarks --only site`, commit 0123abcde-changed."
@@ -110,15 +125,28 @@ By hand.
 """
 
 
-def test_a_part_that_is_measured_again_leaves_the_rest_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_that_is_measured_again_leaves_the_rest_of_the_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("benchmarks.__main__.commit", lambda: "fedcba987")
     again = merged(PAGE, "one", "One (`benchmarks/one.py`)\n\nAbout it.", "| a |\n|---|\n| 9 |")
-    assert again == PAGE.replace("| 1 |", "| 9 |").replace("; recorded in commit 0123abc.", ", commit fedcba987.")
-    assert merged(again, "one", "One (`benchmarks/one.py`)\n\nAbout it.", "| a |\n|---|\n| 9 |") == again
+    assert again == PAGE.replace("| 1 |", "| 9 |").replace(
+        "; recorded in commit 0123abc.", ", commit fedcba987."
+    )
+    assert (
+        merged(again, "one", "One (`benchmarks/one.py`)\n\nAbout it.", "| a |\n|---|\n| 9 |")
+        == again
+    )
     by_hand = merged(PAGE, "two", "Two (`benchmarks/two.py`)", "| b |\n|---|\n| 4 |")
-    assert by_hand == f"{PAGE}\n| b |\n|---|\n| 4 |\n\n`python -m benchmarks --only two`, commit fedcba987.\n"
+    assert (
+        by_hand
+        == f"{PAGE}\n| b |\n|---|\n| 4 |\n\n`python -m benchmarks --only two`, commit fedcba987.\n"
+    )
     new = merged(PAGE, "three", "Three (`benchmarks/three.py`)\n\nNew.", "| c |")
-    assert new == f"{PAGE}\n## Three (`benchmarks/three.py`)\n\nNew.\n\n| c |\n\n`python -m benchmarks --only three`, commit fedcba987.\n"
+    assert (
+        new
+        == f"{PAGE}\n## Three (`benchmarks/three.py`)\n\nNew.\n\n| c |\n\n`python -m benchmarks --only three`, commit fedcba987.\n"
+    )
 
 
 def test_every_part_has_its_section_and_there_one_signature_below_its_tables() -> None:

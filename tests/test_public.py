@@ -22,14 +22,21 @@ def test_few_names() -> None:
 def test_every_public_name_is_there_and_says_what_it_is(name: str) -> None:
     thing = getattr(attnaudit, name)
     assert (thing.__doc__ or "").strip()
-    assert not (thing.__doc__ or "").startswith(f"{name}(")  # what a dataclass without a docstring has
+    assert not (thing.__doc__ or "").startswith(
+        f"{name}("
+    )  # what a dataclass without a docstring has
 
 
 def test_a_public_name_is_never_a_module_of_that_name() -> None:
     """Importing a submodule sets it as an attribute of the package, which would hide a function of its name. Before that: no torch."""
     code = "import attnaudit, attnaudit.tracing.texts, attnaudit.runner, attnaudit.experiments\nassert callable(attnaudit.collect)"
     without_torch = "import sys, attnaudit\nattnaudit.audit, attnaudit.Trace, attnaudit.compare\nassert 'torch' not in sys.modules"
-    done = subprocess.run([sys.executable, "-c", f"{without_torch}\n{code}"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", f"{without_torch}\n{code}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     for name in attnaudit.__all__:
         assert callable(getattr(attnaudit, name))
@@ -51,12 +58,18 @@ def test_public_objects_say_what_they_are() -> None:
 
 
 def test_what_the_command_line_reaches_python_reaches() -> None:
-    assert {"audit", "compare", "run", "study", "translate", "write_report"} <= set(attnaudit.__all__)
+    assert {"audit", "compare", "run", "study", "translate", "write_report"} <= set(
+        attnaudit.__all__
+    )
 
 
 @pytest.mark.parametrize("name", ["run", "translate", "study"])
 def test_options_are_checked_as_on_the_command_line(name: str) -> None:
-    arguments = ("uniform", "planted-decisive") if name == "study" else ("planted-copy" if name == "translate" else "planted-decisive",)
+    arguments = (
+        ("uniform", "planted-decisive")
+        if name == "study"
+        else ("planted-copy" if name == "translate" else "planted-decisive",)
+    )
     with pytest.raises(attnaudit.InputError, match=r"did you mean training\.epochs"):
         getattr(attnaudit, name)(*arguments, settings={"training.epoch": 4})
 

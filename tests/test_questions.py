@@ -13,12 +13,20 @@ from attnaudit.corpora import planted_corpus
 from attnaudit.runner import RunSpec, audit_into, run
 from attnaudit.trace import TAIL_FILE, Trace
 
-SMALL = {"corpus.size": 80, "corpus.length": (10, 14), "model.embedding": 8, "model.hidden": 4, "permutation.permutations": 5}
+SMALL = {
+    "corpus.size": 80,
+    "corpus.length": (10, 14),
+    "model.embedding": 8,
+    "model.hidden": 4,
+    "permutation.permutations": 5,
+}
 
 
 def small(**options) -> RunSpec:
     settings = SMALL | {"training.epochs": 2} | options.pop("settings", {})
-    return RunSpec.of("planted-question", vectors="random", device="cpu", settings=settings, **options)
+    return RunSpec.of(
+        "planted-question", vectors="random", device="cpu", settings=settings, **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -30,10 +38,20 @@ def test_the_task_decides_what_nobody_said() -> None:
     asked, told = RunSpec.of("planted-question"), RunSpec.of("planted-decisive")
     assert (asked.training.epochs, told.training.epochs) == (25, 8)
     for name in ("adversary", "ranges"):
-        assert (asked.experiments[name]["epsilon"], told.experiments[name]["epsilon"]) == (0.05, 0.01)
+        assert (asked.experiments[name]["epsilon"], told.experiments[name]["epsilon"]) == (
+            0.05,
+            0.01,
+        )
     assert (asked.collect.gradient_of, told.collect.gradient_of) == ("predicted", "all")
-    own = RunSpec.of("planted-question", settings={"adversary.epsilon": 0.02, "training.epochs": 3, "collect.gradient_of": "all"})
-    assert (own.experiments["adversary"]["epsilon"], own.training.epochs, own.collect.gradient_of) == (0.02, 3, "all")
+    own = RunSpec.of(
+        "planted-question",
+        settings={"adversary.epsilon": 0.02, "training.epochs": 3, "collect.gradient_of": "all"},
+    )
+    assert (
+        own.experiments["adversary"]["epsilon"],
+        own.training.epochs,
+        own.collect.gradient_of,
+    ) == (0.02, 3, "all")
 
 
 def test_a_column_of_questions_makes_it_question_answering() -> None:
@@ -67,9 +85,14 @@ def test_the_page_shows_what_was_asked(finished: Path) -> None:
 
 def test_an_audit_of_its_trace_takes_the_tasks_settings(finished: Path, tmp_path: Path) -> None:
     out = audit_into(tmp_path / "audit", finished, ["permutation", "adversary"])
-    assert json.loads((out / "spec.json").read_text())["experiments"]["adversary"]["epsilon"] == 0.05
+    assert (
+        json.loads((out / "spec.json").read_text())["experiments"]["adversary"]["epsilon"] == 0.05
+    )
     results = attnaudit.audit(finished / "trace", ["adversary"])
-    assert results["adversary"].table["emax_jsd"].to_list() == pl.read_parquet(out / "results/adversary.parquet")["emax_jsd"].to_list()
+    assert (
+        results["adversary"].table["emax_jsd"].to_list()
+        == pl.read_parquet(out / "results/adversary.parquet")["emax_jsd"].to_list()
+    )
 
 
 def test_a_model_read_from_disk_asks_too(finished: Path) -> None:
@@ -87,7 +110,14 @@ def test_a_users_own_questions(tmp_path: Path) -> None:
         for tokens, question, label in zip(split.tokens, split.question, split.label, strict=True):
             start = len(" ".join([*tokens[: tokens.index(question[2])], ""]))
             why = [[start, start + len(question[2])]]
-            rows.append({"story": " ".join(tokens), "asked": " ".join(question), "room": corpus.class_names[label], "why": why})
+            rows.append(
+                {
+                    "story": " ".join(tokens),
+                    "asked": " ".join(question),
+                    "room": corpus.class_names[label],
+                    "why": why,
+                }
+            )
     (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     spec = RunSpec.of(
         tmp_path / "mine.jsonl", text="story", question="asked", label="room", rationale="why", vectors="random", device="cpu",
@@ -96,4 +126,6 @@ def test_a_users_own_questions(tmp_path: Path) -> None:
     trace = Trace.read(run(spec, tmp_path / "run"))
     assert trace.task == "question_answering"
     first = trace.table.column("rationale")[0].as_py()
-    assert [word for word, mark in zip(trace.tokens(0), first, strict=True) if mark] == [trace.table.column("question")[0].as_py()[2]]
+    assert [word for word, mark in zip(trace.tokens(0), first, strict=True) if mark] == [
+        trace.table.column("question")[0].as_py()[2]
+    ]

@@ -31,11 +31,15 @@ def test_the_largest_of_every_row(lists: list[list[float]]):
 def test_rows_are_taken_in_the_order_given(lists: list[list[int]], data: st.DataObject):
     ragged = Ragged.from_rows(lists, dtype=np.int64)
     order = data.draw(st.lists(st.sampled_from(range(len(lists))), max_size=10)) if lists else []
-    assert [row.tolist() for row in ragged.take(np.array(order, dtype=np.int64))] == [lists[k] for k in order]
+    assert [row.tolist() for row in ragged.take(np.array(order, dtype=np.int64))] == [
+        lists[k] for k in order
+    ]
 
 
 @given(rows, st.integers(1, 12))
-def test_blocks_hold_all_rows_in_order_and_no_more_than_asked(lists: list[list[int]], positions: int):
+def test_blocks_hold_all_rows_in_order_and_no_more_than_asked(
+    lists: list[list[int]], positions: int
+):
     ragged = Ragged.from_rows(lists, dtype=np.int64)
     blocks = list(ragged.blocks(positions))
     assert [row for block in blocks for row in block.tolist()] == list(range(len(lists)))
@@ -57,4 +61,6 @@ def test_values_may_have_columns():
 
 def test_an_empty_row_has_the_identity_of_what_is_reduced():
     assert Ragged.from_rows([[], [1.0, 2.0]], dtype=np.float64).sum().tolist() == [0.0, 3.0]
-    assert Ragged.from_rows([[2.0, 3.0], []], dtype=np.float64).reduce(np.multiply).tolist() == pytest.approx([6.0, 1.0])
+    assert Ragged.from_rows([[2.0, 3.0], []], dtype=np.float64).reduce(
+        np.multiply
+    ).tolist() == pytest.approx([6.0, 1.0])

@@ -53,10 +53,23 @@ from tests.traces import make_trace
 __all__ = ["data"]
 os.environ.update(ONE_MACHINE | ON_LOOPBACK)
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
-pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.filterwarnings("ignore::FutureWarning")]
-SOON_MISSED = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500}  # a node that is lost; usual are 5 and 3 s
-LIVE_ON = {"idle_worker_killing_time_threshold_ms": 3_600_000}  # workers that have nothing to do, for the next test; usual is 1 s
-SPEC = StudySpec.of("seeds", "planted-decisive", encoder="average", settings=SMALL | {"seeds.seeds": 4, "training.epochs": 30})
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+]
+SOON_MISSED = {
+    "health_check_initial_delay_ms": 1000,
+    "health_check_period_ms": 500,
+}  # a node that is lost; usual are 5 and 3 s
+LIVE_ON = {
+    "idle_worker_killing_time_threshold_ms": 3_600_000
+}  # workers that have nothing to do, for the next test; usual is 1 s
+SPEC = StudySpec.of(
+    "seeds",
+    "planted-decisive",
+    encoder="average",
+    settings=SMALL | {"seeds.seeds": 4, "training.epochs": 30},
+)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +78,12 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20}
-    head = {**node, "num_cpus": 0, "include_dashboard": False, "_system_config": SOON_MISSED | LIVE_ON}
+    head = {
+        **node,
+        "num_cpus": 0,
+        "include_dashboard": False,
+        "_system_config": SOON_MISSED | LIVE_ON,
+    }
     found = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
         found.add_node(**node)
@@ -88,14 +106,18 @@ def engine(cluster: Any) -> Iterator[RayCluster]:
     """The engine, by one connection for all tests, whose workers live on, with one board that these report to."""
     ray.init(cluster.address, log_to_driver=False)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "disabled")  # else each connection asks whether it needs the token, where this user has one
+        patch.setenv(
+            "RAY_AUTH_MODE", "disabled"
+        )  # else each connection asks whether it needs the token, where this user has one
         patch.setattr("attnaudit.runner.ray_cluster._board", cache(_board))
         yield RayCluster(cluster.address)
 
 
 def finished(out: Path, kind: str = TRAININGS) -> dict[str, int]:
     """When each training, or run, was finished."""
-    return {path.parent.name: path.stat().st_mtime_ns for path in (out / kind).glob("*/manifest.json")}
+    return {
+        path.parent.name: path.stat().st_mtime_ns for path in (out / kind).glob("*/manifest.json")
+    }
 
 
 def wait_for(ready: Callable[[], Any], seconds: float = 300) -> Any:
@@ -118,9 +140,14 @@ def workers() -> list[int]:
     return found
 
 
-def test_a_cluster_of_another_version_is_one_line(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_of_another_version_is_one_line(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(ray, "__version__", "2.1.0")
-    with pytest.raises(RunError, match=r"ersion.*a cluster of Ray 2\.1\.0; pip install"), connected(cluster.address):
+    with (
+        pytest.raises(RunError, match=r"ersion.*a cluster of Ray 2\.1\.0; pip install"),
+        connected(cluster.address),
+    ):
         pass
 
 
@@ -138,7 +165,10 @@ def test_another_server_at_the_address_is_one_line() -> None:
         thread = threading.Thread(target=answer)
         thread.start()
         with (
-            pytest.raises(RunError, match="what listens there does not answer as a head of Ray does; expected HOST:PORT"),
+            pytest.raises(
+                RunError,
+                match="what listens there does not answer as a head of Ray does; expected HOST:PORT",
+            ),
             connected(address),
         ):
             pass
@@ -149,7 +179,9 @@ def test_another_server_that_speaks_http2_is_one_line(capfd: pytest.CaptureFixtu
     """Such as a proxy. Ray itself would log each of twenty answers."""
 
     def frame(kind: int, flags: int, stream: int, held: bytes) -> bytes:
-        return len(held).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + held
+        return (
+            len(held).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + held
+        )
 
     def answer(connection: socket.socket) -> None:
         """The frames that begin a connection, then the status 404 to what is asked first."""
@@ -167,13 +199,18 @@ def test_another_server_that_speaks_http2_is_one_line(capfd: pytest.CaptureFixtu
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=serve, daemon=True).start()
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(RunError, match=r"does not answer as a head of Ray does \(RPC error"), connected(address):
+        with (
+            pytest.raises(RunError, match=r"does not answer as a head of Ray does \(RPC error"),
+            connected(address),
+        ):
             pass
         server.shutdown(socket.SHUT_RDWR)
     assert capfd.readouterr().err == ""
 
 
-def test_a_token_is_sent_to_a_head_that_asks_for_it(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_token_is_sent_to_a_head_that_asks_for_it(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Ray makes one when it first starts for one machine alone, and then clusters that are started ask for it."""
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
@@ -212,14 +249,20 @@ def kill_a_worker(killed: list[int]) -> None:
 def test_a_driver_that_is_killed(cluster: Any, whole: Path) -> None:
     """With its workers; another one, in the next test, resumes."""
     out = whole.parent / "killed"
-    kill_a_driver(partial(run_study, SPEC, out, engine=RayCluster(cluster.address)), lambda: finished(out))
+    kill_a_driver(
+        partial(run_study, SPEC, out, engine=RayCluster(cluster.address)), lambda: finished(out)
+    )
     assert 0 < len(finished(out)) < 5
 
 
 @pytest.mark.usefixtures("quick_pages")
-def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_and_a_node_that_are_killed(
+    cluster: Any, engine: RayCluster, whole: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The driver that was killed has left trainings, which are not done again; nothing is lost, and the bytes are the same."""
-    monkeypatch.setattr("attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0))  # in place of 10 s
+    monkeypatch.setattr(
+        "attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0)
+    )  # in place of 10 s
     out, kept = whole.parent / "killed", finished(whole.parent / "killed")
     killed, checked = list[int](), threading.Event()
 
@@ -244,13 +287,19 @@ def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, w
     assert made(out) == made(whole)
 
 
-def test_a_sweep_whose_driver_and_worker_are_killed(cluster: Any, engine: RayCluster, data: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_sweep_whose_driver_and_worker_are_killed(
+    cluster: Any, engine: RayCluster, data: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     """The same call does what is missing, and each run is to the byte that of a sweep without a cluster."""
-    monkeypatch.setattr("attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0))  # in place of 10 s
+    monkeypatch.setattr(
+        "attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0)
+    )  # in place of 10 s
     local, out, killed = tmp_path / "local", tmp_path / "killed", list[int]()
     reproduce(small_sweep(local, data, seeds=3))
     sweep = small_sweep(out, data, seeds=3)
-    kill_a_driver(partial(reproduce, sweep, engine=RayCluster(cluster.address)), lambda: finished(out, RUNS))
+    kill_a_driver(
+        partial(reproduce, sweep, engine=RayCluster(cluster.address)), lambda: finished(out, RUNS)
+    )
     kept = finished(out, RUNS)
     assert 0 < len(kept) < 3
     thread = threading.Thread(target=kill_a_worker, args=(killed,))
@@ -271,24 +320,34 @@ def stop_the_head(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
     def stop() -> None:
         """On a busy machine a process that is to stop may answer once more."""
         head.send_signal(signal.SIGSTOP)
-        wait_for(lambda: Path(f"/proc/{head.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+        wait_for(
+            lambda: Path(f"/proc/{head.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        )
 
     yield stop
     head.send_signal(signal.SIGCONT)
 
 
-def test_a_head_that_is_silent_is_one_line(engine: RayCluster, stop_the_head: Callable[[], None], tmp_path: Path) -> None:
+def test_a_head_that_is_silent_is_one_line(
+    engine: RayCluster, stop_the_head: Callable[[], None], tmp_path: Path
+) -> None:
     def until_silent() -> None:
         with engine.opened(tmp_path) as opened:
-            for _ in opened.do((Call(f"{number}", threads, tmp_path) for number in count()), silent):
+            for _ in opened.do(
+                (Call(f"{number}", threads, tmp_path) for number in count()), silent
+            ):
                 stop_the_head()
 
-    with pytest.raises(LostError, match=r"the head of the cluster: no answer for 3 s; .* the same command resumes"):
+    with pytest.raises(
+        LostError, match=r"the head of the cluster: no answer for 3 s; .* the same command resumes"
+    ):
         until_silent()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_head_that_is_silent_when_all_is_done(engine: RayCluster, stop_the_head: Callable[[], None], tmp_path: Path) -> None:
+def test_a_head_that_is_silent_when_all_is_done(
+    engine: RayCluster, stop_the_head: Callable[[], None], tmp_path: Path
+) -> None:
     with pytest.raises(LostError), engine.opened(tmp_path):
         stop_the_head()
 
@@ -300,7 +359,9 @@ def test_a_busy_driver_outlives_the_head_of_a_cluster_that_it_has_not_started():
     assert day not in environment(None)
 
 
-def test_a_head_that_falls_silent_after_an_answer_that_was_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_head_that_falls_silent_after_an_answer_that_was_under_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The command ends while the second answer is under way, it comes, and the last one never does."""
     under_way, for_ever, answers = threading.Event(), threading.Event(), count()
 
@@ -327,7 +388,9 @@ def test_a_head_that_falls_silent_after_an_answer_that_was_under_way(monkeypatch
 def test_files_through_the_object_store(engine: RayCluster, whole: Path, tmp_path: Path) -> None:
     """An audit, and a study of which a training is missing."""
     trace = make_trace(60, (2, 9), 3, seed=0, hidden=4)  # its tail is a file of its own
-    write_shards(tmp_path / "trace", [trace.take(np.arange(start, start + 20)) for start in range(0, 60, 20)])
+    write_shards(
+        tmp_path / "trace", [trace.take(np.arange(start, start + 20)) for start in range(0, 60, 20)]
+    )
     stored, chosen = RayCluster(engine.address, unshared=True), ["permutation", "correlation"]
     audit_into(tmp_path / "local", tmp_path / "trace", chosen)
     audit_into(tmp_path / "shared", tmp_path / "trace", chosen, engine=engine)
@@ -353,14 +416,19 @@ def test_what_is_done_waits_for_its_folder_and_is_not_done_again(
         if len(looks) > 1:
             held.close()
 
-    with ExitStack() as held, RayCluster(engine.address, unshared=True).opened(tmp_path / "study") as opened:
+    with (
+        ExitStack() as held,
+        RayCluster(engine.address, unshared=True).opened(tmp_path / "study") as opened,
+    ):
         held.enter_context(alone(place))
         assert [done.error for done in opened.do([call], told)] == [None]
     assert (place / "made").read_text() == "whole"
     assert len(list(marks.iterdir())) == 1
 
 
-def test_a_cluster_without_a_cpu_is_said_to_wait_for_one(cluster: Any, engine: RayCluster, tmp_path: Path) -> None:
+def test_a_cluster_without_a_cpu_is_said_to_wait_for_one(
+    cluster: Any, engine: RayCluster, tmp_path: Path
+) -> None:
     """As one that starts a node when a call waits for it."""
     with engine.opened(tmp_path) as opened:
         shown: list[str] = []
@@ -370,10 +438,15 @@ def test_a_cluster_without_a_cpu_is_said_to_wait_for_one(cluster: Any, engine: R
         nodes.head.nodes[:] = [{**node, "Resources": {}} for node in nodes.head.nodes]
         flight.shown = float("-inf")
         flight._show()
-    assert [what.split("under way")[1] for what in shown] == ["", " (no node has a CPU: waiting for one)"]
+    assert [what.split("under way")[1] for what in shown] == [
+        "",
+        " (no node has a CPU: waiting for one)",
+    ]
 
 
-def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(engine: RayCluster, tmp_path: Path) -> None:
+def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(
+    engine: RayCluster, tmp_path: Path
+) -> None:
     taken, ended = [], []
     shown: list[str] = []
 
@@ -381,7 +454,13 @@ def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(engine: RayClust
         for number in range(150):
             taken.append(number)
             after = ("149",) if number == 0 else ()
-            yield Call(str(number), touch, tmp_path / str(number), {"folder": tmp_path / str(number), "number": number}, after=after)
+            yield Call(
+                str(number),
+                touch,
+                tmp_path / str(number),
+                {"folder": tmp_path / str(number), "number": number},
+                after=after,
+            )
 
     with engine.opened(tmp_path) as opened:
         for done in opened.do(calls(), lambda what, finished, total: shown.append(what), 150):
@@ -392,16 +471,28 @@ def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(engine: RayClust
     assert shown[-1].startswith("cluster · ")
 
 
-def test_what_a_slow_folder_shows_late_is_waited_for(engine: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_slow_folder_shows_late_is_waited_for(
+    engine: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file in a folder that is there already, as that of a run that is resumed."""
     calls = [
-        Call(f"{late}", touch_later, tmp_path, {"file": tmp_path / f"{late}", "seconds": late}, last=f"{late}") for late in (2.0, 60.0)
+        Call(
+            f"{late}",
+            touch_later,
+            tmp_path,
+            {"file": tmp_path / f"{late}", "seconds": late},
+            last=f"{late}",
+        )
+        for late in (2.0, 60.0)
     ]
     with engine.opened(tmp_path) as opened:
         assert [done.error for done in opened.do(calls[:1], silent)] == [None]
         assert (tmp_path / "2.0").exists()
         monkeypatch.setattr("attnaudit.runner.ray_worker.LATE", 1.0)
-        with pytest.raises(RunError, match=r"60\.0: not seen on .* 1 s after a node wrote it; expected a shared folder"):
+        with pytest.raises(
+            RunError,
+            match=r"60\.0: not seen on .* 1 s after a node wrote it; expected a shared folder",
+        ):
             list(opened.do(calls[1:], silent))
         with pytest.raises(RunError, match=r"never: not seen on .* after the command wrote it"):
             await_path(tmp_path / "never", "the command")
@@ -410,7 +501,13 @@ def test_what_a_slow_folder_shows_late_is_waited_for(engine: RayCluster, tmp_pat
 def test_a_worker_waits_for_what_it_reads(tmp_path: Path) -> None:
     written, reads = tmp_path / "written", tmp_path / "late"
     written.write_text("arrived")
-    call = Call("copy", copied_text, tmp_path / "copy", {"source": reads, "target": tmp_path / "copy"}, reads=(reads,))
+    call = Call(
+        "copy",
+        copied_text,
+        tmp_path / "copy",
+        {"source": reads, "target": tmp_path / "copy"},
+        reads=(reads,),
+    )
     threading.Timer(1.0, written.rename, [reads]).start()  # whole at once, as the store writes
     with ExitStack() as stack:
         answer = _performed(Order(call, tmp_path, "cpu", None, None), None, stack)
@@ -427,7 +524,10 @@ def test_a_call_takes_the_threads_that_it_is_given(engine: RayCluster, tmp_path:
 def test_a_call_that_never_has_memory_is_one_line(engine: RayCluster, tmp_path: Path) -> None:
     (tmp_path / "marks").mkdir()
     call = Call("large", too_large, tmp_path / "x", {"marks": tmp_path / "marks"})
-    with engine.opened(tmp_path) as opened, pytest.raises(RunError, match="large: out of memory, although alone on its node"):
+    with (
+        engine.opened(tmp_path) as opened,
+        pytest.raises(RunError, match="large: out of memory, although alone on its node"),
+    ):
         list(opened.do([call], silent))
     assert len(list((tmp_path / "marks").iterdir())) == 2
 
@@ -440,9 +540,13 @@ def test_a_gpu_is_asked_for_where_settings_want_one(engine: RayCluster, tmp_path
                 opened.device(device)
 
 
-def test_a_call_of_a_model_on_a_gpu_is_given_one(cluster: Any, engine: RayCluster, tmp_path: Path) -> None:
+def test_a_call_of_a_model_on_a_gpu_is_given_one(
+    cluster: Any, engine: RayCluster, tmp_path: Path
+) -> None:
     """Of a node that says that it has one."""
-    node = cluster.add_node(num_cpus=1, num_gpus=1, node_ip_address="127.0.0.1", object_store_memory=80 << 20)
+    node = cluster.add_node(
+        num_cpus=1, num_gpus=1, node_ip_address="127.0.0.1", object_store_memory=80 << 20
+    )
     calls = [Call(device, gpus, tmp_path, device=device) for device in ("auto", "cuda", "cpu")]
     with engine.opened(tmp_path) as opened:
         found = {done.call.name: done.result() for done in opened.do(calls, silent)}
@@ -460,7 +564,12 @@ def test_a_folder_that_nodes_do_not_share_is_refused_before_any_work(
         return lambda probe, token, number: asked(f"/nowhere{probe}", token, number)
 
     monkeypatch.setattr("attnaudit.runner.ray_cluster._question", elsewhere)
-    with pytest.raises(RunError, match=r"it does not share .* with this machine; .* give --unshared"), engine.opened(tmp_path):
+    with (
+        pytest.raises(
+            RunError, match=r"it does not share .* with this machine; .* give --unshared"
+        ),
+        engine.opened(tmp_path),
+    ):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -471,10 +580,16 @@ OURS = (versions()["python"], versions()["attnaudit"])
 @pytest.mark.parametrize(
     ("node", "line"),
     [
-        (Seen("node n2", OURS[0], None), "node n2: no package attnaudit; .* pip install attnaudit=="),
+        (
+            Seen("node n2", OURS[0], None),
+            "node n2: no package attnaudit; .* pip install attnaudit==",
+        ),
         (Seen("node n2", OURS[0], "0.0.1"), "node n2: attnaudit 0.0.1, .*install the same there"),
         (Seen("node n2", "3.9.1", OURS[1]), "Python 3.9.1; expected"),
-        (Seen("node n2", *OURS, reads=False), "node n2: it does not share /out with this machine; .* give --unshared"),
+        (
+            Seen("node n2", *OURS, reads=False),
+            "node n2: it does not share /out with this machine; .* give --unshared",
+        ),
         (Seen("node n2", *OURS, writes=False), "node n2: it does not share /out with this machine"),
     ],
 )

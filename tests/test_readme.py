@@ -24,15 +24,31 @@ ROOT = Path(__file__).parents[1]
 MARKED = re.compile(r"<!-- run -->\n```(?P<language>sh|python)\n(?P<body>.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)\)")
 OF_THE_SITE = {
-    f"docs/{name}.md" for name in ("gallery", "changelog", "contributing", "tutorials/audit_a_dataframe", "tutorials/own_torch_model")
+    f"docs/{name}.md"
+    for name in (
+        "gallery",
+        "changelog",
+        "contributing",
+        "tutorials/audit_a_dataframe",
+        "tutorials/own_torch_model",
+    )
 }
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 
 
 def reviews(path: Path) -> None:
     """A file such as a user of the second example has."""
     words = {"good": ("lovely", "superb", "moving"), "bad": ("dull", "awful", "tedious")}
-    rows = [f'"this film, number {k} of many, is {words[label][k % 3]}",{label}' for k in range(60) for label in words]
+    rows = [
+        f'"this film, number {k} of many, is {words[label][k % 3]}",{label}'
+        for k in range(60)
+        for label in words
+    ]
     path.write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
 
 
@@ -49,24 +65,35 @@ def test_what_the_tour_and_the_readme_show_works(
     reviews(tmp_path / "reviews.csv")
     monkeypatch.chdir(tmp_path)
     demo = demo_spec()
-    monkeypatch.setattr("attnaudit.runner.demo_spec", lambda: replace(demo, corpus=replace(demo.corpus, size=100)))
+    monkeypatch.setattr(
+        "attnaudit.runner.demo_spec", lambda: replace(demo, corpus=replace(demo.corpus, size=100))
+    )
     defaults: Any = getattr(planted_corpus, "__wrapped__", planted_corpus).__kwdefaults__
     monkeypatch.setitem(defaults, "size", 100)
     blocks = marked(ROOT / "docs" / "index.md")
     for block in marked(ROOT / "README.md"):
-        assert any(shown["language"] == block["language"] and shown["body"].startswith(block["body"]) for shown in blocks), block["body"]
+        assert any(
+            shown["language"] == block["language"] and shown["body"].startswith(block["body"])
+            for shown in blocks
+        ), block["body"]
     assert [block["language"] for block in blocks] == ["sh"] * 6 + ["python"]
     *commands, last, program = (block["body"] for block in blocks)
     for number, command in enumerate(commands):
-        name, *arguments = shlex.split(command)  # a block is one command: `main` refuses more arguments than it takes
+        name, *arguments = shlex.split(
+            command
+        )  # a block is one command: `main` refuses more arguments than it takes
         assert name == "attnaudit"
         with ExitStack() as quick:
             if number:
                 quick.enter_context(summaries_as_pages())
                 quick.enter_context(experiments(*FEW, "ranges"))
             assert main(arguments) == 0, f"{command}\n{capsys.readouterr().err}"
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(["bash", "-euc", last], env=environment, capture_output=True, text=True, check=False)
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    }
+    done = subprocess.run(
+        ["bash", "-euc", last], env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, f"{last}\n{done.stderr}"
     exec(program, {})
     runs = ("runs/demo/report.html", "runs/reviews/manifest.json", "runs/questions/report.html")
@@ -74,27 +101,42 @@ def test_what_the_tour_and_the_readme_show_works(
     assert all((tmp_path / name).stat().st_size > 0 for name in made)
 
 
-def test_the_writers_of_traces_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    smallest, of_torch = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "trace.md").read_text(encoding="utf-8"), re.DOTALL)
+def test_the_writers_of_traces_write_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    smallest, of_torch = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "trace.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     monkeypatch.chdir(tmp_path)
     exec(smallest, {})
     assert main(["audit", "mine"]) == 0
     said = capsys.readouterr().out
     assert "ε-max JSD" in " ".join(said.split())
     assert "skipped: correlation: the trace has no column gradient, loo" in said
-    assert {"erasure", "comprehensiveness"} <= {path.stem for path in (tmp_path / "mine-audit" / "results").iterdir()}
+    assert {"erasure", "comprehensiveness"} <= {
+        path.stem for path in (tmp_path / "mine-audit" / "results").iterdir()
+    }
     assert len([line for line in of_torch.splitlines() if line.strip()]) <= 30
     exec(of_torch, {})
     assert main(["audit", "reviews"]) == 0
     assert "Three reviews: an untrained BiGRU" in capsys.readouterr().out
-    assert "<h1>Three reviews: an untrained BiGRU</h1>" in (tmp_path / "reviews-audit" / "report.html").read_text()
-    assert {"correlation", "prediction"} <= {path.stem for path in (tmp_path / "reviews-audit" / "results").iterdir()}
+    assert (
+        "<h1>Three reviews: an untrained BiGRU</h1>"
+        in (tmp_path / "reviews-audit" / "report.html").read_text()
+    )
+    assert {"correlation", "prediction"} <= {
+        path.stem for path in (tmp_path / "reviews-audit" / "results").iterdir()
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
     found = [page.parent / link for link in LINK.findall(page.read_text(encoding="utf-8"))]
-    missing = [str(path) for path in found if not (path.exists() or path.resolve().relative_to(ROOT).as_posix() in OF_THE_SITE)]
+    missing = [
+        str(path)
+        for path in found
+        if not (path.exists() or path.resolve().relative_to(ROOT).as_posix() in OF_THE_SITE)
+    ]
     assert missing == []
 
 
@@ -104,7 +146,9 @@ def test_every_experiment_has_its_page() -> None:
     assert {path.stem for path in (ROOT / "docs" / "experiments").glob("*.md")} >= set(EXPERIMENTS)
 
 
-@pytest.mark.parametrize("script", ["cli_reference", "measures_reference", "settings_reference", "log_odds_table"])
+@pytest.mark.parametrize(
+    "script", ["cli_reference", "measures_reference", "settings_reference", "log_odds_table"]
+)
 def test_generated_pages_are_current(script: str) -> None:
     place = importlib.util.spec_from_file_location(script, ROOT / "docs" / f"{script}.py")
     assert place is not None

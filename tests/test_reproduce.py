@@ -28,8 +28,16 @@ from tests.pages import FEW, experiments, summaries_as_pages
 JAIN = PAPERS["jain2019"]
 plan, QUICK = JAIN.plan, JAIN.quick
 DOCS = Path(__file__).parents[1] / "docs"
-TINY = {"model.embedding": 8, "model.hidden": 4, "training.epochs": 1, "permutation.permutations": 5}
-WORDS = {"0": ["dull", "flat", "slow", "weak", "plain"], "1": ["bright", "warm", "quick", "fine", "bold"]}
+TINY = {
+    "model.embedding": 8,
+    "model.hidden": 4,
+    "training.epochs": 1,
+    "permutation.permutations": 5,
+}
+WORDS = {
+    "0": ["dull", "flat", "slow", "weak", "plain"],
+    "1": ["bright", "warm", "quick", "fine", "bold"],
+}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -47,14 +55,20 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "sst").mkdir()
     for split, rows in (("train", 60), ("dev", 20), ("test", 20)):
         lines = [
-            f"the film with the {WORDS[str(k % 2)][k % 5]} end number {chr(97 + k % 26)}{chr(97 + k // 26)},{k % 2}" for k in range(rows)
+            f"the film with the {WORDS[str(k % 2)][k % 5]} end number {chr(97 + k % 26)}{chr(97 + k // 26)},{k % 2}"
+            for k in range(rows)
         ]
-        (folder / "sst" / f"{split}.csv").write_text("text,label\n" + "\n".join(lines), encoding="utf-8")
+        (folder / "sst" / f"{split}.csv").write_text(
+            "text,label\n" + "\n".join(lines), encoding="utf-8"
+        )
     return folder
 
 
 def small_sweep(out: Path, data: Path, corpora: tuple[str, ...] = ("sst",), **chosen) -> Sweep:
-    cells = plan(corpora=corpora, **({"encoders": ["average"], "attentions": ["additive"], "seeds": 2} | chosen))
+    cells = plan(
+        corpora=corpora,
+        **({"encoders": ["average"], "attentions": ["additive"], "seeds": 2} | chosen),
+    )
     return Sweep(out, cells, str(data), "random", TINY)
 
 
@@ -70,9 +84,13 @@ def finished(_quick_pages: None, data: Path, tmp_path_factory: pytest.TempPathFa
 def test_the_whole_plan_has_every_cell_of_the_paper() -> None:
     cells = plan()
     assert {cell.corpus for cell in cells} == set(JAIN.corpora) <= set(REGISTERED)
-    assert len({cell.key for cell in cells if cell.attention != "log_odds"}) == len(JAIN.corpora) * 6
+    assert (
+        len({cell.key for cell in cells if cell.attention != "log_odds"}) == len(JAIN.corpora) * 6
+    )
     texts = {corpus for corpus in JAIN.corpora if REGISTERED[corpus].task == "classification"}
-    assert {cell.corpus for cell in cells if cell.attention == "log_odds"} == texts, "models that read questions refuse log-odds"
+    assert {cell.corpus for cell in cells if cell.attention == "log_odds"} == texts, (
+        "models that read questions refuse log-odds"
+    )
     assert len(set(cells)) == len(cells)
     assert {cell.seed for cell in cells if cell.corpus == "sst"} == {0, 1, 2}
     assert {cell.seed for cell in cells if cell.corpus == "imdb"} == {0}
@@ -81,11 +99,17 @@ def test_the_whole_plan_has_every_cell_of_the_paper() -> None:
 def test_quick_is_a_part_of_the_whole_with_every_encoder_and_every_task() -> None:
     assert set(plan(quick=True)) == set(QUICK) <= set(plan())
     assert {cell.encoder for cell in QUICK} == {"bilstm", "cnn", "average"}
-    assert {REGISTERED[cell.corpus].task for cell in QUICK} == {"classification", "question_answering", "inference"}
+    assert {REGISTERED[cell.corpus].task for cell in QUICK} == {
+        "classification",
+        "question_answering",
+        "inference",
+    }
 
 
 def test_a_plan_is_narrowed_by_names() -> None:
-    assert plan(corpora=["sst"], encoders=["cnn"], attentions=["dot"], seeds=1) == [Cell("sst", 0, "cnn", "dot")]
+    assert plan(corpora=["sst"], encoders=["cnn"], attentions=["dot"], seeds=1) == [
+        Cell("sst", 0, "cnn", "dot")
+    ]
     assert {cell.corpus for cell in plan(quick=True, corpora=["sst"])} == {"sst"}
 
 
@@ -93,9 +117,18 @@ def test_a_plan_is_narrowed_by_names() -> None:
     ("chosen", "message"),
     [
         ({"corpora": ["stt"]}, "--corpus: 'stt'"),
-        ({"encoders": ["lstm"]}, "--encoder: 'lstm'; expected one of bilstm, cnn, average; did you mean bilstm?"),
-        ({"quick": True, "corpora": ["imdb"]}, "--quick --corpus imdb: no such cell; expected some of sst bilstm additive, "),
-        ({"quick": True, "encoders": ["cnn"], "attentions": ["dot"]}, "snli average additive; name others or leave --quick out"),
+        (
+            {"encoders": ["lstm"]},
+            "--encoder: 'lstm'; expected one of bilstm, cnn, average; did you mean bilstm?",
+        ),
+        (
+            {"quick": True, "corpora": ["imdb"]},
+            "--quick --corpus imdb: no such cell; expected some of sst bilstm additive, ",
+        ),
+        (
+            {"quick": True, "encoders": ["cnn"], "attentions": ["dot"]},
+            "snli average additive; name others or leave --quick out",
+        ),
         ({"quick": True, "seeds": 5}, "--seeds: 5 together with --quick; expected one of the two"),
     ],
 )
@@ -106,11 +139,17 @@ def test_what_names_no_cell_is_refused(chosen: dict, message: str) -> None:
 
 
 def test_a_sweep_ends_in_one_page_and_one_table(finished: Path) -> None:
-    assert {path.name for path in (finished / RUNS).iterdir()} == {"sst-average-additive-s0", "sst-average-additive-s1"}
+    assert {path.name for path in (finished / RUNS).iterdir()} == {
+        "sst-average-additive-s0",
+        "sst-average-additive-s1",
+    }
     table = pl.read_csv(finished / "reproduction.csv", infer_schema_length=None)
     f1 = table.filter(measure="f1", statistic="mean").row(0, named=True)
     ours = [
-        pl.read_json(finished / RUNS / f"sst-average-additive-s{seed}" / "summary.json").filter(measure="f1")["value"][0] for seed in (0, 1)
+        pl.read_json(finished / RUNS / f"sst-average-additive-s{seed}" / "summary.json").filter(
+            measure="f1"
+        )["value"][0]
+        for seed in (0, 1)
     ]
     assert f1["seeds"] == 2
     assert f1["ours"] == pytest.approx(sum(ours) / 2)
@@ -119,9 +158,14 @@ def test_a_sweep_ends_in_one_page_and_one_table(finished: Path) -> None:
     assert "<svg" in page
 
 
-def test_finished_runs_are_left_alone_and_others_added(finished: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finished_runs_are_left_alone_and_others_added(
+    finished: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*")}
-    monkeypatch.setattr("attnaudit.corpora.read_corpus", lambda *arguments, **options: pytest.fail("nothing is left to read"))
+    monkeypatch.setattr(
+        "attnaudit.corpora.read_corpus",
+        lambda *arguments, **options: pytest.fail("nothing is left to read"),
+    )
     reproduce(small_sweep(finished, data))
     assert {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*")} == before
 
@@ -152,30 +196,82 @@ def test_a_sweep_that_was_stopped_goes_on(data: Path, tmp_path: Path, finished: 
         reproduce(small_sweep(tmp_path, data), stop)
     reproduce(small_sweep(tmp_path, data))
     for seed in (0, 1):
-        one, other = (folder / RUNS / f"sst-average-additive-s{seed}" / "summary.json" for folder in (tmp_path, finished))
+        one, other = (
+            folder / RUNS / f"sst-average-additive-s{seed}" / "summary.json"
+            for folder in (tmp_path, finished)
+        )
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_the_command_prints_where_table_and_page_are(finished: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_where_table_and_page_are(
+    finished: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert {path.name for path in (finished / RUNS).iterdir()} >= {"sst-average-additive-s0"}
     settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
-    chosen = ["--corpus", "sst", "--encoder", "average", "--attention", "additive", "--seeds", "2", "--vectors", "random"]
-    command = ["reproduce", "jain2019", *chosen, "--data-dir", str(data), "--out", str(finished), *settings]
+    chosen = [
+        "--corpus",
+        "sst",
+        "--encoder",
+        "average",
+        "--attention",
+        "additive",
+        "--seeds",
+        "2",
+        "--vectors",
+        "random",
+    ]
+    command = [
+        "reproduce",
+        "jain2019",
+        *chosen,
+        "--data-dir",
+        str(data),
+        "--out",
+        str(finished),
+        *settings,
+    ]
     assert main(command) == 0
-    assert capsys.readouterr().out.splitlines() == [f"table: {finished / 'reproduction.csv'}", f"report: {finished / 'index.html'}"]
+    assert capsys.readouterr().out.splitlines() == [
+        f"table: {finished / 'reproduction.csv'}",
+        f"report: {finished / 'index.html'}",
+    ]
     assert main([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {row["corpus"] for row in told["rows"]} == {"sst"}
     assert (told["not_run"], told["notes"]) == ([], [])
     assert main(["reproduce", "jain2018"]) == 2
-    assert "attnaudit: reproduce: PAPER: 'jain2018'; expected one of jain2019, serrano2019, " in capsys.readouterr().err
+    assert (
+        "attnaudit: reproduce: PAPER: 'jain2018'; expected one of jain2019, serrano2019, "
+        in capsys.readouterr().err
+    )
 
 
-def command(data: Path, out: Path, *chosen: str, vectors: str = "random", seeds: int = 1) -> list[str]:
+def command(
+    data: Path, out: Path, *chosen: str, vectors: str = "random", seeds: int = 1
+) -> list[str]:
     """A call of `reproduce` for the smallest models."""
     settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
-    small = ["--encoder", "average", "--attention", "additive", "--seeds", str(seeds), "--vectors", vectors]
-    return ["reproduce", "jain2019", *chosen, *small, "--data-dir", str(data), "--out", str(out), *settings]
+    small = [
+        "--encoder",
+        "average",
+        "--attention",
+        "additive",
+        "--seeds",
+        str(seeds),
+        "--vectors",
+        vectors,
+    ]
+    return [
+        "reproduce",
+        "jain2019",
+        *chosen,
+        *small,
+        "--data-dir",
+        str(data),
+        "--out",
+        str(out),
+        *settings,
+    ]
 
 
 def copied(folder: Path, to: Path) -> Path:
@@ -195,26 +291,44 @@ def assert_noted(outcome: Outcome, line: str) -> None:
 
 
 def seeds_averaged(out: Path) -> int:
-    return pl.read_csv(out / "reproduction.csv", infer_schema_length=None).get_column("seeds").to_numpy().max()
+    return (
+        pl.read_csv(out / "reproduction.csv", infer_schema_length=None)
+        .get_column("seeds")
+        .to_numpy()
+        .max()
+    )
 
 
-def test_nothing_that_was_asked_for_could_be_run(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_that_was_asked_for_could_be_run(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(command(data, tmp_path / "out", "--corpus", "adr", "--json")) == 2
     shown = capsys.readouterr()
     assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
     assert "adr is skipped: read corpus adr" in shown.err
     assert "attnaudit: reproduce: " in shown.err
     assert "none of the 1 requested cells could be done" in shown.err
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"index.html", "reproduction.csv", "reproduction.md"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "index.html",
+        "reproduction.csv",
+        "reproduction.md",
+    }
 
 
 def test_no_cell_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "jain2019", "--quick", "--corpus", "imdb", "--out", str(tmp_path / "out")]) == 2
+    assert (
+        main(
+            ["reproduce", "jain2019", "--quick", "--corpus", "imdb", "--out", str(tmp_path / "out")]
+        )
+        == 2
+    )
     assert "--quick --corpus imdb: no such cell" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_some_could_be_run_and_the_rest_is_told(finished: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_some_could_be_run_and_the_rest_is_told(
+    finished: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = copied(finished, tmp_path / "out")
     assert main(command(data, out, "--corpus", "adr", "--corpus", "sst", "--json")) == 2
     shown = capsys.readouterr()
@@ -223,22 +337,37 @@ def test_some_could_be_run_and_the_rest_is_told(finished: Path, data: Path, tmp_
     assert "not all requested cells of adr could be done; expected readable data" in shown.err
 
 
-def test_a_plan_of_nothing_that_can_be_read_ends_with_status_2(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_of_nothing_that_can_be_read_ends_with_status_2(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(command(data, tmp_path / "out", "--corpus", "adr", "--dry-run")) == 2
     assert "cannot be estimated" in capsys.readouterr().out
-    assert main(command(data, tmp_path / "out", "--corpus", "adr", "--corpus", "sst", "--dry-run")) == 0
+    assert (
+        main(command(data, tmp_path / "out", "--corpus", "adr", "--corpus", "sst", "--dry-run"))
+        == 0
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--markdown", "page.md", "--dry-run"], "--markdown page.md: with --dry-run; expected tables of what is recorded; leave out"),
+        (
+            ["--markdown", "page.md", "--dry-run"],
+            "--markdown page.md: with --dry-run; expected tables of what is recorded; leave out",
+        ),
         (["--markdown", "page.md", "--quick"], "--markdown page.md: with --quick; expected"),
-        (["--markdown", "page.md", "--records", "nowhere"], "--records nowhere: no such folder; expected a folder of records"),
+        (
+            ["--markdown", "page.md", "--records", "nowhere"],
+            "--records nowhere: no such folder; expected a folder of records",
+        ),
     ],
 )
 def test_options_that_do_not_go_together_write_nothing(
-    options: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    options: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["reproduce", "snell2021", *options]) == 2
@@ -246,17 +375,27 @@ def test_options_that_do_not_go_together_write_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(finished: Path, data: Path, tmp_path: Path) -> None:
+def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
+    finished: Path, data: Path, tmp_path: Path
+) -> None:
     out = copied(finished, tmp_path / "out")
     sweep = small_sweep(out, data, seeds=3)
-    outcome = reproduce(replace(sweep, cells=sweep.cells[2:], settings=TINY | {"training.epochs": 2}))
+    outcome = reproduce(
+        replace(sweep, cells=sweep.cells[2:], settings=TINY | {"training.epochs": 2})
+    )
     assert outcome.done == 1
     line = "sst-average-additive-s2 is kept apart from sst-average-additive-s0 and not averaged with it: training.epochs = 2, there 1"
     assert outcome.notes == (line,)
     assert_noted(outcome, f"S{line[1:]}.")
     assert seeds_averaged(out) == 2
-    usual = next(line for line in markdown(outcome).splitlines() if line.startswith("- Settings other than the usual: "))
-    assert {"training.epochs = 1", 'vectors = "random".'} <= set(usual.partition(": ")[2].split(", "))
+    usual = next(
+        line
+        for line in markdown(outcome).splitlines()
+        if line.startswith("- Settings other than the usual: ")
+    )
+    assert {"training.epochs = 1", 'vectors = "random".'} <= set(
+        usual.partition(": ")[2].split(", ")
+    )
     assert_noted(outcome, usual.removeprefix("- "))
 
 
@@ -264,7 +403,9 @@ def test_runs_of_other_data_are_not_averaged(finished: Path, data: Path, tmp_pat
     other, out = copied(data, tmp_path / "data"), copied(finished, tmp_path / "out")
     _change_words(other)
     outcome = reproduce(small_sweep(out, other, seeds=3))
-    assert outcome.notes[0].startswith("sst-average-additive-s2 is kept apart from sst-average-additive-s0")
+    assert outcome.notes[0].startswith(
+        "sst-average-additive-s2 is kept apart from sst-average-additive-s0"
+    )
     assert "data.fingerprint = " in outcome.notes[0]
     assert seeds_averaged(out) == 2
 
@@ -272,8 +413,12 @@ def test_runs_of_other_data_are_not_averaged(finished: Path, data: Path, tmp_pat
 def test_models_that_read_other_data_are_told(finished: Path, data: Path, tmp_path: Path) -> None:
     other = copied(data, tmp_path / "data")
     _change_words(other)
-    outcome = reproduce(small_sweep(copied(finished, tmp_path / "out"), other, attentions=["dot"], seeds=1))
-    assert outcome.notes == ("the models of sst, seed 0, did not all read the same data: average + additive / average + dot",)
+    outcome = reproduce(
+        small_sweep(copied(finished, tmp_path / "out"), other, attentions=["dot"], seeds=1)
+    )
+    assert outcome.notes == (
+        "the models of sst, seed 0, did not all read the same data: average + additive / average + dot",
+    )
 
 
 def _change_words(data: Path) -> None:
@@ -281,7 +426,9 @@ def _change_words(data: Path) -> None:
     train.write_text(train.read_text(encoding="utf-8").replace("film", "play"), encoding="utf-8")
 
 
-def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_differ(tmp_path: Path) -> None:
+def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_differ(
+    tmp_path: Path,
+) -> None:
     """bAbI has no dev file: a part of train is drawn with the seed, so that no two seeds read the same train rows."""
     data, out = tmp_path / "data", tmp_path / "out"
     _write_babi(data, stories=20)
@@ -291,25 +438,43 @@ def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_dif
     assert (len(averaged), notes) == (2, [])
     _write_babi(data, stories=25)
     outcome = reproduce(small_sweep(out, data, ("babi1",), seeds=3))
-    assert outcome.notes[0].startswith("babi1-average-additive-s2 is kept apart from babi1-average-additive-s0")
+    assert outcome.notes[0].startswith(
+        "babi1-average-additive-s2 is kept apart from babi1-average-additive-s0"
+    )
     assert "data.rows.train = " in outcome.notes[0]
 
 
 def _write_babi(data: Path, stories: int) -> None:
     (data / "babi1").mkdir(parents=True, exist_ok=True)
-    lines = ("1 {} moved to the bathroom.", "2 John went to the hallway.", "3 Where is {}?\tbathroom\t1", "4 Where is John?\thallway\t2")
+    lines = (
+        "1 {} moved to the bathroom.",
+        "2 John went to the hallway.",
+        "3 Where is {}?\tbathroom\t1",
+        "4 Where is John?\thallway\t2",
+    )
     for split, count in (("train", stories), ("test", 6)):
-        text = "".join(f"{line.format(name)}\n" for name in (f"Mary{chr(97 + k)}" for k in range(count)) for line in lines)
+        text = "".join(
+            f"{line.format(name)}\n"
+            for name in (f"Mary{chr(97 + k)}" for k in range(count))
+            for line in lines
+        )
         (data / "babi1" / f"qa1_x_{split}.txt").write_text(text, encoding="utf-8")
 
 
-def test_word_vectors_that_are_not_there_are_refused_first(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_word_vectors_that_are_not_there_are_refused_first(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(command(data, tmp_path / "out", "--corpus", "sst", vectors="nofile.txt")) == 2
-    assert "reproduce: --vectors: 'nofile.txt'; expected corpus, random or a file" in capsys.readouterr().err
+    assert (
+        "reproduce: --vectors: 'nofile.txt'; expected corpus, random or a file"
+        in capsys.readouterr().err
+    )
     assert not (tmp_path / "out").exists()
 
 
-def test_word_vectors_that_cannot_be_read_are_a_reason(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_word_vectors_that_cannot_be_read_are_a_reason(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     ragged, out = tmp_path / "v.txt", tmp_path / "out"
     ragged.write_text("the 0.1 0.2\nfilm 0.1\n", encoding="utf-8")
     assert main(command(data, out, "--corpus", "sst", vectors=str(ragged), seeds=2)) == 2
@@ -318,7 +483,9 @@ def test_word_vectors_that_cannot_be_read_are_a_reason(data: Path, tmp_path: Pat
     assert not (out / RUNS).exists()
 
 
-def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(finished: Path, data: Path, tmp_path: Path) -> None:
+def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(
+    finished: Path, data: Path, tmp_path: Path
+) -> None:
     out = copied(finished, tmp_path / "out")
     copied(out / RUNS / "sst-average-additive-s1", out / RUNS / "mine")
     lines: list[str] = []
@@ -330,9 +497,17 @@ def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(finished: Path,
 
 @pytest.mark.parametrize(
     "damaged",
-    ["manifest.json", "no manifest.json", "no summary.json", "results/correlation.parquet", "no trace/part-00000.parquet"],
+    [
+        "manifest.json",
+        "no manifest.json",
+        "no summary.json",
+        "results/correlation.parquet",
+        "no trace/part-00000.parquet",
+    ],
 )
-def test_a_damaged_cell_is_made_again_by_the_same_call(finished: Path, data: Path, tmp_path: Path, damaged: str) -> None:
+def test_a_damaged_cell_is_made_again_by_the_same_call(
+    finished: Path, data: Path, tmp_path: Path, damaged: str
+) -> None:
     out = copied(finished, tmp_path / "out")
     path = out / RUNS / "sst-average-additive-s1" / damaged.removeprefix("no ")
     if damaged.startswith("no "):
@@ -345,23 +520,36 @@ def test_a_damaged_cell_is_made_again_by_the_same_call(finished: Path, data: Pat
     assert (out / RUNS / name).read_bytes() == (finished / RUNS / name).read_bytes()
 
 
-def test_a_damaged_cell_that_was_not_asked_for_is_told_and_not_counted(finished: Path, data: Path, tmp_path: Path) -> None:
+def test_a_damaged_cell_that_was_not_asked_for_is_told_and_not_counted(
+    finished: Path, data: Path, tmp_path: Path
+) -> None:
     out = copied(finished, tmp_path / "out")
     (out / RUNS / "sst-average-additive-s1" / "summary.json").unlink()
     outcome = reproduce(small_sweep(out, data, seeds=1))
-    assert outcome.notes == ("runs/sst-average-additive-s1 is damaged and is not counted: the command that made it makes it again",)
+    assert outcome.notes == (
+        "runs/sst-average-additive-s1 is damaged and is not counted: the command that made it makes it again",
+    )
 
 
-def test_a_folder_of_something_else_is_refused_and_left_as_it_is(data: Path, tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
+    data: Path, tmp_path: Path
+) -> None:
     (tmp_path / "index.html").write_text("my page", encoding="utf-8")
-    with pytest.raises(RunError, match="a folder that is not empty and holds no sweep; expected a new or empty folder"):
+    with pytest.raises(
+        RunError,
+        match="a folder that is not empty and holds no sweep; expected a new or empty folder",
+    ):
         reproduce(small_sweep(tmp_path, data))
-    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("index.html", "my page")]
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [
+        ("index.html", "my page")
+    ]
     with pytest.raises(RunError, match="a file; expected a folder"):
         reproduce(small_sweep(tmp_path / "index.html", data))
 
 
-def test_every_corpus_without_a_run_is_listed_with_what_is_known_now(finished: Path, data: Path, tmp_path: Path) -> None:
+def test_every_corpus_without_a_run_is_listed_with_what_is_known_now(
+    finished: Path, data: Path, tmp_path: Path
+) -> None:
     data = copied(data, tmp_path / "data")
     (data / "cnn_qa_sample").mkdir()
     (data / "cnn_qa_sample" / "sample.txt").write_text("", encoding="utf-8")
@@ -374,8 +562,12 @@ def test_every_corpus_without_a_run_is_listed_with_what_is_known_now(finished: P
     assert any(row.startswith("| ADR |") for row in rows)
 
 
-def test_a_model_of_which_the_paper_has_no_numbers_is_on_the_page(finished: Path, data: Path, tmp_path: Path) -> None:
-    outcome = reproduce(small_sweep(copied(finished, tmp_path / "out"), data, attentions=["log_odds"], seeds=1))
+def test_a_model_of_which_the_paper_has_no_numbers_is_on_the_page(
+    finished: Path, data: Path, tmp_path: Path
+) -> None:
+    outcome = reproduce(
+        small_sweep(copied(finished, tmp_path / "out"), data, attentions=["log_odds"], seeds=1)
+    )
     assert outcome.done == 1
     lines = (tmp_path / "out" / "reproduction.md").read_text(encoding="utf-8").splitlines()
     own = [line for line in lines if line.startswith("| average + log\\_odds | ours")]
@@ -386,7 +578,9 @@ def test_a_model_of_which_the_paper_has_no_numbers_is_on_the_page(finished: Path
 def test_a_corpus_that_can_be_read_no_longer_keeps_its_runs(finished: Path, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     outcome = reproduce(small_sweep(copied(finished, tmp_path / "out"), tmp_path / "none", seeds=3))
-    assert [(one.corpus, one.encoder, one.attention) for one in outcome.not_run] == [("sst", "average", "additive")]
+    assert [(one.corpus, one.encoder, one.attention) for one in outcome.not_run] == [
+        ("sst", "average", "additive")
+    ]
     assert outcome.done == 2
 
 
@@ -396,7 +590,10 @@ def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("attnaudit.runner.records.commit", lambda: "0123abcde")
     (tmp_path / "docs" / "records").mkdir(parents=True)
     page = tmp_path / "docs" / "jain2019.md"
-    page.write_text("Written text.\n\n<!-- reproduce jain2019 -->\n\nformer\n\n<!-- end of reproduce jain2019 -->\n\nMore.\n", "utf-8")
+    page.write_text(
+        "Written text.\n\n<!-- reproduce jain2019 -->\n\nformer\n\n<!-- end of reproduce jain2019 -->\n\nMore.\n",
+        "utf-8",
+    )
     return page
 
 
@@ -406,7 +603,9 @@ def written(page: Path, finished: Path, data: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-def test_tables_of_the_documentation_are_those_of_the_page(finished: Path, data: Path, page: Path) -> None:
+def test_tables_of_the_documentation_are_those_of_the_page(
+    finished: Path, data: Path, page: Path
+) -> None:
     made = written(page, finished, data)
     title, _, expected = (finished / "reproduction.md").read_text(encoding="utf-8").partition("\n")
     assert title.startswith("# ")
@@ -417,34 +616,52 @@ def test_tables_of_the_documentation_are_those_of_the_page(finished: Path, data:
     assert added == [f"- Command: {command}; commit 0123abcde."]
     between = made.partition("-->")[2].partition("<!-- end")[0]
     of_page = [line for line in expected.strip().splitlines() if not said_of_data(line)]
-    assert [line for line in between.replace(f"{added[0]}\n\n", "").strip().splitlines() if not said_of_data(line)] == of_page
+    assert [
+        line
+        for line in between.replace(f"{added[0]}\n\n", "").strip().splitlines()
+        if not said_of_data(line)
+    ] == of_page
     assert "| IMDB |  | not run yet: attnaudit reproduce jain2019 --corpus imdb |" in between
 
 
 def said_of_data(line: str) -> bool:
     """A row of the table of what was not run: the page says which files are here, the documentation what is not recorded."""
     return line.startswith("| ") and any(
-        words in line for words in ("read corpus", "not run yet", "was not asked for", *JAIN.missing.values())
+        words in line
+        for words in ("read corpus", "not run yet", "was not asked for", *JAIN.missing.values())
     )
 
 
 def test_a_section_without_a_record_is_not_lost(finished: Path, data: Path, page: Path) -> None:
-    page.write_text(page.read_text(encoding="utf-8").replace("former", "## imdb\n\nformer"), encoding="utf-8")
+    page.write_text(
+        page.read_text(encoding="utf-8").replace("former", "## imdb\n\nformer"), encoding="utf-8"
+    )
     before = page.read_bytes()
-    with pytest.raises(InputError, match=r"jain2019\.md: sections without a record: imdb; expected a record for each; run their cells"):
+    with pytest.raises(
+        InputError,
+        match=r"jain2019\.md: sections without a record: imdb; expected a record for each; run their cells",
+    ):
         written(page, finished, data)
     assert page.read_bytes() == before
 
 
-def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(finished: Path, data: Path, page: Path, tmp_path: Path) -> None:
+def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(
+    finished: Path, data: Path, page: Path, tmp_path: Path
+) -> None:
     records = page.parent / "records" / "jain2019"
     written(page, finished, data)
     other = tmp_path / "other"
-    outcome = reproduce(replace(small_sweep(other, data, attentions=["dot"], seeds=1), records=records))
+    outcome = reproduce(
+        replace(small_sweep(other, data, attentions=["dot"], seeds=1), records=records)
+    )
     assert outcome.done == 1
     found = load(records / "sst.json")
-    assert [run["name"] for run in found["summary"]] == [f"sst-average-{name}" for name in ("additive-s0", "additive-s1", "dot-s0")]
-    shutil.copytree(finished / RUNS / "sst-average-additive-s0", other / RUNS / "sst-average-additive-s0")
+    assert [run["name"] for run in found["summary"]] == [
+        f"sst-average-{name}" for name in ("additive-s0", "additive-s1", "dot-s0")
+    ]
+    shutil.copytree(
+        finished / RUNS / "sst-average-additive-s0", other / RUNS / "sst-average-additive-s0"
+    )
     before = (records / "sst.csv").read_bytes()
     reproduce(replace(small_sweep(other, data, attentions=["dot"], seeds=1), records=records))
     assert (records / "sst.csv").read_bytes() == before
@@ -453,7 +670,9 @@ def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(finished:
 def test_numbers_changed_by_hand_are_not_shown(finished: Path, data: Path, page: Path) -> None:
     written(page, finished, data)
     numbers = page.parent / "records" / "jain2019" / "sst.csv"
-    numbers.write_text(numbers.read_text(encoding="utf-8").replace("0.", "0.1", 1), encoding="utf-8")
+    numbers.write_text(
+        numbers.read_text(encoding="utf-8").replace("0.", "0.1", 1), encoding="utf-8"
+    )
     with pytest.raises(InputError, match=r"sst\.csv: missing, or changed since it was recorded"):
         recorded(JAIN, numbers.parent)
 
@@ -467,17 +686,34 @@ def test_records_in_the_documentation_are_read() -> None:
 
 
 def test_tables_without_a_record_and_a_folder_that_is_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no record in .*; expected records of jain2019; run attnaudit reproduce jain2019 first"):
+    with pytest.raises(
+        InputError,
+        match=r"no record in .*; expected records of jain2019; run attnaudit reproduce jain2019 first",
+    ):
         write_markdown(Sweep(tmp_path / "new", (), paper=JAIN), tmp_path / "page.md")
-    with pytest.raises(InputError, match=r"--data-dir .*nowhere: no such folder; expected the folder of the corpora"):
+    with pytest.raises(
+        InputError,
+        match=r"--data-dir .*nowhere: no such folder; expected the folder of the corpora",
+    ):
         reproduce(small_sweep(tmp_path / "new", tmp_path / "nowhere"))
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("paper", list(PAPERS))
-def test_the_tables_of_the_documentation_are_those_of_its_records(paper: str, tmp_path: Path) -> None:
+def test_the_tables_of_the_documentation_are_those_of_its_records(
+    paper: str, tmp_path: Path
+) -> None:
     page = DOCS / PAPERS[paper].page
     copy = tmp_path / page.name
     shutil.copy(page, copy)
-    write_markdown(Sweep(tmp_path / "empty", (), str(tmp_path), paper=PAPERS[paper], records=DOCS / "records" / paper), copy)
+    write_markdown(
+        Sweep(
+            tmp_path / "empty",
+            (),
+            str(tmp_path),
+            paper=PAPERS[paper],
+            records=DOCS / "records" / paper,
+        ),
+        copy,
+    )
     assert copy.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

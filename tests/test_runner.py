@@ -54,16 +54,23 @@ TINY = {
 
 def tiny(**options) -> RunSpec:
     settings = TINY | options.pop("settings", {})
-    return RunSpec.of("planted-decisive", vectors="random", device="cpu", settings=settings, **options)
+    return RunSpec.of(
+        "planted-decisive", vectors="random", device="cpu", settings=settings, **options
+    )
 
 
 def digests(folder: Path) -> dict[str, str]:
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
 def results(folder: Path) -> dict[str, str]:
-    return digests(folder / "results") | {"summary": hashlib.sha256((folder / "summary.json").read_bytes()).hexdigest()}
+    return digests(folder / "results") | {
+        "summary": hashlib.sha256((folder / "summary.json").read_bytes()).hexdigest()
+    }
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -100,9 +107,18 @@ class Stop:
 
 
 def test_a_run_has_the_promised_layout(complete: Path) -> None:
-    names = {path.relative_to(complete).as_posix() for path in complete.rglob("*") if path.is_file()}
+    names = {
+        path.relative_to(complete).as_posix() for path in complete.rglob("*") if path.is_file()
+    }
     tables = {f"results/{name}.parquet" for name in EXPERIMENTS if name != "joint"}  # one head
-    fixed = {"spec.json", "model/weights.safetensors", "model/vocab.json", "trace/part-00000.parquet", "summary.json", "report.html"}
+    fixed = {
+        "spec.json",
+        "model/weights.safetensors",
+        "model/vocab.json",
+        "trace/part-00000.parquet",
+        "summary.json",
+        "report.html",
+    }
     assert names == fixed | tables | {"manifest.json"}
 
 
@@ -118,7 +134,9 @@ def test_the_manifest_lists_every_file_and_what_it_cost(complete: Path) -> None:
     assert {"python", "torch", "attnaudit"} <= set(manifest["versions"])
 
 
-def test_the_spec_holds_every_setting_and_makes_the_same_run_again(complete: Path, tmp_path: Path) -> None:
+def test_the_spec_holds_every_setting_and_makes_the_same_run_again(
+    complete: Path, tmp_path: Path
+) -> None:
     spec = json.loads((complete / "spec.json").read_text())
     assert spec["training"]["epochs"] == 3
     assert spec["experiments"]["permutation"]["permutations"] == 5
@@ -132,7 +150,9 @@ def test_the_spec_holds_every_setting_and_makes_the_same_run_again(complete: Pat
 def test_a_finished_run_is_left_as_it_is(whole: Path) -> None:
     before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in whole.rglob("*")}
     assert run(tiny(), whole) == whole
-    assert {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in whole.rglob("*")} == before
+    assert {
+        path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in whole.rglob("*")
+    } == before
 
 
 def test_a_run_stopped_anywhere_resumes_to_the_same_bytes(whole: Path, tmp_path: Path) -> None:
@@ -140,7 +160,9 @@ def test_a_run_stopped_anywhere_resumes_to_the_same_bytes(whole: Path, tmp_path:
     count = Stop()
     run(tiny(), tmp_path / "counted", count)
     around = zip(["", *count.told], count.told, [*count.told[1:], ""], strict=False)
-    places = [last for last, (before, what, after) in enumerate(around, 1) if not before == what == after]
+    places = [
+        last for last, (before, what, after) in enumerate(around, 1) if not before == what == after
+    ]
     assert len(places) >= 15
     for last in places:
         out = tmp_path / f"stopped-{last}"
@@ -159,15 +181,27 @@ def test_a_run_stopped_again_and_again_gets_done(whole: Path, tmp_path: Path) ->
         attempts += 1
         assert attempts < 20
         with contextlib.suppress(KeyboardInterrupt):
-            run(tiny(), out, Stop(3 + attempts))  # a step that tells of many things gets done at last
+            run(
+                tiny(), out, Stop(3 + attempts)
+            )  # a step that tells of many things gets done at last
     assert attempts > 3
     assert results(out) == results(whole)
 
 
 def test_words_below_the_positions_of_a_flat_model_are_refused_before_it_is_trained():
-    with pytest.raises(InputError, match=r"setting collect\.level: words; expected positions: a flat model has no sentences"):
-        RunSpec.of("planted-decisive", encoder="bigru", preset="flan", settings={"collect.level": "words"})
-    assert RunSpec.of("planted-decisive", encoder="bigru", preset="han", settings={"collect.level": "words"}).collect.level == "words"
+    with pytest.raises(
+        InputError,
+        match=r"setting collect\.level: words; expected positions: a flat model has no sentences",
+    ):
+        RunSpec.of(
+            "planted-decisive", encoder="bigru", preset="flan", settings={"collect.level": "words"}
+        )
+    assert (
+        RunSpec.of(
+            "planted-decisive", encoder="bigru", preset="han", settings={"collect.level": "words"}
+        ).collect.level
+        == "words"
+    )
 
 
 def test_what_the_word_level_cannot_have_is_refused() -> None:
@@ -178,8 +212,12 @@ def test_what_the_word_level_cannot_have_is_refused() -> None:
 
 def test_importance_scores_are_chosen_by_name() -> None:
     assert RunSpec.of("planted-decisive", settings={"collect.scores": "none"}).collect.scores == ()
-    assert RunSpec.of("planted-decisive", settings={"collect.scores": "gradient"}).collect.scores == ("gradient",)
-    with pytest.raises(InputError, match="'loop'; expected some of gradient, loo joined by commas, or none"):
+    assert RunSpec.of(
+        "planted-decisive", settings={"collect.scores": "gradient"}
+    ).collect.scores == ("gradient",)
+    with pytest.raises(
+        InputError, match="'loop'; expected some of gradient, loo joined by commas, or none"
+    ):
         RunSpec.of("planted-decisive", settings={"collect.scores": "loop"})
 
 
@@ -206,12 +244,27 @@ def a_study(out: Path, stopped: str = "") -> None:
         if what == stopped:
             raise KeyboardInterrupt
 
-    with summaries_as_pages(), experiments(), pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
-        patch.setattr("attnaudit.report.study_page.write_study", lambda folder, metadata, notes, page: page.write_text("page"))
+    with (
+        summaries_as_pages(),
+        experiments(),
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
         patch.setattr(
-            "attnaudit.report.study_page.write_studies", lambda folder, metadata, names: (folder / "index.html").write_text("page")
+            "attnaudit.report.study_page.write_study",
+            lambda folder, metadata, notes, page: page.write_text("page"),
         )
-        run_study(StudySpec.of("uniform", "planted-decisive", vectors="random", device="cpu", settings=settings), out, stop)
+        patch.setattr(
+            "attnaudit.report.study_page.write_studies",
+            lambda folder, metadata, names: (folder / "index.html").write_text("page"),
+        )
+        run_study(
+            StudySpec.of(
+                "uniform", "planted-decisive", vectors="random", device="cpu", settings=settings
+            ),
+            out,
+            stop,
+        )
 
 
 def a_translator(out: Path) -> None:
@@ -219,7 +272,10 @@ def a_translator(out: Path) -> None:
     sizes = {"corpus.size": 60, "model.hidden": 128, "model.embedding": 128}
     pairs = sizes | {"training.epochs": 1, "decode.beam": 1, "collect.pairs": 3}
     with summaries_as_pages(), experiments(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attnaudit.report.translation_page.write_translation", lambda folder, page: page.write_text("page"))
+        patch.setattr(
+            "attnaudit.report.translation_page.write_translation",
+            lambda folder, page: page.write_text("page"),
+        )
         run(TranslationSpec.of("planted-copy", device="cpu", settings=pairs), out)
 
 
@@ -228,7 +284,13 @@ def test_results_do_not_depend_on_the_threads_of_the_machine(tmp_path: Path) -> 
 
     One study is made here; another is stopped here in its first training, and goes on there.
     """
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
+    names = (
+        "OMP_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "POLARS_MAX_THREADS",
+    )
     here, there = tmp_path / "here", tmp_path / "there"
     a_study(here / "study")
     a_study(there / "study", stopped="base-s0 (1 of 2) · train, epoch 2 of 2")
@@ -239,10 +301,20 @@ there = pathlib.Path({str(there)!r})
 runner.a_study(there / "study")
 runner.a_translator(there / "pairs")
 """
-    subprocess.run([sys.executable, "-c", program], env=os.environ | dict.fromkeys(names, "3"), capture_output=True, check=True, cwd=ROOT)
+    subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | dict.fromkeys(names, "3"),
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+    )
     a_translator(here / "pairs")
     one, three = (
-        {path: digest for path, digest in digests(folder).items() if not path.endswith((MANIFEST, ".json.lock"))}
+        {
+            path: digest
+            for path, digest in digests(folder).items()
+            if not path.endswith((MANIFEST, ".json.lock"))
+        }
         for folder in (here, there)
     )
     assert any(path.startswith("study/uniform/results/") for path in one)
@@ -287,7 +359,9 @@ def test_a_run_with_a_damaged_manifest_is_made_again(whole: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("how", [how for how in SPOILT if how != "another sha256"])
-def test_a_page_of_a_run_with_a_damaged_manifest_is_left_as_it_is(whole: Path, tmp_path: Path, how: str) -> None:
+def test_a_page_of_a_run_with_a_damaged_manifest_is_left_as_it_is(
+    whole: Path, tmp_path: Path, how: str
+) -> None:
     out = spoilt(whole, tmp_path / "run", how)
     before = digests(out)
     with pytest.raises(RunError, match=r"manifest\.json: .*the command that (started|makes) it"):
@@ -295,7 +369,9 @@ def test_a_page_of_a_run_with_a_damaged_manifest_is_left_as_it_is(whole: Path, t
     assert digests(out) == before
 
 
-def test_a_damaged_record_of_an_unfinished_run_counts_for_nothing(whole: Path, tmp_path: Path) -> None:
+def test_a_damaged_record_of_an_unfinished_run_counts_for_nothing(
+    whole: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
     shutil.copytree(whole, out)
     (out / MANIFEST).unlink()
@@ -319,15 +395,24 @@ def test_a_record_with_a_flipped_byte_counts_for_nothing(tmp_path: Path) -> None
             assert Store(store.out).records in ({}, {"train": known}), place
 
 
-def test_a_damaged_specification_is_told_with_the_folder_to_remove(whole: Path, tmp_path: Path) -> None:
+def test_a_damaged_specification_is_told_with_the_folder_to_remove(
+    whole: Path, tmp_path: Path
+) -> None:
     shutil.copytree(whole, tmp_path / "run")
     (tmp_path / "run" / "spec.json").write_text('{"schema":')
-    with pytest.raises(RunError, match=r"spec\.json: Expecting.*; remove .*run to rebuild what it held"):
+    with pytest.raises(
+        RunError, match=r"spec\.json: Expecting.*; remove .*run to rebuild what it held"
+    ):
         run(tiny(), tmp_path / "run")
 
 
-@pytest.mark.parametrize(("known", "damaged"), [(b'"planted-decisive"', b'"planted-decisjve"'), (b'"seed": 0', b'"seed": 1'), (b"1", b"3")])
-def test_a_finished_run_is_not_read_with_another_value_in_its_spec(whole: Path, tmp_path: Path, known: bytes, damaged: bytes) -> None:
+@pytest.mark.parametrize(
+    ("known", "damaged"),
+    [(b'"planted-decisive"', b'"planted-decisjve"'), (b'"seed": 0', b'"seed": 1'), (b"1", b"3")],
+)
+def test_a_finished_run_is_not_read_with_another_value_in_its_spec(
+    whole: Path, tmp_path: Path, known: bytes, damaged: bytes
+) -> None:
     shutil.copytree(whole, tmp_path / "run")
     spec = (whole / "spec.json").read_bytes()
     assert known in spec
@@ -338,7 +423,9 @@ def test_a_finished_run_is_not_read_with_another_value_in_its_spec(whole: Path, 
     assert manifest_of(tmp_path / "run") is None
 
 
-def test_a_flipped_byte_in_the_spec_of_an_unfinished_run_never_gives_another_spec(whole: Path, tmp_path: Path) -> None:
+def test_a_flipped_byte_in_the_spec_of_an_unfinished_run_never_gives_another_spec(
+    whole: Path, tmp_path: Path
+) -> None:
     """There is no manifest that lists the file."""
     path = tmp_path / "spec.json"
     stored = (whole / "spec.json").read_bytes()
@@ -347,7 +434,10 @@ def test_a_flipped_byte_in_the_spec_of_an_unfinished_run_never_gives_another_spe
         with contextlib.suppress(RunError):
             assert RunSpec.read(tmp_path) == tiny(), place
     path.write_bytes(stored.replace(b'"seed": 0', b'"seed": 1'))
-    with pytest.raises(RunError, match=r"spec\.json: damaged: its content differs from its digest.*; remove .* to rebuild what it held"):
+    with pytest.raises(
+        RunError,
+        match=r"spec\.json: damaged: its content differs from its digest.*; remove .* to rebuild what it held",
+    ):
         run(tiny(seed=1), tmp_path)
 
 
@@ -373,9 +463,15 @@ def test_many_differences_are_counted(whole: Path) -> None:
 
 def test_a_corpus_that_changed_is_refused(whole: Path, tmp_path: Path) -> None:
     table = tmp_path / "small.csv"
-    rows = [f"{word} text number {'abcde'[k % 5]},{word}" for k in range(30) for word in ("good", "bad")]
+    rows = [
+        f"{word} text number {'abcde'[k % 5]},{word}" for k in range(30) for word in ("good", "bad")
+    ]
     table.write_text("text,label\n" + "\n".join(rows))
-    options = {"vectors": "random", "device": "cpu", "settings": {k: v for k, v in TINY.items() if not k.startswith("corpus")}}
+    options = {
+        "vectors": "random",
+        "device": "cpu",
+        "settings": {k: v for k, v in TINY.items() if not k.startswith("corpus")},
+    }
     out = run(RunSpec.of(table, **options), tmp_path / "run")
     table.write_text("text,label\n" + "\n".join([*rows, "one more row,good"]))
     with pytest.raises(RunError, match="fingerprint"):
@@ -384,7 +480,13 @@ def test_a_corpus_that_changed_is_refused(whole: Path, tmp_path: Path) -> None:
 
 def test_a_folder_where_another_process_works_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    with alone(out), pytest.raises(RunError, match="another process is at work there; expected a run of one process at a time"):
+    with (
+        alone(out),
+        pytest.raises(
+            RunError,
+            match="another process is at work there; expected a run of one process at a time",
+        ),
+    ):
         run(tiny(), out)
     assert (run(tiny(), out) / MANIFEST).exists()
 
@@ -393,14 +495,18 @@ def test_a_run_is_locked_until_nothing_of_it_is_removed_any_more(tmp_path: Path)
     """Closing drops the unfinished state, but not the lock in it: another command would enter, and lose what it writes there."""
     with alone(tmp_path / "run") as store:
         write_json(tmp_path / "run" / "spec.json", {})
-        store.step("audit", "key", ("table.json",), lambda folder: write_json(folder / "table.json", 1))
+        store.step(
+            "audit", "key", ("table.json",), lambda folder: write_json(folder / "table.json", 1)
+        )
         (store.scratch / "pieces" / "one").mkdir(parents=True)
         store.close({"kind": "audit"})
         assert [path.name for path in store.scratch.iterdir()] == [LOCK]
     assert not (tmp_path / "run" / UNFINISHED).exists()
 
 
-def test_a_page_that_is_written_again_leaves_the_versions_of_what_computed(whole: Path, tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_page_that_is_written_again_leaves_the_versions_of_what_computed(
+    whole: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
     audit_into(tmp_path / "audit", whole / "trace", ["permutation"])
     before = read_manifest(tmp_path / "audit")["versions"]
     monkeypatch.setattr("attnaudit.runner.store._installed", lambda name: "99")
@@ -409,7 +515,9 @@ def test_a_page_that_is_written_again_leaves_the_versions_of_what_computed(whole
     assert read_manifest(tmp_path / "audit")["versions"] == before
 
 
-def test_an_audit_of_a_trace_that_was_moved_names_its_new_place(whole: Path, tmp_path: Path) -> None:
+def test_an_audit_of_a_trace_that_was_moved_names_its_new_place(
+    whole: Path, tmp_path: Path
+) -> None:
     shutil.copytree(whole / "trace", tmp_path / "a")
     out = audit_into(tmp_path / "audit", tmp_path / "a", ["permutation"])
     (tmp_path / "a").rename(tmp_path / "b")
@@ -419,18 +527,29 @@ def test_an_audit_of_a_trace_that_was_moved_names_its_new_place(whole: Path, tmp
     assert report_into(out).exists()
 
 
-def test_vectors_in_the_home_folder_are_a_file_that_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_in_the_home_folder_are_a_file_that_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As ``--vectors=~/glove.txt``, which a shell leaves as it is: a node of a cluster may have another home."""
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "glove.txt").write_text("a 1 2\n")
     spec = RunSpec.of("planted-decisive", vectors="~/glove.txt")
-    assert (spec.vectors, files_of(spec)) == (str(tmp_path / "glove.txt"), (tmp_path / "glove.txt",))
+    assert (spec.vectors, files_of(spec)) == (
+        str(tmp_path / "glove.txt"),
+        (tmp_path / "glove.txt",),
+    )
 
 
 def test_what_another_process_is_writing_is_left_alone(whole: Path, tmp_path: Path) -> None:
     """A temporary file is swept away by the one process that holds the folder, and by no other."""
-    out, audit = run(tiny(), tmp_path / "run"), audit_into(tmp_path / "audit", whole / "trace", ["permutation"])
-    again: dict[Path, Callable[[], object]] = {out: lambda: run(tiny(), out), audit: lambda: audit_into(audit, whole / "trace")}
+    out, audit = (
+        run(tiny(), tmp_path / "run"),
+        audit_into(tmp_path / "audit", whole / "trace", ["permutation"]),
+    )
+    again: dict[Path, Callable[[], object]] = {
+        out: lambda: run(tiny(), out),
+        audit: lambda: audit_into(audit, whole / "trace"),
+    }
     for place, command in [*again.items(), (out, lambda: report_into(out))]:
         half_written = place / ".report.html.abcd_123"
         with alone(place):
@@ -461,22 +580,32 @@ def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         run(RunSpec.of(tmp_path / "missing.csv"), tmp_path / "out")
     with pytest.raises(InputError, match=r"missing\.txt"):
-        run(RunSpec.of("planted-decisive", vectors=str(tmp_path / "missing.txt"), settings=TINY), tmp_path / "out")
+        run(
+            RunSpec.of("planted-decisive", vectors=str(tmp_path / "missing.txt"), settings=TINY),
+            tmp_path / "out",
+        )
     assert not (tmp_path / "out").exists()
 
 
 def test_an_audit_of_a_run_gives_the_same_numbers(complete: Path, tmp_path: Path) -> None:
     with experiments():
-        out = audit_into(tmp_path / "audit", complete / "trace", settings={"permutation.permutations": 5})
+        out = audit_into(
+            tmp_path / "audit", complete / "trace", settings={"permutation.permutations": 5}
+        )
     assert results(out) == results(complete)
     manifest = json.loads((out / MANIFEST).read_text())
-    assert {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in manifest["files"]} == manifest["files"]
+    assert {
+        name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in manifest["files"]
+    } == manifest["files"]
 
 
 def test_an_audit_replaces_an_earlier_one_but_never_a_run(whole: Path, tmp_path: Path) -> None:
     audit_into(tmp_path / "audit", whole, ["permutation"])
     audit_into(tmp_path / "audit", whole, ["adversary"])
-    assert {path.name for path in (tmp_path / "audit" / "results").iterdir()} == {"adversary.parquet", "prediction.parquet"}
+    assert {path.name for path in (tmp_path / "audit" / "results").iterdir()} == {
+        "adversary.parquet",
+        "prediction.parquet",
+    }
     before = digests(whole)
     with pytest.raises(RunError, match="holds a run"):
         audit_into(whole, whole)
@@ -511,7 +640,10 @@ def test_tables_of_an_audit_that_was_killed_are_not_taken_over(tmp_path: Path) -
     left.parent.mkdir(parents=True)
     left.write_bytes(b"half an audit")
     audit_into(tmp_path / "audit", tmp_path / "trace", ["permutation"])
-    assert {path.name for path in (tmp_path / "audit" / "results").iterdir()} == {"permutation.parquet", "prediction.parquet"}
+    assert {path.name for path in (tmp_path / "audit" / "results").iterdir()} == {
+        "permutation.parquet",
+        "prediction.parquet",
+    }
 
 
 def test_an_audit_goes_beside_its_trace(whole: Path, tmp_path: Path) -> None:
@@ -527,13 +659,22 @@ def test_a_page_written_again_keeps_the_manifest_true(whole: Path, tmp_path: Pat
     (out / "report.html").write_text("spoilt")
     assert report_into(out).read_text() == (whole / "report.html").read_text()
     manifest = json.loads((out / MANIFEST).read_text())
-    assert manifest["files"]["report.html"] == hashlib.sha256((out / "report.html").read_bytes()).hexdigest()
+    assert (
+        manifest["files"]["report.html"]
+        == hashlib.sha256((out / "report.html").read_bytes()).hexdigest()
+    )
     assert manifest["kind"] == "run"
 
 
 def test_a_site_links_every_run(whole: Path, tmp_path: Path) -> None:
     index = site_into([whole, whole], tmp_path / "site")
-    assert {path.name for path in index.parent.iterdir()} == {"index.html", "site.json", "data", "whole", "whole-2"}
+    assert {path.name for path in index.parent.iterdir()} == {
+        "index.html",
+        "site.json",
+        "data",
+        "whole",
+        "whole-2",
+    }
     assert 'href="whole-2/report.html"' in index.read_text()
 
 
@@ -545,9 +686,19 @@ def test_an_unfinished_run_has_no_page(tmp_path: Path) -> None:
 
 
 def test_settings_are_checked_against_their_fields() -> None:
-    spec = RunSpec.of("sst", settings=parse_assignments(["training.epochs=4", "model.kernels=1,3", "training.patience=none"]))
+    spec = RunSpec.of(
+        "sst",
+        settings=parse_assignments(
+            ["training.epochs=4", "model.kernels=1,3", "training.patience=none"]
+        ),
+    )
     assert (spec.training.epochs, spec.model.kernels, spec.training.patience) == (4, (1, 3), None)
-    assert RunSpec.of("sst", settings={"adversary.method": "relaxed"}).experiments["adversary"]["method"] == "relaxed"
+    assert (
+        RunSpec.of("sst", settings={"adversary.method": "relaxed"}).experiments["adversary"][
+            "method"
+        ]
+        == "relaxed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -580,14 +731,25 @@ def test_a_wrong_setting_is_told_in_one_line(setting: str, message: str) -> None
 
 @pytest.mark.parametrize(
     ("value", "hint", "typed"),
-    [("3", int, 3), (3, int, 3), ("1e-3", float, 0.001), ("yes", bool, True), ("False", bool, False), ("none", int | None, None)],
+    [
+        ("3", int, 3),
+        (3, int, 3),
+        ("1e-3", float, 0.001),
+        ("yes", bool, True),
+        ("False", bool, False),
+        ("none", int | None, None),
+    ],
 )
 def test_text_becomes_what_the_field_wants(value: object, hint: object, typed: object) -> None:
     assert coerce(value, hint, "key") == typed
 
 
-@pytest.mark.parametrize("setting", [{"max_tokens": 5}, {"text": "body"}, {"settings": {"corpus.min_df": 2}}])
-def test_a_planted_corpus_refuses_what_only_files_have(tmp_path: Path, setting: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "setting", [{"max_tokens": 5}, {"text": "body"}, {"settings": {"corpus.min_df": 2}}]
+)
+def test_a_planted_corpus_refuses_what_only_files_have(
+    tmp_path: Path, setting: dict[str, Any]
+) -> None:
     with pytest.raises(InputError, match="expected a corpus that is read from files"):
         run(RunSpec.of("planted-decisive", **setting), tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -596,7 +758,13 @@ def test_a_planted_corpus_refuses_what_only_files_have(tmp_path: Path, setting: 
 def test_keys_follow_content_alone() -> None:
     assert content_key("a", {"x": 1, "y": 2}) == content_key("a", {"y": 2, "x": 1})
     assert content_key("a", {"x": 1}) != content_key("a", {"x": 2})
-    assert differences({"corpus": {"data_dir": "here", "source": "sst"}}, {"corpus": {"data_dir": "there", "source": "sst"}}) == []
+    assert (
+        differences(
+            {"corpus": {"data_dir": "here", "source": "sst"}},
+            {"corpus": {"data_dir": "there", "source": "sst"}},
+        )
+        == []
+    )
 
 
 def test_runs_are_named_after_what_they_are() -> None:
@@ -615,7 +783,11 @@ RECORDED = {  # keys that runs of the first version have in their manifests
 def test_keys_are_those_of_the_first_version(tmp_path: Path, kind: str) -> None:
     """So that its finished runs are accepted as they are, and its unfinished ones go on."""
     model = {"model.embedding": 8, "model.hidden": 4, "training.epochs": 2}
-    spec = RunSpec.of("planted-decisive", vectors="random", settings=model | {"corpus.size": 120, "corpus.length": (10, 14)})
+    spec = RunSpec.of(
+        "planted-decisive",
+        vectors="random",
+        settings=model | {"corpus.size": 120, "corpus.length": (10, 14)},
+    )
     if kind == "pairs":
         own = {"corpus.size": 150, "corpus.length": (3, 6), "model.hidden": 8, "collect.pairs": 10}
         spec = TranslationSpec.of("planted-reverse", settings=model | own)
@@ -633,7 +805,9 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
 
     with alone(tmp_path / "run") as store:
         write_json(tmp_path / "run" / "spec.json", {})
-        store.step("audit", "first", ("table.json",), lambda folder: write_json(folder / "table.json", 1))
+        store.step(
+            "audit", "first", ("table.json",), lambda folder: write_json(folder / "table.json", 1)
+        )
         store.close({"kind": "audit"})
     before = digests(tmp_path / "run")
     with alone(tmp_path / "run") as store, pytest.raises(InputError):

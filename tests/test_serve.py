@@ -53,10 +53,20 @@ def write_served(folder: Path, has_question: bool = False) -> Path:
     """A finished run with its model, which is not trained."""
     write_run(folder, make_trace(5, (3, 6)), experiments=["adversary"])
     write_report(folder)
-    tiny_model("bilstm", "additive", 3 if has_question else 2, has_question=has_question).save(folder / "model")
+    tiny_model("bilstm", "additive", 3 if has_question else 2, has_question=has_question).save(
+        folder / "model"
+    )
     corpus = {"source": "planted-decisive"}
     model = {"encoder": "bilstm", "attention": "additive"}
-    spec = {"kind": "run", "schema": 1, "corpus": corpus, "model": model, "preset": "paper", "seed": 0, "experiments": {}}
+    spec = {
+        "kind": "run",
+        "schema": 1,
+        "corpus": corpus,
+        "model": model,
+        "preset": "paper",
+        "seed": 0,
+        "experiments": {},
+    }
     write_with_digest(folder / "spec.json", spec)
     write_json(folder / "manifest.json", {"files": {}})
     return folder
@@ -72,7 +82,11 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def client(folders: list[Path]) -> Iterator[TestClient]:
-    with TestClient(make_app(folders, TOKEN, rate=1e6, burst=1e6), f"http://127.0.0.1/{TOKEN}/", raise_server_exceptions=False) as made:
+    with TestClient(
+        make_app(folders, TOKEN, rate=1e6, burst=1e6),
+        f"http://127.0.0.1/{TOKEN}/",
+        raise_server_exceptions=False,
+    ) as made:
         made.app.requests.rate = made.app.requests.burst = made.app.requests.left = 1e6  # type: ignore[attr-defined]
         yield made
 
@@ -95,7 +109,9 @@ def test_pages_have_a_policy_that_lets_their_own_script_run_alone(client: TestCl
 def test_a_page_without_a_policy_runs_no_script(client: TestClient, folders: list[Path]):
     page = folders[2] / "report.html"
     before = page.read_text(encoding="utf-8")
-    page.write_text('<script>alert(1)</script><meta http-equiv="Content-Security-Policy" content="script-src \'unsafe-inline\'">')
+    page.write_text(
+        '<script>alert(1)</script><meta http-equiv="Content-Security-Policy" content="script-src \'unsafe-inline\'">'
+    )
     policy = client.get("runs/2").headers["content-security-policy"]
     page.unlink()
     assert client.get("runs/2").status_code == 404
@@ -141,7 +157,9 @@ def test_a_sentence_is_read_as_the_collector_reads_it(client: TestClient, folder
         ("-1", {"text": "w1"}, 404, "no such run"),
     ],
 )
-def test_a_bad_request_gets_a_clear_answer(client: TestClient, run: Any, body: Any, status: int, said: str):
+def test_a_bad_request_gets_a_clear_answer(
+    client: TestClient, run: Any, body: Any, status: int, said: str
+):
     answer = client.post(f"runs/{run}/read", json=body)
     assert answer.status_code == status, answer.text
     assert said in answer.json()["error"]
@@ -160,7 +178,12 @@ def test_malformed_large_and_foreign_requests_are_refused_and_the_server_stays(c
         answer = client.post("runs/0/read", content=content, headers=json_type)
         assert answer.status_code == status, answer.text
         assert set(answer.json()) == {"error"}
-    assert client.post("runs/0/read", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
+    assert (
+        client.post(
+            "runs/0/read", content=b"{}", headers={"content-type": "text/plain"}
+        ).status_code
+        == 415
+    )
     assert client.get("runs/0/read").status_code == 405
     assert client.get("/", headers={"host": "evil.example"}).status_code == 421
     for address in ("/", "/wrong/", "/wrong/runs/0", f"/{TOKEN}x/runs", "/%ff"):
@@ -168,7 +191,9 @@ def test_malformed_large_and_foreign_requests_are_refused_and_the_server_stays(c
     assert client.get("runs").status_code == 200
 
 
-def test_an_error_that_a_browser_opens_is_a_page(client: TestClient, folders: list[Path], monkeypatch: pytest.MonkeyPatch):
+def test_an_error_that_a_browser_opens_is_a_page(
+    client: TestClient, folders: list[Path], monkeypatch: pytest.MonkeyPatch
+):
     browsers = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
     hostile = "<img src=x onerror=alert(1)>"
     for address, method, status, said in (
@@ -176,7 +201,9 @@ def test_an_error_that_a_browser_opens_is_a_page(client: TestClient, folders: li
         (hostile, "GET", 404, "the list of runs"), ("runs/0/read", "GET", 405, "the list of runs"), ("runs/9", "GET", 404, "0 to 2"),
         ("runs/2/type", "GET", 404, "model in the run"), ("runs/0/read", "POST", 415, "expected JSON"),
     ):  # fmt: skip
-        page, plain = (client.request(method, address, headers=headers) for headers in (browsers, {}))
+        page, plain = (
+            client.request(method, address, headers=headers) for headers in (browsers, {})
+        )
         assert (page.status_code, plain.status_code) == (status, status)
         assert page.headers["content-type"] == "text/html; charset=utf-8"
         assert set(plain.json()) == {"error"}
@@ -184,7 +211,9 @@ def test_an_error_that_a_browser_opens_is_a_page(client: TestClient, folders: li
         assert said in plain.json()["error"]
         assert "<img" not in page.text
         names = {*page.headers} - {"content-length", "content-type"}
-        assert {name: page.headers[name] for name in names} == {name: plain.headers[name] for name in names}
+        assert {name: page.headers[name] for name in names} == {
+            name: plain.headers[name] for name in names
+        }
         assert page.headers["content-security-policy"].startswith("default-src 'none'; base-uri")
     both = client.get("runs/9", headers={"accept": "application/json, text/html"})
     assert set(both.json()) == {"error"}
@@ -195,7 +224,9 @@ def test_an_error_that_a_browser_opens_is_a_page(client: TestClient, folders: li
 
 
 def test_too_many_requests_are_told_to_wait(folders: list[Path]):
-    with TestClient(make_app(folders, TOKEN, rate=0.001, burst=2), f"http://127.0.0.1/{TOKEN}/") as few:
+    with TestClient(
+        make_app(folders, TOKEN, rate=0.001, burst=2), f"http://127.0.0.1/{TOKEN}/"
+    ) as few:
         status = [few.post("runs/0/read", content=b"{}").status_code for _ in range(4)]
         assert status == [415, 415, 429, 429]
         assert few.post("runs/0/read").headers["retry-after"] == "1"
@@ -210,19 +241,29 @@ def test_too_many_requests_are_told_to_wait(folders: list[Path]):
 def test_the_interface_is_what_its_description_says(folders: list[Path]):
     app = make_app(folders, TOKEN, rate=1e6, burst=1e6)
     app.requests.rate = app.requests.burst = app.requests.left = 1e6
-    schema = schemathesis.openapi.from_asgi(f"/{TOKEN}/openapi.json", app, headers={"host": "127.0.0.1"})
+    schema = schemathesis.openapi.from_asgi(
+        f"/{TOKEN}/openapi.json", app, headers={"host": "127.0.0.1"}
+    )
     operations: list[Any] = [found.ok() for found in schema.get_all_operations()]  # pyright: ignore[reportAttributeAccessIssue]
     assert len(operations) == 5  # all but the description itself
 
     valid = [operation.as_strategy() for operation in operations]
     broken = [operations[-1].as_strategy(generation_mode=GenerationMode.NEGATIVE)]
 
-    @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=SLOW, phases=[Phase.generate])
+    @settings(
+        max_examples=60,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=SLOW,
+        phases=[Phase.generate],
+    )
     @given(case=st.one_of(valid + broken))
     def fuzz(case: Any) -> None:
         # how many words a text has, and whether a model reads questions, is no part of a schema
         case.call_and_validate(
-            headers={"host": "127.0.0.1"}, base_url=f"http://127.0.0.1/{TOKEN}", excluded_checks=[positive_data_acceptance]
+            headers={"host": "127.0.0.1"},
+            base_url=f"http://127.0.0.1/{TOKEN}",
+            excluded_checks=[positive_data_acceptance],
         )
 
     fuzz()
@@ -240,13 +281,22 @@ def test_a_spec_that_was_replaced_hides_no_other_run(folders: list[Path], tmp_pa
     place = shutil.copytree(folders[0], tmp_path / "replaced")
     write_json(place / "manifest.json", {"files": {"spec.json": sha256(place / "spec.json")}})
     (place / "spec.json").write_text('{"kind": "run"}')
-    with TestClient(make_app([folders[0], place], TOKEN), f"http://127.0.0.1/{TOKEN}/", raise_server_exceptions=False) as client:
+    with TestClient(
+        make_app([folders[0], place], TOKEN),
+        f"http://127.0.0.1/{TOKEN}/",
+        raise_server_exceptions=False,
+    ) as client:
         assert [run["untyped"] is None for run in client.get("runs").json()] == [True, False]
         answer = client.post("runs/1/read", json={"text": "w1 w2"})
-    assert (answer.status_code, "another file than the manifest lists" in answer.text) == (422, True)
+    assert (answer.status_code, "another file than the manifest lists" in answer.text) == (
+        422,
+        True,
+    )
 
 
-def test_a_model_is_loaded_once_for_all_who_ask_meanwhile(folders: list[Path], monkeypatch: pytest.MonkeyPatch):
+def test_a_model_is_loaded_once_for_all_who_ask_meanwhile(
+    folders: list[Path], monkeypatch: pytest.MonkeyPatch
+):
     loaded, reader = [], Mock(epsilon=0.1)
     reader.model.has_question = False
 
@@ -259,8 +309,13 @@ def test_a_model_is_loaded_once_for_all_who_ask_meanwhile(folders: list[Path], m
 
     async def asked() -> list[int]:
         transport = httpx.ASGITransport(make_app(folders[:1], TOKEN))
-        async with httpx.AsyncClient(transport=transport, base_url=f"http://127.0.0.1/{TOKEN}/") as several:
-            return [answer.status_code for answer in await asyncio.gather(*(several.get("runs/0/type") for _ in range(10)))]
+        async with httpx.AsyncClient(
+            transport=transport, base_url=f"http://127.0.0.1/{TOKEN}/"
+        ) as several:
+            return [
+                answer.status_code
+                for answer in await asyncio.gather(*(several.get("runs/0/type") for _ in range(10)))
+            ]
 
     assert asyncio.run(asked()) == [200] * 10
     assert len(loaded) == 1
@@ -312,21 +367,30 @@ def test_a_connection_without_a_request_is_closed_after_a_while():
 
 def guarded(app: Any, path: str, cancel: bool = False) -> int:
     """The status that a request for ``path`` gets; with ``cancel``, the server ends before ``app`` has answered."""
-    scope = {"type": "http", "method": "OPTIONS", "path": path, "headers": [(b"host", b"127.0.0.1")]}
+    scope = {
+        "type": "http",
+        "method": "OPTIONS",
+        "path": path,
+        "headers": [(b"host", b"127.0.0.1")],
+    }
     sent: list[Any] = []
 
     async def send(message: Any) -> None:
         sent.append(message)
 
     async def answered() -> None:
-        task = asyncio.ensure_future(Guard(app, TOKEN, Allowance(1, 9), Allowance(1, 9))(scope, None, send))
+        task = asyncio.ensure_future(
+            Guard(app, TOKEN, Allowance(1, 9), Allowance(1, 9))(scope, None, send)
+        )
         await asyncio.sleep(0)
         if cancel:
             task.cancel()
         await task
 
     asyncio.run(answered())
-    assert {b"x-frame-options", b"content-security-policy"} <= {name for name, _ in sent[0]["headers"]}
+    assert {b"x-frame-options", b"content-security-policy"} <= {
+        name for name, _ in sent[0]["headers"]
+    }
     return sent[0]["status"]
 
 
@@ -355,7 +419,9 @@ def test_bad_runs_and_a_port_in_use_are_one_line(folders: list[Path], tmp_path: 
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(RunError, match=r"port \d+: in use; expected a free port; choose another"):
+        with pytest.raises(
+            RunError, match=r"port \d+: in use; expected a free port; choose another"
+        ):
             serve(folders, taken.getsockname()[1])
 
 
@@ -364,7 +430,11 @@ def served(folders: list[Path]) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command, and the address that it printed."""
     command = [sys.executable, "-u", "-m", "attnaudit", "serve", *map(str, folders), "--port", "0"]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     assert process.stdout is not None
     yield process, process.stdout.readline().strip()
@@ -374,7 +444,9 @@ def served(folders: list[Path]) -> Iterator[tuple[subprocess.Popen[str], str]]:
         stream.close()
 
 
-def test_a_sentence_is_typed_in_a_browser_and_the_command_ends_cleanly(served: tuple[subprocess.Popen[str], str]):
+def test_a_sentence_is_typed_in_a_browser_and_the_command_ends_cleanly(
+    served: tuple[subprocess.Popen[str], str],
+):
     process, address = served
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", address)
     with sync_playwright() as playwright:
@@ -411,4 +483,6 @@ def test_a_sentence_is_typed_in_a_browser_and_the_command_ends_cleanly(served: t
 def test_numbers_that_the_page_gets_are_json(client: TestClient):
     answer = client.post("runs/0/read", json={"text": "w1 w2 w3 w1"})
     assert "NaN" not in answer.text
-    assert np.isfinite([point for row in json.loads(answer.text)["instances"][0]["frontier"] for point in row]).all()
+    assert np.isfinite(
+        [point for row in json.loads(answer.text)["instances"][0]["frontier"] for point in row]
+    ).all()

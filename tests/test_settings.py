@@ -29,9 +29,18 @@ def test_every_setting_is_listed_and_its_default_is_a_value_that_it_takes() -> N
     for base in (texts, pairs):
         for name in ("corpus", "model", "training", "collect"):
             section = getattr(base, name)
-            listed = {one.key: one.default for title in sections() if title.startswith(f"{name} of") for one in sections()[title]}
-            assert {f"{name}.{field.name}" for field in fields(section)} - listed.keys() <= BY_OPTION.keys()
-    titles = {title: {one.key: one.default for one in settings} for title, settings in sections().items()}
+            listed = {
+                one.key: one.default
+                for title in sections()
+                if title.startswith(f"{name} of")
+                for one in sections()[title]
+            }
+            assert {
+                f"{name}.{field.name}" for field in fields(section)
+            } - listed.keys() <= BY_OPTION.keys()
+    titles = {
+        title: {one.key: one.default for one in settings} for title, settings in sections().items()
+    }
     ours = {
         key: value
         for title, given in titles.items()
@@ -56,16 +65,23 @@ def test_full_is_what_the_study_declares(name: str) -> None:
         if name in kinds:
             assert StudySpec.of(name, source, full=True).study == kinds[name]()
             quick = StudySpec.of(name, source)
-            assert {key: getattr(quick.study, key) for key in kinds[name].quick if "." not in key}.items() <= dict(
-                kinds[name].quick
-            ).items()
+            assert {
+                key: getattr(quick.study, key) for key in kinds[name].quick if "." not in key
+            }.items() <= dict(kinds[name].quick).items()
 
 
 def test_a_given_setting_goes_before_the_scale() -> None:
-    assert StudySpec.of("uniform", "planted-decisive", settings={"uniform.seeds": 7}).study == Uniform(seeds=7)
+    assert StudySpec.of(
+        "uniform", "planted-decisive", settings={"uniform.seeds": 7}
+    ).study == Uniform(seeds=7)
     assert StudySpec.of("deceive", "planted-reverse").base.training.epochs == 10
     assert StudySpec.of("deceive", "planted-reverse", full=True).base.training.epochs == 30
-    assert StudySpec.of("deceive", "planted-reverse", settings={"training.epochs": 4}).base.training.epochs == 4
+    assert (
+        StudySpec.of(
+            "deceive", "planted-reverse", settings={"training.epochs": 4}
+        ).base.training.epochs
+        == 4
+    )
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -73,13 +89,18 @@ def test_a_given_setting_goes_before_the_scale() -> None:
 def test_epochs_of_a_study_bind_its_own_trainings(name: str, full: bool) -> None:
     spec = StudySpec.of(name, "planted-decisive", full=full, settings={"training.epochs": 6})
     assert (spec.base.training.epochs, spec.study.epochs) == (6, 6)  # type: ignore[attr-defined]
-    own = StudySpec.of(name, "planted-decisive", full=full, settings={"training.epochs": 6, f"{name}.epochs": 9})
+    own = StudySpec.of(
+        name, "planted-decisive", full=full, settings={"training.epochs": 6, f"{name}.epochs": 9}
+    )
     assert (own.base.training.epochs, own.study.epochs) == (6, 9)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("source", ["planted-decisive", "planted-reverse"])
 def test_dynamics_says_that_epochs_have_no_effect(source: str) -> None:
-    with pytest.raises(InputError, match=r"training\.epochs: 6, which has no effect in dynamics; expected dynamics\.steps"):
+    with pytest.raises(
+        InputError,
+        match=r"training\.epochs: 6, which has no effect in dynamics; expected dynamics\.steps",
+    ):
         StudySpec.of("dynamics", source, settings={"training.epochs": 6})
 
 

@@ -39,7 +39,9 @@ class Pool(nn.Module):
         if self.form == "special":
             return (torch.special.softmax(scores, 1) * value).sum(dim=1)
         if self.form == "double":
-            return (torch.softmax(scores[..., 0], -1, dtype=torch.float64).float()[..., None] * value).sum(dim=1)
+            return (
+                torch.softmax(scores[..., 0], -1, dtype=torch.float64).float()[..., None] * value
+            ).sum(dim=1)
         weights = torch.softmax(scores[..., 0], dim=-1)
         if self.form == "two":
             weights = torch.softmax(weights.log(), dim=-1)
@@ -56,7 +58,11 @@ class Net(nn.Module):
     def __init__(self, form: str = "sum", deep: bool = False, outputs: int = 3) -> None:
         super().__init__()
         self.embedding, self.pool = nn.Embedding(30, 6), Pool(form)
-        self.head = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, outputs)) if deep else nn.Linear(4, outputs)
+        self.head = (
+            nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, outputs))
+            if deep
+            else nn.Linear(4, outputs)
+        )
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         return self.head(self.pool(self.embedding(ids), mask))
@@ -68,7 +74,10 @@ def made(**settings: Any) -> tuple[Net, list[tuple[Any, ...]]]:
         net = Net(**settings)
         ids = torch.randint(30, (3, 5))
     mask = torch.arange(5)[None] < torch.tensor([len(row) for row in TOKENS])[:, None]
-    return net, [((ids, mask), TOKENS, [0, 1, 0]), ({"ids": ids.flip(0), "mask": mask.flip(0)}, TOKENS[::-1])]
+    return net, [
+        ((ids, mask), TOKENS, [0, 1, 0]),
+        ({"ids": ids.flip(0), "mask": mask.flip(0)}, TOKENS[::-1]),
+    ]
 
 
 def naive(net: Net, batches: list[Any], alpha: Any) -> np.ndarray:
@@ -81,7 +90,12 @@ def naive(net: Net, batches: list[Any], alpha: Any) -> np.ndarray:
             weights[: len(alpha[row])] = torch.from_numpy(alpha[row]).float()
             pooled = (weights[:, None] * net.pool.value(net.embedding(ids[k]))).sum(dim=0)
             logits = net.head(pooled)
-            found.append((logits.softmax(dim=-1) if len(logits) > 1 else logits.sigmoid()).detach().double().numpy())
+            found.append(
+                (logits.softmax(dim=-1) if len(logits) > 1 else logits.sigmoid())
+                .detach()
+                .double()
+                .numpy()
+            )
             row += 1
     return np.stack(found)
 
@@ -104,7 +118,10 @@ def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outp
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        ("squares", "batch 0: Pool: an output that differs by .* from the weighted sum of what its tokens give"),
+        (
+            "squares",
+            "batch 0: Pool: an output that differs by .* from the weighted sum of what its tokens give",
+        ),
         ("two", "batch 0: 2 softmaxes in Pool; expected one, of the weights over the tokens"),
         ("ignores padding", "batch 0: weight .* behind the tokens; expected none on padding"),
     ],
@@ -154,9 +171,17 @@ def test_a_masked_class_hides_nothing_of_the_others(deep: bool, fill: float) -> 
     uniform = trace.alpha.with_values(1 / trace.alpha.spread(trace.alpha.lengths.astype(float)))
     for alpha in (trace.alpha, uniform):
         expected = naive(net, batches[:1], alpha)[:, :2]
-        assert np.abs(trace.readout(alpha)[:, :2] - expected / expected.sum(axis=1, keepdims=True)).max() <= 1e-6
+        assert (
+            np.abs(
+                trace.readout(alpha)[:, :2] - expected / expected.sum(axis=1, keepdims=True)
+            ).max()
+            <= 1e-6
+        )
     net.head = nn.Sequential(_WithoutMean(), net.head)
-    with pytest.raises(InputError, match=r"logits of a text that differ by .* under other attention of another text"):
+    with pytest.raises(
+        InputError,
+        match=r"logits of a text that differ by .* under other attention of another text",
+    ):
         collect(Masked(net, fill), batches[:1], attention="pool")
 
 
@@ -177,12 +202,19 @@ class ReadsWeights(nn.Module):
 class _Given(nn.Module):
     """A pooling of some heads, each with a weight of each token, whose output ``give`` puts in a form."""
 
-    def __init__(self, heads: int = 1, give: Callable[..., Any] = lambda pooled, weights: (pooled, weights)) -> None:
+    def __init__(
+        self, heads: int = 1, give: Callable[..., Any] = lambda pooled, weights: (pooled, weights)
+    ) -> None:
         super().__init__()
         self.score, self.give = nn.Linear(6, heads), give
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Any:
-        weights = self.score(hidden).transpose(1, 2).masked_fill(~mask[:, None], -torch.inf).softmax(dim=2)
+        weights = (
+            self.score(hidden)
+            .transpose(1, 2)
+            .masked_fill(~mask[:, None], -torch.inf)
+            .softmax(dim=2)
+        )
         pooled = (weights @ hidden).flatten(1)
         return self.give(pooled, weights[:, 0] if weights.shape[1] == 1 else weights)
 
@@ -190,7 +222,10 @@ class _Given(nn.Module):
 @pytest.mark.parametrize("fill", [-torch.inf, -1e9, 0.0])
 def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill: float) -> None:
     batches = made()[1]
-    with pytest.raises(InputError, match=r"logits that differ by .* from those that follow from its output; .*read elsewhere"):
+    with pytest.raises(
+        InputError,
+        match=r"logits that differ by .* from those that follow from its output; .*read elsewhere",
+    ):
         collect(ReadsWeights(fill), batches[:1], attention="pool")
 
 
@@ -200,7 +235,10 @@ def test_how_texts_are_batched_decides_nothing(deep: bool, size: int) -> None:
     """Rounding is large beside a logit near 0: of a few hundred texts those with the least."""
     net, _ = made(deep=deep, outputs=1)
     draw = torch.Generator().manual_seed(1)
-    lengths, ids = torch.randint(2, 12, (300,), generator=draw), torch.randint(30, (300, 12), generator=draw)
+    lengths, ids = (
+        torch.randint(2, 12, (300,), generator=draw),
+        torch.randint(30, (300, 12), generator=draw),
+    )
     with torch.no_grad():
         for weight in net.parameters():
             weight *= 3
@@ -209,14 +247,20 @@ def test_how_texts_are_batched_decides_nothing(deep: bool, size: int) -> None:
     for start in range(0, len(ids), size):
         own = lengths[start : start + size]
         mask = torch.arange(int(own.max()))[None] < own[:, None]
-        batches.append(((ids[start : start + size, : mask.shape[1]], mask), [["w"] * n for n in own.tolist()]))
-    assert collect(net, batches, attention="pool").metadata["tail"] == ("replay" if deep else "identity")
+        batches.append(
+            ((ids[start : start + size, : mask.shape[1]], mask), [["w"] * n for n in own.tolist()])
+        )
+    assert collect(net, batches, attention="pool").metadata["tail"] == (
+        "replay" if deep else "identity"
+    )
 
 
 class Around(nn.Module):
     """A classifier around a `_Given`, of whose output it takes the pooled vectors by ``take``."""
 
-    def __init__(self, pool: nn.Module, take: Callable[[Any], Tensor] = lambda given: given, width: int = 6) -> None:
+    def __init__(
+        self, pool: nn.Module, take: Callable[[Any], Tensor] = lambda given: given, width: int = 6
+    ) -> None:
         super().__init__()
         self.embedding, self.pool, self.take = nn.Embedding(30, 6), pool, take
         self.head = nn.Sequential(nn.Linear(width, 8), nn.GELU(), nn.Linear(8, 3))
@@ -229,7 +273,11 @@ def test_several_heads_written_by_hand_pool_texts_of_any_length() -> None:
     """Also batches of fewer tokens than heads, and of one."""
     net = Around(_Given(3, lambda pooled, weights: pooled), width=18)
     (ids, mask), *_ = made()[1][0]
-    batches = [((ids, mask), TOKENS), ((ids[1:2, :2], mask[1:2, :2]), TOKENS[1:2]), ((ids[1:2, :1], mask[1:2, :1]), TOKENS[1:2])]
+    batches = [
+        ((ids, mask), TOKENS),
+        ((ids[1:2, :2], mask[1:2, :2]), TOKENS[1:2]),
+        ((ids[1:2, :1], mask[1:2, :1]), TOKENS[1:2]),
+    ]
     trace = collect(net, batches, attention="pool")
     assert trace.table.column("head").to_pylist() == [0, 1, 2] * 5
     assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
@@ -251,25 +299,37 @@ def of_lengths(*lengths: int) -> list[tuple[Any, ...]]:
     """A batch of two texts of each length."""
     draw = torch.Generator().manual_seed(0)
     ids = [torch.randint(30, (2, length), generator=draw) for length in lengths]
-    return [((one, torch.ones_like(one, dtype=torch.bool)), [["w"] * one.shape[1]] * 2) for one in ids]
+    return [
+        ((one, torch.ones_like(one, dtype=torch.bool)), [["w"] * one.shape[1]] * 2) for one in ids
+    ]
 
 
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
-        ((4,), "weights: as many rows of weights as tokens, 4, in every batch: they may be those of queries, and not of heads"),
+        (
+            (4,),
+            "weights: as many rows of weights as tokens, 4, in every batch: they may be those of queries, and not of heads",
+        ),
         ((4, 4), "as many rows of weights as tokens, 4, in every batch"),
-        ((4, 3), "batch 1: 3 rows of weights for each text, 4 in batch 0; expected a row for each head, as many in every batch"),
+        (
+            (4, 3),
+            "batch 1: 3 rows of weights for each text, 4 in batch 0; expected a row for each head, as many in every batch",
+        ),
     ],
 )
-def test_a_self_attention_written_by_hand_has_no_heads(lengths: tuple[int, ...], message: str) -> None:
+def test_a_self_attention_written_by_hand_has_no_heads(
+    lengths: tuple[int, ...], message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         collect(Around(SelfAttention()), of_lengths(*lengths), attention="pool")
 
 
 def test_heads_may_be_as_many_as_the_tokens_of_some_texts() -> None:
     net = Around(_Given(4, lambda pooled, weights: pooled), width=24)
-    with pytest.raises(InputError, match=r"as many rows of weights as tokens, 4, .* add a batch of longer texts"):
+    with pytest.raises(
+        InputError, match=r"as many rows of weights as tokens, 4, .* add a batch of longer texts"
+    ):
         collect(net, of_lengths(4), attention="pool")
     assert len(collect(net, of_lengths(4, 6), attention="pool")) == 4 * 4
 
@@ -279,13 +339,18 @@ class Fused(nn.Module):
 
     def __init__(self, heads: int) -> None:
         super().__init__()
-        self.query, self.heads = nn.Parameter(torch.randn(6, generator=torch.Generator().manual_seed(0))), heads
+        self.query, self.heads = (
+            nn.Parameter(torch.randn(6, generator=torch.Generator().manual_seed(0))),
+            heads,
+        )
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
         texts, tokens, width = hidden.shape
         keys = hidden.reshape(texts, tokens, self.heads, -1).transpose(1, 2)
         query = self.query.reshape(1, self.heads, 1, -1).expand(texts, -1, -1, -1)
-        pooled = nn.functional.scaled_dot_product_attention(query, keys, keys, attn_mask=mask[:, None, None])
+        pooled = nn.functional.scaled_dot_product_attention(
+            query, keys, keys, attn_mask=mask[:, None, None]
+        )
         return pooled.transpose(1, 2).reshape(texts, width)
 
 
@@ -296,10 +361,14 @@ def test_attention_that_torch_computes_at_once_is_read(heads: int) -> None:
     assert len(trace) == heads * len(TOKENS)
     ids, mask = batches[0][0]
     keys = net.embedding(ids).reshape(3, 5, heads, -1)
-    scores = torch.einsum("bthd,hd->bht", keys, net.pool.query.reshape(heads, -1)) * (6 // heads) ** -0.5  # pyright: ignore
+    scores = (
+        torch.einsum("bthd,hd->bht", keys, net.pool.query.reshape(heads, -1)) * (6 // heads) ** -0.5
+    )  # pyright: ignore
     expected = scores.masked_fill(~mask[:, None], -torch.inf).softmax(dim=2)
     for row, alpha in enumerate(trace.alpha):
-        assert alpha == pytest.approx(expected[row // heads, row % heads, : len(alpha)].tolist(), abs=1e-6)
+        assert alpha == pytest.approx(
+            expected[row // heads, row % heads, : len(alpha)].tolist(), abs=1e-6
+        )
     assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
 
 
@@ -311,8 +380,16 @@ class Pooled(NamedTuple):
 OUTPUTS: dict[str, tuple[Callable[..., Any], Callable[[Any], Tensor], str]] = {
     "a named tuple": (Pooled, lambda given: given.vectors, ""),
     "a list": (lambda *both: list(both), lambda given: given[0], ""),
-    "a dict": (lambda *both: {"vectors": both[0]}, lambda given: given["vectors"], "an output of class dict; expected the pooled vectors"),
-    "nothing": (lambda *both: None, lambda given: torch.zeros(3, 6), "an output of class NoneType; expected the pooled vectors"),
+    "a dict": (
+        lambda *both: {"vectors": both[0]},
+        lambda given: given["vectors"],
+        "an output of class dict; expected the pooled vectors",
+    ),
+    "nothing": (
+        lambda *both: None,
+        lambda given: torch.zeros(3, 6),
+        "an output of class NoneType; expected the pooled vectors",
+    ),
 }
 
 
@@ -332,17 +409,28 @@ def test_what_a_pooling_returns(case: str) -> None:
 class Heads(nn.Module):
     """A classifier around an `nn.MultiheadAttention` with a query of its own; ``reads`` has it use the weights too."""
 
-    def __init__(self, deep: bool = False, reads: bool = False, queries: int = 1, call: Any = None, **options: Any) -> None:
+    def __init__(
+        self,
+        deep: bool = False,
+        reads: bool = False,
+        queries: int = 1,
+        call: Any = None,
+        **options: Any,
+    ) -> None:
         super().__init__()
         self.embedding, self.query = nn.Embedding(30, 6), nn.Parameter(torch.randn(1, queries, 6))
         self.pool = nn.MultiheadAttention(6, 2, **options)
-        self.head = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3)) if deep else nn.Linear(6, 3)
+        self.head = (
+            nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3)) if deep else nn.Linear(6, 3)
+        )
         self.reads, self.call = reads, call or {}
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         hidden, query = self.embedding(ids), self.query.expand(len(ids), -1, -1)
         first = self.pool.batch_first
-        query, hidden = (query, hidden) if first else (query.transpose(0, 1), hidden.transpose(0, 1))
+        query, hidden = (
+            (query, hidden) if first else (query.transpose(0, 1), hidden.transpose(0, 1))
+        )
         padding = None if bool(mask.all()) else ~mask
         pooled, weights = self.pool(query, hidden, hidden, key_padding_mask=padding, **self.call)
         logits = self.head(pooled[:, 0] if first else pooled[0])
@@ -357,7 +445,10 @@ def heads(**settings: Any) -> tuple[Heads, list[Any]]:
         for bias in (net.pool.in_proj_bias, net.pool.out_proj.bias):
             nn.init.normal_(bias)
     mask = torch.arange(5)[None] < torch.tensor([len(row) for row in TOKENS])[:, None]
-    return net, [((ids, mask), TOKENS, [0, 1, 0]), ((ids[2:], mask[2:]), TOKENS[2:])]  # the second without padding
+    return net, [
+        ((ids, mask), TOKENS, [0, 1, 0]),
+        ((ids[2:], mask[2:]), TOKENS[2:]),
+    ]  # the second without padding
 
 
 def naive_heads(net: Heads, ids: Tensor, alpha: dict[int, Any]) -> np.ndarray:
@@ -365,11 +456,18 @@ def naive_heads(net: Heads, ids: Tensor, alpha: dict[int, Any]) -> np.ndarray:
     pool, hidden, pooled = net.pool, net.embedding(ids), []
     query, key, value = (
         (x @ w.T + b).reshape(-1, 2, 3)
-        for x, w, b in zip((net.query[0], hidden, hidden), pool.in_proj_weight.chunk(3), pool.in_proj_bias.chunk(3), strict=True)
+        for x, w, b in zip(
+            (net.query[0], hidden, hidden),
+            pool.in_proj_weight.chunk(3),
+            pool.in_proj_bias.chunk(3),
+            strict=True,
+        )
     )
     for head in range(2):
         own = (key[:, head] @ query[0, head] / 3**0.5).softmax(dim=0)
-        pooled.append((torch.from_numpy(alpha[head]).float() if head in alpha else own) @ value[:, head])
+        pooled.append(
+            (torch.from_numpy(alpha[head]).float() if head in alpha else own) @ value[:, head]
+        )
     return net.head(pool.out_proj(torch.cat(pooled))).softmax(dim=-1).detach().double().numpy()
 
 
@@ -378,7 +476,9 @@ CALLS: list[dict[str, Any]] = [{}, {"average_attn_weights": False}, {"need_weigh
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(("batch_first", "deep"), [(True, False), (False, False), (True, True)])
-def test_a_multihead_attention_has_a_row_for_each_head(call: dict[str, Any], batch_first: bool, deep: bool) -> None:
+def test_a_multihead_attention_has_a_row_for_each_head(
+    call: dict[str, Any], batch_first: bool, deep: bool
+) -> None:
     """Under any weights of one head, and of both at once, whatever form the module returns its weights in."""
     net, batches = heads(call=call, batch_first=batch_first, deep=deep)
     trace = collect(net, batches, attention="pool")
@@ -386,22 +486,39 @@ def test_a_multihead_attention_has_a_row_for_each_head(call: dict[str, Any], bat
     assert trace.instance.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     drawn = trace.alpha.with_values(np.random.default_rng(0).random(len(trace.alpha.values)))
     drawn = drawn.with_values(drawn.values / drawn.spread(drawn.sum()))
-    texts = [text[: len(tokens)] for (ids, _), given, *_ in batches for text, tokens in zip(ids, given, strict=True)]
-    alone, together = trace.readout(drawn), JointReadout(trace.readout, trace.alpha, groups_of(trace, ("instance",)))
+    texts = [
+        text[: len(tokens)]
+        for (ids, _), given, *_ in batches
+        for text, tokens in zip(ids, given, strict=True)
+    ]
+    alone, together = (
+        trace.readout(drawn),
+        JointReadout(trace.readout, trace.alpha, groups_of(trace, ("instance",))),
+    )
     for row, text in enumerate(trace.instance.tolist()):
-        assert alone[row] == pytest.approx(naive_heads(net, texts[text], {row % 2: drawn[row]}), abs=1e-5)
+        assert alone[row] == pytest.approx(
+            naive_heads(net, texts[text], {row % 2: drawn[row]}), abs=1e-5
+        )
     found = together.predict(np.arange(4), together.sums(drawn)[together.groups.values])
     for text, ids in enumerate(texts):
-        assert found[text] == pytest.approx(naive_heads(net, ids, {0: drawn[2 * text], 1: drawn[2 * text + 1]}), abs=1e-5)
+        assert found[text] == pytest.approx(
+            naive_heads(net, ids, {0: drawn[2 * text], 1: drawn[2 * text + 1]}), abs=1e-5
+        )
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"queries": 2, "batch_first": True}, "MultiheadAttention: 2 queries for each text; expected one query for each text"),
+        (
+            {"queries": 2, "batch_first": True},
+            "MultiheadAttention: 2 queries for each text; expected one query for each text",
+        ),
         ({"add_zero_attn": True}, r"MultiheadAttention: keys of its own \(add_zero_attn\)"),
         ({"add_bias_kv": True}, r"MultiheadAttention: keys of its own \(bias_k, bias_v\)"),
-        ({"reads": True}, "logits that differ by .* from those that follow from its output; .*read elsewhere"),
+        (
+            {"reads": True},
+            "logits that differ by .* from those that follow from its output; .*read elsewhere",
+        ),
     ],
 )
 def test_what_a_multihead_attention_must_not_do(settings: dict[str, Any], message: str) -> None:
@@ -416,7 +533,9 @@ class Encoder(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embedding, self.head = nn.Embedding(30, 6), nn.Linear(6, 3)
-        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), 2, enable_nested_tensor=False)
+        self.encoder = nn.TransformerEncoder(
+            nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), 2, enable_nested_tensor=False
+        )
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         return self.head(self.encoder(self.embedding(ids), src_key_padding_mask=~mask)[:, 0])
@@ -425,27 +544,41 @@ class Encoder(nn.Module):
 @pytest.mark.parametrize("path", ["encoder", "encoder.layers.1", "encoder.layers.1.self_attn"])
 def test_a_transformer_encoder_of_torch_does_not_pool(path: str) -> None:
     net, (_, batches) = Encoder().eval(), heads()
-    with pytest.raises(InputError, match="MultiheadAttention: 5 queries for each text; expected one query for each text"):
+    with pytest.raises(
+        InputError,
+        match="MultiheadAttention: 5 queries for each text; expected one query for each text",
+    ):
         collect(net, batches, attention=path)
     assert not any(module._forward_hooks for module in net.modules())
 
 
 def test_an_audit_of_heads() -> None:
     net, batches = heads(deep=True)
-    results = attnaudit.audit(collect(net, batches, attention="pool"), ["joint", "maximal_change", "adversary", "identifiability"])
-    joint, alone = results["joint"].table["joint_max_delta_y"], results["maximal_change"].table["max_delta_y"]
+    results = attnaudit.audit(
+        collect(net, batches, attention="pool"),
+        ["joint", "maximal_change", "adversary", "identifiability"],
+    )
+    joint, alone = (
+        results["joint"].table["joint_max_delta_y"],
+        results["maximal_change"].table["max_delta_y"],
+    )
     assert (joint.to_numpy() >= alone.to_numpy() - 1e-6).all()
 
 
 def test_a_path_that_is_no_module_is_refused() -> None:
     net, batches = made()
-    with pytest.raises(InputError, match="attention 'pol': no such submodule; expected one of embedding, pool"):
+    with pytest.raises(
+        InputError, match="attention 'pol': no such submodule; expected one of embedding, pool"
+    ):
         collect(net, batches, attention="pol")
 
 
 def test_an_audit_of_it() -> None:
     net, batches = made(deep=True)
-    results = attnaudit.audit(attnaudit.torch.collect(net, batches, attention="pool"), ["permutation", "maximal_change", "adversary"])
+    results = attnaudit.audit(
+        attnaudit.torch.collect(net, batches, attention="pool"),
+        ["permutation", "maximal_change", "adversary"],
+    )
     assert float(results["maximal_change"].table["max_delta_y"].to_numpy().max()) > 1e-3
 
 
@@ -455,7 +588,9 @@ def test_dropout_is_off_and_every_module_keeps_its_mode() -> None:
     net.train()
     net.head[1].eval()
     trace = collect(net, batches, attention="pool")
-    first, again = (attnaudit.audit(trace, ["maximal_change"])["maximal_change"].table for _ in range(2))
+    first, again = (
+        attnaudit.audit(trace, ["maximal_change"])["maximal_change"].table for _ in range(2)
+    )
     assert first.equals(again)
     assert torch.equal(net.get_buffer("head.0.running_mean"), torch.zeros(4))
     assert net.head[0].training
@@ -470,7 +605,9 @@ def test_a_module_that_was_trained_further_is_noticed() -> None:
     with torch.no_grad():
         net.embedding.weight += 0.01
     for replay in (None, net):
-        with pytest.raises(InputError, match="the model that the trace holds: a model with the fingerprint"):
+        with pytest.raises(
+            InputError, match="the model that the trace holds: a model with the fingerprint"
+        ):
             attnaudit.audit(trace, ["permutation"], replay=replay)
 
 
@@ -482,7 +619,10 @@ def test_a_module_that_computes_otherwise_since_is_noticed() -> None:
         return vectors + 1.0
 
     net.embedding.register_forward_hook(shift)
-    with pytest.raises(InputError, match=r"instance 0: a prediction of the model 0\.\d+ \(TVD\) from that of the trace"):
+    with pytest.raises(
+        InputError,
+        match=r"instance 0: a prediction of the model 0\.\d+ \(TVD\) from that of the trace",
+    ):
         attnaudit.audit(trace, ["permutation"])
 
 
@@ -499,14 +639,38 @@ class Wrapped(nn.Module):
 
 BATCHES: dict[str, tuple[Callable[[tuple[Any, ...]], Any], str]] = {
     "a tuple of one": (lambda batch: batch[:1], "batch 0: a tuple of 1; expected Batch"),
-    "a tensor": (lambda batch: (batch[0][0], TOKENS), "batch 0: inputs: Tensor; expected the arguments of the module, as a tuple"),
-    "texts that are not split": (lambda batch: (batch[0], ["a b c", "b", "a b c d e"]), "tokens: a text that is one string; expected the"),
-    "no text": (lambda batch: (batch[0], []), "batch 0: tokens: no text; expected one text or more"),
-    "texts without a token": (lambda batch: (batch[0], [["a"], [], []]), "batch 0: tokens: no token in text 1; expected one token or more"),
-    "no tokens": (lambda batch: (batch[0], None), "batch 0: tokens: NoneType; expected the tokens of each text, as a list of lists"),
-    "a label too few": (lambda batch: (*batch[:2], [0, 1]), "batch 0: label: 2 labels of 3 texts; expected one of each text"),
-    "half a label": (lambda batch: (*batch[:2], [0, 1, 1.5]), r"batch 0: label: 1\.5 of text 2; expected the number of a class"),
-    "a label in words": (lambda batch: (*batch[:2], ["no", 1, 1]), "batch 0: label: 'no' of text 0; expected the number of a class"),
+    "a tensor": (
+        lambda batch: (batch[0][0], TOKENS),
+        "batch 0: inputs: Tensor; expected the arguments of the module, as a tuple",
+    ),
+    "texts that are not split": (
+        lambda batch: (batch[0], ["a b c", "b", "a b c d e"]),
+        "tokens: a text that is one string; expected the",
+    ),
+    "no text": (
+        lambda batch: (batch[0], []),
+        "batch 0: tokens: no text; expected one text or more",
+    ),
+    "texts without a token": (
+        lambda batch: (batch[0], [["a"], [], []]),
+        "batch 0: tokens: no token in text 1; expected one token or more",
+    ),
+    "no tokens": (
+        lambda batch: (batch[0], None),
+        "batch 0: tokens: NoneType; expected the tokens of each text, as a list of lists",
+    ),
+    "a label too few": (
+        lambda batch: (*batch[:2], [0, 1]),
+        "batch 0: label: 2 labels of 3 texts; expected one of each text",
+    ),
+    "half a label": (
+        lambda batch: (*batch[:2], [0, 1, 1.5]),
+        r"batch 0: label: 1\.5 of text 2; expected the number of a class",
+    ),
+    "a label in words": (
+        lambda batch: (*batch[:2], ["no", 1, 1]),
+        "batch 0: label: 'no' of text 0; expected the number of a class",
+    ),
     "a text too few": (
         lambda batch: (batch[0], TOKENS[:2]),
         r"output: a tensor \(3, 3\) for 2 texts; expected logits \(B, C\), a row for each",
@@ -525,16 +689,38 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(case: str) -> None:
 @pytest.mark.parametrize(
     ("give", "path", "message"),
     [
-        (lambda logits: logits.softmax(dim=1), "pool", "sum to 1 for every text: probabilities; expected logits"),
+        (
+            lambda logits: logits.softmax(dim=1),
+            "pool",
+            "sum to 1 for every text: probabilities; expected logits",
+        ),
         (lambda logits: {"logits": logits}, "pool", "batch 0: output: dict; expected logits"),
-        (lambda logits: logits.half(), "pool", "batch 0: logits: torch.float16; expected float32 or float64"),
-        (lambda logits: logits[0, 0], "pool", r"output: a tensor \(\) for 3 texts; expected logits \(B, C\), a row for each text"),
-        (lambda logits: logits[:, 0], "pool", r"output: a tensor \(3,\) for 3 texts; expected logits \(B, C\)"),
+        (
+            lambda logits: logits.half(),
+            "pool",
+            "batch 0: logits: torch.float16; expected float32 or float64",
+        ),
+        (
+            lambda logits: logits[0, 0],
+            "pool",
+            r"output: a tensor \(\) for 3 texts; expected logits \(B, C\), a row for each text",
+        ),
+        (
+            lambda logits: logits[:, 0],
+            "pool",
+            r"output: a tensor \(3,\) for 3 texts; expected logits \(B, C\)",
+        ),
         (lambda logits: logits / 0, "pool", "output: NaN or an infinite logit; expected numbers"),
-        (lambda logits: logits, "never", "attention: Linear: not called by Wrapped; expected a module that pools"),
+        (
+            lambda logits: logits,
+            "never",
+            "attention: Linear: not called by Wrapped; expected a module that pools",
+        ),
     ],
 )
-def test_what_gives_no_logits_is_refused(give: Callable[[Tensor], Any], path: str, message: str) -> None:
+def test_what_gives_no_logits_is_refused(
+    give: Callable[[Tensor], Any], path: str, message: str
+) -> None:
     net, batches = made()
     with pytest.raises(InputError, match=message):
         collect(Wrapped(net, give), batches[:1], attention=path)
@@ -546,10 +732,18 @@ PROBABILITIES: dict[str, tuple[Callable[[Tensor], Tensor], int, str]] = {
     "functional.sigmoid": (nn.functional.sigmoid, 1, "sigmoid"),
     "in place": (lambda logits: logits.sigmoid_(), 3, "sigmoid"),
     "nn.Sigmoid": (nn.Sigmoid(), 1, "sigmoid"),
-    "in another form": (lambda logits: logits.sigmoid().squeeze(-1).double().unsqueeze(1), 1, "sigmoid"),
+    "in another form": (
+        lambda logits: logits.sigmoid().squeeze(-1).double().unsqueeze(1),
+        1,
+        "sigmoid",
+    ),
     "one of two": (lambda logits: nn.functional.softmax(logits, dim=1)[:, 1:], 2, "softmax"),
     "one of two, narrowed": (lambda logits: logits.softmax(dim=1).narrow(1, 1, 1), 2, "softmax"),
-    "one of two, chosen": (lambda logits: logits.softmax(dim=1).select(1, 1)[:, None], 2, "softmax"),
+    "one of two, chosen": (
+        lambda logits: logits.softmax(dim=1).select(1, 1)[:, None],
+        2,
+        "softmax",
+    ),
     "one of two, split": (lambda logits: logits.softmax(dim=1).chunk(2, dim=1)[1], 2, "softmax"),
     "of the other class": (lambda logits: 1 - logits.sigmoid(), 1, "sigmoid"),
     "clamped": (lambda logits: logits.sigmoid().clamp(1e-6, 1 - 1e-6), 1, "sigmoid"),
@@ -563,7 +757,10 @@ PROBABILITIES: dict[str, tuple[Callable[[Tensor], Tensor], int, str]] = {
 def test_probabilities_are_no_logits(case: str) -> None:
     give, outputs, function = PROBABILITIES[case]
     net, batches = made(outputs=outputs)
-    with pytest.raises(InputError, match=f"output: the result of a {function}: probabilities; expected logits; .*goes into the {function}"):
+    with pytest.raises(
+        InputError,
+        match=f"output: the result of a {function}: probabilities; expected logits; .*goes into the {function}",
+    ):
         collect(Wrapped(net, give), batches[:1], attention="pool")
 
 
@@ -579,7 +776,10 @@ LOGARITHMS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
 def test_one_column_of_log_probabilities_is_no_logit(function: str) -> None:
     give, outputs = LOGARITHMS[function]
     net, batches = made(outputs=outputs)
-    with pytest.raises(InputError, match=f"one column, the result of a {function}: a log-probability; expected the logit of class 1"):
+    with pytest.raises(
+        InputError,
+        match=f"one column, the result of a {function}: a log-probability; expected the logit of class 1",
+    ):
         collect(Wrapped(net, give), batches[:1], attention="pool")
 
 
@@ -616,7 +816,10 @@ class InGradients(Net):
 
 def test_half_precision_within_is_named() -> None:
     batches = made()[1]
-    with pytest.raises(InputError, match=r"batch 0: weights: torch.bfloat16; expected float32 or float64; net.float\(\), without auto"):
+    with pytest.raises(
+        InputError,
+        match=r"batch 0: weights: torch.bfloat16; expected float32 or float64; net.float\(\), without auto",
+    ):
         collect(InHalf(), batches[:1], attention="pool")
 
 
@@ -628,7 +831,13 @@ def test_gradients_within_are_left_aside() -> None:
 def test_one_batch_names_in_an_array_and_a_model_that_is_a_word_are_taken() -> None:
     net, (first, _) = made()
     batch = Batch(first[0], (tokens for tokens in TOKENS), torch.tensor([0.0, 1.0, 0.0]))  # type: ignore[arg-type]
-    trace = collect(net, batch, attention="pool", class_names=np.array(["x", "y", "z"]), metadata={"model": "mine"})  # type: ignore[arg-type]
+    trace = collect(
+        net,
+        batch,
+        attention="pool",
+        class_names=np.array(["x", "y", "z"]),
+        metadata={"model": "mine"},
+    )  # type: ignore[arg-type]
     assert trace.class_names == ["x", "y", "z"]
     assert trace.metadata["model"]["name"] == "mine"
     assert trace.table.column("label").to_pylist() == [0, 1, 0]
@@ -637,8 +846,14 @@ def test_one_batch_names_in_an_array_and_a_model_that_is_a_word_are_taken() -> N
 def test_batches_of_other_numbers_of_classes_are_refused() -> None:
     net, batches = made()
     wide = Wrapped(net, lambda logits: logits[:, : 2 + (len(logits) > 2)])
-    with pytest.raises(InputError, match="batch 1: output: logits of 2 classes; expected of 3, as in batch 0"):
-        collect(wide, [batches[0], ((batches[0][0][0][:2], batches[0][0][1][:2]), TOKENS[:2])], attention="pool")
+    with pytest.raises(
+        InputError, match="batch 1: output: logits of 2 classes; expected of 3, as in batch 0"
+    ):
+        collect(
+            wide,
+            [batches[0], ((batches[0][0][0][:2], batches[0][0][1][:2]), TOKENS[:2])],
+            attention="pool",
+        )
 
 
 def test_it_needs_no_transformers(tmp_path: Path) -> None:
@@ -660,7 +875,9 @@ batch = attnaudit.torch.Batch((torch.arange(6).reshape(2, 3),), [["a", "b", "c"]
 trace = attnaudit.torch.collect(net, batch, attention="1")
 attnaudit.write_report(attnaudit.audit(trace, ["permutation", "adversary"]).save({str(tmp_path)!r}), trace)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "report.html").exists()
 

@@ -28,9 +28,14 @@ ALL = {"importance": ("ig", "lime"), "candidates": True}
 
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (2, None), (5, None), (3, 7)])
 def test_what_is_written_comes_back(tmp_path: Path, outputs: int, hidden: int | None):
-    trace = make_trace(30, (1, 12), outputs, seed=1, hidden=hidden, importance=("ig",), candidates=outputs > 2)
+    trace = make_trace(
+        30, (1, 12), outputs, seed=1, hidden=hidden, importance=("ig",), candidates=outputs > 2
+    )
     path = trace.write(tmp_path)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["part-00000.parquet", *(["tail.safetensors"] if hidden else [])]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "part-00000.parquet",
+        *(["tail.safetensors"] if hidden else []),
+    ]
     for source in (tmp_path, path):
         again = Trace.read(source)
         assert again.table.equals(trace.table)
@@ -51,22 +56,39 @@ def test_a_run_directory_is_read_by_its_trace_folder(tmp_path: Path):
 
 @pytest.mark.parametrize("hidden", [None, 7])
 def test_a_trace_replaces_one_that_is_there(tmp_path: Path, hidden: int | None):
-    write_shards(tmp_path, [make_trace(5, outputs=3, seed=seed, hidden=5, first_instance=5 * seed) for seed in range(3)])
+    write_shards(
+        tmp_path,
+        [
+            make_trace(5, outputs=3, seed=seed, hidden=5, first_instance=5 * seed)
+            for seed in range(3)
+        ],
+    )
     trace = make_trace(9, outputs=3, hidden=hidden)
     trace.write(tmp_path)
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["part-00000.parquet", *(["tail.safetensors"] if hidden else [])]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        "part-00000.parquet",
+        *(["tail.safetensors"] if hidden else []),
+    ]
     assert Trace.read(tmp_path).table.equals(trace.table)
 
 
 def test_shards_are_the_whole_in_order(tmp_path: Path):
     trace = make_trace(25, (1, 9), seed=2, importance=("ig",))
-    paths = write_shards(tmp_path, (trace.take(np.arange(start, min(start + 10, 25))) for start in range(0, 25, 10)))
-    assert [path.name for path in paths] == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
+    paths = write_shards(
+        tmp_path, (trace.take(np.arange(start, min(start + 10, 25))) for start in range(0, 25, 10))
+    )
+    assert [path.name for path in paths] == [
+        "part-00000.parquet",
+        "part-00001.parquet",
+        "part-00002.parquet",
+    ]
     assert [len(shard) for shard in Trace.shards(tmp_path)] == [10, 10, 5]
     whole = Trace.read(tmp_path)
     assert whole.table.equals(trace.table)
     assert whole.metadata == trace.metadata
-    assert concatenate([trace.take(np.array([3, 1])), trace.take(np.array([0]))]).instance.tolist() == [3, 1, 0]
+    assert concatenate(
+        [trace.take(np.array([3, 1])), trace.take(np.array([0]))]
+    ).instance.tolist() == [3, 1, 0]
 
 
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (4, None), (3, 6)])
@@ -80,7 +102,9 @@ def test_the_readout_is_the_loop_over_positions(outputs: int, hidden: int | None
 def test_readout_of_chosen_rows():
     trace = make_trace(20, (1, 9), 4, seed=3, candidates=True)
     rows = np.array([7, 2, 2])
-    np.testing.assert_array_equal(trace.readout.take(rows)(trace.alpha.take(rows)), trace.readout(trace.alpha)[rows])
+    np.testing.assert_array_equal(
+        trace.readout.take(rows)(trace.alpha.take(rows)), trace.readout(trace.alpha)[rows]
+    )
 
 
 def test_columns_by_name():
@@ -124,7 +148,11 @@ def plain_columns(trace: Trace) -> dict[str, list[Any]]:
 
 
 def metadata_of(trace: Trace) -> dict[bytes, bytes]:
-    return {METADATA_KEY: json.dumps({"schema": 1, "activation": trace.metadata["activation"], "tail": "identity"}).encode()}
+    return {
+        METADATA_KEY: json.dumps(
+            {"schema": 1, "activation": trace.metadata["activation"], "tail": "identity"}
+        ).encode()
+    }
 
 
 def test_a_trace_of_plain_pyarrow_lists_is_read(tmp_path: Path):
@@ -146,7 +174,12 @@ def test_a_trace_of_large_lists_is_read(tmp_path: Path):
         "tokens": pa.large_list(pa.large_string()),
         "offset": pa.large_list(pa.float32()), "prediction": pa.list_(pa.float64(), 1), "instance": pa.uint16(), "label": pa.int64(),
     }  # fmt: skip
-    table = pa.table({name: pa.array(values, type=wide.get(name)) for name, values in plain_columns(trace).items()})
+    table = pa.table(
+        {
+            name: pa.array(values, type=wide.get(name))
+            for name, values in plain_columns(trace).items()
+        }
+    )
     pq.write_table(table.replace_schema_metadata(metadata_of(trace)), tmp_path / "mine.parquet")
     assert Trace.read(tmp_path).table.equals(trace.table)
 
@@ -154,14 +187,22 @@ def test_a_trace_of_large_lists_is_read(tmp_path: Path):
 def test_a_trace_of_polars_is_read(tmp_path: Path):
     trace = make_trace(12, (1, 9), 2, seed=8)
     frame = pl.DataFrame(plain_columns(trace)).with_columns(pl.col("split").cast(pl.Categorical))
-    frame.write_parquet(tmp_path / "part-0.parquet", metadata={"attnaudit": metadata_of(trace)[METADATA_KEY].decode()})
+    frame.write_parquet(
+        tmp_path / "part-0.parquet",
+        metadata={"attnaudit": metadata_of(trace)[METADATA_KEY].decode()},
+    )
     assert Trace.read(tmp_path).table.equals(trace.table)
 
 
 def test_further_columns_are_kept(tmp_path: Path):
     trace = make_trace(4, seed=9)
     scores = [[0.5, math.inf], [], None, [1.0]]
-    noted = Trace(trace.table.append_column("note", [["a", "b", None, "d"]]).append_column("scores", [scores]), trace.metadata)
+    noted = Trace(
+        trace.table.append_column("note", [["a", "b", None, "d"]]).append_column(
+            "scores", [scores]
+        ),
+        trace.metadata,
+    )
     noted.write(tmp_path)
     assert Trace.read(tmp_path).table.column("note").to_pylist() == ["a", "b", None, "d"]
     assert Trace.read(tmp_path).table.column("scores").to_pylist() == scores
@@ -181,33 +222,70 @@ def put(name: str, row: int, value: Any) -> Callable[[dict], None]:
 
 
 REFUSED: dict[str, tuple[Callable[[dict], Any], list[str]]] = {
-    "negative weight": (put("alpha", 2, [1.5, -0.5, 0.0]), ["column alpha", "instance 102", "-0.5", "0 or more"]),
-    "sum above one": (put("alpha", 2, [0.5, 0.5, 0.5]), ["column alpha", "instance 102", "1.5", "sum of 1"]),
-    "not a number": (put("alpha", 1, [float("nan"), 1.0, 0.0]), ["column alpha", "instance 101", "nan", "finite"]),
-    "infinite readout": (put("readout", 3, [[float("inf")], [0.0], [0.0]]), ["column readout", "instance 103", "inf", "finite"]),
+    "negative weight": (
+        put("alpha", 2, [1.5, -0.5, 0.0]),
+        ["column alpha", "instance 102", "-0.5", "0 or more"],
+    ),
+    "sum above one": (
+        put("alpha", 2, [0.5, 0.5, 0.5]),
+        ["column alpha", "instance 102", "1.5", "sum of 1"],
+    ),
+    "not a number": (
+        put("alpha", 1, [float("nan"), 1.0, 0.0]),
+        ["column alpha", "instance 101", "nan", "finite"],
+    ),
+    "infinite readout": (
+        put("readout", 3, [[float("inf")], [0.0], [0.0]]),
+        ["column readout", "instance 103", "inf", "finite"],
+    ),
     "no position": (put("alpha", 0, []), ["column alpha", "instance 100", "at least one position"]),
-    "a token too few": (put("tokens", 1, ["a", "b"]), ["column tokens", "instance 101", ": 2;", "as many entries as alpha"]),
-    "a readout too many": (put("readout", 1, [[0.0]] * 4), ["column readout", "instance 101", ": 4;", "as many entries as alpha"]),
-    "a null among tokens": (put("tokens", 1, ["a", None, "b"]), ["column tokens", "instance 101", "no null within a row"]),
+    "a token too few": (
+        put("tokens", 1, ["a", "b"]),
+        ["column tokens", "instance 101", ": 2;", "as many entries as alpha"],
+    ),
+    "a readout too many": (
+        put("readout", 1, [[0.0]] * 4),
+        ["column readout", "instance 101", ": 4;", "as many entries as alpha"],
+    ),
+    "a null among tokens": (
+        put("tokens", 1, ["a", None, "b"]),
+        ["column tokens", "instance 101", "no null within a row"],
+    ),
     "null attention": (put("alpha", 2, None), ["column alpha", "row 2", "null"]),
-    "another prediction": (put("prediction", 3, [0.987]), ["column prediction", "instance 103", "readout(alpha)"]),
-    "no probability": (put("prediction", 3, [1.7]), ["column prediction", "instance 103", "1.7", "probabilities"]),
+    "another prediction": (
+        put("prediction", 3, [0.987]),
+        ["column prediction", "instance 103", "readout(alpha)"],
+    ),
+    "no probability": (
+        put("prediction", 3, [1.7]),
+        ["column prediction", "instance 103", "1.7", "probabilities"],
+    ),
     "unknown class": (put("label", 2, 2), ["column label", "instance 102", ": 2;", "0 to 1"]),
-    "text for numbers": (changed("gradient", lambda v: [["x"] * 3] * 4), ["column gradient", "type"]),
+    "text for numbers": (
+        changed("gradient", lambda v: [["x"] * 3] * 4),
+        ["column gradient", "type"],
+    ),
     "uneven offsets": (put("offset", 1, [0.0, 1.0]), ["offset"]),
     "no readout": (lambda columns: columns.pop("readout"), ["also readout"]),
-    "infinite gradient": (put("gradient", 1, [0.0, float("inf"), 1.0]), ["column gradient", "instance 101", "inf"]),
+    "infinite gradient": (
+        put("gradient", 1, [0.0, float("inf"), 1.0]),
+        ["column gradient", "instance 101", "inf"],
+    ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_breaks_the_schema_is_refused_by_row(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
+def test_what_breaks_the_schema_is_refused_by_row(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+):
     """Whether the file is read whole or a row at a time."""
     trace = make_trace(4, [3, 3, 3, 3], seed=10, first_instance=100)
     columns = plain_columns(trace)
     change, parts = REFUSED[name]
     change(columns)
-    pq.write_table(pa.table(columns).replace_schema_metadata(metadata_of(trace)), tmp_path / "mine.parquet")
+    pq.write_table(
+        pa.table(columns).replace_schema_metadata(metadata_of(trace)), tmp_path / "mine.parquet"
+    )
     for piece in (1, 1 << 30):
         monkeypatch.setattr("attnaudit.trace.io.PIECE", piece)
         with pytest.raises(TraceError) as caught:
@@ -219,7 +297,11 @@ def test_what_breaks_the_schema_is_refused_by_row(tmp_path: Path, name: str, mon
 
 @pytest.mark.parametrize(
     ("row", "value", "part"),
-    [(1, [True], "null or 3 entries"), (2, [False] * 3, "at least one answer allowed"), (0, [True, None, True], "no null within")],
+    [
+        (1, [True], "null or 3 entries"),
+        (2, [False] * 3, "at least one answer allowed"),
+        (0, [True, None, True], "no null within"),
+    ],
 )
 def test_candidates_are_checked(row: int, value: list, part: str):
     trace = make_trace(4, [3, 3, 3, 3], 3, seed=11)
@@ -231,7 +313,9 @@ def test_candidates_are_checked(row: int, value: list, part: str):
 
 def test_the_same_checks_stand_before_writing(tmp_path: Path):
     trace = make_trace(4, [3] * 4, seed=12)
-    table = trace.table.set_column(trace.table.column_names.index("alpha"), "alpha", [[[0.9, 0.9, 0.9]] * 4])
+    table = trace.table.set_column(
+        trace.table.column_names.index("alpha"), "alpha", [[[0.9, 0.9, 0.9]] * 4]
+    )
     with pytest.raises(TraceError, match="column alpha"):
         Trace(table, trace.metadata).write(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -247,7 +331,9 @@ def test_the_same_checks_stand_before_writing(tmp_path: Path):
     ],
 )  # fmt: skip
 def test_metadata_is_checked(tmp_path: Path, metadata: bytes | None, part: str):
-    table = make_trace(3).table.replace_schema_metadata(None if metadata is None else {METADATA_KEY: metadata})
+    table = make_trace(3).table.replace_schema_metadata(
+        None if metadata is None else {METADATA_KEY: metadata}
+    )
     pq.write_table(table, tmp_path / "mine.parquet")
     with pytest.raises(TraceError) as caught:
         Trace.read(tmp_path)
@@ -270,9 +356,18 @@ def test_class_names_are_different_texts(names: Any):
 @pytest.mark.parametrize(
     ("second", "part"),
     [
-        (make_trace(3, outputs=2), "activation softmax; expected activation sigmoid, as in part-00000.parquet"),
-        (make_trace(3, class_names=["yes", "no"]), "class names yes, no; expected class names no, yes"),
-        (make_trace(3, hidden=4, class_names=["no", "yes"]), "tail tanh_mlp; expected tail identity"),
+        (
+            make_trace(3, outputs=2),
+            "activation softmax; expected activation sigmoid, as in part-00000.parquet",
+        ),
+        (
+            make_trace(3, class_names=["yes", "no"]),
+            "class names yes, no; expected class names no, yes",
+        ),
+        (
+            make_trace(3, hidden=4, class_names=["no", "yes"]),
+            "tail tanh_mlp; expected tail identity",
+        ),
         (make_trace(3, label=False, class_names=["no", "yes"]), "columns alpha, gradient"),
     ],
 )
@@ -290,7 +385,9 @@ def test_shards_are_of_one_model(tmp_path: Path, second: Trace, part: str):
 def test_shards_of_other_widths_are_refused(tmp_path: Path):
     make_trace(3, outputs=3).write(tmp_path)
     make_trace(3, outputs=5).write(tmp_path / "other").rename(tmp_path / "part-00001.parquet")
-    with pytest.raises(TraceError, match="numbers a row of offset 5; expected numbers a row of offset 3"):
+    with pytest.raises(
+        TraceError, match="numbers a row of offset 5; expected numbers a row of offset 3"
+    ):
         audit(tmp_path)
 
 
@@ -322,7 +419,9 @@ def test_the_residual_is_the_largest_and_is_kept(tmp_path: Path):
     moved = trace.array("prediction").copy()
     moved[4, 0] += 5e-5 if moved[4, 0] < 0.5 else -5e-5
     table = trace.table.set_column(
-        trace.table.column_names.index("prediction"), "prediction", pa.FixedSizeListArray.from_arrays(pa.array(moved.reshape(-1)), 1)
+        trace.table.column_names.index("prediction"),
+        "prediction",
+        pa.FixedSizeListArray.from_arrays(pa.array(moved.reshape(-1)), 1),
     )
     written = Trace(table, {**trace.metadata, "residual": 0.0}).write(tmp_path)
     assert Trace.read(tmp_path).metadata["residual"] == pytest.approx(5e-5, rel=0.02)
@@ -336,7 +435,10 @@ def test_what_a_trace_shows_of_itself() -> None:
     positions = int(trace.alpha.lengths.sum())
     assert repr(trace).startswith("Trace")
     assert f": 3 rows, {positions} positions; classes " in repr(trace)
-    assert repr(trace.readout) == f"Readout(3 rows, {positions} positions, P = 5, softmax, TanhTail(P = 5, C = 3))"
+    assert (
+        repr(trace.readout)
+        == f"Readout(3 rows, {positions} positions, P = 5, softmax, TanhTail(P = 5, C = 3))"
+    )
     assert ": 1 rows, " in repr(make_trace(2).take(np.array([0])))
 
 
@@ -352,14 +454,24 @@ def _arrays() -> dict[str, Any]:
 
 
 def _of(**changed: Any) -> Trace:
-    return Trace.from_arrays(activation="sigmoid", class_names=["no", "yes"], **{**_arrays(), **changed})
+    return Trace.from_arrays(
+        activation="sigmoid", class_names=["no", "yes"], **{**_arrays(), **changed}
+    )
 
 
 def test_arrays_may_come_as_lists_of_arrays_lists_or_ragged() -> None:
     arrays, trace = _arrays(), _of()
     ragged = _of(**{name: Ragged.from_rows(arrays[name]) for name in ("alpha", "readout")})
-    lists = _of(**{name: [row.tolist() for row in arrays[name]] for name in ("alpha", "readout", "offset", "prediction")})
-    rows = _of(**{name: list(arrays[name]) for name in ("offset", "prediction")}, instance=np.array([4, 7], np.int32))
+    lists = _of(
+        **{
+            name: [row.tolist() for row in arrays[name]]
+            for name in ("alpha", "readout", "offset", "prediction")
+        }
+    )
+    rows = _of(
+        **{name: list(arrays[name]) for name in ("offset", "prediction")},
+        instance=np.array([4, 7], np.int32),
+    )
     assert trace.table.equals(ragged.table)
     assert trace.table.equals(lists.table)
     assert trace.table.equals(rows.table)
@@ -381,7 +493,9 @@ def test_arrays_may_come_as_lists_of_arrays_lists_or_ragged() -> None:
         ({"alpha": 3}, "column alpha"),
     ],
 )
-def test_arrays_that_make_no_trace_are_refused_in_one_line(changed: dict[str, Any], said: str) -> None:
+def test_arrays_that_make_no_trace_are_refused_in_one_line(
+    changed: dict[str, Any], said: str
+) -> None:
     with pytest.raises(TraceError) as refused:
         _of(**changed)
     assert said in str(refused.value)

@@ -25,7 +25,12 @@ COLUMNS = {name: PLAIN.table.column(name).to_pylist() for name in PLAIN.table.co
 METADATA = {"schema": 1, "activation": "softmax", "tail": "identity"}
 
 
-def put(folder: Path, columns: dict[str, Any] | pa.Table, metadata: dict[str, Any] | bytes = METADATA, name: str = "a.parquet") -> None:
+def put(
+    folder: Path,
+    columns: dict[str, Any] | pa.Table,
+    metadata: dict[str, Any] | bytes = METADATA,
+    name: str = "a.parquet",
+) -> None:
     table = pa.table(columns) if isinstance(columns, dict) else columns
     stored = metadata if isinstance(metadata, bytes) else json.dumps(metadata).encode()
     pq.write_table(table.replace_schema_metadata({METADATA_KEY: stored}), folder / name)
@@ -43,7 +48,12 @@ def refused(folder: Path, *parts: str) -> None:
 @pytest.mark.parametrize("name", [*COLUMNS, "note"])
 def test_a_column_given_twice_is_refused(tmp_path: Path, name: str) -> None:
     columns = {**COLUMNS, "note": ["a"] * 3}
-    put(tmp_path, pa.table([*map(pa.array, columns.values()), pa.array(columns[name])], names=[*columns, name]))
+    put(
+        tmp_path,
+        pa.table(
+            [*map(pa.array, columns.values()), pa.array(columns[name])], names=[*columns, name]
+        ),
+    )
     refused(tmp_path, f"column {name}: 2 columns of this name")
 
 
@@ -69,7 +79,9 @@ def test_numbers_of_another_type_are_refused(tmp_path: Path, name: str, value: A
         ("readout", [[["1", "2"]] * 3] * 3, "a list of lists of values a row: numbers"),
     ],
 )  # fmt: skip
-def test_values_that_a_cast_would_take_for_others_are_refused(tmp_path: Path, name: str, values: Any, expected: str) -> None:
+def test_values_that_a_cast_would_take_for_others_are_refused(
+    tmp_path: Path, name: str, values: Any, expected: str
+) -> None:
     put(tmp_path, {**COLUMNS, name: values})
     refused(tmp_path, f"column {name}: type", f"expected {expected}")
 
@@ -81,7 +93,9 @@ def test_values_that_a_cast_would_take_for_others_are_refused(tmp_path: Path, na
         ("corpus", [1], "a text or an object"), ("versions", 7, "an object"),
     ],
 )  # fmt: skip
-def test_metadata_of_another_kind_are_refused(tmp_path: Path, key: str, value: Any, expected: str) -> None:
+def test_metadata_of_another_kind_are_refused(
+    tmp_path: Path, key: str, value: Any, expected: str
+) -> None:
     put(tmp_path, COLUMNS, {**METADATA, key: value})
     refused(tmp_path, f"metadata {key} = {value!r}; expected {expected}")
 
@@ -93,14 +107,18 @@ def test_metadata_of_another_kind_are_refused(tmp_path: Path, key: str, value: A
         ({"class_names": 0}, "a list of different texts"),
     ],
 )  # fmt: skip
-def test_metadata_that_no_page_can_show_are_refused(tmp_path: Path, metadata: dict[str, Any], part: str) -> None:
+def test_metadata_that_no_page_can_show_are_refused(
+    tmp_path: Path, metadata: dict[str, Any], part: str
+) -> None:
     put(tmp_path, COLUMNS, {**METADATA, **metadata})
     refused(tmp_path, part)
 
 
 @pytest.mark.parametrize("depth", [40, 800, 100_000])
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")])
-def test_metadata_nested_without_end_are_refused(tmp_path: Path, depth: int, opened: str, closed: str) -> None:
+def test_metadata_nested_without_end_are_refused(
+    tmp_path: Path, depth: int, opened: str, closed: str
+) -> None:
     notes = opened * depth + "3" + closed * depth
     put(tmp_path, COLUMNS, (json.dumps(METADATA)[:-1] + f', "notes": {notes}}}').encode())
     refused(tmp_path, "metadata")
@@ -112,7 +130,9 @@ def test_a_null_word_of_a_question_is_refused(tmp_path: Path) -> None:
 
 
 def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    words = pa.StringArray.from_buffers(9, pa.py_buffer(np.arange(10, dtype=np.int32)), pa.py_buffer(b"\xff" * 9))
+    words = pa.StringArray.from_buffers(
+        9, pa.py_buffer(np.arange(10, dtype=np.int32)), pa.py_buffer(b"\xff" * 9)
+    )
     table = pa.table(COLUMNS)
     tokens = pa.ListArray.from_arrays(pa.array([0, 3, 6, 9], pa.int32()), words)
     put(tmp_path, table.set_column(table.column_names.index("tokens"), "tokens", tokens))
@@ -123,13 +143,23 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shard", [0, 1])
 def test_a_column_that_one_shard_has_is_refused(tmp_path: Path, name: str, shard: int) -> None:
     for k in range(2):
-        put(tmp_path, {**COLUMNS, name: COLUMNS["alpha"]} if k == shard else COLUMNS, name=f"{k}.parquet")
+        put(
+            tmp_path,
+            {**COLUMNS, name: COLUMNS["alpha"]} if k == shard else COLUMNS,
+            name=f"{k}.parquet",
+        )
     refused(tmp_path, "1.parquet", "columns", name)
 
 
-def test_further_columns_of_two_types_are_refused_where_a_trace_is_read_whole(tmp_path: Path) -> None:
+def test_further_columns_of_two_types_are_refused_where_a_trace_is_read_whole(
+    tmp_path: Path,
+) -> None:
     for k, note in enumerate(([{"a": 1}] * 3, [["a"]] * 3)):
-        put(tmp_path, {**COLUMNS, "instance": [3 * k, 3 * k + 1, 3 * k + 2], "note": note}, name=f"{k}.parquet")
+        put(
+            tmp_path,
+            {**COLUMNS, "instance": [3 * k, 3 * k + 1, 3 * k + 2], "note": note},
+            name=f"{k}.parquet",
+        )
     assert [len(shard) for shard in Trace.shards(tmp_path)] == [3, 3]
     refused(tmp_path, "note", "one type of each column")
 
@@ -153,7 +183,9 @@ def endless(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["b.parquet", TAIL_FILE])
 @pytest.mark.parametrize("make", [os.mkfifo, endless, Path.mkdir])
-def test_only_regular_files_are_read(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+def test_only_regular_files_are_read(
+    tmp_path: Path, name: str, make: Callable[[Path], None]
+) -> None:
     put(tmp_path, COLUMNS, {**METADATA, "tail": "tanh_mlp"})
     make(tmp_path / name)
     with pytest.raises(TraceError, match="no regular file"):
@@ -170,7 +202,9 @@ def test_only_regular_files_are_read(tmp_path: Path, name: str, make: Callable[[
         (np.full((2, 2), 1.7e308), np.full(2, 1.7e308), "column prediction"),
     ],
 )  # fmt: skip
-def test_a_tail_of_other_numbers_is_refused_in_one_line(tmp_path: Path, weight: np.ndarray, bias: np.ndarray, part: str) -> None:
+def test_a_tail_of_other_numbers_is_refused_in_one_line(
+    tmp_path: Path, weight: np.ndarray, bias: np.ndarray, part: str
+) -> None:
     put(tmp_path, COLUMNS, {**METADATA, "tail": "tanh_mlp"})
     save_file({"weight": weight, "bias": bias}, tmp_path / TAIL_FILE)
     refused(tmp_path, part)
@@ -178,6 +212,8 @@ def test_a_tail_of_other_numbers_is_refused_in_one_line(tmp_path: Path, weight: 
 
 def test_a_file_that_is_no_parquet_file_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(TraceError, match="expected a Parquet file; write the trace again") as caught:
+    with pytest.raises(
+        TraceError, match="expected a Parquet file; write the trace again"
+    ) as caught:
         Trace.read(tmp_path)
     assert ".;" not in str(caught.value)

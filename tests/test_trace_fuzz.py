@@ -17,7 +17,12 @@ from attnaudit.results.about import About
 from attnaudit.trace import Trace
 from tests.test_trace_faults import COLUMNS, METADATA, PLAIN, put
 
-FURTHER = {"question": [["a", "b"]] * 3, "importance_x": COLUMNS["alpha"], "candidates": [[True, True]] * 3, "layer": [0, 1, 2]}
+FURTHER = {
+    "question": [["a", "b"]] * 3,
+    "importance_x": COLUMNS["alpha"],
+    "candidates": [[True, True]] * 3,
+    "layer": [0, 1, 2],
+}
 KINDS = (
     pa.int8(), pa.uint64(), pa.float16(), pa.float64(), pa.decimal128(9, 3), pa.string(), pa.large_string(), pa.binary(), pa.bool_(),
     pa.null(), pa.timestamp("ns"), pa.date32(), pa.duration("s"), pa.dictionary(pa.int32(), pa.string()),
@@ -29,12 +34,25 @@ WRAPPERS = (
     lambda kind: pa.struct([("a", kind)]),
     lambda kind: pa.map_(pa.string(), kind),
 )
-LEAVES = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(width=32) | st.text(max_size=3) | st.sampled_from(["\ud800", 10**30])
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(width=32)
+    | st.text(max_size=3)
+    | st.sampled_from(["\ud800", 10**30])
+)
 JSON = st.recursive(
-    LEAVES, lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=2), parts, max_size=3), max_leaves=6
+    LEAVES,
+    lambda parts: (
+        st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=2), parts, max_size=3)
+    ),
+    max_leaves=6,
 )
 KINDS_DRAWN = st.recursive(
-    st.sampled_from(KINDS), lambda kinds: st.builds(lambda wrap, kind: wrap(kind), st.sampled_from(WRAPPERS), kinds), max_leaves=3
+    st.sampled_from(KINDS),
+    lambda kinds: st.builds(lambda wrap, kind: wrap(kind), st.sampled_from(WRAPPERS), kinds),
+    max_leaves=3,
 )
 
 
@@ -43,7 +61,11 @@ def emptied(value: Any, draw: Any) -> Any:
     if isinstance(value, list) and value and draw(st.integers(0, 2)):
         place = draw(st.integers(0, len(value) - 1))
         return [*value[:place], emptied(value[place], draw), *value[place + 1 :]]
-    return draw(st.sampled_from([None, [], [value], -1, 2.5, float("nan"), float("inf"), "a", [value, value]]))
+    return draw(
+        st.sampled_from(
+            [None, [], [value], -1, 2.5, float("nan"), float("inf"), "a", [value, value]]
+        )
+    )
 
 
 @st.composite
@@ -63,22 +85,37 @@ def _array(draw: Any, values: list[Any], mutated: bool) -> pa.Array:
     try:
         if draw(st.booleans()):
             return pa.array(values, type=draw(KINDS_DRAWN))
-        return pa.array(emptied(values, draw) if draw(st.booleans()) else [emptied(value, draw) for value in values])
+        return pa.array(
+            emptied(values, draw)
+            if draw(st.booleans())
+            else [emptied(value, draw) for value in values]
+        )
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         return pa.nulls(3, draw(KINDS_DRAWN))  # such values have no such type
 
 
-@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 @given(st.data())
 def test_a_mutated_trace_is_read_right_or_refused_in_one_line(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for k in range(data.draw(st.integers(1, 2))):
             changed = data.draw(
-                st.dictionaries(st.sampled_from(["notes", "corpus", "class_names", "seed", "tail", "model"]), JSON, max_size=1)
+                st.dictionaries(
+                    st.sampled_from(["notes", "corpus", "class_names", "seed", "tail", "model"]),
+                    JSON,
+                    max_size=1,
+                )
             )
             try:
-                put(folder, data.draw(tables()), json.dumps({**METADATA, **changed}).encode(), f"{k}.parquet")
+                put(
+                    folder,
+                    data.draw(tables()),
+                    json.dumps({**METADATA, **changed}).encode(),
+                    f"{k}.parquet",
+                )
             except (pa.ArrowException, ValueError):
                 put(folder, COLUMNS, name=f"{k}.parquet")  # Parquet has no such type
         found = _read(folder)
@@ -102,7 +139,9 @@ def _is_right(trace: Trace) -> None:
     np.testing.assert_allclose(trace.readout(trace.alpha), trace.prediction, atol=2e-4)
     assert set(trace.instance[: len(PLAIN)]) <= set(range(-3, 10**6))
     about = About.of(None, trace.metadata)
-    json.dumps([about.title, about.class_names, about.notes, trace.class_names], ensure_ascii=False).encode()
+    json.dumps(
+        [about.title, about.class_names, about.notes, trace.class_names], ensure_ascii=False
+    ).encode()
     for name in ("tokens", "question"):
         rows = trace.table.column(name).to_pylist() if trace.has(name) else []
         assert all(isinstance(word, str) for row in rows for word in row or ())

@@ -21,7 +21,9 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """docs/transformers_tables.py with a page and a folder of records of the test's own."""
     monkeypatch.syspath_prepend(DOCS)
     module = importlib.import_module("transformers_tables")
-    page = "Written text.\n\n" + "\n\n".join(f"<!-- {name} -->\nold\n<!-- end of {name} -->" for name in BLOCKS)
+    page = "Written text.\n\n" + "\n\n".join(
+        f"<!-- {name} -->\nold\n<!-- end of {name} -->" for name in BLOCKS
+    )
     (tmp_path / "transformers.md").write_text(page, encoding="utf-8")
     monkeypatch.setattr(module, "PAGE", tmp_path / "transformers.md")
     monkeypatch.setattr(module, "RECORDS", tmp_path / "records" / "transformers")
@@ -44,7 +46,9 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
     for seed in (0, 1):
         rows = [
             summary_row("permutation", "median_delta_y", 0.25 + seed, 0.2, 0.3, n=9),
-            summary_row("permutation", "median_delta_y", 0.125 + seed, 0.1, 0.2, n=9, group="head:3.1"),
+            summary_row(
+                "permutation", "median_delta_y", 0.125 + seed, 0.1, 0.2, n=9, group="head:3.1"
+            ),
             summary_row("agreement", "tau_attention_and_rollout", 0.5 + seed, 0.4, 0.6, n=9),
             summary_row("agreement", "precision_attention_and_rollout", 0.25 + seed, 0.2, 0.3, n=9),
             summary_row("adversary", "emax_jsd_upper", 0.5, 0.25, 0.75, n=9, group="head:3.1"),
@@ -56,9 +60,15 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
     assert "| 0 | 1 | 0.125 [0.100, 0.200] |" in page
     further = page[page.index("<details markdown>") : page.index("</details>")]
     assert "| 0 | 1 | – | – | – | – | – | 0.500 [0.250, 0.750] | – |" in further
-    assert "| attention, last layer – attention rollout | 0.500 [0.400, 0.600] | 1.500 [0.400, 0.600] |" in page
+    assert (
+        "| attention, last layer – attention rollout | 0.500 [0.400, 0.600] | 1.500 [0.400, 0.600] |"
+        in page
+    )
     precision = page[page.index("Precision of every two scores") :]
-    assert "| attention, last layer – attention rollout | 0.250 [0.200, 0.300] | 1.250 [0.200, 0.300] |" in precision
+    assert (
+        "| attention, last layer – attention rollout | 0.250 [0.200, 0.300] | 1.250 [0.200, 0.300] |"
+        in precision
+    )
     assert f"code of commit {COMMIT}" in page
 
 
@@ -66,13 +76,27 @@ def test_scores_that_find_the_deciding_words_are_ordered_by_their_mean(script: M
     for seed, loo, flow in ((0, 0.5, 0.75), (1, 1.0, 0.5)):
         rows = [
             summary_row("plausibility", f"precision_{name}", value, n=9)
-            for name, value in (("attention", 0.25), ("loo", loo), ("flow", flow), ("chance", 0.125))
+            for name, value in (
+                ("attention", 0.25),
+                ("loo", loo),
+                ("flow", flow),
+                ("chance", 0.125),
+            )
         ]
-        script.save(script.RECORDS / f"planted-s{seed}.json", "attnaudit hf", [*rows, summary_row("prediction", "accuracy", 1.0, n=9)])
+        script.save(
+            script.RECORDS / f"planted-s{seed}.json",
+            "attnaudit hf",
+            [*rows, summary_row("prediction", "accuracy", 1.0, n=9)],
+        )
     page = written(script)
     places = [
         page.index(f"| {name} | ")
-        for name in ("leave-one-out: the word deleted", "attention flow", "attention, last layer", "random order")
+        for name in (
+            "leave-one-out: the word deleted",
+            "attention flow",
+            "attention, last layer",
+            "random order",
+        )
     ]
     assert places == sorted(places)
     assert "| leave-one-out: the word deleted | 0.500 | 1.000 |" in page
@@ -82,14 +106,23 @@ def test_heads_have_every_measure_of_the_records(script: ModuleType) -> None:
     shown = {*script.OF_HEADS, *script.FURTHER_OF_HEADS}
     for path in sorted((DOCS / "records" / "transformers").glob("sst-*.json")):
         rows = script.load(path)["summary"]
-        assert {f"{row['experiment']}.{row['measure']}" for row in rows if row["group"].startswith("head:")} == shown
+        assert {
+            f"{row['experiment']}.{row['measure']}"
+            for row in rows
+            if row["group"].startswith("head:")
+        } == shown
 
 
 def test_scores_are_ordered_and_compared_with_the_first(script: ModuleType) -> None:
     rng = np.random.default_rng(0)
     texts = rng.normal(0.3, 0.1, 200)
     seeds = [
-        {"rollout": texts + shift, "attention": texts - 0.2 + shift, "norm": np.where(texts > 9, np.nan, texts)} for shift in (0.1, 0.2)
+        {
+            "rollout": texts + shift,
+            "attention": texts - 0.2 + shift,
+            "norm": np.where(texts > 9, np.nan, texts),
+        }
+        for shift in (0.1, 0.2)
     ]
     seeds[1]["norm"] = np.array([np.nan, *seeds[1]["norm"][1:]])
     rows = script.agreement(seeds)
@@ -97,7 +130,9 @@ def test_scores_are_ordered_and_compared_with_the_first(script: ModuleType) -> N
     assert rows[0]["n"] == 199  # a text that is undefined for one is left out for all
     assert rows[0]["value"] == pytest.approx(texts[1:].mean() + 0.15)
     assert rows[2]["difference"] == pytest.approx(-0.2)
-    assert rows[2]["difference_low"] == pytest.approx(-0.2)  # paired: the same for every text and seed
+    assert rows[2]["difference_low"] == pytest.approx(
+        -0.2
+    )  # paired: the same for every text and seed
     script.save(script.RECORDS / "scores.json", "python docs/transformers_tables.py", rows)
     assert "| attention, last layer | " in written(script)
     assert "| -0.200 [-0.200, -0.200] |" in written(script)
@@ -109,14 +144,29 @@ def test_studies_have_a_row_for_each_model(script: ModuleType) -> None:
         summary_row("deceive", "found_loo_small-bert_0.1", 1.0, n=9),
         summary_row("deceive", "accuracy_small-bert_removed", 0.625, n=9), summary_row("deceive", "base_accuracy", 0.5, n=9),
     ]  # fmt: skip
-    script.save(script.RECORDS.parent / f"{script.STUDIES['pronoun'][1]}.json", "attnaudit study deceive", rows)
+    script.save(
+        script.RECORDS.parent / f"{script.STUDIES['pronoun'][1]}.json",
+        "attnaudit study deceive",
+        rows,
+    )
     rows = [
         summary_row("uniform", name, 0.5, n=9)
-        for name in ("accuracy_base", "accuracy_uniform_layer3", "difference_accuracy_uniform_layer3")
+        for name in (
+            "accuracy_base",
+            "accuracy_uniform_layer3",
+            "difference_accuracy_uniform_layer3",
+        )
     ]
-    script.save(script.RECORDS.parent / f"{script.STUDIES['uniform'][1]}.json", "attnaudit study uniform", rows)
+    script.save(
+        script.RECORDS.parent / f"{script.STUDIES['uniform'][1]}.json",
+        "attnaudit study uniform",
+        rows,
+    )
     page = written(script)
-    assert "| small-bert, λ = 0.1 | 0.500 [0.250, 0.750] | – | – | – | 1.000 | – | – | – | – | – | – |" in page
+    assert (
+        "| small-bert, λ = 0.1 | 0.500 [0.250, 0.750] | – | – | – | 1.000 | – | – | – | – | – | – |"
+        in page
+    )
     assert "| small-bert, tokens removed | 0.625 | –" in page
     assert "| uniform attention in layer 3 | 0.500 | – | – | 0.500 | – |" in page
     assert page.count("base_accuracy") == 0

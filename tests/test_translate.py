@@ -52,7 +52,9 @@ def _known(settings: dict[str, Any]) -> dict[str, Any]:
     known = experiment_settings({})
     sections = {name.partition(".")[0] for name in settings} - known.keys()
     return {
-        key: value for key, value in settings.items() if key.partition(".")[0] in sections or key.split(".")[1] in known[key.split(".")[0]]
+        key: value
+        for key, value in settings.items()
+        if key.partition(".")[0] in sections or key.split(".")[1] in known[key.split(".")[0]]
     }
 
 
@@ -62,18 +64,26 @@ def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_a_run_leaves(run: Path):
-    written = [json.loads(line) for line in (run / "translations.jsonl").read_text(encoding="utf-8").splitlines()]
+    written = [
+        json.loads(line)
+        for line in (run / "translations.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     assert len(written) == 16
     assert set(written[0]) == {"instance", "source", "reference", "translation"}
     rows = {(row["experiment"], row["measure"]): row for row in read_json(run / "summary.json")}
-    assert not [measure for experiment, measure in rows if measure_label(measure, experiment) == measure], "measures without a label"
+    assert not [
+        measure for experiment, measure in rows if measure_label(measure, experiment) == measure
+    ], "measures without a label"
     bleu = rows["translation", "bleu"]
     assert 0 <= bleu["low"] <= bleu["high"]
     assert 0 < rows["translation", "token_accuracy"]["value"] < 1
     assert rows["alignment", "precision_at_1_relevance"]["n"] > 0
     assert ("correlation", "tau_gradient") in rows
     assert not any(experiment == "prediction" for experiment, _ in rows)
-    assert "one class" in read_json(run / "manifest.json")["steps"]["audit"]["notes"]["left_out"]["prediction"]
+    assert (
+        "one class"
+        in read_json(run / "manifest.json")["steps"]["audit"]["notes"]["left_out"]["prediction"]
+    )
     trace = Trace.read(run / "trace")
     assert trace.metadata["corpus"]["task"] == "translation"
     assert len(set(trace.instance.tolist())) == 5
@@ -85,7 +95,12 @@ def test_what_a_run_leaves(run: Path):
     for page in ("translation.html", "report.html"):
         assert "</html>" in (run / page).read_text(encoding="utf-8")
     files = read_json(run / "manifest.json")["files"]
-    assert {"translations.jsonl", "dictionary.parquet", "translation.html", "model/weights.safetensors"} <= files.keys()
+    assert {
+        "translations.jsonl",
+        "dictionary.parquet",
+        "translation.html",
+        "model/weights.safetensors",
+    } <= files.keys()
 
 
 def test_a_row_of_output_relevance_is_scaled_to_one_and_its_probabilities_are_told(run: Path):
@@ -97,7 +112,9 @@ def test_a_row_of_output_relevance_is_scaled_to_one_and_its_probabilities_are_to
             assert sum(cell.shade for cell in cells) == pytest.approx(1, abs=2e-3)
     rows = np.flatnonzero(trace.instance == trace.instance[0])
     told = [[cell.value for cell in cells] for _, cells in matrices[0].relevance]
-    assert np.allclose(told, [np.exp(trace.take(rows).ragged("importance_relevance")[k]) for k in range(len(rows))])
+    assert np.allclose(
+        told, [np.exp(trace.take(rows).ragged("importance_relevance")[k]) for k in range(len(rows))]
+    )
     page = (run / "translation.html").read_text(encoding="utf-8")
     assert "normalised within the row" in page
     assert "marks the beginning of a word" not in page  # the units of this run are words
@@ -105,14 +122,19 @@ def test_a_row_of_output_relevance_is_scaled_to_one_and_its_probabilities_are_to
 
 def test_its_trace_can_be_audited_by_itself(run: Path, tmp_path: Path):
     folder = audit_into(tmp_path / "audit", run, ("correlation", "permutation"), {})
-    assert {row["experiment"] for row in read_json(folder / "summary.json")} == {"correlation", "permutation"}
+    assert {row["experiment"] for row in read_json(folder / "summary.json")} == {
+        "correlation",
+        "permutation",
+    }
 
 
 def test_known_alignments_are_audited_as_any_experiment(run: Path, tmp_path: Path):
     audited = read_json(audit_into(tmp_path / "audit", run, ("alignment",), {}) / "summary.json")
     own = [row for row in read_json(run / "summary.json") if row["experiment"] == "alignment"]
     assert audited == [row for row in own if not row["measure"].startswith("dictionary_")]
-    assert "alignment" not in read_json(run / "spec.json")["experiments"]  # without settings it changes no spec
+    assert (
+        "alignment" not in read_json(run / "spec.json")["experiments"]
+    )  # without settings it changes no spec
 
 
 def test_a_finished_run_is_left_as_it_is(run: Path, pairs: Path):
@@ -145,7 +167,11 @@ def test_a_killed_run_ends_with_the_same_bytes(run: Path, pairs: Path, tmp_path:
         except KeyboardInterrupt:
             stops += 1
     assert stops >= 3
-    kept = [path.relative_to(run) for path in run.rglob("*") if path.is_file() and path.name not in ("manifest.json", "report.html")]
+    kept = [
+        path.relative_to(run)
+        for path in run.rglob("*")
+        if path.is_file() and path.name not in ("manifest.json", "report.html")
+    ]
     assert kept
     for path in kept:
         assert (out / path).read_bytes() == (run / path).read_bytes(), path
@@ -160,18 +186,26 @@ def test_a_damaged_file_is_made_again(run: Path, pairs: Path, tmp_path: Path):
 
 
 def test_a_model_with_heads_and_one_vocabulary(pairs: Path, tmp_path: Path):
-    out = translate(spec(pairs, **{"model.heads": 2, "model.shared": True, "collect.pairs": 3}), tmp_path / "run")
+    out = translate(
+        spec(pairs, **{"model.heads": 2, "model.shared": True, "collect.pairs": 3}),
+        tmp_path / "run",
+    )
     assert Trace.read(out / "trace").has("head")
     assert "pairs, head by head)" in (out / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.usefixtures("quick_pages")
 def test_a_model_with_additive_attention_and_two_layers(pairs: Path, tmp_path: Path):
-    out = translate(spec(pairs, **{"model.attention": "additive", "model.layers": 2, "collect.pairs": 3}), tmp_path / "run")
+    out = translate(
+        spec(pairs, **{"model.attention": "additive", "model.layers": 2, "collect.pairs": 3}),
+        tmp_path / "run",
+    )
     assert not Trace.read(out / "trace").has("head")
 
 
-def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_without_attention_there_is_no_trace(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     out = translate(spec(pairs, **{"model.attention": "none"}), tmp_path / "run")
     assert not (out / "trace").exists()
     assert not (out / "report.html").exists()
@@ -185,7 +219,9 @@ def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path, capsys
     assert "dictionary" not in said
 
 
-def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(run: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(
+    run: Path, capsys: pytest.CaptureFixture[str]
+):
     show_translation(run, as_json=False)
     assert f"dictionary: {run / 'dictionary.parquet'}" in capsys.readouterr().out
     assert main(["translate", "--help"]) == 0
@@ -194,10 +230,14 @@ def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(run: Pa
     (told,) = re.findall(r"Its columns: (.*?)\n\n", page, re.DOTALL)
     table = pl.read_parquet(run / "dictionary.parquet")
     assert re.findall(r"`(\w+)`", told) == table.columns
-    assert table["relevance"].is_sorted(descending=True)  # as the program below it on that page takes it
+    assert table["relevance"].is_sorted(
+        descending=True
+    )  # as the program below it on that page takes it
 
 
-def test_the_command_shows_what_may_be_claimed_and_no_table_of_measures(run: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_shows_what_may_be_claimed_and_no_table_of_measures(
+    run: Path, capsys: pytest.CaptureFixture[str]
+):
     show_translation(run, as_json=False)
     said = capsys.readouterr().out
     assert said.startswith("Claim nothing: the model is not shown to be better than")
@@ -215,9 +255,16 @@ def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Pat
     settings = {"training.epochs": 12, "training.learning_rate": 0.01, "training.batch_size": 16}
     plain = spec(pairs, **settings)
     on = []
-    for name, made in (("plain", plain), ("deceiving", replace(plain, objective=DeceivePairs(1.0)))):
+    for name, made in (
+        ("plain", plain),
+        ("deceiving", replace(plain, objective=DeceivePairs(1.0))),
+    ):
         trace = Trace.read(train_into(made, tmp_path / name) / "trace")
-        rows = [k for k, marks in enumerate(trace.table.column("rationale").to_pylist()) if marks is not None and not all(marks)]
+        rows = [
+            k
+            for k, marks in enumerate(trace.table.column("rationale").to_pylist())
+            if marks is not None and not all(marks)
+        ]
         marks = trace.table.column("rationale").to_pylist()
         on.append(sum(float(trace.alpha[k][marks[k]].sum()) for k in rows) / len(rows))
     assert on[1] < 0.5 * on[0]
@@ -232,13 +279,17 @@ def test_the_command_line(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert "bleu" in {row["measure"] for row in told["summary"]}
 
 
-def test_characters_that_other_programs_end_lines_with_stay_in_their_text(pairs: Path, tmp_path: Path):
+def test_characters_that_other_programs_end_lines_with_stay_in_their_text(
+    pairs: Path, tmp_path: Path
+):
     texts = shutil.copytree(pairs, tmp_path / "texts")
     source, target = "a1\u2028a2 a3\u0085a4 a5\x1ca6 a7\x0ca8", "b1\u2029b2 b3\x0bb4"
     edit(texts / "test.src", 1, source)
     edit(texts / "test.trg", 1, target)
     edit(texts / "test.align", 1, "0-0")
-    out = translate(spec(texts, **{"training.epochs": 1, "model.attention": "none"}), tmp_path / "run")
+    out = translate(
+        spec(texts, **{"training.epochs": 1, "model.attention": "none"}), tmp_path / "run"
+    )
     written = read_translations(out)
     assert (len(written), written[0]["source"], written[0]["reference"]) == (16, source, target)
     assert without_controls(target) in (out / "translation.html").read_text(encoding="utf-8")
@@ -246,7 +297,9 @@ def test_characters_that_other_programs_end_lines_with_stay_in_their_text(pairs:
 
 @pytest.mark.parametrize("nothing", ["\u200b", "\ufeff", "\x01"])
 @pytest.mark.parametrize(("name", "side"), [("train.src", "source"), ("test.trg", "target")])
-def test_a_text_of_which_no_piece_is_left(pairs: Path, tmp_path: Path, nothing: str, name: str, side: str):
+def test_a_text_of_which_no_piece_is_left(
+    pairs: Path, tmp_path: Path, nothing: str, name: str, side: str
+):
     texts = shutil.copytree(pairs, tmp_path / "texts")
     edit(texts / name, 5, nothing)
     got = f"{name.partition('.')[0]} split, line 5: a {side} of which nothing is left once it is cut into pieces: {nothing!a}"
@@ -257,8 +310,14 @@ def test_a_text_of_which_no_piece_is_left(pairs: Path, tmp_path: Path, nothing: 
 
 def test_more_words_of_a_row_than_there_are_is_told_before_training(pairs: Path, tmp_path: Path):
     told: list[str] = []
-    with pytest.raises(InputError, match="99, with a vocabulary of 16; expected no more than there are words"):
-        translate(spec(pairs, **{"collect.words": 99}), tmp_path / "run", lambda what, done, total: told.append(what))
+    with pytest.raises(
+        InputError, match="99, with a vocabulary of 16; expected no more than there are words"
+    ):
+        translate(
+            spec(pairs, **{"collect.words": 99}),
+            tmp_path / "run",
+            lambda what, done, total: told.append(what),
+        )
     assert told[-1] == "learn the units"
     assert not (tmp_path / "run").exists()  # which takes the corrected value
 
@@ -268,7 +327,10 @@ def test_alignments_of_words_that_have_no_pieces_are_noted(pairs: Path, tmp_path
     edit(texts / "dev.src", 4, "a1 \u200b a2")
     edit(texts / "dev.trg", 4, "b2 b1")
     edit(texts / "dev.align", 4, "0-1 1-0 2-0")
-    out = train_into(spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60, "training.epochs": 1}), tmp_path / "run")
+    out = train_into(
+        spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60, "training.epochs": 1}),
+        tmp_path / "run",
+    )
     note = "dev split: 1 line with links to words without pieces of their own, which are excluded: line 4"
     assert read_json(out / "manifest.json")["notes"] == [note]
     assert Trace.read(out / "trace").metadata["corpus"]["notes"] == [note]
@@ -280,8 +342,12 @@ def test_many_target_tokens_that_train_lacks_are_noted(pairs: Path, tmp_path: Pa
     edit(texts / "test.trg", 1, "new words b1")
     edit(texts / "test.align", 1, "0-2")
     tokens = sum(len(line.split()) + 1 for line in [*lines[1][1:], "new words b1"])
-    out = translate(spec(texts, **{"training.epochs": 1, "model.attention": "none"}), tmp_path / "run")
-    assert [row["value"] for row in read_json(out / "summary.json") if row["measure"] == "unknown"] == [2 / tokens]
+    out = translate(
+        spec(texts, **{"training.epochs": 1, "model.attention": "none"}), tmp_path / "run"
+    )
+    assert [
+        row["value"] for row in read_json(out / "summary.json") if row["measure"] == "unknown"
+    ] == [2 / tokens]
     assert read_json(out / "manifest.json")["notes"] == []  # 2.5 % of them
     edit(texts / "test.trg", 2, "more of them")
     edit(texts / "test.align", 2, "")
@@ -292,8 +358,14 @@ def test_many_target_tokens_that_train_lacks_are_noted(pairs: Path, tmp_path: Pa
 
 
 def test_the_order_of_settings_does_not_count(pairs: Path):
-    for both in ({"model.heads": 6, "model.hidden": 252}, {"model.recurrent": False, "model.attention": "uniform"}):
-        one, other = (TranslationSpec.of(pairs, settings=dict(given)) for given in (both.items(), reversed(both.items())))
+    for both in (
+        {"model.heads": 6, "model.hidden": 252},
+        {"model.recurrent": False, "model.attention": "uniform"},
+    ):
+        one, other = (
+            TranslationSpec.of(pairs, settings=dict(given))
+            for given in (both.items(), reversed(both.items()))
+        )
         assert one == other
 
 
@@ -307,8 +379,13 @@ PLANTED = {
 @pytest.mark.usefixtures("quick_pages")
 @pytest.mark.parametrize("kind", ["copy", "bigram_flip"])
 def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str):
-    options = [part for key, value in _known(PLANTED).items() for part in ("--set", f"{key}={value}")]
-    assert main(["translate", f"planted-{kind}", "--out", str(tmp_path / "run"), "--json", *options]) == 0
+    options = [
+        part for key, value in _known(PLANTED).items() for part in ("--set", f"{key}={value}")
+    ]
+    assert (
+        main(["translate", f"planted-{kind}", "--out", str(tmp_path / "run"), "--json", *options])
+        == 0
+    )
     rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)["summary"]}
     assert rows["token_accuracy"]["value"] > 0.3  # by chance 1 in 8
     trace = Trace.read(tmp_path / "run" / "trace")
@@ -318,11 +395,19 @@ def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind:
     assert all(sum(row) == 1 for row in marks)  # one source word for every token but the end
     assert len(trace) - len(marks) == 20
     pairs = pl.read_parquet(tmp_path / "run" / "dictionary.parquet").drop_nulls("aligned")
-    assert rows["dictionary_relevance"]["n"] == rows["dictionary_alpha"]["n"] == (pairs["aligned"] >= 0.5).sum() > 0
+    assert (
+        rows["dictionary_relevance"]["n"]
+        == rows["dictionary_alpha"]["n"]
+        == (pairs["aligned"] >= 0.5).sum()
+        > 0
+    )
 
 
 def test_a_spec_tells_of_the_making_where_it_is_set():
-    plain, made = (TranslationSpec.of("planted-copy", settings=given).to_json()["corpus"] for given in ({}, {"corpus.length": "3,4"}))
+    plain, made = (
+        TranslationSpec.of("planted-copy", settings=given).to_json()["corpus"]
+        for given in ({}, {"corpus.length": "3,4"})
+    )
     assert not {"size", "length", "symbols"} & plain.keys()
     assert made == {**plain, "length": [3, 4]}
     chosen = TranslationSpec.of("planted-copy").corpus
@@ -339,10 +424,16 @@ def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["nowhere"], "an unknown corpus; expected one of multi30k_en_de, deceptive_en_de, planted-copy"),
+        (
+            ["nowhere"],
+            "an unknown corpus; expected one of multi30k_en_de, deceptive_en_de, planted-copy",
+        ),
         (["planted-revers"], "did you mean planted-reverse?"),
         (["planted-decisive"], "expected a corpus of pairs; attnaudit run planted-decisive"),
-        (["planted-copy", "--set", "corpus.max_words=9"], "setting corpus.max_words: corpus planted-copy; expected a corpus that is read"),
+        (
+            ["planted-copy", "--set", "corpus.max_words=9"],
+            "setting corpus.max_words: corpus planted-copy; expected a corpus that is read",
+        ),
         (["planted-copy", "--set", "corpus.train_kept=0.5"], "setting corpus.train_kept"),
         (["planted-copy", "--set", "corpus.length=9"], "corpus.length"),
         (["planted-copy", "--set", "corpus.size=3"], "at least 10"),
@@ -352,16 +443,27 @@ def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.Mo
         (["{pairs}", "--set", "model.attention=dot"], "one of bilinear, additive, uniform, none"),
         (["{pairs}", "--set", "collect.words=1"], "2 or more"),
         (["{pairs}", "--set", "decode.beam=0"], "1 or more"),
-        (["{pairs}", "--set", "corpus.units=words", "--set", "corpus.min_df=999"], "no word of a side of train"),
+        (
+            ["{pairs}", "--set", "corpus.units=words", "--set", "corpus.min_df=999"],
+            "no word of a side of train",
+        ),
         (["{pairs}", "--set", "corpus.min_df=0"], "setting corpus.min_df: 0; expected 1 or more"),
         (["{pairs}", "--set", "corpus.min_df=-3"], "setting corpus.min_df: -3; expected 1 or more"),
-        (["{pairs}", "--set", "collect.words=99", "--set", "corpus.units=words"], "99, with a vocabulary of 16"),
-        (["{pairs}", "--set", "corpus.max_words=3"], "skip such pairs: --set corpus.on_bad_row=skip"),
+        (
+            ["{pairs}", "--set", "collect.words=99", "--set", "corpus.units=words"],
+            "99, with a vocabulary of 16",
+        ),
+        (
+            ["{pairs}", "--set", "corpus.max_words=3"],
+            "skip such pairs: --set corpus.on_bad_row=skip",
+        ),
         (["{pairs}", "--set", "corpus.max_words=3"], "where 3 is the limit"),
         (["{pairs}", "--preset", "large"], "one of small, paper"),
     ],
 )
-def test_bad_input_is_one_line(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], line: str):
+def test_bad_input_is_one_line(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], line: str
+):
     given = [argument.format(pairs=pairs) for argument in arguments]
     assert main(["translate", *given, "--out", str(tmp_path / "run")]) == 2
     *stages, told = capsys.readouterr().err.splitlines()
@@ -374,12 +476,20 @@ def test_the_paper_preset_has_the_papers_sizes() -> None:
     """Two layers each, 256 of everything, dropout of one half, bilinear attention, Adam at 1e-3 (Snell et al. 2020)."""
     spec = TranslationSpec.of("planted-copy", preset="paper")
     model = spec.model
-    assert (model.layers, model.hidden, model.embedding, model.dropout, model.attention) == (2, 256, 256, 0.5, "bilinear")
+    assert (model.layers, model.hidden, model.embedding, model.dropout, model.attention) == (
+        2,
+        256,
+        256,
+        0.5,
+        "bilinear",
+    )
     assert spec.training.learning_rate == 1e-3
     assert spec.model != TranslationSpec.of("planted-copy").model
 
 
-def test_its_pages_have_no_serious_barrier_and_a_site_shows_it(run: Path, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+def test_its_pages_have_no_serious_barrier_and_a_site_shows_it(
+    run: Path, browser: Browser, tmp_path: Path
+) -> None:  # noqa: F811
     site = site_into([run], tmp_path / "site")
     pages = sorted((site.parent / "run").glob("*.html"))
     assert len(pages) == 2

@@ -8,14 +8,20 @@ from pathlib import Path
 import pytest
 
 TUTORIALS = sorted((Path(__file__).parents[1] / "docs" / "tutorials").glob("*.ipynb"))
-SHOWN = {"audit_a_dataframe": ("aa-claim", "<svg", "aa-tokens"), "own_torch_model": ("aa-claim", "aa-tokens", "median Δŷ")}
+SHOWN = {
+    "audit_a_dataframe": ("aa-claim", "<svg", "aa-tokens"),
+    "own_torch_model": ("aa-claim", "aa-tokens", "median Δŷ"),
+}
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("default")  # those of the libraries that run notebooks
 def test_a_tutorial_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its cells are run by IPython, as a kernel runs them, but in this process, which has imported everything."""
-    interactive, capture = pytest.importorskip("IPython.core.interactiveshell"), pytest.importorskip("IPython.utils.capture")
+    interactive, capture = (
+        pytest.importorskip("IPython.core.interactiveshell"),
+        pytest.importorskip("IPython.utils.capture"),
+    )
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.chdir(tmp_path)
     shell, shown = interactive.InteractiveShell(), ""
@@ -30,10 +36,16 @@ def test_a_tutorial_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def cells(path: Path) -> list[str]:
     """The programs of a notebook."""
-    return ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    return [
+        "".join(cell["source"])
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if cell["cell_type"] == "code"
+    ]
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_is_stored_without_outputs(path: Path) -> None:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    assert [cell["id"] for cell in cells if cell.get("outputs") or cell.get("execution_count")] == []
+    assert [
+        cell["id"] for cell in cells if cell.get("outputs") or cell.get("execution_count")
+    ] == []

@@ -53,7 +53,11 @@ def make_trace(
     """
     rng = np.random.default_rng([seed, n, outputs])
     classes = max(outputs, 2)
-    counts = rng.integers(lengths[0], lengths[1] + 1, n) if isinstance(lengths, tuple) else np.asarray(lengths)
+    counts = (
+        rng.integers(lengths[0], lengths[1] + 1, n)
+        if isinstance(lengths, tuple)
+        else np.asarray(lengths)
+    )
     gold = rng.integers(0, classes, n)
     rows = [_row(rng, int(count), int(y), classes) for count, y in zip(counts, gold, strict=True)]
     cue = Ragged.from_rows([r[1] for r in rows], dtype=bool)
@@ -89,10 +93,14 @@ def make_trace(
         "corpus": {"name": "random", "title": "Random trace"}, "seed": seed,
         "model": {"encoder": "none", "attention": "random"}, "versions": {},
     }  # fmt: skip
-    return Trace.from_arrays(activation=activation, class_names=names, metadata=metadata, tail=readout.tail, **columns)
+    return Trace.from_arrays(
+        activation=activation, class_names=names, metadata=metadata, tail=readout.tail, **columns
+    )
 
 
-def _row(rng: np.random.Generator, length: int, gold: int, classes: int) -> tuple[list[str], np.ndarray, np.ndarray]:
+def _row(
+    rng: np.random.Generator, length: int, gold: int, classes: int
+) -> tuple[list[str], np.ndarray, np.ndarray]:
     """Tokens, which of them are cues, and what each says for every class."""
     tokens = [FILLER[k] for k in rng.integers(0, len(FILLER), length)]
     relevance = rng.normal(0, 0.4, (length, classes))
@@ -119,7 +127,13 @@ def _rounded(alpha: Ragged) -> Ragged:
 
 
 def _readout(
-    rng: np.random.Generator, alpha: Ragged, relevance: np.ndarray, outputs: int, hidden: int | None, n: int, candidates: bool
+    rng: np.random.Generator,
+    alpha: Ragged,
+    relevance: np.ndarray,
+    outputs: int,
+    hidden: int | None,
+    n: int,
+    candidates: bool,
 ) -> Readout:
     contribution = (relevance[:, 1] - relevance[:, 0])[:, None] if outputs == 1 else relevance
     tail: Tail = IdentityTail()
@@ -133,7 +147,13 @@ def _readout(
         allowed[np.arange(n), rng.integers(0, outputs, n)] = True
     activation: Activation = "sigmoid" if outputs == 1 else "softmax"
     single = contribution.astype(np.float32).astype(np.float64)
-    return Readout(alpha.with_values(single), offset.astype(np.float32).astype(np.float64), activation, tail, allowed)
+    return Readout(
+        alpha.with_values(single),
+        offset.astype(np.float32).astype(np.float64),
+        activation,
+        tail,
+        allowed,
+    )
 
 
 def _leave_one_out(readout: Readout, alpha: Ragged, prediction: np.ndarray) -> np.ndarray:
@@ -156,9 +176,13 @@ def _noisy(rng: np.random.Generator, alpha: Ragged, values: np.ndarray) -> Ragge
 def sigmoid_rows(alpha: Ragged, relevance: np.ndarray, offset: float = 0.0) -> Trace:
     """The smallest trace: one sigmoid output, ``relevance`` a number per position, tokens ``w0``, ``w1``, …"""
     alpha = alpha.with_values(np.asarray(alpha.values, np.float32))
-    contribution = _rounded(alpha).with_values(np.asarray(relevance, np.float32).astype(np.float64)[:, None])
+    contribution = _rounded(alpha).with_values(
+        np.asarray(relevance, np.float32).astype(np.float64)[:, None]
+    )
     bias = np.full((len(alpha), 1), np.float32(offset), np.float64)
-    logits = bias + contribution.with_values(_rounded(alpha).values[:, None] * contribution.values).sum()
+    logits = (
+        bias + contribution.with_values(_rounded(alpha).values[:, None] * contribution.values).sum()
+    )
     return Trace.from_arrays(
         activation="sigmoid",
         class_names=["no", "yes"],

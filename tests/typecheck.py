@@ -16,7 +16,9 @@ from beartype import BeartypeConf, beartype
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
 of_all = jaxtyping.jaxtyped
 FIRST = 20  # calls of each function in each test; a check costs 20 µs and more, and loops call some functions thousands of times
-_calls: Counter[int] = Counter()  # by the identity of a function's code, which those made by one `def` share
+_calls: Counter[int] = (
+    Counter()
+)  # by the identity of a function's code, which those made by one `def` share
 
 
 def check_shapes_alone() -> None:
@@ -49,11 +51,15 @@ def where_shapes_are_stated(of: Any = None, *, typechecker: Callable[..., Any]) 
         get: Any = of.fget
         return of.getter(first_calls(get, partial(of_all, get, typechecker=typechecker)))
     if isinstance(of, classmethod | staticmethod):
-        return type(of)(first_calls(of.__func__, partial(of_all, of.__func__, typechecker=typechecker)))
+        return type(of)(
+            first_calls(of.__func__, partial(of_all, of.__func__, typechecker=typechecker))
+        )
     return first_calls(of, partial(of_all, of, typechecker=typechecker))
 
 
-def first_calls(plain: Callable[..., Any], whole: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+def first_calls(
+    plain: Callable[..., Any], whole: Callable[[], Callable[..., Any]]
+) -> Callable[..., Any]:
     """``plain``, whose first calls since `count_anew` go to ``whole()``, which checks them."""
     whole, code = cache(whole), id(plain.__code__)
 
@@ -71,4 +77,8 @@ def states_shapes(of: Any) -> bool:
     """Whether an annotation of a function, property or class has a type of jaxtyping, or a name that its module gives to one."""
     own = getattr(of, "fget", None) or getattr(of, "__func__", of)
     known = vars(sys.modules[own.__module__])
-    return any("jaxtyping" in repr(known.get(name)) for stated in own.__annotations__.values() for name in re.findall(r"\w+", str(stated)))
+    return any(
+        "jaxtyping" in repr(known.get(name))
+        for stated in own.__annotations__.values()
+        for name in re.findall(r"\w+", str(stated))
+    )

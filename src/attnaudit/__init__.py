@@ -53,7 +53,10 @@ __all__ = [
 ]  # fmt: skip
 draw_by("attnaudit.report.notebook")
 _OF_TORCH = ("collect", "load_model")
-_PARTS = {"hf": "hf", "torch": "train"}  # modules with functions of their own, and the extras that they need
+_PARTS = {
+    "hf": "hf",
+    "torch": "train",
+}  # modules with functions of their own, and the extras that they need
 
 
 def __dir__() -> list[str]:

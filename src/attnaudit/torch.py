@@ -56,7 +56,12 @@ def collect(
         parts.append(part)
         outputs, known = part.logits.shape[1], parts[0].logits.shape[1]
         if outputs != known:
-            raise InputError(OPERATION, f"batch {number}: output", f"logits of {outputs} classes", f"of {known}, as in batch 0")
+            raise InputError(
+                OPERATION,
+                f"batch {number}: output",
+                f"logits of {outputs} classes",
+                f"of {known}, as in batch 0",
+            )
     if not parts:
         raise InputError(OPERATION, "batches", "none", "one batch or more")
     _check_heads(parts)
@@ -79,24 +84,55 @@ def _batch(given: Batch | tuple[Any, ...], where: str) -> Batch:
         got = f"a tuple of {len(given)}" if isinstance(given, tuple) else type(given).__name__
         raise InputError(OPERATION, where, got, expected)
     if not isinstance(given.inputs, tuple | list | Mapping):
-        raise InputError(OPERATION, f"{where}: inputs", type(given.inputs).__name__, "the arguments of the module, as a tuple or by name")
+        raise InputError(
+            OPERATION,
+            f"{where}: inputs",
+            type(given.inputs).__name__,
+            "the arguments of the module, as a tuple or by name",
+        )
     if isinstance(given.tokens, str) or not isinstance(given.tokens, Iterable):
-        raise InputError(OPERATION, f"{where}: tokens", type(given.tokens).__name__, "the tokens of each text, as a list of lists")
+        raise InputError(
+            OPERATION,
+            f"{where}: tokens",
+            type(given.tokens).__name__,
+            "the tokens of each text, as a list of lists",
+        )
     texts = list(given.tokens)
     if any(isinstance(tokens, str) for tokens in texts):
-        raise InputError(OPERATION, f"{where}: tokens", "a text that is one string", "the tokens of each text, as a list", "split it")
+        raise InputError(
+            OPERATION,
+            f"{where}: tokens",
+            "a text that is one string",
+            "the tokens of each text, as a list",
+            "split it",
+        )
     if not texts:
         raise InputError(OPERATION, f"{where}: tokens", "no text", "one text or more")
     empty = next((row for row, tokens in enumerate(texts) if len(tokens) == 0), None)
     if empty is not None:
-        raise InputError(OPERATION, f"{where}: tokens", f"no token in text {empty}", "one token or more of each text", "drop such texts")
-    return Batch(given.inputs, texts, None if given.label is None else _labels(given.label, len(texts), where))
+        raise InputError(
+            OPERATION,
+            f"{where}: tokens",
+            f"no token in text {empty}",
+            "one token or more of each text",
+            "drop such texts",
+        )
+    return Batch(
+        given.inputs,
+        texts,
+        None if given.label is None else _labels(given.label, len(texts), where),
+    )
 
 
 def _labels(given: Sequence[Any], texts: int, where: str) -> list[int | None]:
     """A label of each text, None where it is not known. Raises InputError."""
     if len(given) != texts:
-        raise InputError(OPERATION, f"{where}: label", f"{len(given)} labels of {texts} texts", "one of each text")
+        raise InputError(
+            OPERATION,
+            f"{where}: label",
+            f"{len(given)} labels of {texts} texts",
+            "one of each text",
+        )
     for row, label in enumerate(given):
         try:
             whole = label is None or float(label).is_integer()
@@ -115,23 +151,49 @@ def _check_logits(logits: Any, result_of: str, texts: int, where: str) -> None:
     """
     if not isinstance(logits, Tensor):
         raise InputError(
-            OPERATION, f"{where}: output", type(logits).__name__, "logits (B, C), a tensor", "wrap the module in one that returns them"
+            OPERATION,
+            f"{where}: output",
+            type(logits).__name__,
+            "logits (B, C), a tensor",
+            "wrap the module in one that returns them",
         )
     if logits.dtype not in PRECISE:
-        raise InputError(OPERATION, f"{where}: logits", str(logits.dtype), "float32 or float64", "net.float()")
+        raise InputError(
+            OPERATION, f"{where}: logits", str(logits.dtype), "float32 or float64", "net.float()"
+        )
     sums = logits.sum(dim=1) if logits.dim() == 2 and logits.shape[1] > 1 else torch.zeros(1)
     if bool((logits >= 0).all()) and float((sums - 1).abs().max()) < SUMS_TO_1:
         do = "collect from a module that returns what goes into the softmax"
-        raise InputError(OPERATION, f"{where}: output", "numbers of at least 0 that sum to 1 for every text: probabilities", "logits", do)
+        raise InputError(
+            OPERATION,
+            f"{where}: output",
+            "numbers of at least 0 that sum to 1 for every text: probabilities",
+            "logits",
+            do,
+        )
     if result_of.startswith("log"):  # of several columns logarithms are logits
         if logits.dim() == 2 and logits.shape[1] == 1:
-            got, do = f"one column, the result of a {result_of}: a log-probability", "collect from a module that returns the logit"
+            got, do = (
+                f"one column, the result of a {result_of}: a log-probability",
+                "collect from a module that returns the logit",
+            )
             raise InputError(OPERATION, f"{where}: output", got, "the logit of class 1", do)
     elif result_of:
         do = f"collect from a module that returns what goes into the {result_of}"
-        raise InputError(OPERATION, f"{where}: output", f"the result of a {result_of}: probabilities", "logits", do)
+        raise InputError(
+            OPERATION,
+            f"{where}: output",
+            f"the result of a {result_of}: probabilities",
+            "logits",
+            do,
+        )
     if not bool((logits < torch.inf).all()):
-        raise InputError(OPERATION, f"{where}: output", "NaN or an infinite logit", "numbers; -inf alone may stand for a masked class")
+        raise InputError(
+            OPERATION,
+            f"{where}: output",
+            "NaN or an infinite logit",
+            "numbers; -inf alone may stand for a masked class",
+        )
     if logits.dim() != 2 or len(logits) != texts:
         got = f"a tensor {tuple(logits.shape)} for {texts} texts"
         raise InputError(OPERATION, f"{where}: output", got, "logits (B, C), a row for each text")
@@ -144,10 +206,18 @@ def _check_heads(parts: Sequence[_Collected]) -> None:
     if len(set(heads)) > 1:
         other = next(number for number, some in enumerate(heads) if some != heads[0])
         got = f"{heads[other]} rows of weights for each text, {heads[0]} in batch 0"
-        raise InputError(OPERATION, f"batch {other}", got, "a row for each head, as many in every batch", do)
+        raise InputError(
+            OPERATION, f"batch {other}", got, "a row for each head, as many in every batch", do
+        )
     if heads[0] > 1 and not parts[0].of_heads and {part.width for part in parts} == {heads[0]}:
         got = f"as many rows of weights as tokens, {heads[0]}, in every batch: they may be those of queries, and not of heads"
-        raise InputError(OPERATION, "weights", got, "a row for each head", f"add a batch of longer texts, or {do}")
+        raise InputError(
+            OPERATION,
+            "weights",
+            got,
+            "a row for each head",
+            f"add a batch of longer texts, or {do}",
+        )
 
 
 def _submodule(net: nn.Module, path: str) -> nn.Module:
@@ -155,7 +225,9 @@ def _submodule(net: nn.Module, path: str) -> nn.Module:
         return net.get_submodule(path)
     except AttributeError as error:
         known = ", ".join(name for name, _ in net.named_modules() if name)
-        raise InputError(OPERATION, f"attention {path!r}", "no such submodule", f"one of {known}") from error
+        raise InputError(
+            OPERATION, f"attention {path!r}", "no such submodule", f"one of {known}"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -188,25 +260,57 @@ class _Collected:
 
     @classmethod
     def of(cls, network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
-        ran, lengths = network.run(batch.inputs), torch.tensor([len(tokens) for tokens in batch.tokens])
+        ran, lengths = (
+            network.run(batch.inputs),
+            torch.tensor([len(tokens) for tokens in batch.tokens]),
+        )
         _check_logits(ran.output, ran.result_of, len(lengths), where)
         size = int(lengths.max())
         own = _weights_of(ran, network, lengths, where)
         alpha = own[:, :, :size]
-        alone = [[network.run(batch.inputs, _on_one(alpha, head, t)) for t in range(size)] for head in range(alpha.shape[1])]
+        alone = [
+            [network.run(batch.inputs, _on_one(alpha, head, t)) for t in range(size)]
+            for head in range(alpha.shape[1])
+        ]
         inside = (torch.arange(size)[:, None] < lengths)[..., None]
         logits_alone, pooled_alone = (
-            torch.where(inside, torch.stack([torch.stack([one.reshape(len(lengths), -1) for one in ones]) for ones in of_heads]), 0.0)
-            for of_heads in ([[one.output for one in ones] for ones in alone], [[one.pooled for one in ones] for ones in alone])
+            torch.where(
+                inside,
+                torch.stack(
+                    [
+                        torch.stack([one.reshape(len(lengths), -1) for one in ones])
+                        for ones in of_heads
+                    ]
+                ),
+                0.0,
+            )
+            for of_heads in (
+                [[one.output for one in ones] for ones in alone],
+                [[one.pooled for one in ones] for ones in alone],
+            )
         )
         pooled = ran.pooled.reshape(len(lengths), -1)
         form, width = tuple(ran.pooled.shape), own.shape[2]
-        found = cls(batch, alpha, ran.output, pooled, form, logits_alone, pooled_alone, True, ran.of_heads, width)
+        found = cls(
+            batch,
+            alpha,
+            ran.output,
+            pooled,
+            form,
+            logits_alone,
+            pooled_alone,
+            True,
+            ran.of_heads,
+            width,
+        )
         return found._checked(network, where)
 
     def _checked(self, network: PoolingNetwork, where: str) -> _Collected:
         """Raise InputError where the pooling is no weighted sum; whether the logits are one is kept."""
-        affine, name = bool(self.logits_of_token.isfinite().all()), f"{where}: {type(network.pool).__name__}"
+        affine, name = (
+            bool(self.logits_of_token.isfinite().all()),
+            f"{where}: {type(network.pool).__name__}",
+        )
         scale, of_logits = _scale_of_pooled(self.pooled_of_token), self._scale_of_logits
         for drawn in self._drawn():
             ran = network.run(self.batch.inputs, drawn)
@@ -216,12 +320,22 @@ class _Collected:
                 got = f"an output that differs by {gap:.2g} from the weighted sum of what its tokens give"
                 do = "such a module, as one that squares its weights, cannot be audited"
                 raise InputError(OPERATION, name, got, f"at most {LINEAR:g}", do)
-            elsewhere = _gap(network.run(self.batch.inputs, pooled=self.in_form(expected)).output, ran.output, of_logits)
+            elsewhere = _gap(
+                network.run(self.batch.inputs, pooled=self.in_form(expected)).output,
+                ran.output,
+                of_logits,
+            )
             if elsewhere > READ_ELSEWHERE:
-                got = f"logits that differ by {elsewhere:.2g} from those that follow from its output"
+                got = (
+                    f"logits that differ by {elsewhere:.2g} from those that follow from its output"
+                )
                 do = "a module whose weights are read elsewhere too cannot be audited"
                 raise InputError(OPERATION, name, got, f"at most {READ_ELSEWHERE:g}", do)
-            affine = affine and _gap(self._sum(drawn, self.logits_of_token, self.logits), ran.output, of_logits) <= LINEAR
+            affine = (
+                affine
+                and _gap(self._sum(drawn, self.logits_of_token, self.logits), ran.output, of_logits)
+                <= LINEAR
+            )
         self._check_apart(network, where)
         return replace(self, affine=affine)
 
@@ -243,15 +357,24 @@ class _Collected:
         """Of every text and class the largest logit of a token, at least 1: less than that of a logit changes no probability by more."""
         return _largest(self.logits_of_token).clamp(min=1.0)
 
-    def _sum(self, alpha: Float[Tensor, "B H T"], of_token: Float[Tensor, "H T B p"], own: Float[Tensor, "B p"]) -> Float[Tensor, "B p"]:
+    def _sum(
+        self,
+        alpha: Float[Tensor, "B H T"],
+        of_token: Float[Tensor, "H T B p"],
+        own: Float[Tensor, "B p"],
+    ) -> Float[Tensor, "B p"]:
         """What is given under ``alpha``: what is the model's ``own``, and by how much each head changes it."""
-        return own + (torch.einsum("bht,htbp->bhp", alpha.to(of_token), of_token) - own[:, None]).sum(dim=1)
+        return own + (
+            torch.einsum("bht,htbp->bhp", alpha.to(of_token), of_token) - own[:, None]
+        ).sum(dim=1)
 
     def _drawn(self) -> Iterator[Float[Tensor, "B H T"]]:
         """The model's own weights, and random ones over the tokens of every text."""
         yield self.alpha
         random = torch.Generator().manual_seed(0)
-        inside = torch.tensor([[t < len(tokens) for t in range(self.alpha.shape[2])] for tokens in self.batch.tokens])
+        inside = torch.tensor(
+            [[t < len(tokens) for t in range(self.alpha.shape[2])] for tokens in self.batch.tokens]
+        )
         for _ in range(TRIALS):
             drawn = torch.rand(self.alpha.shape, generator=random).to(self.alpha) * inside[:, None]
             yield drawn / drawn.sum(dim=2, keepdim=True)
@@ -261,9 +384,15 @@ class _Collected:
     ) -> Trace:  # fmt: skip
         """The rows of the batch, its texts numbered from ``start``; of several heads one for each."""
         outputs, heads = self.logits.shape[1], self.alpha.shape[1]
-        names = [str(k) for k in range(max(outputs, 2))] if class_names is None else list(class_names)
+        names = (
+            [str(k) for k in range(max(outputs, 2))] if class_names is None else list(class_names)
+        )
         given = self.logits_of_token if affine else self.pooled_of_token
-        rows = [(text, head, len(tokens)) for text, tokens in enumerate(self.batch.tokens) for head in range(heads)]
+        rows = [
+            (text, head, len(tokens))
+            for text, tokens in enumerate(self.batch.tokens)
+            for head in range(heads)
+        ]
         text, head = (np.array([row[k] for row in rows], np.int32) for k in (0, 1))
         logits = self.logits.double()
         prediction = (logits.sigmoid() if outputs == 1 else logits.softmax(dim=1)).numpy()
@@ -289,7 +418,9 @@ def _on_one(alpha: Float[Tensor, "B H T"], head: int, token: int) -> Float[Tenso
     return made
 
 
-def _weights_of(ran: Ran, network: PoolingNetwork, lengths: Tensor, where: str) -> Float[Tensor, "B H T"]:
+def _weights_of(
+    ran: Ran, network: PoolingNetwork, lengths: Tensor, where: str
+) -> Float[Tensor, "B H T"]:
     """The weights of the one softmax in the submodule, none of it behind the tokens of a text. Raises InputError."""
     if len(ran.weights) != 1:
         got = f"{len(ran.weights)} softmaxes in {type(network.pool).__name__}"
@@ -306,10 +437,18 @@ def _weights_of(ran: Ran, network: PoolingNetwork, lengths: Tensor, where: str) 
         raise InputError(OPERATION, where, got, "a weight for every token of a text")
     for name, given in (("weights", own), ("pooled vectors", ran.pooled)):
         if given.dtype not in PRECISE:
-            raise InputError(OPERATION, f"{where}: {name}", str(given.dtype), "float32 or float64", "net.float(), without autocast")
+            raise InputError(
+                OPERATION,
+                f"{where}: {name}",
+                str(given.dtype),
+                "float32 or float64",
+                "net.float(), without autocast",
+            )
     behind = float((own * (torch.arange(own.shape[2]) >= lengths[:, None, None])).max())
     if behind > LINEAR:
-        raise InputError(OPERATION, where, f"weight {behind:.2g} behind the tokens", "none on padding", "mask it")
+        raise InputError(
+            OPERATION, where, f"weight {behind:.2g} behind the tokens", "none on padding", "mask it"
+        )
     return own
 
 
@@ -324,7 +463,9 @@ def _scale_of_pooled(of_token: Float[Tensor, "H T B P"]) -> Float[Tensor, "B P"]
     return torch.maximum(largest, largest.median(dim=1, keepdim=True).values).clamp(min=1e-30)
 
 
-def _gap(found: Float[Tensor, "B p"], expected: Float[Tensor, "B p"], scale: Float[Tensor, "B p"]) -> float:
+def _gap(
+    found: Float[Tensor, "B p"], expected: Float[Tensor, "B p"], scale: Float[Tensor, "B p"]
+) -> float:
     """The largest difference, relative to ``scale``: infinite for NaN, and where one of two is infinite; equal infinities are alike."""
     gap = torch.where(found == expected, 0.0, (found - expected).abs() / scale)
     return float(gap.nan_to_num(nan=torch.inf, posinf=torch.inf).max()) if gap.numel() else 0.0

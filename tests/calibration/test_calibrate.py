@@ -21,7 +21,10 @@ from attnaudit.trace import Trace
 from tests.report.access import barriers
 from tests.report.conftest import browser  # noqa: F401
 
-TWO = ("taught", "dial_permuted")  # one with a teacher, one that is a transformation of the same teacher
+TWO = (
+    "taught",
+    "dial_permuted",
+)  # one with a teacher, one that is a transformation of the same teacher
 
 
 @pytest.fixture(autouse=True)
@@ -29,11 +32,22 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few texts, and little training: nothing here asks what is learned."""
     monkeypatch.setattr(planting, "ROWS", {"train": 40, "dev": 10, "test": 12})
     monkeypatch.setitem(construction.SMALL, "training.epochs", 2)
-    monkeypatch.setitem(calibration.SOURCES, "planted-prior", {"corpus.size": 120, "corpus.length": (12, 14)})
+    monkeypatch.setitem(
+        calibration.SOURCES, "planted-prior", {"corpus.size": 120, "corpus.length": (12, 14)}
+    )
 
 
 def sweep(out: Path, **options: Any) -> Calibration:
-    return Calibration(out, **{"corpora": ("planted-prior",), "seeds": 1, "encoders": 1, "constructions": TWO, **options})
+    return Calibration(
+        out,
+        **{
+            "corpora": ("planted-prior",),
+            "seeds": 1,
+            "encoders": 1,
+            "constructions": TWO,
+            **options,
+        },
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +66,13 @@ def test_every_cell_is_checked_audited_and_scored(done: Path) -> None:
     assert checks["cell"].to_list() == [cell.name for cell in sweep(done).cells]
     assert set(values["construction"]) == set(TWO)
     assert {"permutation", "erasure", "ranges", "correlation"} <= set(values["experiment"])
-    assert "plausibility" not in set(values["experiment"])  # the words that decide are not in the trace that is audited
+    assert "plausibility" not in set(
+        values["experiment"]
+    )  # the words that decide are not in the trace that is audited
     assert "share of texts that show another" in (place / "report.html").read_text()
-    assert json.loads((place / "manifest.json").read_text())["command"].startswith("attnaudit calibrate --corpus planted-prior --seeds 1")
+    assert json.loads((place / "manifest.json").read_text())["command"].startswith(
+        "attnaudit calibrate --corpus planted-prior --seeds 1"
+    )
     assert not Trace.read(next((done / "audits").iterdir()) / "trace").has("rationale")
 
 
@@ -87,15 +105,31 @@ def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_pat
     assert not (tmp_path / "out" / "calibration").exists()
     calibrate(sweep(tmp_path / "out"))
     for name in ("values", "checks", "scores", "dials", "matrix"):
-        one, other = (pl.read_parquet(out / "calibration" / f"{name}.parquet") for out in (done, tmp_path / "out"))
+        one, other = (
+            pl.read_parquet(out / "calibration" / f"{name}.parquet")
+            for out in (done, tmp_path / "out")
+        )
         assert one.equals(other), name
-    assert [path.name for path in sorted((tmp_path / "out").iterdir())] == ["audits", "calibration", "trainings"]
+    assert [path.name for path in sorted((tmp_path / "out").iterdir())] == [
+        "audits",
+        "calibration",
+        "trainings",
+    ]
 
 
 def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = ["calibrate", "--corpus", "planted-prior", "--seeds", "1", "--encoders", "1", *(f"--construction={name}" for name in TWO)]
+    given = [
+        "calibrate",
+        "--corpus",
+        "planted-prior",
+        "--seeds",
+        "1",
+        "--encoders",
+        "1",
+        *(f"--construction={name}" for name in TWO),
+    ]
     assert main([*given, "--out", str(done), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"scores", "dials", "degree"}

@@ -18,8 +18,24 @@ from hypothesis import strategies as st
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.card import is_of_a_calibrated_kind, standing_row
 from attnaudit.calibration.check import checked
-from attnaudit.calibration.degree import Degree, Standing, evaluated, fitted, judgements, shipped, standing, wide_table
-from attnaudit.calibration.score import auc_interval, dials, matrix, scores, share_larger, tau_interval
+from attnaudit.calibration.degree import (
+    Degree,
+    Standing,
+    evaluated,
+    fitted,
+    judgements,
+    shipped,
+    standing,
+    wide_table,
+)
+from attnaudit.calibration.score import (
+    auc_interval,
+    dials,
+    matrix,
+    scores,
+    share_larger,
+    tau_interval,
+)
 from attnaudit.cli.calibration import _show
 from attnaudit.experiments import audit
 from attnaudit.report.calibration_page import write_calibration
@@ -33,10 +49,15 @@ from tests.oracles.auc import every_pair, over_constructions
 from tests.traces import make_trace
 
 NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=8)
-TRUE = {truth: [one for one in CONSTRUCTIONS.values() if one.truth == truth] for truth in ("faithful", "unfaithful")}
+TRUE = {
+    truth: [one for one in CONSTRUCTIONS.values() if one.truth == truth]
+    for truth in ("faithful", "unfaithful")
+}
 
 
-def made(value: Any, measure: str = "m", direction: str = "higher", seeds: int = 2, names: Any = None) -> list[dict[str, Any]]:
+def made(
+    value: Any, measure: str = "m", direction: str = "higher", seeds: int = 2, names: Any = None
+) -> list[dict[str, Any]]:
     """Values of all constructions without dials, ``value(construction, seed)``."""
     chosen = names or [one for one in CONSTRUCTIONS.values() if not one.is_dial]
     return [
@@ -51,7 +72,10 @@ def made(value: Any, measure: str = "m", direction: str = "higher", seeds: int =
 
 def noisy(gap: float, key: int) -> Any:
     """Values that are ``gap`` larger where attention is faithful, with noise of its own for each construction."""
-    return lambda one, seed: (one.truth == "faithful") * gap + float(np.random.default_rng([key, *one.name.encode(), seed]).normal())
+    return lambda one, seed: (
+        (one.truth == "faithful") * gap
+        + float(np.random.default_rng([key, *one.name.encode(), seed]).normal())
+    )
 
 
 @given(NUMBERS, NUMBERS)
@@ -64,7 +88,11 @@ def test_the_auc_is_that_of_pairs_of_constructions(direction: str) -> None:
     rows = made(noisy(1.0, 1), direction=direction)
     sign = -1.0 if direction == "lower" else 1.0
     sides = {
-        truth: {one.name: [sign * row["value"] for row in rows if row["construction"] == one.name] for one in TRUE[truth]} for truth in TRUE
+        truth: {
+            one.name: [sign * row["value"] for row in rows if row["construction"] == one.name]
+            for one in TRUE[truth]
+        }
+        for truth in TRUE
     }
     row = scores(pl.DataFrame(rows)).row(0, named=True)
     assert row["auc"] == pytest.approx(over_constructions(sides["faithful"], sides["unfaithful"]))
@@ -73,11 +101,20 @@ def test_the_auc_is_that_of_pairs_of_constructions(direction: str) -> None:
 
 
 def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_narrower() -> None:
-    perfect = scores(pl.DataFrame(made(lambda one, seed: float(one.truth == "faithful")))).row(0, named=True)
+    perfect = scores(pl.DataFrame(made(lambda one, seed: float(one.truth == "faithful")))).row(
+        0, named=True
+    )
     assert [perfect[name] for name in ("auc", "least", "high")] == pytest.approx([1.0] * 3)
     assert perfect["low"] < 0.9, "the next construction may be another one"
-    few, many = (scores(pl.DataFrame(made(lambda one, seed: noisy(1, 2)(one, 0), seeds=n))).row(0, named=True) for n in (1, 9))
-    assert {name: few[name] for name in ("auc", "low", "high")} == pytest.approx({name: many[name] for name in ("auc", "low", "high")})
+    few, many = (
+        scores(pl.DataFrame(made(lambda one, seed: noisy(1, 2)(one, 0), seeds=n))).row(
+            0, named=True
+        )
+        for n in (1, 9)
+    )
+    assert {name: few[name] for name in ("auc", "low", "high")} == pytest.approx(
+        {name: many[name] for name in ("auc", "low", "high")}
+    )
 
 
 def test_cells_that_are_not_confirmed_and_undefined_values_are_left_out() -> None:
@@ -92,14 +129,21 @@ def test_cells_that_are_not_confirmed_and_undefined_values_are_left_out() -> Non
 
 @pytest.mark.parametrize("truth", [0.5, 0.76, 0.98])
 @pytest.mark.parametrize(("first", "second"), [(3, 3), (5, 6), (9, 11)])
-def test_the_interval_holds_the_auc_of_a_population_of_constructions(truth: float, first: int, second: int) -> None:
+def test_the_interval_holds_the_auc_of_a_population_of_constructions(
+    truth: float, first: int, second: int
+) -> None:
     """Of constructions drawn from two normal distributions it holds the true AUC as often as it says, also of few and next to 1."""
     rng, held = np.random.default_rng(0), 0
     for _ in range(300):
-        ours, theirs = rng.normal(2**0.5 * NormalDist().inv_cdf(truth), 1, first), rng.normal(0, 1, second)
+        ours, theirs = (
+            rng.normal(2**0.5 * NormalDist().inv_cdf(truth), 1, first),
+            rng.normal(0, 1, second),
+        )
         _, low, high, *_ = auc_interval((ours[:, None] > theirs).astype(float))
         held += low is not None and high is not None and low <= truth <= high
-    assert held / 300 >= 0.92 or (truth == 0.5 and first == 3 and held / 300 > 0.8)  # of 9 pairs the outermost two results are 10 % likely
+    assert held / 300 >= 0.92 or (
+        truth == 0.5 and first == 3 and held / 300 > 0.8
+    )  # of 9 pairs the outermost two results are 10 % likely
 
 
 def test_fewer_than_three_constructions_on_a_side_have_an_auc_without_an_interval(
@@ -113,7 +157,9 @@ def test_fewer_than_three_constructions_on_a_side_have_an_auc_without_an_interva
         assert least is not None
         assert most is not None
     assert None not in auc_interval(pairs)
-    found = scores(pl.DataFrame(made(noisy(1.0, 1), names=[TRUE["faithful"][0], TRUE["unfaithful"][0]])))
+    found = scores(
+        pl.DataFrame(made(noisy(1.0, 1), names=[TRUE["faithful"][0], TRUE["unfaithful"][0]]))
+    )
     assert (found["low"].to_list(), found["low"].dtype) == ([None], pl.Float64)
     found.write_parquet(tmp_path / "scores.parquet")
     (tmp_path / "degree.json").write_text("null")
@@ -134,7 +180,10 @@ def test_a_dial_is_scored_by_the_order_of_its_positions() -> None:
     table = pl.DataFrame(rows, infer_schema_length=None)
     row = dials(table).row(0, named=True)
     assert (row["dial"], row["tau"], row["series"]) == ("dial_deception", pytest.approx(2 / 3), 3)
-    assert (row["low"], row["high"]) == (pytest.approx(scipy.stats.t.interval(0.95, 2, 2 / 3, 1 / 3)[0]), 1.0)
+    assert (row["low"], row["high"]) == (
+        pytest.approx(scipy.stats.t.interval(0.95, 2, 2 / 3, 1 / 3)[0]),
+        1.0,
+    )
     two = dials(table.filter(pl.col("seed") < 2)).row(0, named=True)
     assert (two["tau"], two["low"], two["high"]) == (pytest.approx(0.5), None, None)
 
@@ -143,15 +192,23 @@ def test_the_interval_of_tau_holds_the_mean_of_all_seeds() -> None:
     """Of 3 seeds as of 5, nearly as often as it says; a bootstrap of 3 holds it in three cases of four."""
     rng = np.random.default_rng(0)
     for seeds in (3, 5):
-        found = [tau_interval(list(enumerate(rng.normal(0.5, 0.1, seeds).tolist()))) for _ in range(400)]
-        held = [low is not None and high is not None and low <= 0.5 <= high for _, low, high in found]
+        found = [
+            tau_interval(list(enumerate(rng.normal(0.5, 0.1, seeds).tolist()))) for _ in range(400)
+        ]
+        held = [
+            low is not None and high is not None and low <= 0.5 <= high for _, low, high in found
+        ]
         assert 0.92 <= np.mean(held) <= 0.98
     mean, low, high = tau_interval([(0, 0.1), (0, 0.3), (1, 0.2), (2, 0.2)])
-    assert (mean, low, high) == (pytest.approx(0.2), pytest.approx(0.2), pytest.approx(0.2)), "a seed counts once, whatever its series"
+    assert (mean, low, high) == (pytest.approx(0.2), pytest.approx(0.2), pytest.approx(0.2)), (
+        "a seed counts once, whatever its series"
+    )
 
 
 def test_the_matrix_ranks_the_better_constructions_higher() -> None:
-    ranks = matrix(pl.DataFrame(made(lambda one, seed: -float(one.truth == "faithful"), direction="lower")))
+    ranks = matrix(
+        pl.DataFrame(made(lambda one, seed: -float(one.truth == "faithful"), direction="lower"))
+    )
     of = {truth: ranks.filter(truth=truth)["rank"].to_numpy() for truth in TRUE}
     assert of["faithful"].min() > of["unfaithful"].max()
 
@@ -159,7 +216,9 @@ def test_the_matrix_ranks_the_better_constructions_higher() -> None:
 @pytest.fixture(scope="module")
 def values() -> pl.DataFrame:
     """Three measures, one of which says nothing."""
-    return pl.DataFrame([*made(noisy(2, 3), "a"), *made(noisy(-2, 4), "b", "lower"), *made(noisy(0, 5), "c")])
+    return pl.DataFrame(
+        [*made(noisy(2, 3), "a"), *made(noisy(-2, 4), "b", "lower"), *made(noisy(0, 5), "c")]
+    )
 
 
 def test_a_degree_is_monotone_and_its_file_says_all(values: pl.DataFrame) -> None:
@@ -184,7 +243,9 @@ def test_the_interval_of_a_degree_holds_what_each_measure_may_be(values: pl.Data
     better = {(one[0], one[1]): 0.5 if one[2] == "higher" else -0.5 for one in degree.measures}
     ends = {key: (value - 0.5, value + 0.5) for key, value in mean.items()}
     exact, whole = standing(degree, mean), standing(degree, mean, ends)
-    best, worst = (standing(degree, {key: 0.3 + sign * by for key, by in better.items()}) for sign in (1, -1))
+    best, worst = (
+        standing(degree, {key: 0.3 + sign * by for key, by in better.items()}) for sign in (1, -1)
+    )
     assert exact is not None
     assert whole is not None
     assert best is not None
@@ -197,9 +258,15 @@ def test_the_interval_of_a_degree_holds_what_each_measure_may_be(values: pl.Data
 
 def test_the_held_half_has_no_part_in_the_fit(values: pl.DataFrame) -> None:
     held = pl.col("half") == "held"
-    other = fitted(values.with_columns(pl.when(held).then(-pl.col("value")).otherwise("value").alias("value")))
+    other = fitted(
+        values.with_columns(pl.when(held).then(-pl.col("value")).otherwise("value").alias("value"))
+    )
     degree = fitted(values)
-    assert (other.measures, other.coefficients, other.draws) == (degree.measures, degree.coefficients, degree.draws)
+    assert (other.measures, other.coefficients, other.draws) == (
+        degree.measures,
+        degree.coefficients,
+        degree.draws,
+    )
     assert (degree.held or {})["auc"] > 0.8 > (other.held or {})["auc"]
 
 
@@ -211,10 +278,15 @@ def test_there_is_no_judgement_far_from_all_and_between_two_truths(values: pl.Da
     assert clear is not None
     assert clear.truth == "faithful"
     sides = ([one for one in degree.models if one["truth"] == truth] for truth in TRUE)
-    models = tuple({**one, "scores": [0.0] * len(degree.measures)} for pair in zip(*sides, strict=False) for one in pair)
+    models = tuple(
+        {**one, "scores": [0.0] * len(degree.measures)}
+        for pair in zip(*sides, strict=False)
+        for one in pair
+    )
     alike = Degree(**{**degree.__dict__, "models": models})
     mean: dict[tuple[str, str], float | None] = {
-        (one[0], one[1]): c * (-1 if one[2] == "lower" else 1) for one, c in zip(degree.measures, degree.centre, strict=True)
+        (one[0], one[1]): c * (-1 if one[2] == "lower" else 1)
+        for one, c in zip(degree.measures, degree.centre, strict=True)
     }
     torn = standing(alike, mean)
     assert torn is not None
@@ -228,16 +300,26 @@ def test_models_of_one_construction_do_not_agree_among_themselves(values: pl.Dat
     """Seven models of one construction have one truth by definition: of the nearest, four constructions have to be of one truth."""
     degree = fitted(values)
     own: dict[tuple[str, str], float | None] = {
-        (one[0], one[1]): c * (-1 if one[2] == "lower" else 1) for one, c in zip(degree.measures, degree.centre, strict=True)
+        (one[0], one[1]): c * (-1 if one[2] == "lower" else 1)
+        for one, c in zip(degree.measures, degree.centre, strict=True)
     }
 
     def judged(*places: tuple[str, str, float]) -> Standing | None:
-        models = [{"construction": name, "truth": truth, "scores": [at] * len(own), "degree": 0.5} for name, truth, at in places]
+        models = [
+            {"construction": name, "truth": truth, "scores": [at] * len(own), "degree": 0.5}
+            for name, truth, at in places
+        ]
         return standing(Degree(**{**degree.__dict__, "models": tuple(models)}), own)
 
     same = [("guided_single", "faithful", 0.1)] * 9
-    further = [(name, "unfaithful", 0.2) for name in ("leak_last", "leak_decoy", "adversary", "deceived", "permuted")]
-    alike = [(name, "faithful", 0.2) for name in ("taught", "few_words", "last_word", "softened", "both_copies")]
+    further = [
+        (name, "unfaithful", 0.2)
+        for name in ("leak_last", "leak_decoy", "adversary", "deceived", "permuted")
+    ]
+    alike = [
+        (name, "faithful", 0.2)
+        for name in ("taught", "few_words", "last_word", "softened", "both_copies")
+    ]
     for others, found in (([], (None, "too few constructions are near")), (further, (None, "the nearest constructions disagree")),
                           (alike, ("faithful", ""))):  # fmt: skip
         one = judged(*same, *others)
@@ -245,7 +327,9 @@ def test_models_of_one_construction_do_not_agree_among_themselves(values: pl.Dat
         assert (one.truth, one.reason) == found
 
 
-def test_judgements_are_scored_construction_by_construction_and_said_to_be_no_better_than_chance(values: pl.DataFrame) -> None:
+def test_judgements_are_scored_construction_by_construction_and_said_to_be_no_better_than_chance(
+    values: pl.DataFrame,
+) -> None:
     degree = fitted(values)
 
     def cells(half: str, truth: str, number: int, at: float, *names: str) -> list[dict[str, Any]]:
@@ -263,10 +347,18 @@ def test_judgements_are_scored_construction_by_construction_and_said_to_be_no_be
     assert (found["right_low"], found["right_high"]) == pytest.approx(wilson_interval(1, 3))
     few = judgements(Degree(**{**degree.__dict__, "models": tuple(near + wrong)}), "held")
     assert (few["right"], few["right_low"], few["right_high"]) == (0.0, None, None)
-    summary = pl.DataFrame([summary_row("x", name, 0.3, n=20) for name in "abc"], schema=SUMMARY_SCHEMA)
-    for held, chance in ((found, True), ({**found, "right_low": 0.51, "right": 0.8}, False), (few, True)):
+    summary = pl.DataFrame(
+        [summary_row("x", name, 0.3, n=20) for name in "abc"], schema=SUMMARY_SCHEMA
+    )
+    for held, chance in (
+        (found, True),
+        ({**found, "right_low": 0.51, "right": 0.8}, False),
+        (few, True),
+    ):
         for low in (0.45, 0.55):
-            scored = Degree(**{**degree.__dict__, "held": {"auc": 0.8, "low": low, "high": 0.9, **held}})
+            scored = Degree(
+                **{**degree.__dict__, "held": {"auc": 0.8, "low": low, "high": 0.9, **held}}
+            )
             row = standing_row(SummaryRows.of(summary), About(class_names=("x", "y")), scored)
             assert row is not None
             assert row.sentence.count("not shown to be better than chance") == chance + (low < 0.5)
@@ -280,9 +372,16 @@ def test_what_the_shipped_degree_says_of_the_half_held_follows_from_its_models()
 
 def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed() -> None:
     trace = make_trace(20, (5, 9), seed=1)
-    done = {"accuracy": 1.0, "accuracy_masked": 0.5, "changed_by_decisive": 1.0, "changed_by_others": 0.0}
+    done = {
+        "accuracy": 1.0,
+        "accuracy_masked": 0.5,
+        "changed_by_decisive": 1.0,
+        "changed_by_others": 0.0,
+    }
     right = {truth: checked(TRUE[truth][0], done, trace, trace) for truth in TRUE}
-    assert not right["faithful"]["confirmed"]  # its attention only half follows the words that decide
+    assert not right["faithful"][
+        "confirmed"
+    ]  # its attention only half follows the words that decide
     for wrong in ({"changed_by_decisive": 0.5}, {"changed_by_others": 0.3}):
         assert not checked(TRUE["unfaithful"][0], {**done, **wrong}, trace, trace)["confirmed"]
 
@@ -299,11 +398,23 @@ def test_the_halves_have_both_truths_and_every_construction_a_reason() -> None:
 def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl.DataFrame) -> None:
     degree = fitted(values)
 
-    def row(of_all: dict[str, float], few: str = "", spread: float = 0.0, class_names: tuple[str, ...] = ("x", "y")) -> CardRow | None:
+    def row(
+        of_all: dict[str, float],
+        few: str = "",
+        spread: float = 0.0,
+        class_names: tuple[str, ...] = ("x", "y"),
+    ) -> CardRow | None:
         rows = [
-            summary_row("x", name, value, value - spread, value + spread, n=19 if name == few else 20) for name, value in of_all.items()
+            summary_row(
+                "x", name, value, value - spread, value + spread, n=19 if name == few else 20
+            )
+            for name, value in of_all.items()
         ]
-        return standing_row(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About(class_names=class_names), degree)
+        return standing_row(
+            SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)),
+            About(class_names=class_names),
+            degree,
+        )
 
     like = row({"a": 2.2, "b": -2.2, "c": 0.0})
     assert like is not None
@@ -311,12 +422,16 @@ def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl
     assert "“" in like.yardstick
     unsure = row({"a": 2.2, "b": -2.2, "c": 0.0}, spread=1.0)
     assert unsure is not None
-    assert (unsure.low or 0) < (like.low or 0), "the bracket holds what the measures' own intervals leave open"
+    assert (unsure.low or 0) < (like.low or 0), (
+        "the bracket holds what the measures' own intervals leave open"
+    )
     far = row({"a": 99.0, "b": 99.0, "c": 99.0})
     assert far is not None
     assert far.sentence.startswith("No judgement: ")
     assert row({"a": 1.0}) is None
-    assert all(row({"a": 2.2, "b": -2.2, "c": 0.0}, few=name) is None for name in "abc"), "one measure of 19 instances"
+    assert all(row({"a": 2.2, "b": -2.2, "c": 0.0}, few=name) is None for name in "abc"), (
+        "one measure of 19 instances"
+    )
     assert row({"a": 1.0, "b": 1.0, "c": 0.0}, class_names=("x", "y", "z")) is None
     assert standing_row(SummaryRows({}), About(), None) is None
 
@@ -333,7 +448,9 @@ def test_only_classifiers_of_two_classes_with_one_attention_a_text_are_like_the_
     trace = make_trace(24, (4, 8), outputs=of.get("outputs", 1), seed=1)
     place, table = np.arange(24), trace.table
     if "query" in of:
-        table = table.set_column(table.column_names.index("instance"), "instance", pa.array(place // of["query"]))
+        table = table.set_column(
+            table.column_names.index("instance"), "instance", pa.array(place // of["query"])
+        )
         table = table.append_column("query", pa.array(place % of["query"], pa.int32()))
     if "question" in of:
         table = table.append_column("question", pa.array([["is", "it"]] * 24))
@@ -348,12 +465,34 @@ def test_only_classifiers_of_two_classes_with_one_attention_a_text_are_like_the_
 def write_calibrated(folder: Path, names: Any = None, degree: Any = fitted) -> Path:
     """The page of values that are not of any model."""
     folder.mkdir(exist_ok=True)
-    values = pl.DataFrame([row for key, name in enumerate("abc", 1) for row in made(noisy(3.0 - key, key), name, names=names)])
-    rows = pl.DataFrame(made(lambda one, seed: 0.0, names=[CONSTRUCTIONS["dial_deception"]])).with_columns(pl.lit(0.1).alias("strength"))
-    checks = values.filter(measure="a").with_columns(
-        **{name: pl.lit(0.5) for name in ("accuracy", "accuracy_masked", "changed_by_decisive", "changed_by_others", "mass")}
+    values = pl.DataFrame(
+        [
+            row
+            for key, name in enumerate("abc", 1)
+            for row in made(noisy(3.0 - key, key), name, names=names)
+        ]
     )
-    tables = {"scores": scores(values), "dials": dials(rows), "matrix": matrix(values), "checks": checks}
+    rows = pl.DataFrame(
+        made(lambda one, seed: 0.0, names=[CONSTRUCTIONS["dial_deception"]])
+    ).with_columns(pl.lit(0.1).alias("strength"))
+    checks = values.filter(measure="a").with_columns(
+        **{
+            name: pl.lit(0.5)
+            for name in (
+                "accuracy",
+                "accuracy_masked",
+                "changed_by_decisive",
+                "changed_by_others",
+                "mass",
+            )
+        }
+    )
+    tables = {
+        "scores": scores(values),
+        "dials": dials(rows),
+        "matrix": matrix(values),
+        "checks": checks,
+    }
     for name, table in tables.items():
         table.write_parquet(folder / f"{name}.parquet")
     (folder / "degree.json").write_text(json.dumps(degree(values).to_json() if degree else None))
@@ -362,7 +501,9 @@ def write_calibrated(folder: Path, names: Any = None, degree: Any = fitted) -> P
 
 def test_a_page_without_an_auc_has_no_matrix(tmp_path: Path) -> None:
     """Faithful constructions alone have ranks, but no measure has an AUC."""
-    page = write_calibrated(tmp_path, names=TRUE["faithful"], degree=None).read_text(encoding="utf-8")
+    page = write_calibrated(tmp_path, names=TRUE["faithful"], degree=None).read_text(
+        encoding="utf-8"
+    )
     assert "<svg" not in page
     assert "Every measure on every construction" not in page
 
@@ -370,5 +511,10 @@ def test_a_page_without_an_auc_has_no_matrix(tmp_path: Path) -> None:
 def test_the_page_shows_the_matrix_the_degree_and_every_number(tmp_path: Path) -> None:
     page = write_calibrated(tmp_path).read_text(encoding="utf-8")
     assert page.count("<svg") == 2
-    for words in ("the last word decides", "over random weights", "Brier score", "λ of the penalty on the decisive word"):
+    for words in (
+        "the last word decides",
+        "over random weights",
+        "Brier score",
+        "λ of the penalty on the decisive word",
+    ):
         assert words in page, words

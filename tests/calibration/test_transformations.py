@@ -6,7 +6,15 @@ import numpy as np
 import pytest
 
 from attnaudit.calibration.transform import permuted
-from attnaudit.calibration.twins import by_earlier_words, by_last_word, features_of, probability, replaced, texts, trace_of
+from attnaudit.calibration.twins import (
+    by_earlier_words,
+    by_last_word,
+    features_of,
+    probability,
+    replaced,
+    texts,
+    trace_of,
+)
 from attnaudit.experiments import audit
 from attnaudit.trace import Trace
 from tests.traces import make_trace
@@ -26,21 +34,39 @@ def test_a_permuted_trace_is_of_the_same_function(trace: Trace) -> None:
     assert np.allclose(contributions(other), contributions(trace), atol=1e-5)
     for name in ("prediction", "gradient", "loo", "tokens", "instance"):
         assert other.table.column(name) == trace.table.column(name)
-    assert np.mean([not np.allclose(a, b, atol=1e-3) for a, b in zip(other.alpha, trace.alpha, strict=True)]) > 0.9
+    assert (
+        np.mean(
+            [
+                not np.allclose(a, b, atol=1e-3)
+                for a, b in zip(other.alpha, trace.alpha, strict=True)
+            ]
+        )
+        > 0.9
+    )
 
 
 def test_weights_stay_among_texts_of_one_length(trace: Trace) -> None:
     other = permuted(trace, None, 0)
     for length in range(4, 9):
         rows = np.flatnonzero(trace.alpha.lengths == length)
-        before, after = (np.array(sorted(np.round(one.alpha[row], 3).tolist() for row in rows.tolist())) for one in (trace, other))
+        before, after = (
+            np.array(sorted(np.round(one.alpha[row], 3).tolist() for row in rows.tolist()))
+            for one in (trace, other)
+        )
         assert np.abs(before - after).max() < 2e-3
 
 
 def test_the_share_says_how_many_rows_are_changed_and_none_is_the_same_trace(trace: Trace) -> None:
     def changed(share: float) -> float:
         other = permuted(trace, share, 0)
-        return float(np.mean([not np.array_equal(a, b) for a, b in zip(other.ragged("alpha"), trace.ragged("alpha"), strict=True)]))
+        return float(
+            np.mean(
+                [
+                    not np.array_equal(a, b)
+                    for a, b in zip(other.ragged("alpha"), trace.ragged("alpha"), strict=True)
+                ]
+            )
+        )
 
     assert permuted(trace, 0.0, 0).table.equals(trace.table)
     assert changed(0.3) < changed(0.7) < changed(1.0)
@@ -49,7 +75,9 @@ def test_the_share_says_how_many_rows_are_changed_and_none_is_the_same_trace(tra
 
 def test_neither_order_nor_other_rows_of_another_length_matter(trace: Trace) -> None:
     order = np.random.default_rng(0).permutation(len(trace))
-    assert permuted(trace.take(order), 0.6, 0).table.equals(permuted(trace, 0.6, 0).take(order).table)
+    assert permuted(trace.take(order), 0.6, 0).table.equals(
+        permuted(trace, 0.6, 0).take(order).table
+    )
     rows = np.flatnonzero(trace.alpha.lengths == 6)
     assert permuted(trace.take(rows), 0.6, 0).table.equals(permuted(trace, 0.6, 0).take(rows).table)
 
@@ -63,8 +91,12 @@ def test_two_models_of_opposite_truth_leave_the_same_trace() -> None:
     assert min(weights[-1] for weights in faithful.alpha) > 0.99
     for states, last in ((by_last_word, True), (by_earlier_words, False)):
         own = np.array([probability(states, features_of(words)) > 0.5 for words in rows])
-        turned = np.array([probability(states, features_of(replaced(words, last))) > 0.5 for words in rows])
-        kept = np.array([probability(states, features_of(replaced(words, not last))) > 0.5 for words in rows])
+        turned = np.array(
+            [probability(states, features_of(replaced(words, last))) > 0.5 for words in rows]
+        )
+        kept = np.array(
+            [probability(states, features_of(replaced(words, not last))) > 0.5 for words in rows]
+        )
         assert (turned != own).all()
         assert (kept == own).all()
 
@@ -77,5 +109,7 @@ def test_so_no_experiment_tells_them_apart() -> None:
         for states in (by_last_word, by_earlier_words)
     )
     for name in first:
-        one, other = (found[name].summary["value"].fill_null(-9).to_numpy() for found in (first, second))
+        one, other = (
+            found[name].summary["value"].fill_null(-9).to_numpy() for found in (first, second)
+        )
         assert np.allclose(one, other, atol=1e-6), name

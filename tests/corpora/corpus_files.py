@@ -29,7 +29,10 @@ def tree(words: str, label: int) -> str:
 
 def write_trees(folder: Path) -> None:
     for split in ("train", "dev", "test"):
-        text = "".join(tree(f"number {word} of the {split} sentences here", label) for label, word in enumerate(("a", "b", "c", "d", "e")))
+        text = "".join(
+            tree(f"number {word} of the {split} sentences here", label)
+            for label, word in enumerate(("a", "b", "c", "d", "e"))
+        )
         put(folder / f"{split}.txt", text * 2)
 
 
@@ -80,15 +83,29 @@ def write_posts(folder: Path, number: int = 10) -> None:
     for split in ("train", "test"):
         for group in ("baseball", "hockey"):
             for row in range(number):
-                post = POST.format(sport=group, row=row, many="very " * (row + (number if split == "test" else 0)))
-                put(folder / f"20news-bydate-{split}" / f"rec.sport.{group}" / str(100 + row), post, "latin-1")
+                post = POST.format(
+                    sport=group, row=row, many="very " * (row + (number if split == "test" else 0))
+                )
+                put(
+                    folder / f"20news-bydate-{split}" / f"rec.sport.{group}" / str(100 + row),
+                    post,
+                    "latin-1",
+                )
 
 
 def write_class_csv(folder: Path, classes: int, fields: int, number: int = 8) -> None:
     """Header-less files of a class from 1 and quoted texts."""
     for split in ("train", "test"):
         rows = (
-            ",".join([f'"{index + 1}"', *(f'"field {field} says ""{split}"", row {"so " * row}of {index}"' for field in range(1, fields))])
+            ",".join(
+                [
+                    f'"{index + 1}"',
+                    *(
+                        f'"field {field} says ""{split}"", row {"so " * row}of {index}"'
+                        for field in range(1, fields)
+                    ),
+                ]
+            )
             for row in range(number)
             for index in range(classes)
         )
@@ -114,7 +131,12 @@ def write_snli(folder: Path, number: int = 6) -> None:
     labels = ("entailment", "neutral", "contradiction", "-")
     for split in ("train", "dev", "test"):
         found = [
-            {"gold_label": label, "sentence1": f"A {split} man {'so ' * row}waits.", "sentence2": f"He is {label}.", "annotator_labels": []}
+            {
+                "gold_label": label,
+                "sentence1": f"A {split} man {'so ' * row}waits.",
+                "sentence2": f"He is {label}.",
+                "annotator_labels": [],
+            }
             for row in range(number)
             for label in labels
         ]
@@ -123,12 +145,22 @@ def write_snli(folder: Path, number: int = 6) -> None:
 
 def sick_table(sets: bool, split: str = "") -> str:
     """The columns of SICK: of the whole file with its sets, or of one split as SemEval distributed it."""
-    names = ["pair_ID", "sentence_A", "sentence_B", "entailment_label" if sets else "entailment_judgment"]
+    names = [
+        "pair_ID",
+        "sentence_A",
+        "sentence_B",
+        "entailment_label" if sets else "entailment_judgment",
+    ]
     lines = ["\t".join([*names, "SemEval_set"] if sets else names)]
     for number, name in enumerate(("TRAIN", "TRIAL", "TEST")):
         for row, label in enumerate(("NEUTRAL", "ENTAILMENT", "CONTRADICTION") * 2):
             if sets or name == split:
-                cells = [str(10 * number + row), f'A dog of "{name}" {"so " * row}runs', "A cat sits", label]
+                cells = [
+                    str(10 * number + row),
+                    f'A dog of "{name}" {"so " * row}runs',
+                    "A cat sits",
+                    label,
+                ]
                 lines.append("\t".join([*cells, name] if sets else cells))
     return "\n".join(lines) + "\n"
 
@@ -144,8 +176,19 @@ def annotated(split: str, number: int = 4) -> list[dict[str, Any]]:
         for label, word in (("NEG", "poor"), ("POS", "fine")):
             name = f"{split}_{label}_{row}.txt"
             at = review_text(word, row).split().index(word)
-            marks = [[{"docid": name, "start_token": at, "end_token": at + 2, "text": f"{word} film"}]] if row < number - 1 else []
-            found.append({"annotation_id": name, "classification": label, "evidences": marks, "query": "What is the sentiment?"})
+            marks = (
+                [[{"docid": name, "start_token": at, "end_token": at + 2, "text": f"{word} film"}]]
+                if row < number - 1
+                else []
+            )
+            found.append(
+                {
+                    "annotation_id": name,
+                    "classification": label,
+                    "evidences": marks,
+                    "query": "What is the sentiment?",
+                }
+            )
     return found
 
 
@@ -169,9 +212,7 @@ def write_mimic(folder: Path, admissions: int = 60) -> None:
     codes = ['"ROW_ID","SUBJECT_ID","HADM_ID","SEQ_NUM","ICD9_CODE"']
     for row in range(admissions):
         subject, admission = 1000 + row, 200000 + row
-        text = (
-            f"Admission of [**Last Name (un) {row}**]\n\nThe patient\twas {'very ' * (row % 7)}ill on the [**2101-1-{row}**], he said so."
-        )
+        text = f"Admission of [**Last Name (un) {row}**]\n\nThe patient\twas {'very ' * (row % 7)}ill on the [**2101-1-{row}**], he said so."
         notes.append(f'{row},{subject},{admission},"Discharge summary","Report","{text}"')
         notes.append(f'{row},{subject},{admission},"Nursing","Report","a note of no interest"')
         codes.append(f'{row},{subject},{admission},1,"{"25000" if row % 3 == 0 else "25001"}"')

@@ -18,7 +18,11 @@ from hypothesis import strategies as st
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.fetch.archives import Limits, _write, archive_kind, unpack
 
-FILES = {"corpus/train.csv": b"text,label\n" * 2000, "corpus/deep/er/test.csv": b"", "read me.txt": "été".encode()}
+FILES = {
+    "corpus/train.csv": b"text,label\n" * 2000,
+    "corpus/deep/er/test.csv": b"",
+    "read me.txt": "été".encode(),
+}
 Member = tuple[str, bytes]
 
 
@@ -34,7 +38,11 @@ def tarred(members: list[Member | tarfile.TarInfo], packed: bool = True) -> byte
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for member in members:
-            info, content = (member, b"") if isinstance(member, tarfile.TarInfo) else (tarfile.TarInfo(member[0]), member[1])
+            info, content = (
+                (member, b"")
+                if isinstance(member, tarfile.TarInfo)
+                else (tarfile.TarInfo(member[0]), member[1])
+            )
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
     return gzip.compress(buffer.getvalue(), mtime=0) if packed else buffer.getvalue()
@@ -52,7 +60,11 @@ PACKERS = [zipped, plain_tar, tar_gz]
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def refused(archive: bytes, tmp_path: Path, limits: Limits | None = None) -> str:
@@ -68,7 +80,12 @@ def refused(archive: bytes, tmp_path: Path, limits: Limits | None = None) -> str
 
 @pytest.mark.parametrize("pack", PACKERS)
 def test_what_is_packed_is_unpacked(pack: Callable[[list[Member]], bytes], tmp_path: Path) -> None:
-    of_macos = [("__MACOSX/corpus/train.csv", b"x"), ("corpus/._train.csv", b"x"), ("corpus/.DS_Store", b"x"), ("corpus/Icon\r", b"x")]
+    of_macos = [
+        ("__MACOSX/corpus/train.csv", b"x"),
+        ("corpus/._train.csv", b"x"),
+        ("corpus/.DS_Store", b"x"),
+        ("corpus/Icon\r", b"x"),
+    ]
     path = tmp_path / "archive"
     path.write_bytes(pack([*FILES.items(), *of_macos]))
     assert archive_kind(path) == ("zip" if pack is zipped else "tar")
@@ -77,7 +94,9 @@ def test_what_is_packed_is_unpacked(pack: Callable[[list[Member]], bytes], tmp_p
 
 
 @given(st.binary(max_size=2000))
-def test_no_bytes_are_taken_for_an_archive_that_is_none(tmp_path_factory: pytest.TempPathFactory, noise: bytes) -> None:
+def test_no_bytes_are_taken_for_an_archive_that_is_none(
+    tmp_path_factory: pytest.TempPathFactory, noise: bytes
+) -> None:
     path = tmp_path_factory.mktemp("noise") / "file"
     for content in (noise, b"\x1f\x8b" + noise, b"PK" + noise, gzip.compress(noise)):
         path.write_bytes(content)
@@ -86,30 +105,55 @@ def test_no_bytes_are_taken_for_an_archive_that_is_none(tmp_path_factory: pytest
 
 @pytest.mark.parametrize("pack", PACKERS)
 @pytest.mark.parametrize(
-    "name", ["../out.txt", "a/../../out.txt", "/out.txt", "..\\out.txt", "\\out.txt", "C:\\out.txt", "C:out.txt", "a/..", "//host/out"]
+    "name",
+    [
+        "../out.txt",
+        "a/../../out.txt",
+        "/out.txt",
+        "..\\out.txt",
+        "\\out.txt",
+        "C:\\out.txt",
+        "C:out.txt",
+        "a/..",
+        "//host/out",
+    ],
 )
-def test_no_name_leaves_the_folder(pack: Callable[[list[Member]], bytes], name: str, tmp_path: Path) -> None:
-    assert "a name that leaves the folder" in refused(pack([("fine.txt", b"x"), (name, b"y")]), tmp_path)
+def test_no_name_leaves_the_folder(
+    pack: Callable[[list[Member]], bytes], name: str, tmp_path: Path
+) -> None:
+    assert "a name that leaves the folder" in refused(
+        pack([("fine.txt", b"x"), (name, b"y")]), tmp_path
+    )
 
 
 @pytest.mark.parametrize("pack", PACKERS)
-@pytest.mark.parametrize("names", [("a", "a"), ("a", "./a"), ("a", "a/b"), ("a/b", "a"), ("a", "a/")])
+@pytest.mark.parametrize(
+    "names", [("a", "a"), ("a", "./a"), ("a", "a/b"), ("a/b", "a"), ("a", "a/")]
+)
 def test_a_name_twice_or_a_file_for_a_folder_is_refused(
     pack: Callable[[list[Member]], bytes], names: tuple[str, str], tmp_path: Path
 ) -> None:
     if pack is not zipped and names[1].endswith("/"):
         pytest.skip("tar tells folders by their type")
-    with pytest.warns(UserWarning, match="Duplicate") if pack is zipped and names == ("a", "a") else contextlib.nullcontext():
+    with (
+        pytest.warns(UserWarning, match="Duplicate")
+        if pack is zipped and names == ("a", "a")
+        else contextlib.nullcontext()
+    ):
         archive = pack([(name, b"x") for name in names])
     assert "every name once" in refused(archive, tmp_path)
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE])
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE]
+)
 @pytest.mark.parametrize("target", ["/etc/passwd", "../../..", "fine.txt"])
 def test_links_and_devices_are_refused(kind: bytes, target: str, tmp_path: Path) -> None:
     info = tarfile.TarInfo("link")
     info.type, info.linkname = kind, target
-    assert "a link or a device" in refused(tarred([("fine.txt", b"x"), info, ("link/out.txt", b"y")]), tmp_path)
+    assert "a link or a device" in refused(
+        tarred([("fine.txt", b"x"), info, ("link/out.txt", b"y")]), tmp_path
+    )
 
 
 def test_links_of_zips_are_refused(tmp_path: Path) -> None:
@@ -122,7 +166,9 @@ def test_links_of_zips_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", PACKERS)
-def test_more_bytes_than_allowed_are_refused(pack: Callable[[list[Member]], bytes], tmp_path: Path) -> None:
+def test_more_bytes_than_allowed_are_refused(
+    pack: Callable[[list[Member]], bytes], tmp_path: Path
+) -> None:
     archive = pack([("one", bytes(600)), ("two", bytes(600))])
     assert "at most 400 more bytes" in refused(archive, tmp_path, Limits(free=1000, ratio=0))
     assert not (tmp_path / "deep" / "into" / "two").exists()
@@ -164,7 +210,9 @@ def test_a_tar_that_inflates_without_end_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", PACKERS)
-def test_more_members_than_allowed_are_refused(pack: Callable[[list[Member]], bytes], tmp_path: Path) -> None:
+def test_more_members_than_allowed_are_refused(
+    pack: Callable[[list[Member]], bytes], tmp_path: Path
+) -> None:
     archive = pack([(f"file-{number}", b"") for number in range(101)])
     assert "more members" in refused(archive, tmp_path, Limits(members=100))
     assert len(contents(tmp_path / "deep")) == 100
@@ -178,7 +226,9 @@ def test_damaged_archives_are_told(pack: Callable[[list[Member]], bytes], tmp_pa
 
 def test_a_name_that_is_not_what_its_zip_says_is_damage(tmp_path: Path) -> None:
     archive = zipped([("é/x", b"x")])
-    assert "a damaged archive ('utf-8' codec can't decode" in refused(archive.replace("é".encode(), b"\xff\xfe"), tmp_path)
+    assert "a damaged archive ('utf-8' codec can't decode" in refused(
+        archive.replace("é".encode(), b"\xff\xfe"), tmp_path
+    )
 
 
 def test_a_member_before_the_file_is_damage(tmp_path: Path) -> None:
@@ -197,17 +247,29 @@ def test_a_member_before_the_file_is_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pack", PACKERS)
-def test_a_name_that_no_disk_holds_is_the_archives_fault(pack: Callable[[list[Member]], bytes], tmp_path: Path) -> None:
+def test_a_name_that_no_disk_holds_is_the_archives_fault(
+    pack: Callable[[list[Member]], bytes], tmp_path: Path
+) -> None:
     told = refused(pack([("a" * 300, b"x")]), tmp_path)
-    assert f"member '{'a' * 80}': a name of 300 characters; expected names that a disk can hold" in told
+    assert (
+        f"member '{'a' * 80}': a name of 300 characters; expected names that a disk can hold"
+        in told
+    )
 
 
 @settings(deadline=None)
 @given(
-    st.sampled_from(PACKERS[:2]), st.lists(st.tuples(st.integers(0, 1 << 14), st.binary(min_size=1, max_size=8)), min_size=1, max_size=6)
+    st.sampled_from(PACKERS[:2]),
+    st.lists(
+        st.tuples(st.integers(0, 1 << 14), st.binary(min_size=1, max_size=8)),
+        min_size=1,
+        max_size=6,
+    ),
 )
 def test_damage_anywhere_is_one_line(
-    tmp_path_factory: pytest.TempPathFactory, pack: Callable[[list[Member]], bytes], changes: list[tuple[int, bytes]]
+    tmp_path_factory: pytest.TempPathFactory,
+    pack: Callable[[list[Member]], bytes],
+    changes: list[tuple[int, bytes]],
 ) -> None:
     folder = tmp_path_factory.mktemp("damaged")
     archive = bytearray(pack([("a/b.txt", b"hello"), ("é", b"x")]))

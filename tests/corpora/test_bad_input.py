@@ -37,23 +37,34 @@ def same_when_skipped(path: Path, bad: list[SkippedRow]) -> Corpus:
 def test_missing_column(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", ROWS, ("Text", "label"))
     hint = "did you mean Text? name it with --text-column (text= in Python)"
-    assert refused(path) == f"read corpus: {path}: columns Text, label; expected one column 'text'; {hint}"
+    assert (
+        refused(path)
+        == f"read corpus: {path}: columns Text, label; expected one column 'text'; {hint}"
+    )
     for kind in ("tsv", "jsonl", "parquet"):
-        assert "columns text, y; expected one column 'label'" in refused(write(tmp_path / f"b.{kind}", ROWS, ("text", "y")))
+        assert "columns text, y; expected one column 'label'" in refused(
+            write(tmp_path / f"b.{kind}", ROWS, ("text", "y"))
+        )
 
 
 def test_columns_that_are_called_alike_are_named(tmp_path: Path) -> None:
     names = [*(f"column {number}" for number in range(20)), "BODY", "Bodies"]
     path = tmp_path / "a.csv"
     path.write_text(",".join(names) + "\n")
-    assert "did you mean BODY or Bodies? name it with --text-column (text= in Python)" in refused(path, text="body")
-    assert refused(path, text="words").endswith("expected one column 'words'; name it with --text-column (text= in Python)")
+    assert "did you mean BODY or Bodies? name it with --text-column (text= in Python)" in refused(
+        path, text="body"
+    )
+    assert refused(path, text="words").endswith(
+        "expected one column 'words'; name it with --text-column (text= in Python)"
+    )
 
 
 def test_a_column_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,label,text\na,0,b\n")
-    assert refused(path).endswith("2 columns of that name; expected one column 'text'; rename the others")
+    assert refused(path).endswith(
+        "2 columns of that name; expected one column 'text'; rename the others"
+    )
 
 
 def test_truncated_gzip(tmp_path: Path) -> None:
@@ -71,7 +82,10 @@ def test_damaged_gzip(tmp_path: Path) -> None:
     path.write_bytes(bytes(raw))
     assert "damaged gzip" in refused(path)
     path.write_bytes(encoded("csv", ROWS))
-    assert refused(path) == f"read corpus: {path}: no gzip file; expected gzip, as the name says; rename it or compress it again"
+    assert (
+        refused(path)
+        == f"read corpus: {path}: no gzip file; expected gzip, as the name says; rename it or compress it again"
+    )
 
 
 def test_gzip_without_the_name_is_read(tmp_path: Path) -> None:
@@ -80,14 +94,21 @@ def test_gzip_without_the_name_is_read(tmp_path: Path) -> None:
     assert sum(map(len, read_corpus(path).splits.values())) == len(ROWS)
 
 
-@pytest.mark.parametrize(("kind", "line"), [("csv", " (line 2)"), ("tsv", " (line 2)"), ("jsonl", " (line 1)")])
+@pytest.mark.parametrize(
+    ("kind", "line"), [("csv", " (line 2)"), ("tsv", " (line 2)"), ("jsonl", " (line 1)")]
+)
 def test_invalid_utf8(tmp_path: Path, kind: str, line: str) -> None:
     path = tmp_path / f"a.{kind}"
     path.write_bytes(encoded(kind, [("caf_ au lait", 1), *ROWS]).replace(b"caf_", b"caf\xe9"))
     told = refused(path)
-    at = "character 13" if kind == "jsonl" else "character 3"  # of the line, which begins with {"text": "
+    at = (
+        "character 13" if kind == "jsonl" else "character 3"
+    )  # of the line, which begins with {"text": "
     do = "read the file with --encoding cp1252 if 'café' is right, else with the one in which it was saved"
-    assert told == f"read corpus: {path}: row 0{line}: invalid UTF-8 (byte 0xe9 at {at}); expected a text and a label; {do}"
+    assert (
+        told
+        == f"read corpus: {path}: row 0{line}: invalid UTF-8 (byte 0xe9 at {at}); expected a text and a label; {do}"
+    )
     same_when_skipped(path, [SkippedRow(str(path), 0, f"invalid UTF-8 (byte 0xe9 at {at})")])
 
 
@@ -103,7 +124,9 @@ def test_a_parquet_column_whose_name_is_not_utf8(tmp_path: Path) -> None:
     whole = write(tmp_path / "a.parquet", ROWS, ("text", "note")).read_bytes()
     for old, new in ((b"text", b"te\xfft"), (b"note", b"no\xffe")):
         (tmp_path / "a.parquet").write_bytes(whole.replace(old, new))
-        assert f"a column name with invalid UTF-8 ({new!r}); expected names in UTF-8" in refused(tmp_path / "a.parquet")
+        assert f"a column name with invalid UTF-8 ({new!r}); expected names in UTF-8" in refused(
+            tmp_path / "a.parquet"
+        )
 
 
 def written(corpus: Corpus) -> str:
@@ -113,10 +136,16 @@ def written(corpus: Corpus) -> str:
 
 
 def test_skipped_rows_can_be_written_down(tmp_path: Path) -> None:
-    lines = "".join(f"{'spam' if row % 2 else 'ham'}\tmessage {row} of {'so ' * row}many\n" for row in range(40))
+    lines = "".join(
+        f"{'spam' if row % 2 else 'ham'}\tmessage {row} of {'so ' * row}many\n" for row in range(40)
+    )
     (tmp_path / "sms_spam").mkdir()
-    (tmp_path / "sms_spam" / "SMSSpamCollection").write_bytes(lines.encode() + b"sp\xffm\tbuy this\n")
-    assert "label 'sp\\udcffm' where" in written(read_corpus("sms_spam", data_dir=tmp_path, on_bad_row="skip"))
+    (tmp_path / "sms_spam" / "SMSSpamCollection").write_bytes(
+        lines.encode() + b"sp\xffm\tbuy this\n"
+    )
+    assert "label 'sp\\udcffm' where" in written(
+        read_corpus("sms_spam", data_dir=tmp_path, on_bad_row="skip")
+    )
 
 
 def test_a_file_of_a_folder_may_have_any_name(tmp_path: Path) -> None:
@@ -148,16 +177,30 @@ def test_utf16(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "   ", "\u00a0\t"])
 def test_empty_text(tmp_path: Path, text: str) -> None:
-    for kind, where in (("csv", "row 2 (line 4)"), ("jsonl", "row 2 (line 3)"), ("parquet", "row 2")):
+    for kind, where in (
+        ("csv", "row 2 (line 4)"),
+        ("jsonl", "row 2 (line 3)"),
+        ("parquet", "row 2"),
+    ):
         path = write(tmp_path / f"a.{kind}", [("a", 0), ("b", 1), (text, 1), *ROWS[2:]])
-        assert refused(path) == f"read corpus: {path}: {where}: an empty text; expected a text and a label; correct the row{SKIP}"
-        corpus = same_when_skipped(path, [SkippedRow(str(path), 2, "an empty text")]) if kind == "csv" else None
+        assert (
+            refused(path)
+            == f"read corpus: {path}: {where}: an empty text; expected a text and a label; correct the row{SKIP}"
+        )
+        corpus = (
+            same_when_skipped(path, [SkippedRow(str(path), 2, "an empty text")])
+            if kind == "csv"
+            else None
+        )
         if corpus:
             assert "1 bad row skipped: 1 an empty text" in corpus.notes
 
 
 def test_a_text_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnaudit.corpora.prepare.tokenise.normalise", lambda word, *how: "" if word == "~" else word)
+    monkeypatch.setattr(
+        "attnaudit.corpora.prepare.tokenise.normalise",
+        lambda word, *how: "" if word == "~" else word,
+    )
     path = write(tmp_path / "a.csv", [*ROWS, ("~ ~", 0)])
     assert "a text without a word; expected a text and a label" in refused(path)
     same_when_skipped(path, [SkippedRow(str(path), len(ROWS), "a text without a word")])
@@ -183,7 +226,10 @@ def test_no_label(tmp_path: Path, kind: str, label: object, got: str) -> None:
     same_when_skipped(path, [SkippedRow(str(path), len(ROWS), got)])
 
 
-@pytest.mark.parametrize(("text", "got"), [(None, "no text (null)"), (float("nan"), "no text (null)"), (7, "a text of type int")])
+@pytest.mark.parametrize(
+    ("text", "got"),
+    [(None, "no text (null)"), (float("nan"), "no text (null)"), (7, "a text of type int")],
+)
 def test_no_text(tmp_path: Path, text: object, got: str) -> None:
     path = write(tmp_path / "a.jsonl", [*ROWS, (text, 1)])
     assert got in refused(path)
@@ -212,25 +258,43 @@ def test_wrong_number_of_fields(tmp_path: Path) -> None:
         path.write_text(path.read_text() + row + "\n")
         count = row.count(",") + 1
         assert f"row {len(ROWS)} (line " in refused(path)
-        same_when_skipped(path, [SkippedRow(str(path), len(ROWS), f"{count} field{'' if count == 1 else 's'} where the header has 2")])
+        same_when_skipped(
+            path,
+            [
+                SkippedRow(
+                    str(path),
+                    len(ROWS),
+                    f"{count} field{'' if count == 1 else 's'} where the header has 2",
+                )
+            ],
+        )
 
 
 def test_open_quotation_mark(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('text,label\ngood,1\n"bad,0\nworse,0\n')
     expected = "unexpected end of data; expected fields quoted as RFC 4180 says; correct its quotation marks or line ends"
-    assert refused(path, on_bad_row="skip") == f"read corpus: {path}: row that begins in line 3: {expected}"
+    assert (
+        refused(path, on_bad_row="skip")
+        == f"read corpus: {path}: row that begins in line 3: {expected}"
+    )
 
 
 def test_one_class_only(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", [(text, 1) for text, _ in ROWS])
-    assert refused(path) == f"read corpus: {path}: only rows of class 1; expected at least two classes to train on"
+    assert (
+        refused(path)
+        == f"read corpus: {path}: only rows of class 1; expected at least two classes to train on"
+    )
     folder = write_folder(tmp_path / "f", {"train": [ROWS[0]] * 3, "test": ROWS})
     assert "no row of train has" in refused(folder)
 
 
 def test_a_label_that_train_lacks(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS[:4], "test": [*ROWS[:4], ("odd", 2), ("more", 2)]})
+    folder = write_folder(
+        tmp_path / "f",
+        {"train": ROWS, "dev": ROWS[:4], "test": [*ROWS[:4], ("odd", 2), ("more", 2)]},
+    )
     got = "label '2', which no row of train has (2 such rows); expected one of 0, 1; add rows of that class to train"
     assert refused(folder) == f"read corpus: {folder / 'test.csv'}: row 4: {got}{SKIP}"
     corpus = read_corpus(folder, on_bad_row="skip")
@@ -241,7 +305,9 @@ def test_a_label_that_train_lacks(tmp_path: Path) -> None:
 
 def test_test_has_nothing_in_common_with_train(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS, "test": [("odd", 2)]})
-    assert "no row with a label that train has; expected rows for test" in refused(folder, on_bad_row="skip")
+    assert "no row with a label that train has; expected rows for test" in refused(
+        folder, on_bad_row="skip"
+    )
 
 
 def test_a_class_that_dev_or_test_lacks_is_told(tmp_path: Path) -> None:
@@ -253,16 +319,24 @@ def test_dev_of_one_class_chooses_no_epoch(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS[:1], "test": ROWS})
     expected = "expected rows of at least two classes, to choose an epoch by; add rows, or leave the dev file out to take 15 % of train"
     assert refused(folder) == f"read corpus: f: only 1 row of class 1 for dev; {expected}"
-    assert "only 1 row of class 0 for dev" in refused(write(tmp_path / "rare.csv", [(f"text {row}", row // 10) for row in range(12)]))
+    assert "only 1 row of class 0 for dev" in refused(
+        write(tmp_path / "rare.csv", [(f"text {row}", row // 10) for row in range(12)])
+    )
 
 
 def test_folders(tmp_path: Path) -> None:
     expected = "with one of .csv, .tsv, .jsonl, .ndjson, .parquet, perhaps with .gz; to split one file 80/10/10, name the file itself"
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert refused(empty) == f"read corpus: {empty}: no train split among no files; expected a file train {expected}"
+    assert (
+        refused(empty)
+        == f"read corpus: {empty}: no train split among no files; expected a file train {expected}"
+    )
     folder = write_folder(tmp_path / "f", {"train": ROWS})
-    assert refused(folder) == f"read corpus: {folder}: no test split among train.csv; expected a file test {expected}"
+    assert (
+        refused(folder)
+        == f"read corpus: {folder}: no test split among train.csv; expected a file test {expected}"
+    )
     write(folder / "train.jsonl.gz")
     assert "both train.csv and train.jsonl.gz; expected one file for train" in refused(folder)
 
@@ -274,7 +348,9 @@ def test_unknown_names_and_missing_files(tmp_path: Path) -> None:
     path = write(tmp_path / "films.csv")
     missing = tmp_path / "film.csv"
     expected = "a file, a folder or the name of a corpus; did you mean films.csv?"
-    assert refused(missing) == f"read corpus: {missing}: no such file or folder; expected {expected}"
+    assert (
+        refused(missing) == f"read corpus: {missing}: no such file or folder; expected {expected}"
+    )
     text = path.rename(tmp_path / "films.txt")
     assert refused(text) == (
         f"read corpus: {text}: a file of format '.txt'; expected one of .csv, .tsv, .jsonl, .ndjson, .parquet, perhaps with .gz"
@@ -316,15 +392,26 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", forbidden)
-    assert refused(path) == f"read corpus: {path}: Permission denied; expected a file that can be read"
+    assert (
+        refused(path) == f"read corpus: {path}: Permission denied; expected a file that can be read"
+    )
 
 
 @pytest.mark.parametrize(
     ("options", "got"),
     [
-        ({"on_bad_row": "skp"}, "corpus.on_bad_row: 'skp'; expected one of error, skip; did you mean skip?"),
-        ({"preset": "code"}, "preset: 'code'; expected one of paper, code2019, flan, han; did you mean code2019?"),
-        ({"sentences": "line"}, "corpus.sentences: 'line'; expected one of rule, lines; did you mean lines?"),
+        (
+            {"on_bad_row": "skp"},
+            "corpus.on_bad_row: 'skp'; expected one of error, skip; did you mean skip?",
+        ),
+        (
+            {"preset": "code"},
+            "preset: 'code'; expected one of paper, code2019, flan, han; did you mean code2019?",
+        ),
+        (
+            {"sentences": "line"},
+            "corpus.sentences: 'line'; expected one of rule, lines; did you mean lines?",
+        ),
         ({"max_tokens": 0}, "corpus.max_tokens: 0; expected 1 or more"),
         ({"min_df": 0}, "corpus.min_df: 0; expected 1 or more"),
         ({"test_kept": 0.0}, "corpus.test_kept: 0.0; expected a number above 0, up to 1"),
@@ -343,23 +430,38 @@ def test_settings(options: dict[str, Any], got: str, tmp_path: Path) -> None:
 def test_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     do = "get them with attnaudit corpora fetch sst; or name their folder with --data-dir"
     expected = f"expected the files of the Stanford Sentiment Treebank; {do}"
-    assert refused("sst", data_dir=tmp_path) == f"read corpus sst: {tmp_path}: no folder sst, trees (--data-dir); {expected}"
+    assert (
+        refused("sst", data_dir=tmp_path)
+        == f"read corpus sst: {tmp_path}: no folder sst, trees (--data-dir); {expected}"
+    )
     monkeypatch.setenv("ATTNAUDIT_DATA", str(tmp_path))
     assert "($ATTNAUDIT_DATA)" in refused("sst")
     monkeypatch.delenv("ATTNAUDIT_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert f"{tmp_path / 'attnaudit' / 'corpora'}: no folder sst, trees (the user's cache)" in refused("sst")
+    assert (
+        f"{tmp_path / 'attnaudit' / 'corpora'}: no folder sst, trees (the user's cache)"
+        in refused("sst")
+    )
 
 
 def test_a_million_tokens(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "f", {"train": [("so " * 1_000_000, 0), *ROWS], "dev": ROWS, "test": ROWS})
+    folder = write_folder(
+        tmp_path / "f", {"train": [("so " * 1_000_000, 0), *ROWS], "dev": ROWS, "test": ROWS}
+    )
     note = "1 row of train longer than 10000 tokens kept whole (longest 1000000, row 0); --max-tokens cuts them"
     assert note in read_corpus(folder).notes
     write(folder / "train.csv", [("so " * 20_000, 0), *ROWS])
-    assert "1 row of train cut to 100 tokens (longest 20000)" in read_corpus(folder, max_tokens=100).notes
+    assert (
+        "1 row of train cut to 100 tokens (longest 20000)"
+        in read_corpus(folder, max_tokens=100).notes
+    )
 
 
-@pytest.mark.parametrize("make", [lambda n: "(" * n, lambda n: "x" * n, lambda n: "'" * n, lambda n: "a.b" * n])
-def test_a_text_without_spaces_takes_no_longer_than_its_length(make: Callable[[int], str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "make", [lambda n: "(" * n, lambda n: "x" * n, lambda n: "'" * n, lambda n: "a.b" * n]
+)
+def test_a_text_without_spaces_takes_no_longer_than_its_length(
+    make: Callable[[int], str], tmp_path: Path
+) -> None:
     path = write(tmp_path / "a.csv", [*ROWS, (make(40_000), 1)])
     assert sum(map(len, read_corpus(path).splits.values())) == len(ROWS) + 1

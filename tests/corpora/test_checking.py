@@ -20,13 +20,19 @@ from tests.corpora.writing import ROWS, write
 
 TOKENISER = Tokeniser()
 HARMLESS = st.text(st.sampled_from("abc éèàâçñöüßøæ’“”–…0 .,;:!?'\"-()"), max_size=40)
-ACCENTED = st.text(st.sampled_from("éèâçñöüßøæîôûÉÈÀÇÜ£©®°±"), min_size=1, max_size=3)  # à leaves a no-break space, where words are cut
+ACCENTED = st.text(
+    st.sampled_from("éèâçñöüßøæîôûÉÈÀÇÜ£©®°±"), min_size=1, max_size=3
+)  # à leaves a no-break space, where words are cut
 
 
 def split(rows: list[tuple[str, int]], questions: list[str] | None = None) -> Split:
     asked = None if questions is None else [question.split() for question in questions]
     return Split(
-        np.arange(len(rows)) * 10, [text.split() for text, _ in rows], np.array([label for _, label in rows], dtype=np.int32), None, asked
+        np.arange(len(rows)) * 10,
+        [text.split() for text, _ in rows],
+        np.array([label for _, label in rows], dtype=np.int32),
+        None,
+        asked,
     )
 
 
@@ -45,28 +51,55 @@ def test_classes_are_counted_beside_what_is_published() -> None:
     assert check.classes.rows() == [
         ("train", "no", 2), ("train", "yes", 3), ("dev", "no", 1), ("dev", "yes", 1), ("test", "no", 3), ("test", "yes", 1),
     ]  # fmt: skip
-    assert check.published.rows() == [("train+dev", "3/4", "3/4", True), ("test", "2/1", "3/1", False), ("dev", "2", "2", True)]
+    assert check.published.rows() == [
+        ("train+dev", "3/4", "3/4", True),
+        ("test", "2/1", "3/1", False),
+        ("dev", "2", "2", True),
+    ]
     assert check.differs == ("as drawn",)
 
 
 def test_lengths_are_of_texts_and_questions() -> None:
     asked = corpus(train=split([("a b", 0), ("a b c d", 1)], ["x", "x y z"]), dev=DEV, test=TEST)
     rows = check_corpus(asked).lengths.rows()
-    assert rows[:2] == [("train", "text", 2, 3.0, pytest.approx(3.9), 4), ("train", "question", 1, 2.0, pytest.approx(2.9), 3)]
+    assert rows[:2] == [
+        ("train", "text", 2, 3.0, pytest.approx(3.9), 4),
+        ("train", "question", 1, 2.0, pytest.approx(2.9), 3),
+    ]
     assert [row[:2] for row in rows[2:]] == [("dev", "text"), ("test", "text")]
 
 
 def test_unknown_words_are_those_in_too_few_rows_of_train() -> None:
     words = {row["split"]: row for row in check_corpus(SMALL).words.to_dicts()}
-    assert words["train"] == {"split": "train", "words": 11, "different": 4, "unknown": 0.0, "unknown_different": 0.0}
-    assert words["test"] == {"split": "test", "words": 9, "different": 6, "unknown": 5 / 9, "unknown_different": 3 / 6}
-    asked = corpus(train=split([("a", 0), ("b", 1)], ["b", "a"]), dev=DEV, test=split([("a b", 0)], ["b c"]))
+    assert words["train"] == {
+        "split": "train",
+        "words": 11,
+        "different": 4,
+        "unknown": 0.0,
+        "unknown_different": 0.0,
+    }
+    assert words["test"] == {
+        "split": "test",
+        "words": 9,
+        "different": 6,
+        "unknown": 5 / 9,
+        "unknown_different": 3 / 6,
+    }
+    asked = corpus(
+        train=split([("a", 0), ("b", 1)], ["b", "a"]), dev=DEV, test=split([("a b", 0)], ["b c"])
+    )
     assert check_corpus(asked).words.to_dicts()[2]["unknown"] == 1 / 4
 
 
 def test_repeated_rows_and_their_conflicts() -> None:
-    assert check_corpus(SMALL).repeated.rows() == [("train", 5, 2, None, None, 4), ("dev", 2, 0, 1, None, 1), ("test", 4, 1, 1, 3, 1)]
-    asked = corpus(train=split([("a", 0), ("a", 1)], ["x", "y"]), dev=DEV, test=split([("a", 0)], ["z"]))
+    assert check_corpus(SMALL).repeated.rows() == [
+        ("train", 5, 2, None, None, 4),
+        ("dev", 2, 0, 1, None, 1),
+        ("test", 4, 1, 1, 3, 1),
+    ]
+    asked = corpus(
+        train=split([("a", 0), ("a", 1)], ["x", "y"]), dev=DEV, test=split([("a", 0)], ["z"])
+    )
     assert check_corpus(asked).repeated["conflicts"].to_list() == [0, 0, 0]
 
 
@@ -104,18 +137,25 @@ def test_damage_is_found_and_shown(text: str, kind: str) -> None:
     found = damage_in(TOKENISER(f"before it {text} and after"))
     assert kind in found
     assert len(found[kind]) < 80
-    rows = check_corpus(corpus(train=TRAIN, dev=DEV, test=split([("a", 0), (" ".join(TOKENISER(text)), 1)]))).damage.rows()
+    rows = check_corpus(
+        corpus(train=TRAIN, dev=DEV, test=split([("a", 0), (" ".join(TOKENISER(text)), 1)]))
+    ).damage.rows()
     assert ("test", kind, 1, 10) in [row[:4] for row in rows]
 
 
-@pytest.mark.parametrize("text", ["AT & T; and others", "arts & crafts; more", "if a < b and c > d", "x <3 you", "1 & 2 # 3"])
+@pytest.mark.parametrize(
+    "text",
+    ["AT & T; and others", "arts & crafts; more", "if a < b and c > d", "x <3 you", "1 & 2 # 3"],
+)
 def test_signs_that_only_look_like_markup_are_left_alone(text: str) -> None:
     assert damage_in(TOKENISER(text)) == {}
 
 
 @given(st.text(st.sampled_from("abc &<>\"'"), max_size=30))
 def test_an_escaped_text_shows_its_entities(text: str) -> None:
-    assert ("HTML entity" in damage_in(TOKENISER(f" {html.escape(text, quote=False)} "))) == any(sign in text for sign in "&<>")
+    assert ("HTML entity" in damage_in(TOKENISER(f" {html.escape(text, quote=False)} "))) == any(
+        sign in text for sign in "&<>"
+    )
 
 
 def test_rationales_are_counted_where_there_are_any() -> None:
@@ -123,11 +163,17 @@ def test_rationales_are_counted_where_there_are_any() -> None:
     planted = check_corpus(planted_corpus("decisive", size=100)).rationale
     assert planted["rows"].to_list() == planted["with_rationale"].to_list() == [80, 10, 10]
     assert all(0 < share < 0.1 for share in planted["marked"])
-    assert check_corpus(planted_corpus("prior", size=100)).rationale["with_rationale"].to_list() == [0, 0, 0]
+    assert check_corpus(planted_corpus("prior", size=100)).rationale[
+        "with_rationale"
+    ].to_list() == [0, 0, 0]
 
 
 def test_skipped_rows_are_counted_by_reason() -> None:
-    skipped = (SkippedRow("x.csv", 3, "an empty text"), SkippedRow("x.csv", 5, "no label"), SkippedRow("x.csv", 9, "an empty text"))
+    skipped = (
+        SkippedRow("x.csv", 3, "an empty text"),
+        SkippedRow("x.csv", 5, "no label"),
+        SkippedRow("x.csv", 9, "an empty text"),
+    )
     with_skips = Corpus("small", ("no", "yes"), SMALL.splits, 2, "0" * 64, ("a note",), skipped)
     check = check_corpus(with_skips)
     assert check.skipped.rows() == [("an empty text", 2, "x.csv", 3), ("no label", 1, "x.csv", 5)]
@@ -141,7 +187,11 @@ def test_a_file_is_checked_as_it_is_read(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="row 24"):
         check_source(path, text="body", label="stars")
     check = check_source(str(path), text="body", label="stars", on_bad_row="skip")
-    assert (check.name, check.task, check.classes["rows"].sum()) == ("mine", "classification", len(ROWS))
+    assert (check.name, check.task, check.classes["rows"].sum()) == (
+        "mine",
+        "classification",
+        len(ROWS),
+    )
     assert check.skipped.rows() == [("an empty text", 1, str(path), 24)]
     assert json.loads(json.dumps(check.to_json()))["classes"][0]["split"] == "train"
     with pytest.raises(InputError, match="did you mean skip"):

@@ -18,7 +18,9 @@ def test_a_row_is_what_its_kind_says(sequences: Sequences) -> None:
     assert set(rows.ravel()) == set(range(sequences.symbols))
     different = [len(set(row)) for row in rows.tolist()]
     assert all(count == sequences.length for count in different) == (sequences.kind != "iid")
-    assert set(sequences.pair(rows)[1].ravel()) == set(range(sequences.symbols, 2 * sequences.symbols))
+    assert set(sequences.pair(rows)[1].ravel()) == set(
+        range(sequences.symbols, 2 * sequences.symbols)
+    )
 
 
 @pytest.mark.parametrize("sequences", KINDS, ids=lambda one: one.kind)

@@ -29,30 +29,46 @@ def write_tables(folder: Path) -> Path:
     for split in ("train", "dev", "test"):
         rows = "".join(f'"{text.partition(chr(9))[2]}",{int(text[0] == "F")}\n' for text in TEXTS)
         (folder / f"{split}.csv.gz").write_bytes(gzip.compress(f"text,label\n{rows}".encode()))
-        (folder / f"{split}.block.gz").write_bytes(gzip.compress(("\n".join(MASKS) + "\n").encode()))
+        (folder / f"{split}.block.gz").write_bytes(
+            gzip.compress(("\n".join(MASKS) + "\n").encode())
+        )
     return folder
 
 
 def test_both_layouts_give_words_with_their_masks(tmp_path: Path) -> None:
     write_plain(tmp_path / "plain" / "deceptive" / "pronoun")
     write_tables(tmp_path / "tables" / "deceptive_pronoun")
-    plain, tables = (read_corpus("deceptive_pronoun", data_dir=tmp_path / name) for name in ("plain", "tables"))
+    plain, tables = (
+        read_corpus("deceptive_pronoun", data_dir=tmp_path / name) for name in ("plain", "tables")
+    )
     assert plain.fingerprint == tables.fingerprint
     assert plain.class_names == ("male", "female")
     test = plain.splits["test"]
     assert test.label.tolist() == [0, 1, 1, 0]
     assert test.tokens[0] == ["he", "went", "home", "."]
     assert test.rationale is not None
-    marked = [[token for token, yes in zip(*row, strict=True) if yes] for row in zip(test.tokens, test.rationale, strict=True)]
+    marked = [
+        [token for token, yes in zip(*row, strict=True) if yes]
+        for row in zip(test.tokens, test.rationale, strict=True)
+    ]
     assert marked == [["he"], ["she"], ["her", "her"], ["his"]]
 
 
 @pytest.mark.parametrize(
     ("masks", "got"),
     [
-        (["1 0 0 0", "0 1 0", *MASKS[2:]], r"train\.txt: row 1 \(line 2\): a mask of 3 entries in train\.txt\.block for 4 words"),
-        (["1 0 0 2", *MASKS[1:]], r"train\.txt: row 0 \(line 1\): a mask of 4 entries .* where a 0 or 1 for each was expected"),
-        (MASKS[:3], r"train\.txt: row 3 \(line 4\): (a mask of 0 entries|no mask: train\.txt\.block has fewer lines)"),
+        (
+            ["1 0 0 0", "0 1 0", *MASKS[2:]],
+            r"train\.txt: row 1 \(line 2\): a mask of 3 entries in train\.txt\.block for 4 words",
+        ),
+        (
+            ["1 0 0 2", *MASKS[1:]],
+            r"train\.txt: row 0 \(line 1\): a mask of 4 entries .* where a 0 or 1 for each was expected",
+        ),
+        (
+            MASKS[:3],
+            r"train\.txt: row 3 \(line 4\): (a mask of 0 entries|no mask: train\.txt\.block has fewer lines)",
+        ),
     ],
 )
 def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str], got: str) -> None:
@@ -64,11 +80,15 @@ def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str]
 def test_without_training_texts_there_is_no_such_corpus(tmp_path: Path) -> None:
     folder = write_plain(tmp_path / "deceptive_occupation")
     (folder / "train.txt").unlink()
-    with pytest.raises(InputError, match=r"expected train\.txt, dev\.txt and test\.txt, each with its \.block file"):
+    with pytest.raises(
+        InputError, match=r"expected train\.txt, dev\.txt and test\.txt, each with its \.block file"
+    ):
         read_corpus("deceptive_occupation", data_dir=tmp_path)
 
 
-@pytest.mark.parametrize(("name", "folder"), [("deceptive_pronoun", "pronoun"), ("deceptive_sst_wiki", "sst-wiki")])
+@pytest.mark.parametrize(
+    ("name", "folder"), [("deceptive_pronoun", "pronoun"), ("deceptive_sst_wiki", "sst-wiki")]
+)
 def test_the_published_files(real_data: Path, name: str, folder: str) -> None:
     corpus = read_corpus(name, data_dir=real_data / "raw")
     assert not [note for note in corpus.notes if "published corpus has" in note]
@@ -85,9 +105,17 @@ def test_the_published_files(real_data: Path, name: str, folder: str) -> None:
 def test_words_are_taken_out_of_texts(tmp_path: Path) -> None:
     write_plain(tmp_path / "deceptive_pronoun")
     corpus = read_corpus("deceptive_pronoun", data_dir=tmp_path)
-    rationale, listed = without_words(corpus, "rationale"), without_words(corpus, ("he", "she", "her", "his"))
+    rationale, listed = (
+        without_words(corpus, "rationale"),
+        without_words(corpus, ("he", "she", "her", "his")),
+    )
     for changed in (rationale, listed):
-        assert changed.splits["test"].tokens == [["went", "home", "."], ["then", "left", "."], ["dog", "saw", "."], ["all", "of", "work"]]
+        assert changed.splits["test"].tokens == [
+            ["went", "home", "."],
+            ["then", "left", "."],
+            ["dog", "saw", "."],
+            ["all", "of", "work"],
+        ]
         assert changed.fingerprint != corpus.fingerprint
     assert rationale.fingerprint == listed.fingerprint
     assert rationale.notes[-1] == "removed from every text: the words of the rationale"
@@ -100,7 +128,9 @@ def test_given_sentences_lose_the_words_that_are_removed(tmp_path: Path) -> None
     folder = tmp_path / "mine"
     folder.mkdir()
     for split in ("train", "dev", "test"):
-        rows = "".join(f'"good day {k}.\ngood\nso it was",{"yes" if k % 2 else "no"}\n' for k in range(8))
+        rows = "".join(
+            f'"good day {k}.\ngood\nso it was",{"yes" if k % 2 else "no"}\n' for k in range(8)
+        )
         (folder / f"{split}.csv").write_text(f"text,label\n{rows}")
     corpus = without_words(read_corpus(folder, sentences="lines"), ("good",))
     test = corpus.splits["test"]
@@ -111,7 +141,10 @@ def test_given_sentences_lose_the_words_that_are_removed(tmp_path: Path) -> None
 
 def test_a_rationale_that_is_not_known_cannot_be_removed() -> None:
     corpus = planted_corpus("decisive", size=40, length=(10, 12))
-    bare = replace(corpus, splits={name: replace(split, rationale=None) for name, split in corpus.splits.items()})
+    bare = replace(
+        corpus,
+        splits={name: replace(split, rationale=None) for name, split in corpus.splits.items()},
+    )
     with pytest.raises(InputError, match="no rationales in train"):
         without_words(bare, "rationale")
 

@@ -26,7 +26,11 @@ for source in ("corpus", "random"):
 def output(path: Path, hash_seed: str) -> str:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, str(path)], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-W", "error", "-c", SCRIPT, str(path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout
 
@@ -38,5 +42,7 @@ def test_two_hash_seeds(tmp_path: Path) -> None:
 
 def test_torch_and_the_slow_libraries_are_not_imported() -> None:
     script = "import sys, attnaudit.corpora; print([name for name in ('torch', 'spacy', 'gensim') if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "[]"

@@ -27,16 +27,25 @@ def test_question_files(tmp_path: Path) -> None:
     corpus = read_corpus("cnn", data_dir=tmp_path)
     assert corpus.task == "question_answering"
     train, test = corpus.splits["train"], corpus.splits["test"]
-    assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 12, "dev": 4, "test": 4}
+    assert {name: len(split) for name, split in corpus.splits.items()} == {
+        "train": 12,
+        "dev": 4,
+        "test": 4,
+    }
     assert set(corpus.class_names) == {f"@entity{number}" for number in [0, 1, 2, *range(9, 22)]}
     assert train.candidates is not None
     assert train.candidates.shape == (12, len(corpus.class_names))
-    assert " ".join(train.tokens[1]) == "( @entity9 ) @entity1 met @entity2 's friend qqq times , said @entity11 ."
+    assert (
+        " ".join(train.tokens[1])
+        == "( @entity9 ) @entity1 met @entity2 's friend qqq times , said @entity11 ."
+    )
     assert train.question is not None
     assert train.question[1] == ["@placeholder", "has", "a", "friend", "who", "met", "@entity2"]
     for tokens, label, allowed in zip(train.tokens, train.label, train.candidates, strict=True):
         assert allowed[label]
-        assert {corpus.class_names[number] for number in np.flatnonzero(allowed)} == {word for word in tokens if "@" in word}
+        assert {corpus.class_names[number] for number in np.flatnonzero(allowed)} == {
+            word for word in tokens if "@" in word
+        }
     assert test.candidates is not None
     assert test.candidates.sum(1).tolist() == [4] * 4
 
@@ -56,7 +65,9 @@ def test_a_passage_without_its_answer(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("\n\n@entity2\n\n", "\n\n@entity77\n\n"))
     with pytest.raises(InputError) as caught:
         read_corpus("cnn", data_dir=tmp_path)
-    assert f"{path}: row 2: a passage without its answer entity (@entity77); expected" in str(caught.value)
+    assert f"{path}: row 2: a passage without its answer entity (@entity77); expected" in str(
+        caught.value
+    )
     corpus = read_corpus("cnn", data_dir=tmp_path, on_bad_row="skip")
     assert len(corpus.splits["train"]) == 11
     assert "1 bad row of train skipped: 1 a passage without its answer entity" in corpus.notes
@@ -65,15 +76,24 @@ def test_a_passage_without_its_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "got"),
     [
-        ("http://example.org\n\nonly a passage with @entity1", "2 parts where address, passage, question, answer and entities"),
+        (
+            "http://example.org\n\nonly a passage with @entity1",
+            "2 parts where address, passage, question, answer and entities",
+        ),
         ("", "1 part where"),
-        ("u\n\n@entity1 caf\udce9\n\nwhat\n\n@entity1\n\n", "invalid UTF-8 (byte 0xe9 at character 12)"),
+        (
+            "u\n\n@entity1 caf\udce9\n\nwhat\n\n@entity1\n\n",
+            "invalid UTF-8 (byte 0xe9 at character 12)",
+        ),
         ("u\n\n@entity1 here\n\n \n\n@entity1\n\n", "an empty question"),
     ],
 )
 def test_bad_question_files(content: str, got: str, tmp_path: Path) -> None:
     write_cnn(tmp_path / "cnn")
-    path = put(tmp_path / "cnn" / "test" / "0001.question", content.encode("utf-8", errors="surrogateescape"))
+    path = put(
+        tmp_path / "cnn" / "test" / "0001.question",
+        content.encode("utf-8", errors="surrogateescape"),
+    )
     with pytest.raises(InputError) as caught:
         read_corpus("cnn", data_dir=tmp_path)
     assert f"{path}: row 1: {got}" in str(caught.value)
@@ -84,41 +104,68 @@ def test_a_missing_and_an_empty_split(tmp_path: Path) -> None:
     write_cnn(tmp_path / "cnn")
     for path in (tmp_path / "cnn" / "validation").iterdir():
         path.unlink()
-    with pytest.raises(InputError, match=r"validation: no \.question file; expected a folder with such files"):
+    with pytest.raises(
+        InputError, match=r"validation: no \.question file; expected a folder with such files"
+    ):
         read_corpus("cnn", data_dir=tmp_path)
     (tmp_path / "cnn" / "validation").rmdir()
-    with pytest.raises(InputError, match="no dev split among test, training; expected validation/ next to training, test"):
+    with pytest.raises(
+        InputError,
+        match="no dev split among test, training; expected validation/ next to training, test",
+    ):
         read_corpus("cnn", data_dir=tmp_path)
 
 
 def test_answers_that_train_lacks_are_left_out_and_counted(tmp_path: Path) -> None:
     write_cnn(tmp_path / "cnn", train=3)
     for split in ("validation", "test"):
-        put(tmp_path / "cnn" / split / "9.question", "u\n\n@entity88 met @entity1 .\n\nwho is @placeholder\n\n@entity88\n\n")
+        put(
+            tmp_path / "cnn" / split / "9.question",
+            "u\n\n@entity88 met @entity1 .\n\nwho is @placeholder\n\n@entity88\n\n",
+        )
     corpus = read_corpus("cnn", data_dir=tmp_path)
-    assert "rows of test excluded by the corpus's definition: 1 with an answer that train does not have" in corpus.notes
+    assert (
+        "rows of test excluded by the corpus's definition: 1 with an answer that train does not have"
+        in corpus.notes
+    )
     assert len(corpus.splits["test"]) == 4
     assert corpus.splits["test"].candidates is not None
-    assert corpus.splits["test"].candidates.sum(1).min() >= 3  # @entity13, which train lacks, is no candidate
+    assert (
+        corpus.splits["test"].candidates.sum(1).min() >= 3
+    )  # @entity13, which train lacks, is no candidate
 
 
 def sample(rows: int) -> list[tuple[str, str, str]]:
     """Rows of which some answers occur once."""
-    return [(f"@entity{row % 5}", f"@entity{row}", f"what did @placeholder say {'so ' * row}") for row in range(rows)]
+    return [
+        (f"@entity{row % 5}", f"@entity{row}", f"what did @placeholder say {'so ' * row}")
+        for row in range(rows)
+    ]
 
 
 def test_one_file_of_stories_or_of_objects(tmp_path: Path) -> None:
     found = [
-        {"document": f"{one} met {other} in town ? yes . {one} said so .", "question": question, "answer": one}
+        {
+            "document": f"{one} met {other} in town ? yes . {one} said so .",
+            "question": question,
+            "answer": one,
+        }
         for one, other, question in sample(30)
     ]
     jsonl(tmp_path / "pack" / "cnn_qa_sample" / "all.jsonl", found)
-    lines = [f"1 {one} met {other} in town ? yes .\n2 {one} said so .\n3 {question}? \t{one}\t0\n" for one, other, question in sample(30)]
+    lines = [
+        f"1 {one} met {other} in town ? yes .\n2 {one} said so .\n3 {question}? \t{one}\t0\n"
+        for one, other, question in sample(30)
+    ]
     put(tmp_path / "raw" / "cnn_qa_sample" / "sample.txt", "".join(lines))
     pack, raw = (read_corpus("cnn", data_dir=tmp_path / name) for name in ("pack", "raw"))
     assert pack.fingerprint == raw.fingerprint
     assert raw.splits["train"].rationale is None  # supporting fact 0 is none
-    assert {name: len(split) for name, split in raw.splits.items()} == {"train": 20, "dev": 5, "test": 5}
+    assert {name: len(split) for name, split in raw.splits.items()} == {
+        "train": 20,
+        "dev": 5,
+        "test": 5,
+    }
     known = {word for tokens in raw.splits["train"].tokens for word in tokens if "@" in word}
     assert known == set(raw.class_names)
     for split in raw.splits.values():
@@ -127,8 +174,14 @@ def test_one_file_of_stories_or_of_objects(tmp_path: Path) -> None:
 
 
 def test_classes_of_one_row_stay_in_train(tmp_path: Path) -> None:
-    rows = [*sample(20), *[(f"@entity{row}", f"@entity{row + 1}", "who is it") for row in range(100, 110)]]
-    found = [{"document": f"{one} met {other} .", "question": question, "answer": one} for one, other, question in rows]
+    rows = [
+        *sample(20),
+        *[(f"@entity{row}", f"@entity{row + 1}", "who is it") for row in range(100, 110)],
+    ]
+    found = [
+        {"document": f"{one} met {other} .", "question": question, "answer": one}
+        for one, other, question in rows
+    ]
     jsonl(tmp_path / "cnn_qa_sample" / "all.jsonl", found)
     corpus = read_corpus("cnn", data_dir=tmp_path)
     train = {corpus.class_names[label] for label in corpus.splits["train"].label}

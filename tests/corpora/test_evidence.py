@@ -17,15 +17,24 @@ from attnaudit.corpora.prepare.tokenise import Tokeniser
 from . import corpus_files as files
 from .corpus_files import put
 
-WORDS = st.lists(st.sampled_from(["Good,", "don't", "U.S.", "(x)", "a-b", "très", "9", "...", "e.g."]), min_size=1, max_size=20)
+WORDS = st.lists(
+    st.sampled_from(["Good,", "don't", "U.S.", "(x)", "a-b", "très", "9", "...", "e.g."]),
+    min_size=1,
+    max_size=20,
+)
 TOKENISE = Tokeniser()
 
 
 @given(WORDS, st.data())
-def test_marks_at_white_space_leave_the_words_as_they_are(words: list[str], data: st.DataObject) -> None:
+def test_marks_at_white_space_leave_the_words_as_they_are(
+    words: list[str], data: st.DataObject
+) -> None:
     text = " ".join(words)
     place = st.integers(0, len(words) - 1)
-    stretches = [(first, first + data.draw(st.integers(0, len(words) - first))) for first in data.draw(st.lists(place, max_size=4))]
+    stretches = [
+        (first, first + data.draw(st.integers(0, len(words) - first)))
+        for first in data.draw(st.lists(place, max_size=4))
+    ]
     spans = usable_spans(word_spans(text, stretches), len(text))
     assert all(stop <= start for (_, stop), (start, _) in pairwise(spans))
     tokens, marks = marked_words(text, spans, TOKENISE)
@@ -61,14 +70,19 @@ def test_overlapping_stretches_are_joined() -> None:
 def test_words_out_of_range() -> None:
     assert word_spans("one  two\nthree", [(1, 3), (2, 2)]) == [(5, 14)]
     for stretch in ((2, 4), (-1, 1), (2, 1)):
-        with pytest.raises(BadCell, match=f"evidence from word {stretch[0]} to {stretch[1]} in a text of 3 words"):
+        with pytest.raises(
+            BadCell, match=f"evidence from word {stretch[0]} to {stretch[1]} in a text of 3 words"
+        ):
             word_spans("one two three", [stretch])
 
 
 def test_reviews_with_marked_words(tmp_path: Path) -> None:
     files.write_movies(tmp_path / "plain" / "movies_rationales")
     (tmp_path / "packed" / "eraser_movies").mkdir(parents=True)
-    files.pack_movies(tmp_path / "plain" / "movies_rationales", tmp_path / "packed" / "eraser_movies" / "movies.tar.gz")
+    files.pack_movies(
+        tmp_path / "plain" / "movies_rationales",
+        tmp_path / "packed" / "eraser_movies" / "movies.tar.gz",
+    )
     found = [
         {
             "document": files.review_text(word, row // 2),
@@ -76,11 +90,19 @@ def test_reviews_with_marked_words(tmp_path: Path) -> None:
             "evidences": [item for group in annotation["evidences"] for item in group],
         }
         for row, annotation in enumerate(files.annotated("train"))
-        for label, word in [(annotation["classification"], "poor" if annotation["classification"] == "NEG" else "fine")]
+        for label, word in [
+            (
+                annotation["classification"],
+                "poor" if annotation["classification"] == "NEG" else "fine",
+            )
+        ]
     ]
     for split in ("train", "dev", "test"):
         files.jsonl(tmp_path / "pack" / "movies_rationales" / f"{split}.jsonl", found)
-    plain, packed, pack = (read_corpus("movies_rationales", data_dir=tmp_path / name) for name in ("plain", "packed", "pack"))
+    plain, packed, pack = (
+        read_corpus("movies_rationales", data_dir=tmp_path / name)
+        for name in ("plain", "packed", "pack")
+    )
     assert plain.fingerprint == packed.fingerprint == pack.fingerprint
     split = plain.splits["test"]
     assert split.label.tolist() == [0, 1] * 4
@@ -103,10 +125,18 @@ def damaged(folder: Path, old: str, new: str) -> Path:
         ('"end_token": 9', '"end_token": 99', "evidence from word 7 to 99 in a text of 13 words"),
         ('"start_token": 7', '"start": 7', "evidence without start_token and end_token"),
         ('"end_token": 9', '"end_token": Infinity', "evidence without start_token and end_token"),
-        ('"evidences": [[', '"evidences": [3], "others": [[', "evidences '[3]' where a list of lists was expected"),
+        (
+            '"evidences": [[',
+            '"evidences": [3], "others": [[',
+            "evidences '[3]' where a list of lists was expected",
+        ),
         ('"NEG"', '"\\ud800"', "label '\\ud800' where one of NEG, POS was expected"),
         ("dev_NEG_0.txt", "gone.txt", "a missing document (docs/gone.txt)"),
-        ("dev_NEG_0.txt", "../val.jsonl", "annotation_id '../val.jsonl' where the name of a document was expected"),
+        (
+            "dev_NEG_0.txt",
+            "../val.jsonl",
+            "annotation_id '../val.jsonl' where the name of a document was expected",
+        ),
         ('"NEG"', '"BAD"', "label 'BAD' where one of NEG, POS was expected"),
         ('{"annotation_id"', '"annotation_id"', "no JSON (Extra data at column 16)"),
     ],
@@ -128,9 +158,15 @@ def test_damaged_archives(tmp_path: Path) -> None:
     files.pack_movies(tmp_path / "away", archive)
     whole = archive.read_bytes()
     archive.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=f"{archive}: a damaged archive .*; expected a whole file; copy or download it again"):
+    with pytest.raises(
+        InputError,
+        match=f"{archive}: a damaged archive .*; expected a whole file; copy or download it again",
+    ):
         read_corpus("movies_rationales", data_dir=tmp_path)
     (tmp_path / "away" / "val.jsonl").unlink()
     files.pack_movies(tmp_path / "away", archive)
-    with pytest.raises(InputError, match=f"{archive}: an archive without val.jsonl; expected movies.tar.gz as ERASER distributes it"):
+    with pytest.raises(
+        InputError,
+        match=f"{archive}: an archive without val.jsonl; expected movies.tar.gz as ERASER distributes it",
+    ):
         read_corpus("movies_rationales", data_dir=tmp_path)

@@ -54,13 +54,23 @@ def sources(folder: Path) -> dict[str, SplitSource]:
     for inside in (folder / "tiny", folder):
         paths = {split: inside / f"{split}.txt" for split in ("train", "test")}
         if all(path.is_file() for path in paths.values()):
-            return {split: SplitSource(path, partial(rows_of, path)) for split, path in paths.items()}
+            return {
+                split: SplitSource(path, partial(rows_of, path)) for split, path in paths.items()
+            }
     raise InputError("read corpus", str(folder), "no tiny", "train.txt and test.txt")
 
 
 fetch_corpus = partial(fetch_patiently, patience=Patience(tries=3, wait=0.001, connect=2, read=2))
 PAPER = Paper("nobody2024", "Nobody", "A Tiny Corpus", "", 2024, kind="misc")
-TINY = CorpusEntry("tiny", "a tiny corpus", "CC0", ("bad", "good"), PAPER, sources, homepage="https://example.org/tiny")
+TINY = CorpusEntry(
+    "tiny",
+    "a tiny corpus",
+    "CC0",
+    ("bad", "good"),
+    PAPER,
+    sources,
+    homepage="https://example.org/tiny",
+)
 
 
 @pytest.fixture
@@ -83,7 +93,9 @@ def offer(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Site]:
     def files(known: bool = True, **files: bytes) -> Site:
         site.files = {f"/{name.replace('_', '.', 1)}": content for name, content in files.items()}
         downloads = tuple(
-            Download(site.url(path), hashlib.sha256(content).hexdigest() if known else None, len(content))
+            Download(
+                site.url(path), hashlib.sha256(content).hexdigest() if known else None, len(content)
+            )
             for path, content in site.files.items()
         )
         monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, downloads=downloads))
@@ -94,7 +106,11 @@ def offer(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Site]:
 
 def left(place: Path) -> set[str]:
     """What a fetch left in the data directory, besides its lock."""
-    return {path.name for path in place.iterdir() if path.suffix != ".lock"} if place.is_dir() else set()
+    return (
+        {path.name for path in place.iterdir() if path.suffix != ".lock"}
+        if place.is_dir()
+        else set()
+    )
 
 
 def fails(place: Path, leaves: AbstractSet[str] = frozenset(), **arguments: Any) -> str:
@@ -106,17 +122,25 @@ def fails(place: Path, leaves: AbstractSet[str] = frozenset(), **arguments: Any)
 
 
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("files", [{"tiny_zip": ZIP}, {"tiny_tar.gz": TAR}, {"train_txt": LINES, "test_txt": LINES}])
-def test_a_corpus_comes_whole_and_can_be_read(offer: Callable[..., Site], files: dict[str, bytes], known: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "files", [{"tiny_zip": ZIP}, {"tiny_tar.gz": TAR}, {"train_txt": LINES, "test_txt": LINES}]
+)
+def test_a_corpus_comes_whole_and_can_be_read(
+    offer: Callable[..., Site], files: dict[str, bytes], known: bool, tmp_path: Path
+) -> None:
     site = offer(known, **files)
     told: list[tuple[str, int, int]] = []
-    fetched = fetch_corpus("tiny", tmp_path, progress=lambda *step: told.append(step), check=lambda place: None)
+    fetched = fetch_corpus(
+        "tiny", tmp_path, progress=lambda *step: told.append(step), check=lambda place: None
+    )
     assert (fetched.folder, fetched.already, left(tmp_path)) == (tmp_path / "tiny", False, {"tiny"})
     assert check_source("tiny", data_dir=tmp_path).classes["rows"].sum() == 2 * len(ROWS) * 40
     assert told[-1][1:] == (len([*site.files.values()][-1]) // 1000,) * 2
     source = json.loads((tmp_path / "tiny" / SOURCE).read_text())
     assert source["licence"] == "CC0"
-    assert [one["sha256"] for one in source["downloads"]] == [hashlib.sha256(content).hexdigest() for content in files.values()]
+    assert [one["sha256"] for one in source["downloads"]] == [
+        hashlib.sha256(content).hexdigest() for content in files.values()
+    ]
     assert (
         [note.split(" is known; ")[1].split()[4] for note in fetched.notes] == []
         if known
@@ -133,31 +157,48 @@ def test_fetched_twice_is_asked_for_once(offer: Callable[..., Site], tmp_path: P
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "tiny").rglob("*")} == before
 
 
-def test_corpora_of_the_same_files_share_them(offer: Callable[..., Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_corpora_of_the_same_files_share_them(
+    offer: Callable[..., Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     site = offer(tiny_zip=ZIP)
     tiny = CORPORA["tiny"]
     monkeypatch.setitem(CORPORA._entries, "tiny", replace(tiny, folders=("tiny", "both")))
-    monkeypatch.setitem(CORPORA._entries, "other", replace(tiny, name="other", folders=("other", "both")))
-    assert [fetch_corpus(name, tmp_path).already for name in ("other", "tiny", "other")] == [False, True, True]
+    monkeypatch.setitem(
+        CORPORA._entries, "other", replace(tiny, name="other", folders=("other", "both"))
+    )
+    assert [fetch_corpus(name, tmp_path).already for name in ("other", "tiny", "other")] == [
+        False,
+        True,
+        True,
+    ]
     assert fetch_corpus("tiny", tmp_path).notes == ()
     assert left(tmp_path) == {"both"}
     assert len(site.asked) == 1
 
 
-def test_a_corpus_that_was_changed_is_told_and_left_alone(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_a_corpus_that_was_changed_is_told_and_left_alone(
+    offer: Callable[..., Site], tmp_path: Path
+) -> None:
     site = offer(tiny_zip=ZIP)
     fetch_corpus("tiny", tmp_path)
-    for change in (lambda: (tmp_path / "tiny/tiny/train.txt").write_bytes(b"1\tmine\n"), (tmp_path / "tiny/tiny/train.txt").unlink):
+    for change in (
+        lambda: (tmp_path / "tiny/tiny/train.txt").write_bytes(b"1\tmine\n"),
+        (tmp_path / "tiny/tiny/train.txt").unlink,
+    ):
         change()
         assert "move the folder away" in fails(tmp_path, {"tiny"})
     assert len(site.asked) == 1
 
 
-def test_files_that_came_but_are_no_corpus_are_not_there(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_files_that_came_but_are_no_corpus_are_not_there(
+    offer: Callable[..., Site], tmp_path: Path
+) -> None:
     site = offer(known=False, tiny_zip=zipped([("nested/deep/train.txt", LINES)]))
     fetch_corpus("tiny", tmp_path)
     said = fails(tmp_path, {"tiny"})
-    assert said.startswith(f"fetch tiny: {tmp_path / 'tiny'}: fetched files, but not those of this corpus; expected the files of")
+    assert said.startswith(
+        f"fetch tiny: {tmp_path / 'tiny'}: fetched files, but not those of this corpus; expected the files of"
+    )
     assert len(site.asked) == 1
 
 
@@ -167,7 +208,10 @@ def test_files_of_the_users_own_are_left_alone(offer: Callable[..., Site], tmp_p
     for split in ("train", "test"):
         (tmp_path / "tiny" / f"{split}.txt").write_bytes(LINES)
     fetched = fetch_corpus("tiny", tmp_path)
-    assert (fetched.already, fetched.notes) == (True, ("these files were put there manually; they are left as they are",))
+    assert (fetched.already, fetched.notes) == (
+        True,
+        ("these files were put there manually; they are left as they are",),
+    )
     (tmp_path / "tiny" / "train.txt").rename(tmp_path / "tiny" / "thesis.txt")
     if isinstance(_attempt(corpus_folder, TINY, tmp_path), InputError):
         assert "move them away" in fails(tmp_path, {"tiny"})
@@ -185,12 +229,18 @@ def _attempt(call: Callable[..., Any], *arguments: Any) -> object:
 
 
 @pytest.mark.parametrize("tag", ['"one"', 'W/"weak"', ""])
-def test_a_connection_that_is_cut_is_continued(offer: Callable[..., Site], tag: str, tmp_path: Path) -> None:
+def test_a_connection_that_is_cut_is_continued(
+    offer: Callable[..., Site], tag: str, tmp_path: Path
+) -> None:
     content = ZIP
     site = offer(tiny_zip=content)
     site.tag, site.cut["/tiny.zip"] = tag, [1000, 500]
     fetch_corpus("tiny", tmp_path)
-    assert site.asked == [("/tiny.zip", None), ("/tiny.zip", "bytes=1000-"), ("/tiny.zip", "bytes=1500-")]
+    assert site.asked == [
+        ("/tiny.zip", None),
+        ("/tiny.zip", "bytes=1000-"),
+        ("/tiny.zip", "bytes=1500-"),
+    ]
     assert left(tmp_path) == {"tiny"}
 
 
@@ -203,7 +253,9 @@ def test_what_has_come_is_kept_for_a_later_run(offer: Callable[..., Site], tmp_p
     assert left(tmp_path) == {"tiny"}
 
 
-def test_of_several_files_those_that_have_come_are_kept(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_of_several_files_those_that_have_come_are_kept(
+    offer: Callable[..., Site], tmp_path: Path
+) -> None:
     site = offer(train_txt=LINES, test_txt=LINES)
     site.status["/test.txt"] = [503] * 3
     assert "answered 503 Service Unavailable, 3 times" in fails(tmp_path, {".tiny.part"})
@@ -219,7 +271,9 @@ def test_a_server_without_ranges_starts_again(offer: Callable[..., Site], tmp_pa
 
 
 @pytest.mark.parametrize("tag", ['"one"', ""])
-def test_a_file_that_changed_meanwhile_is_not_glued_together(offer: Callable[..., Site], tag: str, tmp_path: Path) -> None:
+def test_a_file_that_changed_meanwhile_is_not_glued_together(
+    offer: Callable[..., Site], tag: str, tmp_path: Path
+) -> None:
     site = offer(known=False, train_txt=LINES, test_txt=LINES)
     site.tag, site.cut["/train.txt"] = tag, [1000, 1000, 1000]
     fails(tmp_path, {".tiny.part"})
@@ -228,7 +282,9 @@ def test_a_file_that_changed_meanwhile_is_not_glued_together(offer: Callable[...
     assert (tmp_path / "tiny" / "train.txt").read_bytes() == LINES.upper()
 
 
-def test_another_range_than_was_asked_for_is_not_used(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_another_range_than_was_asked_for_is_not_used(
+    offer: Callable[..., Site], tmp_path: Path
+) -> None:
     site = offer(known=False, train_txt=LINES, test_txt=LINES)
     site.cut["/train.txt"], site.shift = [1000], 5
     fetch_corpus("tiny", tmp_path)
@@ -236,7 +292,9 @@ def test_another_range_than_was_asked_for_is_not_used(offer: Callable[..., Site]
     assert [asked for _, asked in site.asked] == [None, "bytes=1000-", None, None]
 
 
-def test_a_part_that_is_longer_than_the_file_is_thrown_away(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_a_part_that_is_longer_than_the_file_is_thrown_away(
+    offer: Callable[..., Site], tmp_path: Path
+) -> None:
     site = offer(tiny_zip=ZIP)
     site.cut["/tiny.zip"] = [1000, 1000, 1000]
     fails(tmp_path, {".tiny.part"})
@@ -246,7 +304,9 @@ def test_a_part_that_is_longer_than_the_file_is_thrown_away(offer: Callable[...,
     assert [status for _, status in site.asked[-2:]] == [f"bytes={len(ZIP) + 1}-", None]
 
 
-def test_a_wrong_checksum_is_refused_and_nothing_stays(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_a_wrong_checksum_is_refused_and_nothing_stays(
+    offer: Callable[..., Site], tmp_path: Path
+) -> None:
     site = offer(tiny_zip=ZIP)
     site.files["/tiny.zip"] = zipped([("tiny/train.txt", LINES), ("tiny/test.txt", LINES + b"\n")])
     said = fails(tmp_path)
@@ -256,21 +316,29 @@ def test_a_wrong_checksum_is_refused_and_nothing_stays(offer: Callable[..., Site
 
 
 @pytest.mark.parametrize("tells_size", [True, False])
-def test_what_is_much_larger_than_it_should_be_is_refused(offer: Callable[..., Site], tells_size: bool, tmp_path: Path) -> None:
+def test_what_is_much_larger_than_it_should_be_is_refused(
+    offer: Callable[..., Site], tells_size: bool, tmp_path: Path
+) -> None:
     site = offer(tiny_zip=ZIP)
     site.files["/tiny.zip"], site.tells_size = bytes(5 << 20), tells_size
     assert "the address may lead to another file by now" in fails(tmp_path)
 
 
-def test_hostile_and_useless_files_leave_nothing(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_hostile_and_useless_files_leave_nothing(
+    offer: Callable[..., Site], tmp_path: Path
+) -> None:
     def read(place: Path) -> None:
         check_source("tiny", data_dir=place)
 
     cases = {
-        "a name that leaves the folder": zipped([("tiny/train.txt", LINES), ("../../out.txt", b"x")]),
+        "a name that leaves the folder": zipped(
+            [("tiny/train.txt", LINES), ("../../out.txt", b"x")]
+        ),
         "no archive (it begins with b'<!DOCTYPE html>": b"<!DOCTYPE html><title>Log in</title>",
         "a damaged archive": ZIP.replace(b"tiny/test", b"tiny/tset", 1),
-        "can't decode byte 0xff": zipped([("é/train.txt", LINES)]).replace("é".encode(), b"\xff\xfe"),
+        "can't decode byte 0xff": zipped([("é/train.txt", LINES)]).replace(
+            "é".encode(), b"\xff\xfe"
+        ),
         "a name of 300 characters": zipped([("a" * 300, LINES)]),
         "train.txt": zipped([("other/readme.txt", b"x")]),
     }
@@ -281,7 +349,9 @@ def test_hostile_and_useless_files_leave_nothing(offer: Callable[..., Site], tmp
 
 
 @pytest.mark.parametrize("status", [404, 403, 410])
-def test_a_file_that_is_not_there_is_told_at_once(offer: Callable[..., Site], status: int, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_told_at_once(
+    offer: Callable[..., Site], status: int, tmp_path: Path
+) -> None:
     site = offer(tiny_zip=ZIP)
     site.status["/tiny.zip"] = [status]
     said = fails(tmp_path)
@@ -291,7 +361,9 @@ def test_a_file_that_is_not_there_is_told_at_once(offer: Callable[..., Site], st
     assert len(site.asked) == 1
 
 
-def test_no_connection_is_one_line_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_connection_is_one_line_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/tiny.zip"
@@ -325,24 +397,41 @@ def test_a_mirror_must_have_the_same_bytes(offer: Callable[..., Site], tmp_path:
     site.files |= {"/mirror": ZIP, "/bad": TAR}
     assert "another checksum" in fails(tmp_path, address=site.url("/bad"))
     fetch_corpus("tiny", tmp_path, site.url("/mirror?download=1"))
-    assert json.loads((tmp_path / "tiny" / SOURCE).read_text())["downloads"][0]["url"] == site.url("/mirror?download=1")
+    assert json.loads((tmp_path / "tiny" / SOURCE).read_text())["downloads"][0]["url"] == site.url(
+        "/mirror?download=1"
+    )
     assert {path for path, _ in site.asked} == {"/mirror", "/bad"}
     offer(train_txt=LINES, test_txt=LINES)
     assert "2 downloads" in fails(tmp_path, {"tiny"}, address=site.url("/mirror"))
 
 
-def test_a_corpus_that_cannot_be_fetched_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, how_to_get="ask for it at the desk"))
+def test_a_corpus_that_cannot_be_fetched_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(
+        CORPORA._entries, "tiny", replace(TINY, how_to_get="ask for it at the desk")
+    )
     said = fails(tmp_path)
     assert "ask for it at the desk" in said
     assert str(tmp_path / "tiny") in said
-    for name, reason in (("tny", "did you mean tiny?"), ("planted-decisive", "attnaudit run planted-decisive")):
+    for name, reason in (
+        ("tny", "did you mean tiny?"),
+        ("planted-decisive", "attnaudit run planted-decisive"),
+    ):
         with pytest.raises(InputError, match=reason):
             fetch_corpus(name, tmp_path)
 
 
-@pytest.mark.parametrize("broken", ["attnaudit.corpora.fetch.transfer.Resuming._receive", "attnaudit.corpora.fetch.archives._write"])
-def test_a_full_disk_is_one_line(offer: Callable[..., Site], broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "attnaudit.corpora.fetch.transfer.Resuming._receive",
+        "attnaudit.corpora.fetch.archives._write",
+    ],
+)
+def test_a_full_disk_is_one_line(
+    offer: Callable[..., Site], broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     offer(tiny_zip=ZIP)
 
     def full(*arguments: object) -> int:
@@ -400,7 +489,10 @@ sys.exit(main(["corpora", "fetch", "tiny", "--data-dir", sys.argv[2]]))
 def test_two_processes_at_once_fetch_once(offer: Callable[..., Site], tmp_path: Path) -> None:
     site = offer(known=False, tiny_zip=ZIP)
     command = [sys.executable, "-c", PROGRAM, site.url("/tiny.zip"), str(tmp_path), "go on"]
-    started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
+    started = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
     said = [process.communicate(timeout=60) for process in started]
     assert [process.returncode for process in started] == [0, 0], said
     assert sorted("already present" in out for out, _ in said) == [False, True]
@@ -409,7 +501,9 @@ def test_two_processes_at_once_fetch_once(offer: Callable[..., Site], tmp_path: 
 
 
 @pytest.mark.parametrize("moment", ["download", "check"])
-def test_ctrl_c_leaves_no_half_corpus(offer: Callable[..., Site], moment: str, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_no_half_corpus(
+    offer: Callable[..., Site], moment: str, tmp_path: Path
+) -> None:
     site = offer(known=False, tiny_zip=ZIP)
     listener = socket.socket()
     url = site.url("/tiny.zip")
@@ -419,12 +513,17 @@ def test_ctrl_c_leaves_no_half_corpus(offer: Callable[..., Site], moment: str, t
         listener.settimeout(60)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/tiny.zip"
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, url, str(tmp_path), moment], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", PROGRAM, url, str(tmp_path), moment],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         if moment == "download":
             connection, _ = listener.accept()
             connection.recv(10_000)
-            connection.sendall(b'HTTP/1.1 200 OK\r\nETag: "one"\r\nContent-Length: 100000\r\n\r\n' + bytes(70_000))
+            connection.sendall(
+                b'HTTP/1.1 200 OK\r\nETag: "one"\r\nContent-Length: 100000\r\n\r\n' + bytes(70_000)
+            )
             while not any(path.stat().st_size for path in tmp_path.glob(".tiny.part/*.part")):
                 time.sleep(0.01)
         else:
@@ -458,7 +557,9 @@ def test_every_address_is_of_a_registered_corpus_and_plain() -> None:
     for entry in CORPORA.values():
         for file in entry.downloads:
             assert file.url.startswith(("https://", "http://"))
-            assert file.sha256 is None or (len(file.sha256) == 64 and set(file.sha256) <= set("0123456789abcdef"))
+            assert file.sha256 is None or (
+                len(file.sha256) == 64 and set(file.sha256) <= set("0123456789abcdef")
+            )
             assert not file.path.startswith("/")
             assert ".." not in file.path
         assert entry.downloads or entry.how_to_get or entry.generate or entry.name == "tiny"
@@ -466,7 +567,16 @@ def test_every_address_is_of_a_registered_corpus_and_plain() -> None:
 
 def test_checksums_are_those_of_the_real_files(real_data: Path) -> None:
     """Two of the files upstream are here byte for byte."""
-    known = {file.url.rsplit("/", 1)[-1]: file for file in (*CORPORA["movies_rationales"].downloads, *CORPORA["ag_news"].downloads)}
-    for path in (real_data / "raw" / "eraser_movies" / "movies.tar.gz", real_data / "raw" / "ag_news" / "test.csv"):
+    known = {
+        file.url.rsplit("/", 1)[-1]: file
+        for file in (*CORPORA["movies_rationales"].downloads, *CORPORA["ag_news"].downloads)
+    }
+    for path in (
+        real_data / "raw" / "eraser_movies" / "movies.tar.gz",
+        real_data / "raw" / "ag_news" / "test.csv",
+    ):
         content = path.read_bytes()
-        assert (hashlib.sha256(content).hexdigest(), len(content)) == (known[path.name].sha256, known[path.name].size)
+        assert (hashlib.sha256(content).hexdigest(), len(content)) == (
+            known[path.name].sha256,
+            known[path.name].size,
+        )

@@ -17,7 +17,10 @@ FORMATS = ["csv", "tsv", "jsonl", "parquet", "csv.gz", "tsv.gz", "jsonl.gz", "pa
 
 
 def labels_by_row(corpus: Corpus) -> dict[int, int]:
-    pairs = [zip(split.instance.tolist(), split.label.tolist(), strict=True) for split in corpus.splits.values()]
+    pairs = [
+        zip(split.instance.tolist(), split.label.tolist(), strict=True)
+        for split in corpus.splits.values()
+    ]
     return dict(sorted(pair for split in pairs for pair in split))
 
 
@@ -46,7 +49,10 @@ def test_byte_order_mark_and_crlf_change_nothing(tmp_path: Path, kind: str) -> N
 
 def test_quotation_marks_in_a_plain_tsv_are_text(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
-    body = "".join(f'"Great" he said, row {row}\t{row % 2}\n"open ended {row}\t{row % 2}\n' for row in range(12))
+    body = "".join(
+        f'"Great" he said, row {row}\t{row % 2}\n"open ended {row}\t{row % 2}\n'
+        for row in range(12)
+    )
     path.write_text("text\tlabel\n" + body)
     corpus = read_corpus(path)
     assert sum(map(len, corpus.splits.values())) == 24
@@ -58,12 +64,18 @@ def test_long_fields_and_empty_lines(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("\n", "\n\n", 1) + "\n\n")
     corpus = read_corpus(path)
     assert sum(map(len, corpus.splits.values())) == 1 + len(ROWS)
-    assert any("longer than 10000 tokens kept whole (longest 60000, row 0); --max-tokens cuts them" in note for note in corpus.notes)
+    assert any(
+        "longer than 10000 tokens kept whole (longest 60000, row 0); --max-tokens cuts them" in note
+        for note in corpus.notes
+    )
 
 
 def test_columns_are_named_by_options(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", ROWS, ("review", "stars"))
-    assert read_corpus(path, text="review", label="stars").fingerprint == read_corpus(write(tmp_path / "b.csv")).fingerprint
+    assert (
+        read_corpus(path, text="review", label="stars").fingerprint
+        == read_corpus(write(tmp_path / "b.csv")).fingerprint
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +96,9 @@ def test_class_names(tmp_path: Path, names: list[str], expected: tuple[str, ...]
 
 def test_labels_of_any_type_are_the_same_classes(tmp_path: Path) -> None:
     whole = read_corpus(write(tmp_path / "a.jsonl", ROWS))
-    floats = read_corpus(write(tmp_path / "b.parquet", [(text, float(label)) for text, label in ROWS]))
+    floats = read_corpus(
+        write(tmp_path / "b.parquet", [(text, float(label)) for text, label in ROWS])
+    )
     assert whole.fingerprint == floats.fingerprint
 
 
@@ -93,18 +107,28 @@ def test_one_file_is_split_by_class(tmp_path: Path) -> None:
     corpus = read_corpus(write(tmp_path / "a.csv", rows), seed=3)
     counts = {name: np.bincount(split.label).tolist() for name, split in corpus.splits.items()}
     assert counts == {"train": [240, 80], "dev": [30, 10], "test": [30, 10]}
-    assert corpus.notes[0] == "one file, split 80/10/10 by class with seed 3: train 320, dev 40, test 40"
+    assert (
+        corpus.notes[0]
+        == "one file, split 80/10/10 by class with seed 3: train 320, dev 40, test 40"
+    )
     other = read_corpus(tmp_path / "a.csv", seed=4)
     assert other.fingerprint != corpus.fingerprint
     assert labels_by_row(other) == labels_by_row(corpus)
 
 
 def test_a_folder_with_three_splits_and_other_files(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "films", {"train": ROWS, "valid": ROWS[:4], "test": ROWS[:6], "train_extra": ROWS})
+    folder = write_folder(
+        tmp_path / "films",
+        {"train": ROWS, "valid": ROWS[:4], "test": ROWS[:6], "train_extra": ROWS},
+    )
     (folder / "README.md").write_text("hello")
     (folder / "dev.txt").write_text("not a known format")
     corpus = read_corpus(folder)
-    assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 24, "dev": 4, "test": 6}
+    assert {name: len(split) for name, split in corpus.splits.items()} == {
+        "train": 24,
+        "dev": 4,
+        "test": 6,
+    }
     assert corpus.name == "films"
     assert corpus.splits["dev"].instance.tolist() == [0, 1, 2, 3]
     assert corpus.notes == (
@@ -123,7 +147,10 @@ def test_dev_is_taken_from_train_and_test_changes_nothing(tmp_path: Path) -> Non
 
 
 def test_conflicting_duplicates_are_counted(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "a", {"train": ROWS[:12], "dev": [("new words", 1), ("A FINE film", 0)], "test": ROWS[12:13]})
+    folder = write_folder(
+        tmp_path / "a",
+        {"train": ROWS[:12], "dev": [("new words", 1), ("A FINE film", 0)], "test": ROWS[12:13]},
+    )
     conflict = "(1 with another label)"
     shared = f"1 of dev also in train {conflict}, 1 of test also in train, 1 of test also in dev {conflict}"
     assert f"rows with the same words: {shared}" in read_corpus(folder).notes
@@ -135,16 +162,30 @@ def test_max_tokens_and_min_df(tmp_path: Path) -> None:
     assert max(len(tokens) for split in corpus.splits.values() for tokens in split.tokens) == 4
     assert "6 rows cut to 4 tokens (longest 10)" in corpus.notes
     assert corpus.min_df == 2
-    assert len({corpus.fingerprint, read_corpus(path).fingerprint, read_corpus(path, max_tokens=4).fingerprint}) == 3
+    assert (
+        len(
+            {
+                corpus.fingerprint,
+                read_corpus(path).fingerprint,
+                read_corpus(path, max_tokens=4).fingerprint,
+            }
+        )
+        == 3
+    )
 
 
 def test_sentences_given_as_lines(tmp_path: Path) -> None:
     texts = ["It is good. Is it?\nyes\n\n and more words", "one line"]
-    folder = write_folder(tmp_path / "a", {"train": ROWS, "test": [(text, label) for label, text in enumerate(texts)]})
+    folder = write_folder(
+        tmp_path / "a", {"train": ROWS, "test": [(text, label) for label, text in enumerate(texts)]}
+    )
     given = read_corpus(folder, sentences="lines")
     assert given.splits["test"].sentences == [[7, 1, 3], [2]]
     assert given.splits["test"].tokens[0][7:] == ["yes", "and", "more", "words"]
-    assert read_corpus(folder, sentences="lines", max_tokens=8).splits["test"].sentences == [[7, 1], [2]]
+    assert read_corpus(folder, sentences="lines", max_tokens=8).splits["test"].sentences == [
+        [7, 1],
+        [2],
+    ]
     assert read_corpus(folder).splits["test"].sentences is None
     assert read_corpus(folder).fingerprint != given.fingerprint
 
@@ -153,11 +194,16 @@ def test_a_share_of_test(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "a", {"train": ROWS, "test": ROWS})
     whole, half = read_corpus(folder), read_corpus(folder, test_kept=0.5)
     assert set(half.splits["test"].instance) < set(whole.splits["test"].instance)
-    assert np.bincount(half.splits["test"].label).tolist() == [(count + 1) // 2 for count in np.bincount(whole.splits["test"].label)]
+    assert np.bincount(half.splits["test"].label).tolist() == [
+        (count + 1) // 2 for count in np.bincount(whole.splits["test"].label)
+    ]
     assert half.splits["train"].instance.tolist() == whole.splits["train"].instance.tolist()
     assert half.fingerprint != whole.fingerprint
     small = write_folder(tmp_path / "b", {"train": ROWS, "test": [("one film", 0), ("another", 1)]})
-    with pytest.raises(InputError, match=r"test_kept: 0.5 of 2 rows, none of whose classes has two; expected 1, or more rows of test"):
+    with pytest.raises(
+        InputError,
+        match=r"test_kept: 0.5 of 2 rows, none of whose classes has two; expected 1, or more rows of test",
+    ):
         read_corpus(small, test_kept=0.5)
 
 
@@ -169,7 +215,10 @@ def test_progress_tells_rows(tmp_path: Path) -> None:
 
 
 def test_planted_corpora_have_names() -> None:
-    assert read_corpus("planted-negation", seed=2).fingerprint == planted_corpus("negation", seed=2).fingerprint
+    assert (
+        read_corpus("planted-negation", seed=2).fingerprint
+        == planted_corpus("negation", seed=2).fingerprint
+    )
 
 
 def test_sms_spam(real_data: Path) -> None:

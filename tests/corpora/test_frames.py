@@ -17,7 +17,10 @@ from attnaudit.corpora import read_corpus
 
 from .writing import ROWS, write, write_folder
 
-COLUMNS: dict[str, list[Any]] = {"text": [text for text, _ in ROWS], "label": [label for _, label in ROWS]}
+COLUMNS: dict[str, list[Any]] = {
+    "text": [text for text, _ in ROWS],
+    "label": [label for _, label in ROWS],
+}
 HALF = {name: cells[:12] for name, cells in COLUMNS.items()}
 
 
@@ -63,15 +66,29 @@ def test_bad_rows_and_columns_are_named(make: Any) -> None:
     table = make({"text": texts, "label": COLUMNS["label"]})
     assert ": row 3: no text (null); expected a text and a label; correct the row" in refused(table)
     skipped = read_corpus(table, on_bad_row="skip").skipped
-    assert [(row.row, row.reason) for row in skipped] == [(3, "no text (null)"), (4, "an empty text")]
-    assert "columns text, label; expected one column 'Text'; did you mean text? name it with --text-column" in refused(table, text="Text")
-    assert "encoding= for a table in memory; expected a csv or tsv file; leave it out" in refused(table, encoding="latin-1")
+    assert [(row.row, row.reason) for row in skipped] == [
+        (3, "no text (null)"),
+        (4, "an empty text"),
+    ]
+    assert (
+        "columns text, label; expected one column 'Text'; did you mean text? name it with --text-column"
+        in refused(table, text="Text")
+    )
+    assert "encoding= for a table in memory; expected a csv or tsv file; leave it out" in refused(
+        table, encoding="latin-1"
+    )
 
 
 def test_what_pandas_has_for_missing_values_is_null_and_categories_are_their_names() -> None:
     pandas = pytest.importorskip("pandas")
     names = ["good" if label else "bad" for label in COLUMNS["label"]]
-    frame = pandas.DataFrame({"text": COLUMNS["text"], "label": pandas.Categorical(names), 3: pandas.array([None, *COLUMNS["label"][1:]])})
+    frame = pandas.DataFrame(
+        {
+            "text": COLUMNS["text"],
+            "label": pandas.Categorical(names),
+            3: pandas.array([None, *COLUMNS["label"][1:]]),
+        }
+    )
     assert read_corpus(frame).class_names == ("bad", "good")
     assert "pandas.DataFrame: row 0: no label (null)" in refused(frame, label="3")
     dates = frame.assign(label=pandas.Timestamp("2020-01-01"))
@@ -82,14 +99,23 @@ def test_what_pandas_has_for_missing_values_is_null_and_categories_are_their_nam
 
 def test_labels_of_a_data_set_are_its_names() -> None:
     datasets = pytest.importorskip("datasets")
-    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])})
-    train, test = (datasets.Dataset.from_dict(columns, features=features) for columns in (COLUMNS, HALF))
+    features = datasets.Features(
+        {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])}
+    )
+    train, test = (
+        datasets.Dataset.from_dict(columns, features=features) for columns in (COLUMNS, HALF)
+    )
     corpus = read_corpus(datasets.DatasetDict(train=train, validation=test, test=test))
     assert corpus.class_names == ("neg", "pos")
     assert [len(corpus.splits[name]) for name in ("train", "dev", "test")] == [24, 12, 12]
     unlabelled = datasets.Dataset.from_dict(HALF | {"label": [-1] * 12}, features=features)
-    assert "datasets.DatasetDict/test: row 0: no label (null)" in refused(datasets.DatasetDict(train=train, test=unlabelled))
-    assert "no test split among train; expected a table test; to split one table 80/10/10" in refused(datasets.DatasetDict(train=train))
+    assert "datasets.DatasetDict/test: row 0: no label (null)" in refused(
+        datasets.DatasetDict(train=train, test=unlabelled)
+    )
+    assert (
+        "no test split among train; expected a table test; to split one table 80/10/10"
+        in refused(datasets.DatasetDict(train=train))
+    )
     assert "take rows of it into a Dataset" in refused(train.to_iterable_dataset())
 
 
@@ -118,7 +144,10 @@ print([name for name in ("pandas", "datasets") if name in sys.modules])
 
 def test_a_run_keeps_the_table_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources: list[Any] = []
-    monkeypatch.setattr("attnaudit.runner.pipeline.run", lambda spec, out, progress, **_: sources.append(spec.corpus.source) or out)
+    monkeypatch.setattr(
+        "attnaudit.runner.pipeline.run",
+        lambda spec, out, progress, **_: sources.append(spec.corpus.source) or out,
+    )
     for table in (
         pl.DataFrame(COLUMNS),
         pl.DataFrame(COLUMNS),

@@ -36,14 +36,31 @@ def refused(path: Path, **options: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.timestamp("ns"), pa.timestamp("us"), pa.date32(), pa.duration("ns"), pa.time64("ns"), pa.list_(pa.timestamp("ns"))], ids=str
+    "kind",
+    [
+        pa.timestamp("ns"),
+        pa.timestamp("us"),
+        pa.date32(),
+        pa.duration("ns"),
+        pa.time64("ns"),
+        pa.list_(pa.timestamp("ns")),
+    ],
+    ids=str,
 )
 @pytest.mark.parametrize("column", ["text", "label"])
 def test_parquet_columns_that_are_no_texts(tmp_path: Path, kind: pa.DataType, column: str) -> None:
     """Most of these values are beyond what Python's own types can hold."""
-    values = [[2**62]] * 20 if pa.types.is_list(kind) else DAYS if kind == pa.date32() else [2**62 + row for row in range(20)]
+    values = (
+        [[2**62]] * 20
+        if pa.types.is_list(kind)
+        else DAYS
+        if kind == pa.date32()
+        else [2**62 + row for row in range(20)]
+    )
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": TEXTS, "label": LABELS} | {column: pa.array(values, kind)}), path)
+    pq.write_table(
+        pa.table({"text": TEXTS, "label": LABELS} | {column: pa.array(values, kind)}), path
+    )
     assert f"column '{column}': " in refused(path)
 
 
@@ -51,11 +68,17 @@ def constant(value: str, rows: int) -> pa.Array:
     return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([value]))
 
 
-def test_a_parquet_file_of_more_than_its_size_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_parquet_file_of_more_than_its_size_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines, "FREE", 1 << 16)
     monkeypatch.setattr(tables, "_FREE_ROWS", 1000)
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": constant("long " * 1000, 900), "label": constant("x", 900)}), path, compression="zstd")
+    pq.write_table(
+        pa.table({"text": constant("long " * 1000, 900), "label": constant("x", 900)}),
+        path,
+        compression="zstd",
+    )
     assert "characters in" in refused(path)
     pq.write_table(pa.table({"text": constant("a", 9000), "label": constant("x", 9000)}), path)
     assert "9000 rows in" in refused(path)
@@ -63,7 +86,9 @@ def test_a_parquet_file_of_more_than_its_size_allows(tmp_path: Path, monkeypatch
     assert "unpacked bytes in" in refused(path)
 
 
-def test_a_gzip_file_of_more_than_its_size_allows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gzip_file_of_more_than_its_size_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(lines, "FREE", 1 << 16)
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress(b"text,label\n" + (b"a," + b"b" * 9000 + b"\n") * 1000))
@@ -89,18 +114,26 @@ def test_empty_lines_without_end(tmp_path: Path, end: bytes) -> None:
     (path := tmp_path / "a.csv").write_bytes(b"text,label\na,x\n" + end * 100_000 + b"b,y\n")
     assert len(list(lines.numbered_lines(path))) == 100_003
     path.write_bytes(b"text,label\na,x\n" + end * 100_001 + b"b,y\n")
-    assert f"{path}: line 100003: the last of more than 100000 empty lines; expected a file with rows" in refused(path)
+    assert (
+        f"{path}: line 100003: the last of more than 100000 empty lines; expected a file with rows"
+        in refused(path)
+    )
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.jsonl"])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_pipe_and_a_device_are_refused_and_not_waited_for(tmp_path: Path, name: str, kind: str) -> None:
+def test_a_pipe_and_a_device_are_refused_and_not_waited_for(
+    tmp_path: Path, name: str, kind: str
+) -> None:
     path = tmp_path / name
     if kind == "pipe":
         os.mkfifo(path)
     else:
         path.symlink_to("/dev/zero")
-    assert f"{path}: a pipe or a device, which cannot be read twice; expected a file; write what it gives into a file" in refused(path)
+    assert (
+        f"{path}: a pipe or a device, which cannot be read twice; expected a file; write what it gives into a file"
+        in refused(path)
+    )
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
@@ -120,7 +153,9 @@ def test_other_files_under_the_name_of_a_table_are_named(tmp_path: Path) -> None
     assert "a parquet file; expected a file of texts" in refused(table)
 
 
-def test_what_steers_a_terminal_is_shown_as_an_escape(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_steers_a_terminal_is_shown_as_an_escape(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "a\x1b[2J.csv"
     path.write_bytes(b"t\x1b[31m\x00\x07,label\na,b\n")
     assert r"a\x1b[2J.csv: columns t\x1b[31m\x00\x07, label" in refused(path)

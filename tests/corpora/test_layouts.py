@@ -18,7 +18,10 @@ from .corpus_files import put
 
 
 def counts(corpus: Corpus) -> dict[str, list[int]]:
-    return {name: np.bincount(split.label, minlength=len(corpus.class_names)).tolist() for name, split in corpus.splits.items()}
+    return {
+        name: np.bincount(split.label, minlength=len(corpus.class_names)).tolist()
+        for name, split in corpus.splits.items()
+    }
 
 
 def refused(name: str, data_dir: Path) -> str:
@@ -43,15 +46,27 @@ def test_trees_with_five_classes(tmp_path: Path) -> None:
     files.write_trees(tmp_path / "sst5" / "trees")
     corpus = read_corpus("sst5", data_dir=tmp_path)
     assert counts(corpus) == {split: [2] * 5 for split in ("train", "dev", "test")}
-    assert corpus.splits["dev"].tokens[2] == ["number", "c", "of", "the", "dev", "sentences", "here"]
+    assert corpus.splits["dev"].tokens[2] == [
+        "number",
+        "c",
+        "of",
+        "the",
+        "dev",
+        "sentences",
+        "here",
+    ]
     assert counts(read_corpus("sst", data_dir=tmp_path / "sst5"))["test"] == [4, 4]
 
 
 def test_a_latin_1_byte_in_a_tree_file(tmp_path: Path) -> None:
     files.write_trees(tmp_path / "sst5")
     path = tmp_path / "sst5" / "train.txt"
-    path.write_bytes(path.read_bytes() + files.tree("caf_ au lait", 2).encode().replace(b"caf_", b"caf\xe9"))
-    assert f"{path}: row 10 (line 11): invalid UTF-8 (byte 0xe9 at character 3)" in bad_row("sst5", tmp_path, 10)
+    path.write_bytes(
+        path.read_bytes() + files.tree("caf_ au lait", 2).encode().replace(b"caf_", b"caf\xe9")
+    )
+    assert f"{path}: row 10 (line 11): invalid UTF-8 (byte 0xe9 at character 3)" in bad_row(
+        "sst5", tmp_path, 10
+    )
 
 
 def test_reviews_in_folders(tmp_path: Path) -> None:
@@ -63,9 +78,17 @@ def test_reviews_in_folders(tmp_path: Path) -> None:
     whole = read_corpus("imdb", data_dir=tmp_path, test_kept=1)
     assert counts(whole) == {"train": [16, 16], "dev": [4, 4], "test": [20, 20]}
     assert [note for note in corpus.notes if note.startswith("test has")]
-    assert not [note for note in whole.notes if note.startswith("test has")]  # the published count is not of all rows
+    assert not [
+        note for note in whole.notes if note.startswith("test has")
+    ]  # the published count is not of all rows
     train = corpus.splits["train"]
-    rows = dict(zip(train.instance.tolist(), zip(train.tokens, train.label.tolist(), strict=True), strict=True))
+    rows = dict(
+        zip(
+            train.instance.tolist(),
+            zip(train.tokens, train.label.tolist(), strict=True),
+            strict=True,
+        )
+    )
     for row, (tokens, label) in rows.items():
         assert label == row // 20  # neg first, by number
         assert tokens.count("so") == row % 20
@@ -79,7 +102,10 @@ def test_reviews_by_stars(tmp_path: Path) -> None:
     for split in ("train", "test"):
         for group, stars in (("neg", (1, 2, 3, 4)), ("pos", (7, 8, 9, 10))):
             for row in range(20):
-                put(folder / split / group / f"{row}_{stars[row % 4]}.txt", f"A film of {stars[row % 4]} stars, number {row}.")
+                put(
+                    folder / split / group / f"{row}_{stars[row % 4]}.txt",
+                    f"A film of {stars[row % 4]} stars, number {row}.",
+                )
     corpus = read_corpus("imdb_stars", data_dir=tmp_path)
     assert counts(corpus) == {"train": [4] * 8, "dev": [1] * 8, "test": [5] * 8}
     assert corpus.class_names[0] == "1 star"
@@ -94,7 +120,10 @@ def test_posts_are_pooled_and_drawn_anew(tmp_path: Path) -> None:
     files.write_posts(tmp_path / "20news_sports")
     corpus = read_corpus("20news_sports", data_dir=tmp_path)
     assert counts(corpus) == {"train": [13, 13], "dev": [3, 3], "test": [4, 4]}
-    assert "train and test taken together, split 64/16/20 by class with seed 0: train 26, dev 6, test 8" in corpus.notes
+    assert (
+        "train and test taken together, split 64/16/20 by class with seed 0: train 26, dev 6, test 8"
+        in corpus.notes
+    )
     instances = np.concatenate([split.instance for split in corpus.splits.values()])
     assert sorted(instances.tolist()) == list(range(40))
     words = [word for split in corpus.splits.values() for tokens in split.tokens for word in tokens]
@@ -113,11 +142,15 @@ def test_two_classes_of_the_news_and_four(tmp_path: Path) -> None:
     assert "rows of train excluded by the corpus's definition: 40 of another class" in two.notes
     assert two.splits["test"].tokens[1][:2] == ["field", "qqq"]
     assert two.splits["test"].tokens[1][-1] == "qqq"
-    assert len(four.splits["test"].tokens[2]) == 2 * len(two.splits["test"].tokens[1])  # title and description
+    assert len(four.splits["test"].tokens[2]) == 2 * len(
+        two.splits["test"].tokens[1]
+    )  # title and description
     assert two.splits["test"].instance.tolist()[:3] == [0, 2, 4]
 
 
-def write_table(path: Path, rows: list[tuple[str, int]], names: tuple[str, ...] = ("text", "label")) -> Path:
+def write_table(
+    path: Path, rows: list[tuple[str, int]], names: tuple[str, ...] = ("text", "label")
+) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with gzip.open(path, "wt", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([names, *rows])
@@ -130,7 +163,10 @@ def test_news_with_a_header_hold_title_and_description(tmp_path: Path) -> None:
         write_table(tmp_path / "ag_news" / f"{split}.csv.gz", rows)
     corpus = read_corpus("ag_news", data_dir=tmp_path)
     assert counts(corpus)["test"] == [20, 20]
-    assert "the texts of these files are title and description; the paper used the description alone" in corpus.notes
+    assert (
+        "the texts of these files are title and description; the paper used the description alone"
+        in corpus.notes
+    )
     write_table(tmp_path / "ag_news" / "train.csv.gz", [("some text", 0)], ("body", "label"))
     assert "columns body, label; expected one column 'text'" in refused("ag_news", tmp_path)
 
@@ -152,7 +188,10 @@ def test_bad_rows_of_a_class_csv(line: str, got: str, tmp_path: Path) -> None:
 
 def test_a_label_that_a_table_should_not_have(tmp_path: Path) -> None:
     for split in ("train", "test"):
-        write_table(tmp_path / "ag_news" / f"{split}.csv.gz", [(f"text {'so ' * row}", row % 5) for row in range(20)])
+        write_table(
+            tmp_path / "ag_news" / f"{split}.csv.gz",
+            [(f"text {'so ' * row}", row % 5) for row in range(20)],
+        )
     got = "row 4 (line 6): label '4' where one of 0, 2 was expected"
     assert got in refused("ag_news", tmp_path)
 
@@ -161,8 +200,14 @@ def test_stars_and_topics(tmp_path: Path) -> None:
     files.write_class_csv(tmp_path / "yelp" / "yelp_review_full_csv", classes=5, fields=2)
     files.write_class_csv(tmp_path / "amazon" / "amazon_review_full_csv", classes=5, fields=3)
     files.write_class_csv(tmp_path / "yahoo" / "yahoo_answers_csv", classes=10, fields=4)
-    yelp, amazon, yahoo = (read_corpus(name, data_dir=tmp_path) for name in ("yelp", "amazon", "yahoo"))
-    assert yelp.class_names == amazon.class_names == ("1 star", "2 stars", "3 stars", "4 stars", "5 stars")
+    yelp, amazon, yahoo = (
+        read_corpus(name, data_dir=tmp_path) for name in ("yelp", "amazon", "yahoo")
+    )
+    assert (
+        yelp.class_names
+        == amazon.class_names
+        == ("1 star", "2 stars", "3 stars", "4 stars", "5 stars")
+    )
     assert counts(yelp)["test"] == counts(amazon)["test"] == [8] * 5
     assert counts(yahoo)["test"] == [8] * 10
     assert "Society & Culture" in yahoo.class_names
@@ -173,10 +218,16 @@ def test_stars_and_topics(tmp_path: Path) -> None:
 
 def test_a_sample_without_train_is_pooled(tmp_path: Path) -> None:
     for split in ("dev", "test"):
-        write_table(tmp_path / "yelp" / f"{split}.csv.gz", [(f"{split} {'so ' * row} good", row % 5) for row in range(50)])
+        write_table(
+            tmp_path / "yelp" / f"{split}.csv.gz",
+            [(f"{split} {'so ' * row} good", row % 5) for row in range(50)],
+        )
     corpus = read_corpus("yelp", data_dir=tmp_path)
     assert counts(corpus) == {"train": [16] * 5, "dev": [2] * 5, "test": [2] * 5}
-    assert "dev and test taken together, split 80/10/10 by class with seed 0: train 80, dev 10, test 10" in corpus.notes
+    assert (
+        "dev and test taken together, split 80/10/10 by class with seed 0: train 80, dev 10, test 10"
+        in corpus.notes
+    )
     assert not [note for note in corpus.notes if "instead" in note]
 
 
@@ -187,14 +238,20 @@ def test_the_users_own_tweets(tmp_path: Path) -> None:
     assert sum(map(sum, counts(corpus).values())) == 79
     assert "rows excluded by the corpus's definition: 1 at most 5 words" in corpus.notes
     (tmp_path / "adr" / "tweets.csv.gz").rename(tmp_path / "adr" / "train.csv.gz")
-    assert "no test split among train.csv.gz; expected test.csv next to train.csv.gz; withdrawn by the authors" in refused("adr", tmp_path)
+    assert (
+        "no test split among train.csv.gz; expected test.csv next to train.csv.gz; withdrawn by the authors"
+        in refused("adr", tmp_path)
+    )
     write_table(tmp_path / "adr" / "test.csv.gz", rows)
     assert sum(map(sum, counts(read_corpus("adr", data_dir=tmp_path)).values())) == 2 * 79
 
 
 def test_a_table_without_the_header_that_was_expected(tmp_path: Path) -> None:
     put(tmp_path / "adr" / "tweets.csv", "my head hurts again today,1\nall is well here today,0\n")
-    assert "tweets.csv: columns my head hurts again today, 1; expected one column 'text'" in refused("adr", tmp_path)
+    assert (
+        "tweets.csv: columns my head hurts again today, 1; expected one column 'text'"
+        in refused("adr", tmp_path)
+    )
 
 
 def test_trec(tmp_path: Path) -> None:
@@ -207,7 +264,9 @@ def test_trec(tmp_path: Path) -> None:
     assert corpus.splits["test"].tokens[1] == ["what", "café", "?"]
     path = tmp_path / "trec6" / "TREC_10.label"
     path.write_bytes(b"DOSC:x What ?\n" + path.read_bytes())
-    assert f"{path}: row 0 (line 1): class 'DOSC' where one of ABBR, DESC" in bad_row("trec6", tmp_path, 0)
+    assert f"{path}: row 0 (line 1): class 'DOSC' where one of ABBR, DESC" in bad_row(
+        "trec6", tmp_path, 0
+    )
 
 
 def test_messages(tmp_path: Path) -> None:
@@ -216,7 +275,9 @@ def test_messages(tmp_path: Path) -> None:
     corpus = read_corpus("sms_spam", data_dir=tmp_path)
     assert counts(corpus) == {"train": [24, 8], "dev": [3, 1], "test": [3, 1]}
     path.write_text(path.read_text() + "ham without a tab\n")
-    assert "row 40 (line 41): a line without a tab after its label" in bad_row("sms_spam", tmp_path, 40)
+    assert "row 40 (line 41): a line without a tab after its label" in bad_row(
+        "sms_spam", tmp_path, 40
+    )
     path.write_text("\n".join([*lines, "eggs\tand bacon"]))
     assert "label 'eggs' where one of ham, spam was expected" in bad_row("sms_spam", tmp_path, 40)
 
@@ -228,7 +289,11 @@ def test_sentences_in_a_file_for_each_class(tmp_path: Path) -> None:
     ):
         for label, file in enumerate(names):
             encoding = "cp1252" if name == "mr" else "latin-1"
-            put(tmp_path / name / folder / file, "".join(f"caf\xe9 {label} {'so ' * row}\n" for row in range(20)), encoding)
+            put(
+                tmp_path / name / folder / file,
+                "".join(f"caf\xe9 {label} {'so ' * row}\n" for row in range(20)),
+                encoding,
+            )
         corpus = read_corpus(name, data_dir=tmp_path)
         assert counts(corpus) == {"train": [16, 16], "dev": [2, 2], "test": [2, 2]}
         for split in corpus.splits.values():
@@ -244,29 +309,43 @@ def test_inference_with_unlabelled_pairs(tmp_path: Path) -> None:
     assert counts(corpus) == {split: [6, 6, 6] for split in ("train", "dev", "test")}
     assert "rows of dev excluded by the corpus's definition: 6 without a gold label" in corpus.notes
     assert corpus.splits["dev"].question is not None
-    assert corpus.splits["dev"].question[:3] == [["he", "is", name, "."] for name in ("entailment", "neutral", "contradiction")]
+    assert corpus.splits["dev"].question[:3] == [
+        ["he", "is", name, "."] for name in ("entailment", "neutral", "contradiction")
+    ]
     assert corpus.splits["dev"].label.tolist()[:3] == [1, 2, 0]
     path = tmp_path / "snli" / "snli_1.0" / "snli_1.0_dev.jsonl"
     path.write_text(path.read_text().replace('"He is entailment."', '""', 1))
-    assert "row 0 (line 1): an empty question; expected a text, a question and a label" in bad_row("snli", tmp_path, 0)
+    assert "row 0 (line 1): an empty question; expected a text, a question and a label" in bad_row(
+        "snli", tmp_path, 0
+    )
     path.write_text(path.read_text().replace('"neutral"', '"maybe"', 1).replace('""', '"x"', 1))
-    assert "row 1 (line 2): label 'maybe' where one of contradiction, entailment, neutral was expected" in bad_row("snli", tmp_path, 1)
+    assert (
+        "row 1 (line 2): label 'maybe' where one of contradiction, entailment, neutral was expected"
+        in bad_row("snli", tmp_path, 1)
+    )
 
 
 def test_sick_in_one_file_and_in_three(tmp_path: Path) -> None:
     put(tmp_path / "one" / "sick_nli" / "SICK.txt", files.sick_table(sets=True))
     for name, split in (("train", "TRAIN"), ("trial", "TRIAL"), ("test_annotated", "TEST")):
-        put(tmp_path / "three" / "sick_nli" / f"SICK_{name}.txt", files.sick_table(sets=False, split=split))
+        put(
+            tmp_path / "three" / "sick_nli" / f"SICK_{name}.txt",
+            files.sick_table(sets=False, split=split),
+        )
     one, three = (read_corpus("sick_nli", data_dir=tmp_path / name) for name in ("one", "three"))
     assert one.fingerprint == three.fingerprint
     assert counts(one) == {split: [2, 2, 2] for split in ("train", "dev", "test")}
     assert one.splits["dev"].tokens[1] == ["a", "dog", "of", '"', "trial", '"', "so", "runs"]
     path = tmp_path / "three" / "sick_nli" / "SICK_trial.txt"
     path.write_text(path.read_text().replace("NEUTRAL", "UNSURE", 1))
-    assert "row 0 (line 2): label 'UNSURE' where one of CONTRADICTION" in bad_row("sick_nli", tmp_path / "three", 0)
+    assert "row 0 (line 2): label 'UNSURE' where one of CONTRADICTION" in bad_row(
+        "sick_nli", tmp_path / "three", 0
+    )
     whole = tmp_path / "one" / "sick_nli" / "SICK.txt"
     whole.write_text(whole.read_text().replace("\tTRIAL\n", "\tTRAIL\n", 1))
-    assert "SemEval_set 'TRAIL' where TRAIN, TRIAL, TEST was expected" in bad_row("sick_nli", tmp_path / "one", 6)
+    assert "SemEval_set 'TRAIL' where TRAIN, TRIAL, TEST was expected" in bad_row(
+        "sick_nli", tmp_path / "one", 6
+    )
 
 
 @pytest.mark.parametrize(
@@ -284,4 +363,6 @@ def test_sick_in_one_file_and_in_three(tmp_path: Path) -> None:
 def test_an_empty_file(name: str, write: Callable[[Path], None], path: str, tmp_path: Path) -> None:
     write(tmp_path / name)
     put(tmp_path / name / path, "")
-    assert f"{tmp_path / name / path}: an empty file; expected a file with rows" in refused(name, tmp_path)
+    assert f"{tmp_path / name / path}: an empty file; expected a file with rows" in refused(
+        name, tmp_path
+    )

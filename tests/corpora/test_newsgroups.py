@@ -8,12 +8,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.corpora.named.documents import post_body, post_rows, without_header, without_quotations, without_signature
+from attnaudit.corpora.named.documents import (
+    post_body,
+    post_rows,
+    without_header,
+    without_quotations,
+    without_signature,
+)
 
 from .corpus_files import POST
 
 LINES = st.sampled_from(
-    ["", "   ", "--", "- -", "----", "> quoted", "|also", "In article <1> so", "x writes:", "text here", "a > b", "said: so"]
+    [
+        "",
+        "   ",
+        "--",
+        "- -",
+        "----",
+        "> quoted",
+        "|also",
+        "In article <1> so",
+        "x writes:",
+        "text here",
+        "a > b",
+        "said: so",
+    ]
 )
 POSTS = st.lists(LINES, max_size=12).map("\n".join)
 
@@ -28,7 +47,13 @@ def test_every_rule_is_that_of_scikit_learn(post: str) -> None:
 
 def test_a_post() -> None:
     body = post_body(POST.format(sport="hockey", row=3, many=""))
-    assert body == "\n".join(["I thought that hockey game number 3 was rather long.", "And café prices there, I tell you, are high.", ""])
+    assert body == "\n".join(
+        [
+            "I thought that hockey game number 3 was rather long.",
+            "And café prices there, I tell you, are high.",
+            "",
+        ]
+    )
 
 
 def test_line_ends_of_windows_change_nothing() -> None:
@@ -42,6 +67,8 @@ def test_real_posts(real_data: Path) -> None:
     assert [row.label for row in rows] == ["0"] * 25 + ["1"] * 25
     for row in rows:
         whole = str(row.text)
-        stripped = theirs.strip_newsgroup_quoting(theirs.strip_newsgroup_footer(theirs.strip_newsgroup_header(whole)))
+        stripped = theirs.strip_newsgroup_quoting(
+            theirs.strip_newsgroup_footer(theirs.strip_newsgroup_header(whole))
+        )
         assert post_body(whole) == stripped
         assert len(stripped) < len(whole)

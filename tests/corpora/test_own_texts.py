@@ -18,15 +18,28 @@ from attnaudit.plans.spec import RunSpec
 WORDS = ("cafe", "naïve", "prix", "œuvre")
 
 
-def table(path: Path, encoding: str = "utf-8", delimiter: str = ",", text: str = "Take 20 mg d'aspirine au café {}") -> Path:
-    rows = ["text,label", *(f"{text.format(WORDS[row % 4])},{'good' if row % 2 else 'bad'}" for row in range(40))]
+def table(
+    path: Path,
+    encoding: str = "utf-8",
+    delimiter: str = ",",
+    text: str = "Take 20 mg d'aspirine au café {}",
+) -> Path:
+    rows = [
+        "text,label",
+        *(f"{text.format(WORDS[row % 4])},{'good' if row % 2 else 'bad'}" for row in range(40)),
+    ]
     path.write_bytes("\n".join(row.replace(",", delimiter) for row in rows).encode(encoding))
     return path
 
 
 def first(path: Path, **options: Any) -> list[str]:
     splits = read_corpus(path, **options).splits
-    return next(tokens for split in splits.values() for row, tokens in zip(split.instance, split.tokens, strict=True) if row == 0)
+    return next(
+        tokens
+        for split in splits.values()
+        for row, tokens in zip(split.instance, split.tokens, strict=True)
+        if row == 0
+    )
 
 
 def refused(source: Path | str, **options: Any) -> str:
@@ -51,13 +64,18 @@ def test_a_language_that_spacy_does_not_have(tmp_path: Path, code: str) -> None:
     assert "setting corpus.tokenizer" in refused(table(tmp_path / "a.csv"), tokenizer=code)
 
 
-@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "utf-16-le", "utf-32", "utf-8-sig"])
+@pytest.mark.parametrize(
+    "encoding", ["cp1252", "latin-1", "utf-16", "utf-16-le", "utf-32", "utf-8-sig"]
+)
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
 def test_encodings(tmp_path: Path, encoding: str, kind: str) -> None:
     texts = [f"un café naïf {'très ' * row}long" for row in range(20)]
     path = tmp_path / f"a.{kind}"
     if kind == "jsonl":
-        lines = [json.dumps({"text": text, "label": row % 2}, ensure_ascii=False) for row, text in enumerate(texts)]
+        lines = [
+            json.dumps({"text": text, "label": row % 2}, ensure_ascii=False)
+            for row, text in enumerate(texts)
+        ]
     else:
         mark = "," if kind == "csv" else "\t"
         lines = [f"text{mark}label", *(f"{text}{mark}{row % 2}" for row, text in enumerate(texts))]
@@ -74,21 +92,32 @@ def test_what_would_read_a_header_and_odd_bytes(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("text,label,opinión\na,b,c\n".encode("latin-1"))
     seen = "if 'opinión' is right, else with the one in which it was saved"
-    assert refused(path).endswith(f"save the file as UTF-8, or read it with --encoding cp1252 {seen}")
+    assert refused(path).endswith(
+        f"save the file as UTF-8, or read it with --encoding cp1252 {seen}"
+    )
     path.write_bytes("text,label\nun film génial,pos\n".encode("cp1252"))
     assert "if 'génial' is right" in refused(path)
     path.write_bytes(b"text,label\na \x81 b,c\n")  # not in Windows-1252
     assert "--encoding latin-1 if '\\x81' is right" in refused(path)
     path.write_bytes("text,label\nこの映画はとても面白かったです,1\n".encode("shift_jis"))
-    assert "if '‚±‚Ì‰f‰æ‚Í‚Æ‚Ä‚à–Ê”’‚©‚Á' is right, else with the one in which it was saved" in refused(path)
+    assert (
+        "if '‚±‚Ì‰f‰æ‚Í‚Æ‚Ä‚à–Ê”’‚©‚Á' is right, else with the one in which it was saved"
+        in refused(path)
+    )
 
 
 def test_delimiters(tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", delimiter=";")
-    assert "setting corpus.delimiter: ''; expected one character, or tab" in refused(path, delimiter="")
-    assert refused(path).endswith("header: one column 'text;label'; expected a column each; is it --delimiter ';'?")
+    assert "setting corpus.delimiter: ''; expected one character, or tab" in refused(
+        path, delimiter=""
+    )
+    assert refused(path).endswith(
+        "header: one column 'text;label'; expected a column each; is it --delimiter ';'?"
+    )
     assert first(path, delimiter=";")[:2] == ["take", "20"]
-    path.write_text("\n".join(['"text";"label"', *(f'"text {row}";"{row % 2}"' for row in range(40))]))
+    path.write_text(
+        "\n".join(['"text";"label"', *(f'"text {row}";"{row % 2}"' for row in range(40))])
+    )
     assert refused(path).endswith("or read a file of your own with --delimiter ';'")
     assert first(path, delimiter=";")[0] == "text"
     path = table(tmp_path / "b.csv", delimiter="\t")
@@ -100,7 +129,9 @@ def test_delimiters(tmp_path: Path) -> None:
 WRONG = {"delimiter": (";;", "\n", '"'), "encoding": ("utf8x", "hex", ""), "digits": ("hide",)}
 
 
-@pytest.mark.parametrize(("option", "value"), [(option, value) for option, values in WRONG.items() for value in values])
+@pytest.mark.parametrize(
+    ("option", "value"), [(option, value) for option, values in WRONG.items() for value in values]
+)
 def test_values_that_are_none(tmp_path: Path, option: str, value: str) -> None:
     assert f"setting corpus.{option}" in refused(table(tmp_path / "a.csv"), **{option: value})
 
@@ -112,7 +143,9 @@ def test_formats_that_state_it_themselves(tmp_path: Path) -> None:
     assert "--encoding for a parquet file" in refused(whole, encoding="latin-1")
 
 
-@pytest.mark.parametrize("option", ["digits=keep", "encoding=latin-1", "delimiter=;", "tokenizer=fr", "lowercase=false"])
+@pytest.mark.parametrize(
+    "option", ["digits=keep", "encoding=latin-1", "delimiter=;", "tokenizer=fr", "lowercase=false"]
+)
 @pytest.mark.parametrize("name", ["sst", "planted-decisive"])
 def test_a_registered_corpus_refuses_them(name: str, option: str) -> None:
     key, value = option.split("=")
@@ -123,8 +156,12 @@ def test_a_registered_corpus_refuses_them(name: str, option: str) -> None:
 def test_an_old_spec_masks_digits_and_a_new_one_says_that_it_keeps_them(tmp_path: Path) -> None:
     now = RunSpec.of("mine.csv", settings={})
     assert now.to_json()["corpus"]["digits"] == "keep"
-    masked = RunSpec.of("mine.csv", digits="mask", lowercase=True, encoding="utf-8", tokenizer="en").to_json()
-    assert {"digits", "lowercase", "encoding", "tokenizer", "delimiter"}.isdisjoint(masked["corpus"])
+    masked = RunSpec.of(
+        "mine.csv", digits="mask", lowercase=True, encoding="utf-8", tokenizer="en"
+    ).to_json()
+    assert {"digits", "lowercase", "encoding", "tokenizer", "delimiter"}.isdisjoint(
+        masked["corpus"]
+    )
     write_json(tmp_path / "spec.json", masked)
     assert RunSpec.read(tmp_path).corpus.digits == "mask"
     assert RunSpec.read(tmp_path).to_json() == masked
@@ -139,7 +176,18 @@ def test_a_registered_corpus_is_stated_as_before() -> None:
 
 def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = table(tmp_path / "a.csv", "cp1252", ";")
-    options = ["--encoding", "cp1252", "--delimiter", ";", "--digits", "mask", "--tokenizer", "fr", "--no-lowercase", "--json"]
+    options = [
+        "--encoding",
+        "cp1252",
+        "--delimiter",
+        ";",
+        "--digits",
+        "mask",
+        "--tokenizer",
+        "fr",
+        "--no-lowercase",
+        "--json",
+    ]
     assert main(["corpora", "check", str(path), *options]) == 0
     assert json.loads(capsys.readouterr().out)["classes"]
     assert main(["corpora", "check", "planted-decisive", "--digits", "keep"]) == 2
@@ -158,7 +206,9 @@ def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_wrong_encoding_is_named_with_one_that_reads(
     tmp_path: Path, kind: str, written: str, given: str, said: str, reads: str
 ) -> None:  # fmt: skip
-    rows = [("un café", row % 2) for row in range(39)] + [("é", 1)]  # an odd number of bytes in UTF-8
+    rows = [("un café", row % 2) for row in range(39)] + [
+        ("é", 1)
+    ]  # an odd number of bytes in UTF-8
     path = tmp_path / f"a.{kind}"
     lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in rows]
     table = ["text,label", *(f"{text},{label}" for text, label in rows), ""]

@@ -26,7 +26,9 @@ def test_pairs_and_alignments_come_back(tmp_path: Path):
     test = corpus.splits["test"]
     assert (test.source, test.target) == (expected.source, expected.target)
     assert test.links is not None
-    assert set(map(tuple, test.links.T.tolist())) == set(map(tuple, np.array(expected.links).T.tolist()))
+    assert set(map(tuple, test.links.T.tolist())) == set(
+        map(tuple, np.array(expected.links).T.tolist())
+    )
     assert corpus.notes == ()
 
 
@@ -52,9 +54,16 @@ def test_other_endings_and_names(tmp_path: Path):
     folder = write_pairs(tmp_path, aligned=False)
     for path in list(folder.iterdir()):
         split, ending = path.name.split(".")
-        path.rename(folder / f"{ {'dev': 'val', 'test': 'news'}.get(split, split) }.{ {'src': 'en', 'trg': 'fr'}[ending] }")
+        path.rename(
+            folder
+            / f"{ {'dev': 'val', 'test': 'news'}.get(split, split) }.{ {'src': 'en', 'trg': 'fr'}[ending] }"
+        )
     corpus = read(folder, source_ending="en", target_ending="fr", dev="val", test="news")
-    assert {name: len(pairs) for name, pairs in corpus.splits.items()} == {"train": 120, "dev": 20, "test": 16}
+    assert {name: len(pairs) for name, pairs in corpus.splits.items()} == {
+        "train": 120,
+        "dev": 20,
+        "test": 16,
+    }
     assert corpus.splits["train"].links is None
 
 
@@ -74,7 +83,11 @@ def test_an_alignment_of_other_length_is_told_with_both(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("ending", "text", "got"),
-    [("src", "   ", "an empty source"), ("trg", "", "an empty target"), ("src", "a1 " * 9, "a source of 9 words, where 8 is the limit")],
+    [
+        ("src", "   ", "an empty source"),
+        ("trg", "", "an empty target"),
+        ("src", "a1 " * 9, "a source of 9 words, where 8 is the limit"),
+    ],
 )
 def test_a_bad_side_names_its_line_or_is_skipped(tmp_path: Path, ending: str, text: str, got: str):
     folder = write_pairs(tmp_path)
@@ -88,7 +101,9 @@ def test_a_bad_side_names_its_line_or_is_skipped(tmp_path: Path, ending: str, te
     assert 4 not in train.instance.tolist()
     assert train.links is not None
     told = reversed_pairs(120)
-    assert train.links[:, train.links[0] == 4].shape[1] == len(told.source[5].split())  # links moved up with their rows
+    assert train.links[:, train.links[0] == 4].shape[1] == len(
+        told.source[5].split()
+    )  # links moved up with their rows
 
 
 def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path: Path):
@@ -96,7 +111,9 @@ def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path: Path):
     edit(folder / "test.align", 2, "0-0 0-99")
     edit(folder / "test.align", 7, "50-0")
     corpus = read(folder)
-    assert corpus.notes == ("test.align: 2 lines with links to words beyond the text, which are excluded: line 2, 7",)
+    assert corpus.notes == (
+        "test.align: 2 lines with links to words beyond the text, which are excluded: line 2, 7",
+    )
     links = corpus.splits["test"].links
     assert links is not None
     assert links[:, links[0] == 1].T.tolist() == [[1, 0, 0]]
@@ -109,7 +126,9 @@ def test_an_index_beyond_any_number_is_beyond_the_text(tmp_path: Path, index: st
     edit(folder / "test.align", 2, f"0-0 {index}-0 0-{index}")
     edit(folder / "test.align", 3, "0" * 5000 + "-00")
     corpus = read(folder)
-    assert corpus.notes == ("test.align: 1 line with links to words beyond the text, which are excluded: line 2",)
+    assert corpus.notes == (
+        "test.align: 1 line with links to words beyond the text, which are excluded: line 2",
+    )
     links = corpus.splits["test"].links
     assert links is not None
     assert links[:, (links[0] == 1) | (links[0] == 2)].T.tolist() == [[1, 0, 0], [2, 0, 0]]
@@ -139,7 +158,9 @@ def test_a_missing_file(tmp_path: Path):
     (folder / "test.trg").unlink()
     with pytest.raises(InputError, match=r"no test\.trg among"):
         read(folder)
-    with pytest.raises(InputError, match=r"no dev\.src among .*; split the pairs into train, dev and test yourself"):
+    with pytest.raises(
+        InputError, match=r"no dev\.src among .*; split the pairs into train, dev and test yourself"
+    ):
         read(write_pairs(tmp_path / "whole", {"train": 5}))
 
 
@@ -156,7 +177,10 @@ def test_taken_rows_keep_their_links():
     assert part.links is not None
     assert pairs.links is not None
     for new, old in enumerate((2, 5)):
-        assert part.links[1:, part.links[0] == new].tolist() == pairs.links[1:, pairs.links[0] == old].tolist()
+        assert (
+            part.links[1:, part.links[0] == new].tolist()
+            == pairs.links[1:, pairs.links[0] == old].tolist()
+        )
 
 
 def test_unknown_name(tmp_path: Path):
@@ -167,7 +191,10 @@ def test_unknown_name(tmp_path: Path):
 
 
 def test_units_join_to_what_they_were_cut_from():
-    texts = ["Zwei junge, weiße Männer sind im Freien.", "Ein Mann schläft in einem grünen Raum."] * 20
+    texts = [
+        "Zwei junge, weiße Männer sind im Freien.",
+        "Ein Mann schläft in einem grünen Raum.",
+    ] * 20
     for units in (Words(), learn_pieces(texts, 60)):
         assert [units.join(tokens) for tokens in units(texts)] == texts
 
@@ -194,7 +221,11 @@ def test_empty_pairs_have_no_links():
 def test_real_pairs_come_whole(name: str, links: bool, real_data: Path):
     """As the data's own page counts them: 29,000, 1,014 and 1,000 pairs, 45 lines with an index out of range."""
     corpus = read_parallel(ParallelSpec(name, str(real_data)))
-    assert {split: len(pairs) for split, pairs in corpus.splits.items()} == {"train": 29000, "dev": 1014, "test": 1000}
+    assert {split: len(pairs) for split, pairs in corpus.splits.items()} == {
+        "train": 29000,
+        "dev": 1014,
+        "test": 1000,
+    }
     assert not corpus.skipped
     assert (corpus.splits["test"].links is not None) == links
     beyond = [int(note.split(": ")[1].split()[0]) for note in corpus.notes]
@@ -210,16 +241,22 @@ def test_pairs_in_another_encoding(tmp_path: Path, encoding: str) -> None:
         for path in folder.iterdir():
             path.write_bytes(path.read_text(encoding="utf-8").encode(of))
     assert read(other, encoding=encoding).fingerprint == read(plain).fingerprint
-    with pytest.raises(InputError, match=f"--encoding {'cp1252' if encoding == 'latin-1' else 'utf-16'}"):
+    with pytest.raises(
+        InputError, match=f"--encoding {'cp1252' if encoding == 'latin-1' else 'utf-16'}"
+    ):
         read(other)
-    with pytest.raises(InputError, match=r"line 3: a target with invalid ascii .* --encoding utf-8$"):
+    with pytest.raises(
+        InputError, match=r"line 3: a target with invalid ascii .* --encoding utf-8$"
+    ):
         read(plain, encoding="ascii")
     with pytest.raises(InputError, match=r"setting corpus\.encoding: 'utf8x'"):
         read(plain, encoding="utf8x")
 
 
 def test_the_encoding_of_a_registered_corpus_is_its_own() -> None:
-    with pytest.raises(InputError, match=r"setting corpus\.encoding: registered corpus multi30k_en_de"):
+    with pytest.raises(
+        InputError, match=r"setting corpus\.encoding: registered corpus multi30k_en_de"
+    ):
         read_parallel(ParallelSpec("multi30k_en_de", encoding="latin-1"))
 
 
@@ -227,4 +264,6 @@ def test_an_encoding_is_recorded_only_where_it_is_set() -> None:
     from attnaudit.plans.spec import TranslationSpec
 
     assert "encoding" not in TranslationSpec.of("pairs").to_json()["corpus"]
-    assert TranslationSpec.of("pairs", encoding="latin-1").to_json()["corpus"]["encoding"] == "latin-1"
+    assert (
+        TranslationSpec.of("pairs", encoding="latin-1").to_json()["corpus"]["encoding"] == "latin-1"
+    )

@@ -23,7 +23,16 @@ from attnaudit.corpora.planted import (
     WARM_SECOND,
 )  # fmt: skip
 
-PLANTED_WORDS = {*GOOD, *BAD, *NEGATING, *AFFIRMING, *WARM_FIRST, *WARM_SECOND, *COLD_FIRST, *COLD_SECOND}
+PLANTED_WORDS = {
+    *GOOD,
+    *BAD,
+    *NEGATING,
+    *AFFIRMING,
+    *WARM_FIRST,
+    *WARM_SECOND,
+    *COLD_FIRST,
+    *COLD_SECOND,
+}
 WARM = {*WARM_FIRST, *WARM_SECOND}
 
 
@@ -70,7 +79,9 @@ def test_no_word_alone_tells_anything(kind: str) -> None:
 
 
 def test_cues_of_a_conjunction_are_far_apart_and_negation_is_beside_its_word() -> None:
-    for tokens, rationale, _ in rows(planted_corpus("conjunction", size=200, length=(10, 60), seed=0)):
+    for tokens, rationale, _ in rows(
+        planted_corpus("conjunction", size=200, length=(10, 60), seed=0)
+    ):
         first, second = np.flatnonzero(rationale)
         assert second - first > len(tokens) / 3
     for _, rationale, _ in rows(planted_corpus("negation", size=200, seed=0)):
@@ -85,7 +96,9 @@ def test_the_fact_asked_for_answers_the_question(length: tuple[int, int]) -> Non
     for split in corpus.splits.values():
         assert split.question is not None
         assert split.rationale is not None
-        for tokens, rationale, label, question in zip(split.tokens, split.rationale, split.label, split.question, strict=True):
+        for tokens, rationale, label, question in zip(
+            split.tokens, split.rationale, split.label, split.question, strict=True
+        ):
             person, room = marked(tokens, rationale)
             assert (person, room) == (question[2], corpus.class_names[label])
             assert tokens.count(person) == 1
@@ -95,13 +108,21 @@ def test_the_fact_asked_for_answers_the_question(length: tuple[int, int]) -> Non
 def test_prior_has_no_deciding_word() -> None:
     corpus = planted_corpus("prior", size=1000, seed=0, prior=0.8)
     assert not any(any(rationale) for _, rationale, _ in rows(corpus))
-    assert {name: int(split.label.sum()) for name, split in corpus.splits.items()} == {"train": 640, "dev": 80, "test": 80}
+    assert {name: int(split.label.sum()) for name, split in corpus.splits.items()} == {
+        "train": 640,
+        "dev": 80,
+        "test": 80,
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_shape_of_every_kind(kind: str) -> None:
     corpus = planted_corpus(kind, size=400, length=(12, 15), seed=4)
-    assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 320, "dev": 40, "test": 40}
+    assert {name: len(split) for name, split in corpus.splits.items()} == {
+        "train": 320,
+        "dev": 40,
+        "test": 40,
+    }
     assert {len(tokens) for tokens, _, _ in rows(corpus)} == {12, 13, 14, 15}
     assert corpus.splits["dev"].instance.tolist() == list(range(40))
     assert corpus.name == f"planted-{kind}"
@@ -110,13 +131,19 @@ def test_shape_of_every_kind(kind: str) -> None:
             count = Counter(split.label.tolist())
             assert len(count) == len(corpus.class_names)
             assert max(count.values()) - min(count.values()) <= (0 if len(count) == 2 else 1)
-    again, other = planted_corpus(kind, size=400, length=(12, 15), seed=4), planted_corpus(kind, size=400, length=(12, 15), seed=5)
+    again, other = (
+        planted_corpus(kind, size=400, length=(12, 15), seed=4),
+        planted_corpus(kind, size=400, length=(12, 15), seed=5),
+    )
     assert corpus.fingerprint == again.fingerprint != other.fingerprint
     assert corpus.splits["test"].tokens == again.splits["test"].tokens
 
 
 def test_two_thousand_tokens() -> None:
-    assert all(len(tokens) == 2000 for tokens, _, _ in rows(planted_corpus(size=40, length=(2000, 2000), seed=0)))
+    assert all(
+        len(tokens) == 2000
+        for tokens, _, _ in rows(planted_corpus(size=40, length=(2000, 2000), seed=0))
+    )
 
 
 def test_distractors_hold_no_planted_word() -> None:
@@ -126,7 +153,10 @@ def test_distractors_hold_no_planted_word() -> None:
 @pytest.mark.parametrize(
     ("arguments", "got"),
     [
-        ({"kind": "negaton"}, "kind: 'negaton'; expected one of decisive, negation, conjunction, prior, question; did you mean negation?"),
+        (
+            {"kind": "negaton"},
+            "kind: 'negaton'; expected one of decisive, negation, conjunction, prior, question; did you mean negation?",
+        ),
         ({"size": 39}, "size: 39; expected at least 40"),
         ({"length": (9, 12)}, "length: 9 to 12; expected at least 10, the shorter first"),
         ({"length": (20, 12)}, "length: 20 to 12"),

@@ -35,8 +35,15 @@ def linked(pairs: Pairs) -> list[tuple[int, int, int]]:
 @pytest.mark.parametrize("length", [(1, 1), (1, 6), (7, 7), (8, 16)])
 def test_every_target_word_is_the_twin_of_its_source_word(kind: str, length: tuple[int, int]):
     for pairs in planted_pairs(kind, 3, 120, length, 9).splits.values():
-        sides = [(source.split(), target.split()) for source, target in zip(pairs.source, pairs.target, strict=True)]
-        expected = [(row, place(kind, t, len(target)), t) for row, (_, target) in enumerate(sides) for t in range(len(target))]
+        sides = [
+            (source.split(), target.split())
+            for source, target in zip(pairs.source, pairs.target, strict=True)
+        ]
+        expected = [
+            (row, place(kind, t, len(target)), t)
+            for row, (_, target) in enumerate(sides)
+            for t in range(len(target))
+        ]
         assert linked(pairs) == sorted(expected)
         for row, s, t in expected:
             source, target = sides[row]
@@ -46,7 +53,11 @@ def test_every_target_word_is_the_twin_of_its_source_word(kind: str, length: tup
 
 def test_sizes_lengths_and_symbols_are_those_asked_for():
     corpus = planted_pairs("copy", 0, 2003, (3, 6), 7)
-    assert {split: len(pairs) for split, pairs in corpus.splits.items()} == {"train": 1603, "dev": 200, "test": 200}
+    assert {split: len(pairs) for split, pairs in corpus.splits.items()} == {
+        "train": 1603,
+        "dev": 200,
+        "test": 200,
+    }
     texts = [source.split() for pairs in corpus.splits.values() for source in pairs.source]
     counts = np.bincount([len(text) for text in texts])
     assert counts[:3].sum() == 0
@@ -64,10 +75,17 @@ def test_the_same_arguments_give_the_same_corpus():
 
 
 def test_a_row_depends_on_its_number_alone():
-    few, many = planted_pairs("reverse", 5, 40, (2, 5), 9), planted_pairs("reverse", 5, 400, (2, 5), 9)
+    few, many = (
+        planted_pairs("reverse", 5, 40, (2, 5), 9),
+        planted_pairs("reverse", 5, 400, (2, 5), 9),
+    )
     for split, pairs in few.splits.items():
         first = many.splits[split].take(np.arange(len(pairs)))
-        assert (first.source, first.target, linked(first)) == (pairs.source, pairs.target, linked(pairs))
+        assert (first.source, first.target, linked(first)) == (
+            pairs.source,
+            pairs.target,
+            linked(pairs),
+        )
 
 
 def test_kinds_share_their_sources_and_splits_do_not():
@@ -95,11 +113,19 @@ def test_what_cannot_be_made_is_told(arguments: tuple, line: str):
 
 def test_what_is_parallel(tmp_path: Path):
     named = [name for name, entry in CORPORA.items() if entry.task == "translation"]
-    assert {"multi30k_en_de", "deceptive_en_de", "planted-copy", "planted-reverse", "planted-bigram_flip"} == set(named)
+    assert {
+        "multi30k_en_de",
+        "deceptive_en_de",
+        "planted-copy",
+        "planted-reverse",
+        "planted-bigram_flip",
+    } == set(named)
     assert all(map(is_parallel, named))
     folder = write_pairs(tmp_path / "pairs", aligned=False)
     assert is_parallel(str(folder))
-    assert not any(map(is_parallel, ("sst", "planted-decisive", str(tmp_path), str(folder / "dev.src"))))
+    assert not any(
+        map(is_parallel, ("sst", "planted-decisive", str(tmp_path), str(folder / "dev.src")))
+    )
     (folder / "train.src").rename(folder / "train.en.gz")
     assert not is_parallel(str(folder))  # whoever gives its endings means pairs, and is not asked
     (folder / "train.en.gz").rename(folder / "train.src.gz")
@@ -110,12 +136,17 @@ def test_what_is_parallel(tmp_path: Path):
 
 
 def test_an_unknown_name_is_told_of_the_planted_ones(tmp_path: Path):
-    with pytest.raises(InputError, match=r"planted-bigram_flip, or a folder of pairs; did you mean planted-reverse\?"):
+    with pytest.raises(
+        InputError,
+        match=r"planted-bigram_flip, or a folder of pairs; did you mean planted-reverse\?",
+    ):
         read_parallel(ParallelSpec("plantedreverse", str(tmp_path)))
 
 
 def test_a_file_is_no_folder_of_pairs(tmp_path: Path):
     path = tmp_path / "pairs.csv"
     path.write_text("a,b\n")
-    with pytest.raises(InputError, match=r"pairs.csv: a file; expected one of .*, or a folder of pairs"):
+    with pytest.raises(
+        InputError, match=r"pairs.csv: a file; expected one of .*, or a folder of pairs"
+    ):
         read_parallel(ParallelSpec(str(path)))

@@ -36,7 +36,9 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
         pq.write_table(pa.Table.from_pylist(rows), path)
     else:
         with path.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]), delimiter="," if path.suffix == ".csv" else "\t")
+            writer = csv.DictWriter(
+                file, list(rows[0]), delimiter="," if path.suffix == ".csv" else "\t"
+            )
             writer.writeheader()
             writer.writerows(rows)
     return path
@@ -57,7 +59,10 @@ def sizes(corpus: Corpus) -> list[int]:
 
 
 def test_every_format_holds_the_same_questions(tmp_path: Path) -> None:
-    read = {kind: read_corpus(write(tmp_path / f"a.{kind}", ROWS), **COLUMNS) for kind in ("csv", "tsv", "jsonl", "parquet")}
+    read = {
+        kind: read_corpus(write(tmp_path / f"a.{kind}", ROWS), **COLUMNS)
+        for kind in ("csv", "tsv", "jsonl", "parquet")
+    }
     assert len({corpus.fingerprint for corpus in read.values()}) == 1
     corpus = read["csv"]
     assert corpus.task == "question_answering"
@@ -80,12 +85,20 @@ def test_rationales(tmp_path: Path, kind: str) -> None:
         for row, tokens, marks in zip(split.instance, split.tokens, split.rationale, strict=True):
             assert marks == ([True] * 4 + [False] * (len(tokens) - 4) if row else [])
     plain = read_corpus(tmp_path / f"a.{kind}", **COLUMNS)
-    assert [plain.splits[name].tokens for name in plain.splits] == [corpus.splits[name].tokens for name in corpus.splits]
+    assert [plain.splits[name].tokens for name in plain.splits] == [
+        corpus.splits[name].tokens for name in corpus.splits
+    ]
     assert plain.fingerprint != corpus.fingerprint
 
 
 def test_rationales_of_plain_classification(tmp_path: Path) -> None:
-    corpus = read_corpus(write(tmp_path / "a.jsonl", ROWS), text="passage", label="answer", rationale="why", max_tokens=2)
+    corpus = read_corpus(
+        write(tmp_path / "a.jsonl", ROWS),
+        text="passage",
+        label="answer",
+        rationale="why",
+        max_tokens=2,
+    )
     split = corpus.splits["dev"]
     assert corpus.task == "classification"
     assert split.question is None
@@ -105,7 +118,9 @@ def test_a_missing_column(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"a.{kind}", ROWS)
     told = refused(path, text="passage", label="answer", question="asks")
     got = "columns passage, ask, answer, why; expected one column 'asks'; did you mean ask?"
-    assert told == f"read corpus: {path}: {got} name it with --question-column (question= in Python)"
+    assert (
+        told == f"read corpus: {path}: {got} name it with --question-column (question= in Python)"
+    )
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
@@ -123,7 +138,10 @@ def test_a_column_is_one_thing(tmp_path: Path, kind: str) -> None:
         ({"ask": None}, "no question (null)"),
         ({"ask": " "}, "an empty question"),
         ({"ask": 7}, "a question of type int"),
-        ({"ask": "half \ud83d"}, "a question with invalid UTF-8 (half a character U+D83D at character 5)"),
+        (
+            {"ask": "half \ud83d"},
+            "a question with invalid UTF-8 (half a character U+D83D at character 5)",
+        ),
         ({"why": [[0, 1000]]}, "a rationale from 0 to 1000 in a text of "),
         ({"why": "all"}, "a rationale of type str where a list of [start, stop] was expected"),
         ({"why": [["a", "b"]]}, "a rationale with \"['a', 'b']\" where [start, stop] was expected"),
@@ -133,7 +151,9 @@ def test_bad_cells_are_bad_rows(tmp_path: Path, cells: dict, got: str) -> None:
     path = write(tmp_path / "a.jsonl", changed(2, **cells))
     told = refused(path, **COLUMNS, rationale="why")
     assert told.startswith(f"read corpus: {path}: row 2 (line 3): {got}")
-    assert told.endswith("; expected a text, a question and a label; correct the row, or skip such rows: --on-bad-row skip")
+    assert told.endswith(
+        "; expected a text, a question and a label; correct the row, or skip such rows: --on-bad-row skip"
+    )
     corpus = read_corpus(path, **COLUMNS, rationale="why", on_bad_row="skip")
     assert sum(sizes(corpus)) == 29
     assert corpus.skipped[0].reason.startswith(got)
@@ -149,7 +169,10 @@ def folder(path: Path, train: list, test: list, dev: list | None = None) -> Path
 
 def test_an_answer_that_train_lacks_is_refused_in_a_users_own_files(tmp_path: Path) -> None:
     place = folder(tmp_path / "f", ROWS, changed(4, answer="nowhere"))
-    assert "test.jsonl: row 4: label 'nowhere', which no row of train has (1 such row); expected one of land" in refused(place, **COLUMNS)
+    assert (
+        "test.jsonl: row 4: label 'nowhere', which no row of train has (1 such row); expected one of land"
+        in refused(place, **COLUMNS)
+    )
     assert len(read_corpus(place, **COLUMNS, on_bad_row="skip").splits["test"]) == 29
 
 
@@ -163,5 +186,7 @@ def test_equal_texts_with_other_questions_are_no_duplicates(tmp_path: Path) -> N
     rows = [row | {"passage": "Anna is in town ."} for row in ROWS]
     corpus = read_corpus(write(tmp_path / "a.jsonl", rows), **COLUMNS)
     train = corpus.splits["train"]
-    assert len(set(row_digests(train))) == len({tuple(question) for question in train.question or []})
+    assert len(set(row_digests(train))) == len(
+        {tuple(question) for question in train.question or []}
+    )
     assert np.unique(train.label).size == 3

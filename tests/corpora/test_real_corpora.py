@@ -20,11 +20,16 @@ COMPLETE = ["mr", "subj", "trec6", "sms_spam", "sick_nli", "sst5", "babi1", "bab
 @pytest.fixture
 def plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words are what lies between white space: for tests of what words do not change."""
-    monkeypatch.setattr("attnaudit.corpora.prepare.tokenise.Tokeniser.__call__", lambda _, text: text.split())
+    monkeypatch.setattr(
+        "attnaudit.corpora.prepare.tokenise.Tokeniser.__call__", lambda _, text: text.split()
+    )
 
 
 def counts(corpus: Corpus) -> dict[str, list[int]]:
-    return {name: np.bincount(split.label, minlength=len(corpus.class_names)).tolist() for name, split in corpus.splits.items()}
+    return {
+        name: np.bincount(split.label, minlength=len(corpus.class_names)).tolist()
+        for name, split in corpus.splits.items()
+    }
 
 
 def surprises(corpus: Corpus) -> list[str]:
@@ -44,18 +49,28 @@ def test_two_classes_of_the_news(real_data: Path) -> None:
     """Test is whole; the pack has 4650 and 2826 rows of train."""
     corpus = read_corpus("ag_news", data_dir=real_data)
     assert counts(corpus)["test"] == [1900, 1900]
-    assert surprises(corpus) == ["train+dev has 4650/2826 rows per class where the published corpus has 30000/30000"]
+    assert surprises(corpus) == [
+        "train+dev has 4650/2826 rows per class where the published corpus has 30000/30000"
+    ]
     raw = read_corpus("ag_news", data_dir=real_data / "raw")
     assert counts(raw)["test"] == [1900, 1900]
     shorter = np.mean([len(tokens) for tokens in raw.splits["test"].tokens])
-    assert shorter < np.mean([len(tokens) for tokens in corpus.splits["test"].tokens]) - 5  # without the title
+    assert (
+        shorter < np.mean([len(tokens) for tokens in corpus.splits["test"].tokens]) - 5
+    )  # without the title
 
 
 @pytest.mark.usefixtures("plain_words")
 def test_inference(real_data: Path) -> None:
     corpus = read_corpus("snli", data_dir=real_data)
-    assert counts(corpus) == {"train": [6771, 6667, 6562], "dev": [3278, 3329, 3235], "test": [3237, 3368, 3219]}
-    assert surprises(corpus) == ["train has 6771/6667/6562 rows per class where the published corpus has 183187/183416/182764"]
+    assert counts(corpus) == {
+        "train": [6771, 6667, 6562],
+        "dev": [3278, 3329, 3235],
+        "test": [3237, 3368, 3219],
+    }
+    assert surprises(corpus) == [
+        "train has 6771/6667/6562 rows per class where the published corpus has 183187/183416/182764"
+    ]
 
 
 @pytest.mark.usefixtures("plain_words")
@@ -73,7 +88,9 @@ def test_reviews_in_folders(real_data: Path) -> None:
 
 
 def test_posts_in_folders_are_those_of_the_table(real_data: Path) -> None:
-    raw, pack = (read_corpus("20news_sports", data_dir=place) for place in (real_data / "raw", real_data))
+    raw, pack = (
+        read_corpus("20news_sports", data_dir=place) for place in (real_data / "raw", real_data)
+    )
     texts = {" ".join(tokens) for split in pack.splits.values() for tokens in split.tokens}
     assert {" ".join(tokens) for split in raw.splits.values() for tokens in split.tokens} <= texts
     assert not surprises(pack)
@@ -101,7 +118,9 @@ def naive_support(path: Path) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("task", [1, 2, 3])
 def test_the_marked_sentences_are_the_supporting_facts(task: int, real_data: Path) -> None:
-    path = next((real_data / "raw" / "babi" / "tasks_1-20_v1-2" / "en-10k").glob(f"qa{task}_*_test.txt"))
+    path = next(
+        (real_data / "raw" / "babi" / "tasks_1-20_v1-2" / "en-10k").glob(f"qa{task}_*_test.txt")
+    )
     rows = list(question_rows(path))
     assert len(rows) == 1000
     for row, support in zip(rows, naive_support(path), strict=True):
@@ -113,12 +132,16 @@ def test_the_marked_sentences_are_the_supporting_facts(task: int, real_data: Pat
         tokens, marks = marked_words(text, usable_spans(row.evidence, len(text)), tokenise)
         assert tokens == tokenise(text)
         marked = " ".join(word for word, mark in zip(tokens, marks, strict=True) if mark)
-        assert sorted(fact.strip() for fact in marked.split(".") if fact) == [fact.lower().rstrip(".") for fact in support]
+        assert sorted(fact.strip() for fact in marked.split(".") if fact) == [
+            fact.lower().rstrip(".") for fact in support
+        ]
 
 
 @pytest.mark.usefixtures("plain_words")
 def test_part_of_the_third_task(real_data: Path) -> None:
-    partial, small = (read_corpus("babi3", data_dir=place) for place in (real_data, real_data / "raw"))
+    partial, small = (
+        read_corpus("babi3", data_dir=place) for place in (real_data, real_data / "raw")
+    )
     assert surprises(partial) == ["train+dev has 1925 rows where the published corpus has 10000"]
     assert surprises(small) == ["train+dev has 1000 rows where the published corpus has 10000"]
     assert any("no train split" in note and note.endswith("en instead") for note in small.notes)
@@ -140,11 +163,17 @@ def test_reviews_with_rationales(real_data: Path) -> None:
     """Every stretch of words of the archive reproduces the text that is given with it in the table, and both mark the same."""
     archive = real_data / "raw" / "eraser_movies" / "movies.tar.gz"
     unmarked: list[Row] = []
-    for split, file, classes in (("train", "train.jsonl", [800, 800]), ("dev", "val.jsonl", [100, 100]), ("test", "test.jsonl", [100, 99])):
+    for split, file, classes in (
+        ("train", "train.jsonl", [800, 800]),
+        ("dev", "val.jsonl", [100, 100]),
+        ("test", "test.jsonl", [100, 99]),
+    ):
         original = list(archive_rows(archive, file))
         assert [row.label for row in original].count("0") == classes[0]
         assert len(original) == sum(classes)
         table = list(pack_rows(real_data / "movies_rationales" / f"{split}.jsonl.gz"))
-        assert [(row.label, row.text, row.evidence) for row in original] == [(row.label, row.text, row.evidence) for row in table]
+        assert [(row.label, row.text, row.evidence) for row in original] == [
+            (row.label, row.text, row.evidence) for row in table
+        ]
         unmarked += [row for row in original if row.evidence is None]
     assert len(unmarked) == 1

@@ -47,13 +47,28 @@ def test_settings_by_encoder_and_preset() -> None:
             for preset in ("paper", "code2019"):
                 assert set(entry.settings(encoder, preset)) <= SETTINGS
                 assert not entry.settings(encoder, preset) or entry.task != "classification"
-    trained = {"vectors": "random", "model.embedding": 50, "training.epochs": 100, "training.batch_size": 50}
+    trained = {
+        "vectors": "random",
+        "model.embedding": 50,
+        "training.epochs": 100,
+        "training.batch_size": 50,
+    }
     assert CORPORA["babi2"].settings("bilstm", "paper") == {**trained, "model.hidden": 30}
     assert CORPORA["babi2"].settings("bilstm", "code2019") == {**trained, "model.hidden": 32}
     assert CORPORA["babi2"].settings("cnn", "code2019") == {**trained, "model.hidden": 8}
-    assert CORPORA["babi2"].settings("cnn", "paper") == CORPORA["babi2"].settings("average", "code2019") == trained
-    assert CORPORA["snli"].settings("cnn", "paper") == {"training.epochs": 25, "training.batch_size": 128}
-    assert CORPORA["cnn"].settings("cnn", "paper") == {"training.epochs": 25, "training.batch_size": 90}
+    assert (
+        CORPORA["babi2"].settings("cnn", "paper")
+        == CORPORA["babi2"].settings("average", "code2019")
+        == trained
+    )
+    assert CORPORA["snli"].settings("cnn", "paper") == {
+        "training.epochs": 25,
+        "training.batch_size": 128,
+    }
+    assert CORPORA["cnn"].settings("cnn", "paper") == {
+        "training.epochs": 25,
+        "training.batch_size": 90,
+    }
 
 
 def test_filters_are_those_of_the_paper() -> None:
@@ -69,19 +84,25 @@ def test_filters_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in OF_TEXTS])
-def test_a_corpus_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_it(name: str, tmp_path: Path) -> None:
+def test_a_corpus_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_it(
+    name: str, tmp_path: Path
+) -> None:
     entry = CORPORA[name]
     with pytest.raises(InputError) as caught:
         read_corpus(name, data_dir=tmp_path)
     told = str(caught.value)
-    assert told.startswith(f"read corpus {name}: {tmp_path}: no folder {', '.join(entry.folders or (name,))} (--data-dir); expected")
+    assert told.startswith(
+        f"read corpus {name}: {tmp_path}: no folder {', '.join(entry.folders or (name,))} (--data-dir); expected"
+    )
     assert entry.how_to_get in told
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in OF_TEXTS])
 def test_an_empty_folder_says_what_was_wanted(name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
-    with pytest.raises(InputError, match=f"read corpus {name}: .*: none of its files among no files; expected "):
+    with pytest.raises(
+        InputError, match=f"read corpus {name}: .*: none of its files among no files; expected "
+    ):
         read_corpus(name, data_dir=tmp_path)
 
 
@@ -104,22 +125,33 @@ def test_a_missing_split_is_told_and_another_version_is_read_instead(tmp_path: P
     got = "no train split among qa1_some-facts_test.txt; expected qa1_*_train.txt next to qa1_some-facts_test.txt"
     assert str(caught.value) == f"read corpus babi1: {whole}: {got}"
     write_babi(small)
-    assert any(note.endswith(f"read from {small} instead") for note in read_corpus("babi1", data_dir=tmp_path).notes)
+    assert any(
+        note.endswith(f"read from {small} instead")
+        for note in read_corpus("babi1", data_dir=tmp_path).notes
+    )
 
 
 def test_a_tree_file_that_is_missing(tmp_path: Path) -> None:
     write_trees(tmp_path / "sst")
     (tmp_path / "sst" / "dev.txt").unlink()
-    with pytest.raises(InputError, match=r"no dev split among test\.txt, train\.txt; expected dev\.txt next to train"):
+    with pytest.raises(
+        InputError,
+        match=r"no dev split among test\.txt, train\.txt; expected dev\.txt next to train",
+    ):
         read_corpus("sst", data_dir=tmp_path)
 
 
-@pytest.mark.parametrize(("name", "missing"), [("imdb", "train/pos"), ("20news_sports", "20news-bydate-test/rec.sport.hockey")])
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [("imdb", "train/pos"), ("20news_sports", "20news-bydate-test/rec.sport.hockey")],
+)
 def test_a_missing_class(name: str, missing: str, tmp_path: Path) -> None:
     folder = tmp_path / name
     (write_reviews if name == "imdb" else write_posts)(folder)
     (folder / missing).rename(tmp_path / "away")
-    with pytest.raises(InputError, match=f"{folder / missing}: no (review|post); expected a folder with"):
+    with pytest.raises(
+        InputError, match=f"{folder / missing}: no (review|post); expected a folder with"
+    ):
         read_corpus(name, data_dir=tmp_path)
 
 
@@ -128,10 +160,16 @@ def test_columns_of_a_named_corpus_are_its_own(tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             read_corpus("sst", data_dir=tmp_path, **{option: "x"})  # type: ignore[arg-type]
         where = f"--{option}-column ({option}= in Python)"
-        assert str(caught.value) == f"read corpus sst: {where}: 'x'; expected no column of a named corpus; leave it out"
+        assert (
+            str(caught.value)
+            == f"read corpus sst: {where}: 'x'; expected no column of a named corpus; leave it out"
+        )
 
 
 def test_a_file_of_one_class_only(tmp_path: Path) -> None:
     put(tmp_path / "mr" / "rt-polarity.neg", "one sentence\n")
-    with pytest.raises(InputError, match=r"no file of one class among rt-polarity\.neg; expected rt-polarity\.pos next to"):
+    with pytest.raises(
+        InputError,
+        match=r"no file of one class among rt-polarity\.neg; expected rt-polarity\.pos next to",
+    ):
         read_corpus("mr", data_dir=tmp_path)

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from attnaudit.corpora.prepare.splitting import stratified_split
 
-LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(lambda values: np.array(values, dtype=np.int32))
+LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(
+    lambda values: np.array(values, dtype=np.int32)
+)
 SHARES = {"dev": 0.1, "test": 0.1}
 
 
@@ -37,5 +39,7 @@ def test_seeds_differ_and_classes_do_not_disturb_each_other() -> None:
     label = np.repeat([0, 1], 100)
     one, two = (stratified_split(label, SHARES, seed)["test"] for seed in (0, 1))
     assert one.tolist() != two.tolist()
-    longer = stratified_split(np.concatenate([label, np.ones(50, dtype=np.int64)]), SHARES, 0)["test"]
+    longer = stratified_split(np.concatenate([label, np.ones(50, dtype=np.int64)]), SHARES, 0)[
+        "test"
+    ]
     assert longer[longer < 100].tolist() == one[one < 100].tolist()

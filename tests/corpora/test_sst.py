@@ -16,8 +16,14 @@ from attnaudit.corpora.named.sentences import BadTree, clean, read_tree, tree_ro
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 TREE = "(3 (2 The) (4 (3 gorgeous) (2 film)))"
-WORDS = st.text(st.characters(exclude_characters="() \t\r\n", exclude_categories=["Cs"]), min_size=1, max_size=5)
-TREES = st.recursive(st.tuples(st.integers(0, 4), WORDS), lambda tree: st.tuples(st.integers(0, 4), tree, tree), max_leaves=12)
+WORDS = st.text(
+    st.characters(exclude_characters="() \t\r\n", exclude_categories=["Cs"]), min_size=1, max_size=5
+)
+TREES = st.recursive(
+    st.tuples(st.integers(0, 4), WORDS),
+    lambda tree: st.tuples(st.integers(0, 4), tree, tree),
+    max_leaves=12,
+)
 
 
 def bracketed(tree: tuple) -> str:
@@ -25,7 +31,9 @@ def bracketed(tree: tuple) -> str:
 
 
 def leaves(tree: tuple) -> list[str]:
-    return [leaf for part in tree[1:] for leaf in ([part] if isinstance(part, str) else leaves(part))]
+    return [
+        leaf for part in tree[1:] for leaf in ([part] if isinstance(part, str) else leaves(part))
+    ]
 
 
 @given(TREES)
@@ -62,7 +70,9 @@ def test_a_broken_file_names_file_and_line(tmp_path: Path) -> None:
     folder = tmp_path / "sst"
     folder.mkdir()
     for split in ("train", "dev", "test"):
-        (folder / f"{split}.txt").write_text("(3 (2 one two three) (2 four five six))\n(1 (2 one two three) (2 four five seven))\n")
+        (folder / f"{split}.txt").write_text(
+            "(3 (2 one two three) (2 four five six))\n(1 (2 one two three) (2 four five seven))\n"
+        )
     broken = folder / "dev.txt"
     broken.write_text(broken.read_text() + "\n" + TREE[:-1])
     with pytest.raises(InputError) as caught:
@@ -74,9 +84,9 @@ def test_a_broken_file_names_file_and_line(tmp_path: Path) -> None:
 
 
 def test_cleaning() -> None:
-    assert clean("The 21st Century 's `` Conan '' -LRB- co-writer\\/director -RRB- J.R.R. André_B .") == (
-        "the 21st century s conan co writer director j r r andré b"
-    )
+    assert clean(
+        "The 21st Century 's `` Conan '' -LRB- co-writer\\/director -RRB- J.R.R. André_B ."
+    ) == ("the 21st century s conan co writer director j r r andré b")
 
 
 def classes(corpus: Corpus) -> dict[str, list[int]]:
@@ -88,8 +98,14 @@ def test_published_counts(sst: Corpus, real_data: Path) -> None:
     code = read_corpus("sst", data_dir=real_data / "raw", preset="code2019")
     assert classes(code) == {"train": [3034, 3321], "dev": [397, 424], "test": [863, 862]}
     assert not [note for corpus in (sst, code) for note in corpus.notes if "published" in note]
-    assert "rows of test excluded by the corpus's definition: 389 neutral, 95 at most 5 words" in sst.notes
-    assert "rows of test excluded by the corpus's definition: 389 neutral, 95 at most 5 words, 1 52 words or more" in code.notes
+    assert (
+        "rows of test excluded by the corpus's definition: 389 neutral, 95 at most 5 words"
+        in sst.notes
+    )
+    assert (
+        "rows of test excluded by the corpus's definition: 389 neutral, 95 at most 5 words, 1 52 words or more"
+        in code.notes
+    )
 
 
 def test_trees_and_table_hold_the_same_sentences(sst: Corpus, real_data: Path) -> None:
@@ -112,12 +128,17 @@ def test_instances_are_the_lines_of_the_files(sst: Corpus, real_data: Path) -> N
     split = sst.splits["dev"]
     for row in (0, 100, len(split) - 1):
         label, words = read_tree(lines[int(split.instance[row])])
-        assert (split.tokens[row], int(split.label[row])) == (clean(" ".join(words)).split(), int(label > "2"))
+        assert (split.tokens[row], int(split.label[row])) == (
+            clean(" ".join(words)).split(),
+            int(label > "2"),
+        )
 
 
 def test_every_row_is_the_authors_row(real_data: Path) -> None:
     """Of 9613 rows one differs: today's spaCy keeps ``28k`` whole."""
-    with (real_data / "raw" / "sst" / "jain_wallace_sst_dataset.csv").open(encoding="utf-8", newline="") as file:
+    with (real_data / "raw" / "sst" / "jain_wallace_sst_dataset.csv").open(
+        encoding="utf-8", newline=""
+    ) as file:
         theirs = [(row["exp_split"], row["label"], row["text"]) for row in csv.DictReader(file)]
     tokenise = Tokeniser(mask_digits=False)
     ours = [
@@ -127,6 +148,10 @@ def test_every_row_is_the_authors_row(real_data: Path) -> None:
         if not row.left_out
     ]
     assert len(ours) == len(theirs)
-    different = [(mine[2], other[2]) for mine, other in zip(ours, theirs, strict=True) if mine != other]
-    assert [(mine.replace("28k", "28 k"), other) for mine, other in different] == [(other, other) for _, other in different]
+    different = [
+        (mine[2], other[2]) for mine, other in zip(ours, theirs, strict=True) if mine != other
+    ]
+    assert [(mine.replace("28k", "28 k"), other) for mine, other in different] == [
+        (other, other) for _, other in different
+    ]
     assert len(different) == 1

@@ -26,7 +26,10 @@ def marked(corpus: Corpus, split: str) -> list[str]:
     part = corpus.splits[split]
     assert part.rationale is not None
     rows = zip(part.tokens, part.rationale, strict=True)
-    return [" ".join(word for word, mark in zip(tokens, marks, strict=True) if mark) for tokens, marks in rows]
+    return [
+        " ".join(word for word, mark in zip(tokens, marks, strict=True) if mark)
+        for tokens, marks in rows
+    ]
 
 
 def test_facts_before_a_question_and_those_that_support_it(tmp_path: Path) -> None:
@@ -44,13 +47,19 @@ def test_a_corpus_of_stories(tmp_path: Path) -> None:
     corpus = read_corpus("babi1", data_dir=tmp_path)
     assert corpus.task == "question_answering"
     assert corpus.class_names == ("garden", "kitchen", "office")
-    assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 51, "dev": 9, "test": 18}
+    assert {name: len(split) for name, split in corpus.splits.items()} == {
+        "train": 51,
+        "dev": 9,
+        "test": 18,
+    }
     assert "train+dev has 60 rows where the published corpus has 10000" in corpus.notes
     test = corpus.splits["test"]
     assert test.question is not None
     assert test.candidates is None
     assert test.question[0] == ["where", "is", "bert", "?"]
-    for tokens, question, label, support in zip(test.tokens, test.question, test.label, marked(corpus, "test"), strict=True):
+    for tokens, question, label, support in zip(
+        test.tokens, test.question, test.label, marked(corpus, "test"), strict=True
+    ):
         verb = "walked" if len(tokens) > 12 else "went"
         assert support == f"{question[2]} {verb} to the {corpus.class_names[label]} ."
         assert support in " ".join(tokens)
@@ -60,13 +69,19 @@ def test_a_cut_reaches_the_rationale(tmp_path: Path) -> None:
     write_babi(tmp_path / "babi1")
     split = read_corpus("babi1", data_dir=tmp_path, max_tokens=8).splits["train"]
     assert split.rationale is not None
-    assert {(len(tokens), len(marks)) for tokens, marks in zip(split.tokens, split.rationale, strict=True)} == {(8, 8)}
+    assert {
+        (len(tokens), len(marks))
+        for tokens, marks in zip(split.tokens, split.rationale, strict=True)
+    } == {(8, 8)}
 
 
 def test_the_three_tasks_do_not_mix(tmp_path: Path) -> None:
     for task, train in ((1, 30), (2, 36), (3, 42)):
         write_babi(tmp_path / "babi", task, train)
-    assert [sum(len(split) for split in read_corpus(f"babi{task}", data_dir=tmp_path).splits.values()) for task in (1, 2, 3)] == [
+    assert [
+        sum(len(split) for split in read_corpus(f"babi{task}", data_dir=tmp_path).splits.values())
+        for task in (1, 2, 3)
+    ] == [
         78,
         90,
         102,
@@ -79,25 +94,52 @@ def test_an_answer_that_train_lacks_is_left_out(tmp_path: Path) -> None:
     path.write_text(path.read_text() + STORY)
     corpus = read_corpus("babi1", data_dir=tmp_path)
     assert len(corpus.splits["test"]) == 19
-    assert "rows of test excluded by the corpus's definition: 1 with an answer that train does not have" in corpus.notes
+    assert (
+        "rows of test excluded by the corpus's definition: 1 with an answer that train does not have"
+        in corpus.notes
+    )
 
 
 BAD = [
     ("1 Where is Bert? \tout\t1\n", ["a question without a fact before it"]),
-    ("1 Bert went out.\n2 Where is Bert? \tout\t3\n", ["a supporting fact 3 that is no fact before the question"]),
-    ("1 Bert went out.\n2 Where is Bert? \tout\t2\n", ["a supporting fact 2 that is no fact before the question"]),
-    ("1 Bert went out.\n2 Where is Bert? \tout\tone\n", ["a supporting fact 'one' where a line number was expected"]),
-    (f"1 Bert went out.\n2 Where is Bert? \tout\t{'9' * 5000}\n", [f"a supporting fact '{'9' * 20}' where a line number was expected"]),
+    (
+        "1 Bert went out.\n2 Where is Bert? \tout\t3\n",
+        ["a supporting fact 3 that is no fact before the question"],
+    ),
+    (
+        "1 Bert went out.\n2 Where is Bert? \tout\t2\n",
+        ["a supporting fact 2 that is no fact before the question"],
+    ),
+    (
+        "1 Bert went out.\n2 Where is Bert? \tout\tone\n",
+        ["a supporting fact 'one' where a line number was expected"],
+    ),
+    (
+        f"1 Bert went out.\n2 Where is Bert? \tout\t{'9' * 5000}\n",
+        [f"a supporting fact '{'9' * 20}' where a line number was expected"],
+    ),
     ("1\udcff Bert went out.\n", ["line number '1\\udcff' where 7 was expected"]),
-    ("1 Bert went out.\n2 Where is Bert? \tout\t-1\n", ["a supporting fact '-1' where a line number was expected"]),
-    ("1 Bert went out.\n2 Where is Bert? \tout\n", ["2 fields where question, answer and supporting facts were expected"]),
+    (
+        "1 Bert went out.\n2 Where is Bert? \tout\t-1\n",
+        ["a supporting fact '-1' where a line number was expected"],
+    ),
+    (
+        "1 Bert went out.\n2 Where is Bert? \tout\n",
+        ["2 fields where question, answer and supporting facts were expected"],
+    ),
     ("1 Bert went out.\n2 Where is Bert? out 1\n", ["a question without a tab before its answer"]),
     ("1 Bert went out.\n3 Where is Bert? \tout\t1\n", ["line number '3' where 2 was expected"]),
     ("Bert went out.\n", ["line number 'Bert' where 7 was expected"]),
-    ("1\n2 Where is Bert? \tout\t1\n", ["a line number without a fact", "a question of a story with a bad line before it"]),
+    (
+        "1\n2 Where is Bert? \tout\t1\n",
+        ["a line number without a fact", "a question of a story with a bad line before it"],
+    ),
     ("1 Bert went out.\n2 Where is Be", ["a story that ends without a question"]),
     ("1 Bert went out.\n2 Where is Bert? \t\t1\n", ["no label (empty)"]),
-    ("1 Caf\udce9 is out.\n2 Where is Bert? \tout\t1\n", ["invalid UTF-8 (byte 0xe9 at character 3)"]),
+    (
+        "1 Caf\udce9 is out.\n2 Where is Bert? \tout\t1\n",
+        ["invalid UTF-8 (byte 0xe9 at character 3)"],
+    ),
 ]
 
 
@@ -112,7 +154,9 @@ def test_damaged_stories(damaged: str, reasons: list[str], tmp_path: Path) -> No
     assert told.startswith(
         f"read corpus: {path}: row 18 (line {55 + damaged[:-1].count(chr(10)) if len(reasons) == 1 else 55}): {reasons[0]}"
     )
-    assert told.endswith("expected a text, a question and a label; correct the row, or skip such rows: --on-bad-row skip")
+    assert told.endswith(
+        "expected a text, a question and a label; correct the row, or skip such rows: --on-bad-row skip"
+    )
     corpus = read_corpus("babi1", data_dir=tmp_path, on_bad_row="skip")
     assert [row.reason for row in corpus.skipped] == reasons
     assert len(corpus.splits["train"]) + len(corpus.splits["dev"]) == 18
@@ -154,9 +198,15 @@ def test_text_and_jsonl_are_the_same_corpus(tmp_path: Path) -> None:
         ({"supporting_ids": [3]}, "a supporting fact 3 that is no fact before the question"),
         ({"sentences": ["Another one."]}, "sentences that do not make the document"),
         ({"sentence_ids": [1]}, "sentences that do not make the document"),
-        ({"supporting_ids": [[1]]}, "supporting_ids '[[1]]' where a list of line numbers was expected"),
+        (
+            {"supporting_ids": [[1]]},
+            "supporting_ids '[[1]]' where a list of line numbers was expected",
+        ),
         ({"supporting_ids": "1"}, "supporting_ids '1' where a list of line numbers was expected"),
-        ({"supporting_ids": [True]}, "supporting_ids '[True]' where a list of line numbers was expected"),
+        (
+            {"supporting_ids": [True]},
+            "supporting_ids '[True]' where a list of line numbers was expected",
+        ),
         ({"sentence_ids": [{}]}, "sentence_ids '[{}]' where a list of line numbers was expected"),
         ({"sentences": "Anna."}, "sentences of type str where a list was expected"),
         ({"question": None}, "no question (null)"),

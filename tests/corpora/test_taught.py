@@ -48,8 +48,14 @@ def test_weights_and_predictions_come_to_their_own_rows(corpus: Corpus) -> None:
         assert split.attention is not None
         assert split.prediction is not None
         for row, instance in enumerate(split.instance.tolist()):
-            there = next(k for k in range(len(trace)) if trace.instance[k] == instance and trace.table.column("split")[k].as_py() == name)
-            np.testing.assert_array_equal(split.attention[row], trace.alpha[there].astype(np.float32))
+            there = next(
+                k
+                for k in range(len(trace))
+                if trace.instance[k] == instance and trace.table.column("split")[k].as_py() == name
+            )
+            np.testing.assert_array_equal(
+                split.attention[row], trace.alpha[there].astype(np.float32)
+            )
         assert split.prediction.shape == (len(split), 1)
     assert taught.fingerprint == corpus.fingerprint
 
@@ -61,7 +67,8 @@ def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: C
         np.testing.assert_allclose(split.attention.sum(), 1.0, rtol=1e-5)
         assert (split.attention.values >= 0).all()
     assert [note for note in taught.notes if "without any weight by gradient" in note] == [
-        f"1 row of {name} without any weight by gradient: uniform weights there" for name in ("train", "dev", "test")
+        f"1 row of {name} without any weight by gradient: uniform weights there"
+        for name in ("train", "dev", "test")
     ]
     marked = taught_by(corpus, trace_of(corpus), "rationale", "here").splits["test"]
     assert marked.attention is not None
@@ -73,14 +80,25 @@ def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: C
 
 def test_a_trace_of_other_texts_is_refused(corpus: Corpus) -> None:
     trace = trace_of(corpus)
-    with pytest.raises(InputError, match=r"place: no column 'beta'; expected one of alpha, gradient, rationale"):
+    with pytest.raises(
+        InputError, match=r"place: no column 'beta'; expected one of alpha, gradient, rationale"
+    ):
         taught_by(corpus, trace, "beta", "place")
     kept = np.flatnonzero(np.array(trace.table.column("split").to_pylist()) == "test")
-    with pytest.raises(InputError, match=r"no instance \d+ of train and \d+ more; expected a row for every row of the corpus"):
+    with pytest.raises(
+        InputError,
+        match=r"no instance \d+ of train and \d+ more; expected a row for every row of the corpus",
+    ):
         taught_by(corpus, trace.take(kept), "alpha", "place")
     other = planted_corpus("decisive", size=60, length=(10, 12), seed=3)
-    splits = {name: replace(split, instance=corpus.splits[name].instance[: len(split)]) for name, split in other.splits.items()}
-    with pytest.raises(InputError, match=r"instance \d+ of train has other tokens; expected a trace of the same corpus"):
+    splits = {
+        name: replace(split, instance=corpus.splits[name].instance[: len(split)])
+        for name, split in other.splits.items()
+    }
+    with pytest.raises(
+        InputError,
+        match=r"instance \d+ of train has other tokens; expected a trace of the same corpus",
+    ):
         taught_by(replace(other, splits=splits), trace, "alpha", "place")
 
 
@@ -90,5 +108,7 @@ def test_an_unknown_rationale_is_refused(corpus: Corpus) -> None:
     marks[0] = None
     index = trace.table.column_names.index("rationale")
     table = trace.table.set_column(index, "rationale", [marks])
-    with pytest.raises(InputError, match=r"column rationale of place: instance \d+ of train has none"):
+    with pytest.raises(
+        InputError, match=r"column rationale of place: instance \d+ of train has none"
+    ):
         taught_by(corpus, replace(trace, table=table), "rationale", "place")

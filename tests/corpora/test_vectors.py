@@ -49,8 +49,14 @@ def test_text_format(tmp_path: Path, header: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "got"),
     [
-        ("sun 1 2 3\nmoon 1 2\n", "line 2: 2 numbers; expected a word and 3 numbers; use GloVe's or fastText's text format"),
-        ("sun 1 2 3\nmoon 1 x 3\n", "line 2: could not convert string to float: 'x'; expected 3 numbers"),
+        (
+            "sun 1 2 3\nmoon 1 2\n",
+            "line 2: 2 numbers; expected a word and 3 numbers; use GloVe's or fastText's text format",
+        ),
+        (
+            "sun 1 2 3\nmoon 1 x 3\n",
+            "line 2: could not convert string to float: 'x'; expected 3 numbers",
+        ),
         ("sun 1 nan 3\n", "line 1: a number that is not finite; expected finite numbers"),
         ("sun\n", "line 1: 0 numbers; expected a word and several numbers"),
         ("", "an empty file; expected a file with rows"),
@@ -66,7 +72,9 @@ def test_bad_files(tmp_path: Path, text: str, got: str) -> None:
 
 
 def test_missing_and_damaged_files(tmp_path: Path) -> None:
-    assert refused(tmp_path / "none.txt").endswith("No such file or directory; expected a file that can be read")
+    assert refused(tmp_path / "none.txt").endswith(
+        "No such file or directory; expected a file that can be read"
+    )
     path = tmp_path / "v.txt.gz"
     path.write_bytes(gzip.compress(GLOVE.encode())[:-9])
     assert "the gzip file is cut off" in refused(path)
@@ -77,10 +85,14 @@ def test_missing_and_damaged_files(tmp_path: Path) -> None:
         word_vectors("random", VOCABULARY, LISTS, seed=0, missing="none")
 
 
-def test_word2vec_is_trained_once_for_all_that_ask_for_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word2vec_is_trained_once_for_all_that_ask_for_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     trained: list[int] = []
 
-    def counted(sentences, dimension: int, seed: int, real=module._word2vec) -> dict[int, np.ndarray]:
+    def counted(
+        sentences, dimension: int, seed: int, real=module._word2vec
+    ) -> dict[int, np.ndarray]:
         trained.append(seed)
         return real(sentences, dimension, seed)
 
@@ -120,13 +132,20 @@ def test_vectors_trained_on_the_corpus() -> None:
     vocabulary = Vocabulary.build(train, 1)
     vectors = word_vectors("corpus", vocabulary, train, dimension=40, seed=0)
     assert vectors.covered == len(vocabulary) - 1
-    assert vectors.note == f"word2vec trained on the train split, 40 numbers: {vectors.covered} of {vectors.covered} words have a vector"
+    assert (
+        vectors.note
+        == f"word2vec trained on the train split, 40 numbers: {vectors.covered} of {vectors.covered} words have a vector"
+    )
     assert vectors.matrix.shape == (len(vocabulary), 40)
     assert np.isfinite(vectors.matrix).all()
     assert not vectors.matrix[0].any()
     assert vectors.matrix[1].any()
-    assert (vectors.matrix == word_vectors("corpus", vocabulary, train, dimension=40, seed=0).matrix).all()
-    assert (vectors.matrix != word_vectors("corpus", vocabulary, train, dimension=40, seed=1).matrix).any()
+    assert (
+        vectors.matrix == word_vectors("corpus", vocabulary, train, dimension=40, seed=0).matrix
+    ).all()
+    assert (
+        vectors.matrix != word_vectors("corpus", vocabulary, train, dimension=40, seed=1).matrix
+    ).any()
 
 
 def test_words_of_one_kind_get_like_vectors() -> None:
@@ -134,7 +153,9 @@ def test_words_of_one_kind_get_like_vectors() -> None:
     vocabulary = Vocabulary.build(train, 1)
     matrix = word_vectors("corpus", vocabulary, train, dimension=40, seed=0).matrix
     unit = matrix[1:] / np.linalg.norm(matrix[1:], axis=1, keepdims=True)
-    person, other, place = (unit[vocabulary.words.index(word) - 1] for word in ("baker", "nurse", "harbour"))
+    person, other, place = (
+        unit[vocabulary.words.index(word) - 1] for word in ("baker", "nurse", "harbour")
+    )
     assert person @ other > person @ place
 
 
@@ -149,6 +170,11 @@ def test_rare_words_train_the_unknown_word() -> None:
 
 def test_glove_on_sst(sst: Corpus, real_data: Path) -> None:
     train = sst.splits["train"].tokens
-    vectors = word_vectors(real_data / "glove" / "glove.6B.50d.top9163.txt.gz", Vocabulary.build(train, 1), train, seed=0)
+    vectors = word_vectors(
+        real_data / "glove" / "glove.6B.50d.top9163.txt.gz",
+        Vocabulary.build(train, 1),
+        train,
+        seed=0,
+    )
     assert vectors.matrix.shape == (13707, 50)
     assert vectors.covered == 5078

@@ -12,7 +12,9 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora import Vocabulary
 
 SPECIAL = ("<pad>", "<unk>", "<bos>", "<eos>")
-TOKEN_LISTS = st.lists(st.lists(st.sampled_from([*"abcdefgé", "<pad>", "<unk>", "<eos>"]), max_size=8), max_size=12)
+TOKEN_LISTS = st.lists(
+    st.lists(st.sampled_from([*"abcdefgé", "<pad>", "<unk>", "<eos>"]), max_size=8), max_size=12
+)
 
 
 def test_order_and_min_df() -> None:

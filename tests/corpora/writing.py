@@ -13,8 +13,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-GOOD = ["a fine film", "we liked it a lot", 'she said "go and see it", twice', "line one\nline two", "très beau 🎬", "worth 10 dollars"]
-BAD = ["a poor film", "we left early", "dull, and long", "nothing works here", "not for me", "a waste of 90 minutes"]
+GOOD = [
+    "a fine film",
+    "we liked it a lot",
+    'she said "go and see it", twice',
+    "line one\nline two",
+    "très beau 🎬",
+    "worth 10 dollars",
+]
+BAD = [
+    "a poor film",
+    "we left early",
+    "dull, and long",
+    "nothing works here",
+    "not for me",
+    "a waste of 90 minutes",
+]
 TEXTS = [text for pair in zip(GOOD, BAD, strict=True) for text in pair] * 2
 LABELS = [1, 0] * len(GOOD) * 2
 ROWS = list(zip(TEXTS, LABELS, strict=True))
@@ -25,10 +39,20 @@ Rows = Sequence[tuple[Any, Any]]
 def encoded(kind: str, rows: Rows, names: tuple[str, str] = ("text", "label")) -> bytes:
     """The bytes of a file of format ``kind`` (``csv``, ``tsv``, ``jsonl`` or ``parquet``)."""
     if kind == "jsonl":
-        return "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows).encode()
+        return "".join(
+            json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows
+        ).encode()
     if kind == "parquet":
         buffer = io.BytesIO()
-        pq.write_table(pa.table({name: list(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)}), buffer)
+        pq.write_table(
+            pa.table(
+                {
+                    name: list(column)
+                    for name, column in zip(names, zip(*rows, strict=True), strict=True)
+                }
+            ),
+            buffer,
+        )
         return buffer.getvalue()
     text = io.StringIO()
     writer = csv.writer(text, delimiter="," if kind == "csv" else "\t", lineterminator="\n")

@@ -15,7 +15,12 @@ from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.program import Box, bound_box, program, tightened
 from attnaudit.experiments.adversary.row import as_row, attended_sum, beyond, own_logits, worth
-from attnaudit.experiments.adversary.search import try_pairs, try_single_tokens, try_swaps, try_thinning
+from attnaudit.experiments.adversary.search import (
+    try_pairs,
+    try_single_tokens,
+    try_swaps,
+    try_thinning,
+)
 from attnaudit.experiments.compiled_readout import kernel_rows, row_parts
 from attnaudit.results.charts import Histogram
 from attnaudit.stats.measures import LN2
@@ -25,7 +30,9 @@ from tests.oracles.adversary_several import divergences, enumerated_adversary, p
 from tests.traces import make_trace
 
 SAMPLES = 400
-pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of subroutines, which are interpreted here, computing with inf
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"
+)  # of subroutines, which are interpreted here, computing with inf
 
 
 def boxes(row: Any, rng: np.random.Generator, count: int) -> list[Box]:
@@ -45,7 +52,9 @@ def inside(box: Box, rng: np.random.Generator) -> np.ndarray:
     start = box.low + share * (box.high - box.low)
     way = rng.dirichlet(np.full(len(start), 0.3), SAMPLES) - start
     with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.where(way > 0, (box.high - start) / way, np.where(way < 0, (box.low - start) / way, np.inf)).min(axis=1)
+        reach = np.where(
+            way > 0, (box.high - start) / way, np.where(way < 0, (box.low - start) / way, np.inf)
+        ).min(axis=1)
     scale = np.minimum(reach, 1.0) * np.where(np.arange(SAMPLES) % 2, 1.0, rng.random(SAMPLES))
     return np.maximum(start + scale[:, None] * way, 0.0)
 
@@ -63,7 +72,9 @@ def gaps(row: Any, box: Box, attention: np.ndarray) -> tuple[np.ndarray, np.ndar
     logits = np.tanh(row.offset + attention @ row.contribution) @ row.head.weight + row.head.bias
     centred = logits[:, row.kept] - log_p
     others = [c for c in range(classes) if c != last]
-    return (centred[:, others] - centred[:, [last]]) - (attention @ (matrix[2:] / scale[2:, None]).T), error[2:]
+    return (centred[:, others] - centred[:, [last]]) - (
+        attention @ (matrix[2:] / scale[2:, None]).T
+    ), error[2:]
 
 
 def test_attended_sums_lie_in_their_range_however_they_are_added_up():
@@ -71,7 +82,9 @@ def test_attended_sums_lie_in_their_range_however_they_are_added_up():
     rng = np.random.default_rng(6)
     for _ in range(100):
         weights, contribution = rng.dirichlet(np.ones(6)), rng.normal(0, 100, (6, 3))
-        floor, ceiling = _attended_range(contribution, -weights @ contribution, Box(weights, weights, np.zeros(2), np.ones(2)))
+        floor, ceiling = _attended_range(
+            contribution, -weights @ contribution, Box(weights, weights, np.zeros(2), np.ones(2))
+        )
         order = rng.permutation(6)
         attended = sum(weights[t] * contribution[t] for t in order) - weights @ contribution
         assert (floor <= attended).all()
@@ -123,7 +136,9 @@ def test_no_attention_of_a_box_is_further_than_its_bound(kind: str):
         def predicted(attention: np.ndarray, number: int = number, row: Any = row) -> np.ndarray:
             whole = np.zeros((len(attention), len(row.stand_in)))
             whole[:, row.tokens] = attention
-            return predictions(trace, number, whole)[:, trace.candidates[number] if trace.candidates is not None else slice(None)]
+            return predictions(trace, number, whole)[
+                :, trace.candidates[number] if trace.candidates is not None else slice(None)
+            ]
 
         for box in boxes(row, rng, 5):
             compared += check_box(row, box, predicted, rng)
@@ -137,7 +152,15 @@ def test_no_attention_of_a_box_is_further_than_its_bound(kind: str):
 def allowed_logits(row: Any, log_p: np.ndarray, last: int, rng: np.random.Generator) -> np.ndarray:
     """Logits, less those of the last class and less ln p, of outputs within ε: ``(m, classes − 1)``."""
     p, classes = np.exp(log_p), len(log_p)
-    up, down = (np.vstack([np.eye(classes)[rng.integers(0, classes, 150)], rng.dirichlet(np.full(classes, 0.5), 150)]) for _ in range(2))
+    up, down = (
+        np.vstack(
+            [
+                np.eye(classes)[rng.integers(0, classes, 150)],
+                rng.dirichlet(np.full(classes, 0.5), 150),
+            ]
+        )
+        for _ in range(2)
+    )
     moved = np.vstack([p, p + row.epsilon * rng.choice([0.999, 0.5], (300, 1)) * (up - down)])
     moved = np.log(moved[(moved > 1e-12).all(axis=1)]) - log_p
     return np.delete(moved - moved[:, [last]], last, axis=1)
@@ -156,15 +179,27 @@ def test_a_bound_is_not_below_the_program_that_it_relaxes(kind: str):
             bound = bound_box(built, box, np.empty(size))
             linear, error = built.matrix[2:] / built.scale[2:, None], built.error[2:]
             outputs = allowed_logits(row, built.log_p, built.last, rng)
-            low, high = (np.array([gain(x, a) for x, a in zip(side, row.alpha, strict=True)]) for side in (box.low, box.high))
-            slope = np.divide(high - low, box.high - box.low, out=np.zeros(size), where=box.high > box.low)
+            low, high = (
+                np.array([gain(x, a) for x, a in zip(side, row.alpha, strict=True)])
+                for side in (box.low, box.high)
+            )
+            slope = np.divide(
+                high - low, box.high - box.low, out=np.zeros(size), where=box.high > box.low
+            )
             columns = np.block([
                 [np.ones(size), np.zeros(len(outputs) + len(error))],
                 [np.zeros(size), np.ones(len(outputs)), np.zeros(len(error))],
                 [linear, -outputs.T, np.eye(len(error))],
             ])  # fmt: skip
-            sides = [*zip(box.low, box.high, strict=True), *[(0, None)] * len(outputs), *zip(-error, error, strict=True)]
-            cost, right = -np.concatenate([slope, np.zeros(len(outputs) + len(error))]), [1.0, 1.0, *np.zeros(len(error))]
+            sides = [
+                *zip(box.low, box.high, strict=True),
+                *[(0, None)] * len(outputs),
+                *zip(-error, error, strict=True),
+            ]
+            cost, right = (
+                -np.concatenate([slope, np.zeros(len(outputs) + len(error))]),
+                [1.0, 1.0, *np.zeros(len(error))],
+            )
             found = linprog(cost, A_eq=columns, b_eq=right, bounds=sides)
             if found.status == 0:
                 assert bound >= 0.5 * LN2 + (low - slope * box.low).sum() - found.fun - 1e-7
@@ -174,7 +209,10 @@ def test_a_bound_is_not_below_the_program_that_it_relaxes(kind: str):
 
 @pytest.mark.parametrize(
     "traces",
-    [(tail_trace(12, (4, 8), 3, 6, 31), tail_trace(8, (4, 8), 4, 3, 32)), (tail_trace(8, (13, 18), 3, 6, 33),)],
+    [
+        (tail_trace(12, (4, 8), 3, 6, 31), tail_trace(8, (4, 8), 4, 3, 32)),
+        (tail_trace(8, (13, 18), 3, 6, 33),),
+    ],
     ids=["short", "long"],
 )
 def test_every_search_for_a_start_finds_what_the_ones_before_it_did_not(traces: tuple[Trace, ...]):
@@ -236,10 +274,16 @@ def test_certified_is_what_is_proven_to_a_thousandth():
 
 
 @pytest.mark.parametrize(
-    ("found", "upper", "marked"), [([0.2, 0.4], [0.2, 0.5], [0.35]), ([0.2, 0.4], [0.2, 0.4], []), ([None], [None], [])]
+    ("found", "upper", "marked"),
+    [([0.2, 0.4], [0.2, 0.5], [0.35]), ([0.2, 0.4], [0.2, 0.4], []), ([None], [None], [])],
 )
-def test_the_mean_of_the_bounds_is_marked_where_it_is_above_what_is_found(found: list, upper: list, marked: list):
-    rows = pl.DataFrame({"emax_jsd": found, "emax_jsd_upper": upper}, schema={"emax_jsd": pl.Float64, "emax_jsd_upper": pl.Float64})
+def test_the_mean_of_the_bounds_is_marked_where_it_is_above_what_is_found(
+    found: list, upper: list, marked: list
+):
+    rows = pl.DataFrame(
+        {"emax_jsd": found, "emax_jsd_upper": upper},
+        schema={"emax_jsd": pl.Float64, "emax_jsd_upper": pl.Float64},
+    )
     (histogram,) = Adversary.figures[0].charts
     assert isinstance(histogram, Histogram)
     assert [marker.x for marker in histogram.markers(rows)] == pytest.approx([LN2, *marked])
@@ -249,10 +293,19 @@ def test_the_token_that_is_cut_has_the_widest_chord_and_leaves_two_smaller_parts
     """Points at an end of their side too, where a cut would leave a part as large as the whole."""
     rng, row = np.random.default_rng(7), row_of(tail_trace(1, (6, 6), 3, 4, 8), 0)
     for box in boxes(row, rng, 30):
-        point = np.where(rng.random(6) < 0.3, box.low, box.low + rng.random(6) * (box.high - box.low))
-        least, most, own = (np.array([gain(x, a) for x, a in zip(side, row.alpha, strict=True)]) for side in (box.low, box.high, point))
+        point = np.where(
+            rng.random(6) < 0.3, box.low, box.low + rng.random(6) * (box.high - box.low)
+        )
+        least, most, own = (
+            np.array([gain(x, a) for x, a in zip(side, row.alpha, strict=True)])
+            for side in (box.low, box.high, point)
+        )
         width = box.high - box.low
-        gaps = least + np.divide(most - least, width, out=np.zeros(6), where=width > 0) * (point - box.low) - own
+        gaps = (
+            least
+            + np.divide(most - least, width, out=np.zeros(6), where=width > 0) * (point - box.low)
+            - own
+        )
         token, at, gap = branch._widest_chord(row, box, point)
         assert gap == pytest.approx(gaps.max(), abs=1e-12)
         assert token == np.argmax(gaps)
@@ -267,7 +320,10 @@ def test_a_part_that_cannot_be_cut_keeps_its_bound(monkeypatch: pytest.MonkeyPat
     for number in range(len(trace)):
         row = row_of(trace, number)
         best, size, classes = np.empty(len(row.tokens)), len(row.tokens), len(row.kept)
-        upper, whole = bounded_row(row, best), Box(np.zeros(size), np.ones(size), np.zeros(classes), np.ones(classes))
+        upper, whole = (
+            bounded_row(row, best),
+            Box(np.zeros(size), np.ones(size), np.zeros(classes), np.ones(classes)),
+        )
         bound = bound_box(program(row, own_logits(row)), whole, np.empty(size))
         found = divergences(best[None], row.alpha)[0]
         assert upper == pytest.approx(max(bound, found), abs=1e-3)

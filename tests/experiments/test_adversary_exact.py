@@ -9,7 +9,12 @@ from scipy.optimize import linprog
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.adversary.exact import furthest_attention, gain, slab_within, unconstrained_bound
+from attnaudit.experiments.adversary.exact import (
+    furthest_attention,
+    gain,
+    slab_within,
+    unconstrained_bound,
+)
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.stats.measures import LN2, tvd
 from attnaudit.trace import Trace
@@ -26,7 +31,9 @@ def check_against_brute_force(trace: Trace, epsilon: float) -> None:
     table = Adversary(epsilon=epsilon)(trace)
     for row in range(len(trace)):
         expected, _ = brute_force_adversary(trace, row, epsilon)
-        assert table["emax_jsd"][row] == pytest.approx(expected, abs=1e-9), f"instance {row}, T = {len(trace.alpha[row])}"
+        assert table["emax_jsd"][row] == pytest.approx(expected, abs=1e-9), (
+            f"instance {row}, T = {len(trace.alpha[row])}"
+        )
     check_is_allowed(trace, table, epsilon)
 
 
@@ -37,12 +44,18 @@ def check_is_allowed(trace: Trace, table: pl.DataFrame, epsilon: float) -> None:
     np.testing.assert_allclose(found.sum(), 1.0, atol=1e-12)
     assert (found.values >= 0).all()
     np.testing.assert_allclose(prediction, np.array(table["prediction"].to_list()), atol=1e-12)
-    np.testing.assert_allclose(tvd(prediction, trace.readout(trace.alpha)), table["delta_y"], atol=1e-12)
+    np.testing.assert_allclose(
+        tvd(prediction, trace.readout(trace.alpha)), table["delta_y"], atol=1e-12
+    )
     assert (table["delta_y"] <= epsilon + 1e-9).all()
     assert (table["emax_jsd"] >= 0).all()
     assert (table["emax_jsd"] <= table["emax_jsd_upper"]).all()
     assert (table["emax_jsd_upper"] <= LN2 + 1e-12).all()
-    np.testing.assert_allclose([naive_jsd(a, b) for a, b in zip(found, trace.alpha, strict=True)], table["emax_jsd"], atol=1e-12)
+    np.testing.assert_allclose(
+        [naive_jsd(a, b) for a, b in zip(found, trace.alpha, strict=True)],
+        table["emax_jsd"],
+        atol=1e-12,
+    )
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -53,8 +66,14 @@ def test_no_token_and_no_pair_beats_it(outputs: int, epsilon: float):
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.01])
-def test_an_output_that_rounds_to_certainty_is_kept_by_all_that_round_there(sign: float, epsilon: float):
-    trace = sigmoid_rows(Ragged.from_rows([np.array([0.5, 0.3, 0.2])]), np.array([0.0, 5.0, -5.0]), offset=900.0 * sign)
+def test_an_output_that_rounds_to_certainty_is_kept_by_all_that_round_there(
+    sign: float, epsilon: float
+):
+    trace = sigmoid_rows(
+        Ragged.from_rows([np.array([0.5, 0.3, 0.2])]),
+        np.array([0.0, 5.0, -5.0]),
+        offset=900.0 * sign,
+    )
     table = Adversary(epsilon=epsilon)(trace)
     assert table["emax_jsd"].item() == pytest.approx(unconstrained_bound(trace.alpha)[0], abs=1e-12)
     assert table["delta_y"].item() <= epsilon + 1e-12
@@ -71,7 +90,9 @@ def test_candidates_that_leave_one_answer_free_the_attention():
     check_against_brute_force(trace, 0.01)
     free = ~candidates.all(axis=1)
     table = Adversary()(trace)
-    np.testing.assert_allclose(table["emax_jsd"].to_numpy()[free], unconstrained_bound(trace.alpha)[free], atol=1e-12)
+    np.testing.assert_allclose(
+        table["emax_jsd"].to_numpy()[free], unconstrained_bound(trace.alpha)[free], atol=1e-12
+    )
 
 
 def edge_rows() -> dict[str, tuple[list[float], list[float], float]]:
@@ -95,7 +116,9 @@ def edge_rows() -> dict[str, tuple[list[float], list[float], float]]:
 @pytest.mark.parametrize("epsilon", [0.01, 0.2])
 def test_edges(name: str, epsilon: float):
     alpha, relevance, offset = edge_rows()[name]
-    check_against_brute_force(sigmoid_rows(Ragged.from_rows([alpha]), np.array(relevance), offset), epsilon)
+    check_against_brute_force(
+        sigmoid_rows(Ragged.from_rows([alpha]), np.array(relevance), offset), epsilon
+    )
 
 
 def test_one_token_has_no_adversary():
@@ -116,26 +139,42 @@ def test_epsilon_zero_keeps_the_output():
 def test_no_allowed_point_beats_it(seed: int):
     """Samples of the allowed set, and its vertices found by linear programs in random directions."""
     trace = make_trace(6, (3, 9), seed=seed)
-    slab, best = slab_within(trace.readout, trace.alpha, 0.05), Adversary(epsilon=0.05)(trace)["emax_jsd"].to_numpy()
+    slab, best = (
+        slab_within(trace.readout, trace.alpha, 0.05),
+        Adversary(epsilon=0.05)(trace)["emax_jsd"].to_numpy(),
+    )
     rng = np.random.default_rng(seed)
     for row, alpha in enumerate(trace.alpha):
         relevance = slab.relevance[trace.alpha.offsets[row] : trace.alpha.offsets[row + 1]]
         samples = rng.dirichlet(np.full(len(alpha), 0.2), 4000)
-        inside = samples[(samples @ relevance >= slab.low[row]) & (samples @ relevance <= slab.high[row])]
+        inside = samples[
+            (samples @ relevance >= slab.low[row]) & (samples @ relevance <= slab.high[row])
+        ]
         directions = rng.normal(size=(40, len(alpha)))
-        vertices = [_furthest_along(direction, relevance, slab.low[row], slab.high[row]) for direction in directions]
+        vertices = [
+            _furthest_along(direction, relevance, slab.low[row], slab.high[row])
+            for direction in directions
+        ]
         reached = [naive_jsd(point, alpha) for point in [*inside, *vertices]]
         assert max(reached) <= best[row] + 1e-9
 
 
-def _furthest_along(direction: np.ndarray, relevance: np.ndarray, low: float, high: float) -> np.ndarray:
+def _furthest_along(
+    direction: np.ndarray, relevance: np.ndarray, low: float, high: float
+) -> np.ndarray:
     sides, limits = [], []
     for sign, limit in ((1.0, high), (-1.0, -low)):
         if np.isfinite(limit):
             sides.append(sign * relevance)
             limits.append(limit)
     simplex = np.ones((1, len(relevance)))
-    solution = linprog(direction, A_ub=np.array(sides) if sides else None, b_ub=limits or None, A_eq=simplex, b_eq=[1.0])
+    solution = linprog(
+        direction,
+        A_ub=np.array(sides) if sides else None,
+        b_ub=limits or None,
+        A_eq=simplex,
+        b_eq=[1.0],
+    )
     return np.maximum(solution.x, 0) / np.maximum(solution.x, 0).sum()
 
 
@@ -147,10 +186,16 @@ weights = st.lists(st.floats(0, 1), min_size=2, max_size=9).filter(lambda w: sum
 def test_any_attention_and_relevance(raw: list[float], data: st.DataObject):
     alpha = np.array(raw) / sum(raw)
     relevance = data.draw(st.lists(st.floats(-6, 6), min_size=len(raw), max_size=len(raw)))
-    trace = sigmoid_rows(Ragged.from_rows([alpha]), np.array(relevance), data.draw(st.floats(-3, 3)))
+    trace = sigmoid_rows(
+        Ragged.from_rows([alpha]), np.array(relevance), data.draw(st.floats(-3, 3))
+    )
     check_against_brute_force(trace, 0.05)
     order = np.array(data.draw(st.permutations(range(len(raw)))))
-    shuffled = sigmoid_rows(Ragged.from_rows([alpha[order]]), np.array(relevance)[order], float(trace.readout.offset[0, 0]))
+    shuffled = sigmoid_rows(
+        Ragged.from_rows([alpha[order]]),
+        np.array(relevance)[order],
+        float(trace.readout.offset[0, 0]),
+    )
     assert Adversary(epsilon=0.05)(shuffled)["emax_jsd"].item() == pytest.approx(
         Adversary(epsilon=0.05)(trace)["emax_jsd"].item(), abs=1e-6
     )
@@ -165,14 +210,21 @@ def test_two_tokens_stay_in_the_slab_to_the_last_bit(epsilon: float):
         relevance, tokens = trace.readout.contribution[row][:, 0], np.flatnonzero(alpha)
         if len(tokens) == 2:
             one, other = tokens
-            assert slab.low[row] <= alpha[one] * relevance[one] + alpha[other] * relevance[other] <= slab.high[row], row
+            assert (
+                slab.low[row]
+                <= alpha[one] * relevance[one] + alpha[other] * relevance[other]
+                <= slab.high[row]
+            ), row
             pairs += 1
     assert pairs > 100
 
 
 def test_more_freedom_never_finds_less():
     trace = make_trace(80, (1, 30), seed=5)
-    found = [Adversary(epsilon=epsilon)(trace)["emax_jsd"].to_numpy() for epsilon in (0.0, 0.001, 0.01, 0.1, 0.5, 1.0)]
+    found = [
+        Adversary(epsilon=epsilon)(trace)["emax_jsd"].to_numpy()
+        for epsilon in (0.0, 0.001, 0.01, 0.1, 0.5, 1.0)
+    ]
     assert (np.diff(found, axis=0) >= -1e-12).all()
     np.testing.assert_allclose(found[-1], unconstrained_bound(trace.alpha), atol=1e-12)
 
@@ -184,17 +236,29 @@ def test_pruning_loses_nothing_at_length():
     found = divergence(furthest_attention(trace.alpha, slab), trace.alpha)
     for row, alpha in enumerate(trace.alpha):
         relevance = slab.relevance[trace.alpha.offsets[row] : trace.alpha.offsets[row + 1]]
-        assert found[row] == pytest.approx(_best_of_all_pairs(alpha, relevance, slab.low[row], slab.high[row]), abs=1e-10)
+        assert found[row] == pytest.approx(
+            _best_of_all_pairs(alpha, relevance, slab.low[row], slab.high[row]), abs=1e-10
+        )
 
 
 def _best_of_all_pairs(alpha: np.ndarray, relevance: np.ndarray, low: float, high: float) -> float:
     f = np.vectorize(gain)
-    best = max((0.5 * LN2 + gain(1.0, a) for a, r in zip(alpha, relevance, strict=True) if low <= r <= high), default=0.0)
+    best = max(
+        (
+            0.5 * LN2 + gain(1.0, a)
+            for a, r in zip(alpha, relevance, strict=True)
+            if low <= r <= high
+        ),
+        default=0.0,
+    )
     for c in (low, high):
         below, above = np.flatnonzero(relevance < c), np.flatnonzero(relevance > c)
         if np.isfinite(c) and len(below) and len(above):
             share = (relevance[above] - c) / (relevance[above] - relevance[below][:, None])
-            best = max(best, (0.5 * LN2 + f(share, alpha[below][:, None]) + f(1 - share, alpha[above])).max())
+            best = max(
+                best,
+                (0.5 * LN2 + f(share, alpha[below][:, None]) + f(1 - share, alpha[above])).max(),
+            )
     return best
 
 
@@ -206,7 +270,12 @@ def test_gains_add_up_to_the_divergence():
 
 
 @pytest.mark.parametrize(
-    ("settings_", "part"), [({"method": "exat"}, "did you mean exact?"), ({"epsilon": -1}, "from 0 to 1"), ({"k": 0}, "k ≥ 1")]
+    ("settings_", "part"),
+    [
+        ({"method": "exat"}, "did you mean exact?"),
+        ({"epsilon": -1}, "from 0 to 1"),
+        ({"k": 0}, "k ≥ 1"),
+    ],
 )
 def test_bad_settings_are_refused(settings_: dict, part: str):
     with pytest.raises(InputError, match=part.replace("?", r"\?")):
@@ -215,9 +284,16 @@ def test_bad_settings_are_refused(settings_: dict, part: str):
 
 def test_it_takes_every_distribution_and_refuses_several_sigmoids():
     for method in ("exact", "relaxed"):
-        for trace in (make_trace(5), make_trace(5, outputs=3), make_trace(5, outputs=2, hidden=4), make_trace(5, outputs=1, hidden=4)):
+        for trace in (
+            make_trace(5),
+            make_trace(5, outputs=3),
+            make_trace(5, outputs=2, hidden=4),
+            make_trace(5, outputs=1, hidden=4),
+        ):
             assert Adversary(method=method).refuses(trace) is None
-        assert "several sigmoid outputs" in (Adversary(method=method).refuses(several_sigmoids()) or "")
+        assert "several sigmoid outputs" in (
+            Adversary(method=method).refuses(several_sigmoids()) or ""
+        )
 
 
 def several_sigmoids() -> Trace:

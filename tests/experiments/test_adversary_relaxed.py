@@ -6,12 +6,22 @@ import torch
 
 from attnaudit.core.kernels import kernel
 from attnaudit.experiments.adversary.experiment import Adversary
-from attnaudit.experiments.adversary.relaxed import Search, loss_slope, search_attentions, starting_scores
+from attnaudit.experiments.adversary.relaxed import (
+    Search,
+    loss_slope,
+    search_attentions,
+    starting_scores,
+)
 from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, row_parts
 from attnaudit.experiments.rows import row_streams
 from attnaudit.trace import Trace
 from tests.experiments.test_adversary_exact import check_is_allowed
-from tests.oracles.relaxed_adversary import accepted_divergence, adversary_loss, naive_search, padded
+from tests.oracles.relaxed_adversary import (
+    accepted_divergence,
+    adversary_loss,
+    naive_search,
+    padded,
+)
 from tests.traces import make_trace
 
 K = 4
@@ -40,13 +50,17 @@ def test_the_slope_by_hand_is_that_of_autograd(outputs: int, hidden: int | None,
     rows = kernel_rows(trace.readout, trace.alpha)
     model, alpha = padded(trace)
     free = starts(trace).requires_grad_(True)
-    (expected,) = torch.autograd.grad(adversary_loss(free, model, alpha, epsilon, 500.0).sum(), free)
+    (expected,) = torch.autograd.grad(
+        adversary_loss(free, model, alpha, epsilon, 500.0).sum(), free
+    )
     for row, old in enumerate(trace.alpha):
         parts = row_parts(rows, row)
         scores = free.detach()[row, :, : len(old)].numpy().copy()
         target = pooled_prediction(pool(*parts[:3]), parts[3])
         slope = loss_slope_of_row(scores, rows, row, target, epsilon, 500.0)
-        np.testing.assert_allclose(slope, expected[row, :, : len(old)].numpy(), atol=1e-8, rtol=1e-8)
+        np.testing.assert_allclose(
+            slope, expected[row, :, : len(old)].numpy(), atol=1e-8, rtol=1e-8
+        )
 
 
 @pytest.mark.parametrize("added", [600.0, -600.0])
@@ -57,14 +71,18 @@ def test_the_slope_is_the_same_where_all_scores_are_larger_by_one_number(added: 
         parts, mine = row_parts(rows, row), scores[row, :, :length].copy()
         target = pooled_prediction(pool(*parts[:3]), parts[3])
         expected = loss_slope_of_row(mine, rows, row, target, 0.01, 500.0)
-        np.testing.assert_allclose(loss_slope_of_row(mine + added, rows, row, target, 0.01, 500.0), expected, atol=1e-9)
+        np.testing.assert_allclose(
+            loss_slope_of_row(mine + added, rows, row, target, 0.01, 500.0), expected, atol=1e-9
+        )
 
 
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (3, None), (1, 4), (3, 4)])
 def test_the_steps_are_those_of_torch(outputs: int, hidden: int | None):
     trace = make_trace(5, (2, 10), outputs, seed=2, hidden=hidden)
     search = Search(k=K, steps=25)
-    found = search_attentions(trace.readout, trace.alpha, row_streams(trace, 0, "adversary"), search)
+    found = search_attentions(
+        trace.readout, trace.alpha, row_streams(trace, 0, "adversary"), search
+    )
     model, alpha = padded(trace)
     expected = naive_search(model, alpha, starts(trace), steps=25).numpy()
     for row, old in enumerate(trace.alpha):
@@ -83,7 +101,9 @@ def test_exact_is_at_least_relaxed_everywhere():
 def test_exact_is_at_least_the_plain_search_everywhere():
     trace = make_trace(12, (2, 15), seed=4)
     model, alpha = padded(trace)
-    plain = accepted_divergence(model, alpha, naive_search(model, alpha, starts(trace)), 0.01).numpy()
+    plain = accepted_divergence(
+        model, alpha, naive_search(model, alpha, starts(trace)), 0.01
+    ).numpy()
     assert (Adversary()(trace)["emax_jsd"].to_numpy() >= plain - 1e-9).all()
     assert plain.mean() > 0.2
 
@@ -95,7 +115,10 @@ def test_relaxed_stays_below_its_bound_with_more_classes():
 
 def test_accepting_more_than_is_searched_for_finds_more():
     trace = make_trace(40, (2, 20), seed=6)
-    paper, code = Adversary(method="relaxed")(trace), Adversary(method="relaxed", accept=0.05)(trace)
+    paper, code = (
+        Adversary(method="relaxed")(trace),
+        Adversary(method="relaxed", accept=0.05)(trace),
+    )
     assert (code["emax_jsd"] >= paper["emax_jsd"]).all()
     assert code["delta_y"].to_numpy().max() <= 0.05
 
@@ -109,7 +132,10 @@ def test_no_step_and_nothing_accepted_leave_attention_as_it_is():
 
 def test_another_seed_is_another_search():
     trace = make_trace(20, (5, 20), seed=8)
-    one, other = Adversary(method="relaxed", steps=20, seed=1)(trace), Adversary(method="relaxed", steps=20, seed=2)(trace)
+    one, other = (
+        Adversary(method="relaxed", steps=20, seed=1)(trace),
+        Adversary(method="relaxed", steps=20, seed=2)(trace),
+    )
     assert not one["alpha"].equals(other["alpha"])
 
 
@@ -119,4 +145,6 @@ def test_for_two_classes_the_bound_of_the_search_is_the_exact_maximum() -> None:
     searched = Adversary(method="relaxed", steps=50)(trace)
     np.testing.assert_allclose(searched["emax_jsd_upper"].to_numpy(), exact, atol=1e-9)
     wider = Adversary(method="relaxed", steps=50, accept=0.05)(trace)["emax_jsd_upper"].to_numpy()
-    np.testing.assert_allclose(wider, Adversary(epsilon=0.05)(trace)["emax_jsd"].to_numpy(), atol=1e-9)
+    np.testing.assert_allclose(
+        wider, Adversary(epsilon=0.05)(trace)["emax_jsd"].to_numpy(), atol=1e-9
+    )

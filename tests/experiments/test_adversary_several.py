@@ -23,13 +23,21 @@ FURTHEST_LOGITS, BETWEEN_PLANES = kernel(furthest_logits), kernel(between_planes
 def tail_trace(n: int, lengths: tuple[int, int], outputs: int, hidden: int, seed: int) -> Trace:
     """A trace with a tanh tail that is neither flat nor saturated."""
     rng = np.random.default_rng([seed, n, outputs, hidden])
-    alpha = Ragged.from_rows([rng.dirichlet(np.full(rng.integers(lengths[0], lengths[1] + 1), 0.7)) for _ in range(n)], np.float32)
-    contribution = alpha.with_values(rng.normal(0, 1, (len(alpha.values), hidden)).astype(np.float32))
+    alpha = Ragged.from_rows(
+        [rng.dirichlet(np.full(rng.integers(lengths[0], lengths[1] + 1), 0.7)) for _ in range(n)],
+        np.float32,
+    )
+    contribution = alpha.with_values(
+        rng.normal(0, 1, (len(alpha.values), hidden)).astype(np.float32)
+    )
     tail = TanhTail(rng.normal(0, 4 / hidden**0.5, (outputs, hidden)), rng.normal(0, 0.1, outputs))
     offset = rng.normal(0, 0.3, (n, hidden)).astype(np.float32)
     total = alpha.with_values(alpha.values.astype(np.float64)).sum()
     weights = alpha.values / alpha.spread(total)
-    logits = tail(offset + contribution.with_values(weights[:, None] * contribution.values.astype(np.float64)).sum())
+    logits = tail(
+        offset
+        + contribution.with_values(weights[:, None] * contribution.values.astype(np.float64)).sum()
+    )
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
     return Trace.from_arrays(
         activation="sigmoid" if outputs == 1 else "softmax", class_names=[f"class {c}" for c in range(max(outputs, 2))], tail=tail,
@@ -61,7 +69,10 @@ def repeated(words: int, hidden: int, seed: int) -> Trace:
 def test_words_that_come_again_are_no_trouble(seed: int):
     """Moving weight between two of them changes nothing, so that no line between them has an end."""
     trace = repeated(5, 6, seed)
-    table, searched = Adversary(epsilon=0.05)(trace), Adversary(epsilon=0.05, method="relaxed")(trace)
+    table, searched = (
+        Adversary(epsilon=0.05)(trace),
+        Adversary(epsilon=0.05, method="relaxed")(trace),
+    )
     assert (table["delta_y"] <= 0.05 + 1e-9).all()
     assert (table["emax_jsd_upper"] >= np.maximum(table["emax_jsd"], searched["emax_jsd"])).all()
     assert (table["emax_jsd"] >= searched["emax_jsd"] - 1e-9).all()
@@ -71,7 +82,11 @@ def test_of_equal_readouts_the_one_of_least_attention_takes_the_weight():
     trace = repeated(4, 6, 1)
     table = Adversary(epsilon=0.05)(trace)
     for row in range(len(trace)):
-        words, attention, found = np.array(trace.tokens(row)), trace.alpha[row], np.array(table["alpha"][row])
+        words, attention, found = (
+            np.array(trace.tokens(row)),
+            trace.alpha[row],
+            np.array(table["alpha"][row]),
+        )
         for word in set(words):
             places = np.flatnonzero(words == word)
             used = places[found[places] > 0]
@@ -102,10 +117,14 @@ def test_no_search_beats_the_bound_nor_finds_more(kind: str, epsilon: float, fir
     table = Adversary(epsilon=epsilon)(trace)
     check_is_allowed(trace, table, epsilon)
     for row in range(first, len(trace), 2):
-        searched = searched_adversary(trace, row, epsilon, size=min(3, len(trace.alpha[row])), starts=1)
+        searched = searched_adversary(
+            trace, row, epsilon, size=min(3, len(trace.alpha[row])), starts=1
+        )
         reached = max(searched, sampled_adversary(trace, row, epsilon, samples=300))
         assert reached <= table["emax_jsd_upper"][row] + 1e-9, f"row {row}"
-        assert reached <= table["emax_jsd"][row] + 1e-3, f"row {row}"  # as far as what is certified may be from the maximum
+        assert reached <= table["emax_jsd"][row] + 1e-3, (
+            f"row {row}"
+        )  # as far as what is certified may be from the maximum
 
 
 @pytest.mark.parametrize("kind", ["three classes", "tail, three classes"])
@@ -128,7 +147,10 @@ def test_it_is_never_below_the_relaxed_search(kind: str):
 
 @pytest.mark.parametrize("outputs", [3, 5])
 def test_longer_rows_stay_above_the_relaxed_search(outputs: int):
-    for trace in (make_trace(25, (8, 40), outputs, seed=4), tail_trace(15, (8, 25), outputs, 20, 4)):
+    for trace in (
+        make_trace(25, (8, 40), outputs, seed=4),
+        tail_trace(15, (8, 25), outputs, 20, 4),
+    ):
         ours, theirs = Adversary()(trace), Adversary(method="relaxed")(trace)
         assert (ours["emax_jsd"] >= theirs["emax_jsd"] - 1e-9).all()
         assert (ours["emax_jsd_upper"] >= theirs["emax_jsd"] - 1e-12).all()
@@ -137,7 +159,9 @@ def test_longer_rows_stay_above_the_relaxed_search(outputs: int):
 def test_for_two_classes_it_comes_to_the_exact_maximum():
     """The same rows as a softmax over two classes, and over three of which the third is hopeless."""
     two = make_trace(30, (2, 12), 2, seed=5)
-    added = two.readout.contribution.with_values(np.hstack([two.readout.contribution.values, np.zeros((len(two.alpha.values), 1))]))
+    added = two.readout.contribution.with_values(
+        np.hstack([two.readout.contribution.values, np.zeros((len(two.alpha.values), 1))])
+    )
     offset = np.hstack([two.readout.offset, np.full((len(two), 1), -60.0)])
     prediction = np.hstack([two.readout(two.alpha), np.zeros((len(two), 1))])
     three = Trace.from_arrays(
@@ -157,7 +181,9 @@ def test_a_row_with_a_single_answer_is_free():
     free = trace.candidates.sum(axis=1) == 1
     assert free.any()
     table = Adversary()(trace)
-    np.testing.assert_allclose(table["emax_jsd"].to_numpy()[free], unconstrained_bound(trace.alpha)[free], atol=1e-9)
+    np.testing.assert_allclose(
+        table["emax_jsd"].to_numpy()[free], unconstrained_bound(trace.alpha)[free], atol=1e-9
+    )
     assert table["certified"].to_numpy()[free].all()
 
 
@@ -166,16 +192,23 @@ def test_one_token_has_no_adversary(kind: str):
     trace = traces(7)[kind]
     single = trace.take(np.zeros(1, np.int64))
     if len(single.alpha.values) > 1:
-        single = make_trace(1, (1, 1), 5) if kind == "five classes" else tail_trace(1, (1, 1), 3, 8, 0)
+        single = (
+            make_trace(1, (1, 1), 5) if kind == "five classes" else tail_trace(1, (1, 1), 3, 8, 0)
+        )
     table = Adversary()(single)
-    assert table["emax_jsd"].item() == table["emax_jsd_upper"].item() == table["delta_y"].item() == 0
+    assert (
+        table["emax_jsd"].item() == table["emax_jsd_upper"].item() == table["delta_y"].item() == 0
+    )
     assert table["certified"].item()
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_do_not_depend_on_their_company(kind: str):
     trace = traces(8)[kind]
-    whole, backwards = Adversary()(trace), Adversary()(trace.take(np.arange(len(trace))[::-1].copy()))
+    whole, backwards = (
+        Adversary()(trace),
+        Adversary()(trace.take(np.arange(len(trace))[::-1].copy())),
+    )
     assert whole["emax_jsd"].to_list() == backwards["emax_jsd"].to_list()[::-1]
     assert whole["emax_jsd_upper"].to_list() == backwards["emax_jsd_upper"].to_list()[::-1]
     alone = Adversary()(trace.take(np.array([3])))
@@ -203,7 +236,12 @@ def test_the_order_of_tokens_does_not_matter_to_the_bounds(kind: str):
     trace = traces(11)[kind]
     for row in range(4):
         one = trace.take(np.array([row]))
-        first, second = Adversary()(one), Adversary()(permuted(one, np.random.default_rng(row).permutation(len(one.alpha.values))))
+        first, second = (
+            Adversary()(one),
+            Adversary()(
+                permuted(one, np.random.default_rng(row).permutation(len(one.alpha.values)))
+            ),
+        )
         assert first["emax_jsd"].item() <= second["emax_jsd_upper"].item() + 1e-6
         assert second["emax_jsd"].item() <= first["emax_jsd_upper"].item() + 1e-6
         if first["certified"].item() and second["certified"].item():
@@ -221,12 +259,18 @@ def test_the_hull_holds_every_output_allowed():
     rng = np.random.default_rng(0)
     for _ in range(200):
         size = int(rng.integers(2, 6))
-        p, slope, moved = rng.dirichlet(np.full(size, 0.5)) + 1e-6, rng.normal(size=size), np.empty(size)
+        p, slope, moved = (
+            rng.dirichlet(np.full(size, 0.5)) + 1e-6,
+            rng.normal(size=size),
+            np.empty(size),
+        )
         p /= p.sum()
         slope -= slope.mean()
         bound = FURTHEST_LOGITS(slope, p, 0.05, np.zeros(size), np.ones(size), moved)
         assert np.isinf(bound) == bool((p[slope < 0] <= 0.05).any())
-        others = np.maximum(p + np.outer(rng.uniform(0, 1, 300), np.ones(size)) * _shifts(rng, 300, size), 1e-12)
+        others = np.maximum(
+            p + np.outer(rng.uniform(0, 1, 300), np.ones(size)) * _shifts(rng, 300, size), 1e-12
+        )
         assert (np.log(others / p) @ slope).max() <= bound + 1e-9
         if np.isfinite(bound):
             assert np.log(moved / p) @ slope == pytest.approx(bound, abs=1e-9)

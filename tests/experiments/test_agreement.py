@@ -33,26 +33,47 @@ KINDS: dict[str, Any] = {
     "unknown tail": lambda: opaque(make_trace(12, (1, 9), seed=3, outputs=3, hidden=4)),
     "a transformer's layer": lambda: layer_trace(20, (1, 9), 3, seed=2, width=3),
 }
-NAMES = ("adversary", "identifiability", "maximal_change", "permutation", "erasure", "comprehensiveness", "ranges", "joint")
+NAMES = (
+    "adversary",
+    "identifiability",
+    "maximal_change",
+    "permutation",
+    "erasure",
+    "comprehensiveness",
+    "ranges",
+    "joint",
+)
 
 
 def audited(trace: Trace) -> Results:
     """Of each of these experiments that applies."""
-    return audit(trace, [name for name in NAMES if refusal(make_experiment(name), trace) is None], EVERY_ROW)
+    return audit(
+        trace, [name for name in NAMES if refusal(make_experiment(name), trace) is None], EVERY_ROW
+    )
 
 
 def columns(table: pl.DataFrame) -> dict[str, Any]:
     """As arrays."""
-    return {column: table[column].to_numpy() if table[column].dtype.is_numeric() else table[column] for column in table.columns}
+    return {
+        column: table[column].to_numpy() if table[column].dtype.is_numeric() else table[column]
+        for column in table.columns
+    }
 
 
 def same_sum(trace: Trace) -> np.ndarray:
     """The largest JSD of the attentions that `identifiability` finds to have the same output."""
-    return np.array([jsd(one.ends, np.tile(own, (len(one.ends), 1))).max() for one, own in zip(movements(trace), trace.alpha, strict=True)])
+    return np.array(
+        [
+            jsd(one.ends, np.tile(own, (len(one.ends), 1))).max()
+            for one, own in zip(movements(trace), trace.alpha, strict=True)
+        ]
+    )
 
 
 def movements(trace: Trace) -> list[Movement]:
-    return [movement(r, a, RANGES) for r, a in zip(trace.readout.contribution, trace.alpha, strict=True)]
+    return [
+        movement(r, a, RANGES) for r, a in zip(trace.readout.contribution, trace.alpha, strict=True)
+    ]
 
 
 def least_jsd(distance: np.ndarray) -> np.ndarray:
@@ -68,7 +89,9 @@ def of_one_weight(weight: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 def assert_agreement(trace: Trace, results: Results) -> None:
     found = {name: columns(result.table) for name, result in results.items()}
-    adversary, same, change = (found[name] for name in ("adversary", "identifiability", "maximal_change"))
+    adversary, same, change = (
+        found[name] for name in ("adversary", "identifiability", "maximal_change")
+    )
     emax, largest = adversary["emax_jsd"], np.array([own.max() for own in trace.alpha])
     assert (emax >= same_sum(trace) - ROUNDING).all()
     assert (emax >= least_jsd(same["max_tvd_alpha"]) - ROUNDING).all()
@@ -100,7 +123,11 @@ def assert_ranges(trace: Trace, found: dict[str, Any]) -> None:
         assert (necessary <= weights + ROUNDING).all()
         assert possible[top] >= same["largest_weight_most"][row] - ROUNDING
         assert necessary[top] <= same["largest_weight_least"][row] + ROUNDING
-        assert adversary["emax_jsd"][row] >= max(of_one_weight(possible, own).max(), of_one_weight(necessary, own).max()) - SEARCHED
+        assert (
+            adversary["emax_jsd"][row]
+            >= max(of_one_weight(possible, own).max(), of_one_weight(necessary, own).max())
+            - SEARCHED
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -110,39 +137,65 @@ def test_experiments_agree(kind: str):
 
 
 @pytest.fixture(scope="module")
-def replayed(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Trace, Results]]:
+def replayed(
+    one_registry: None, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, tuple[Trace, Results]]:
     """Traces of tiny models, whose attended sums leave some weights open, and what the experiments find."""
     made = {}
     for name in ("LlamaForCausalLM", "BartForConditionalGeneration"):
         model = tiny(name)
         gate = check_model(model)
         texts = random_texts(model, 2)
-        folder = collected(model, gate, texts, tmp_path_factory.mktemp(name), "last", name.startswith("Bart"), scores=())
+        folder = collected(
+            model,
+            gate,
+            texts,
+            tmp_path_factory.mktemp(name),
+            "last",
+            name.startswith("Bart"),
+            scores=(),
+        )
         trace = Trace.read(folder, Replay(model, gate))
         made[name] = trace, audited(trace)
     return made
 
 
 @pytest.mark.parametrize("name", ["LlamaForCausalLM", "BartForConditionalGeneration"])
-def test_experiments_agree_about_a_transformer(name: str, replayed: dict[str, tuple[Trace, Results]]):
+def test_experiments_agree_about_a_transformer(
+    name: str, replayed: dict[str, tuple[Trace, Results]]
+):
     trace, results = replayed[name]
     several = trace.alpha.lengths > 1
     assert_agreement(trace, results)
-    assert (results["adversary"].table["emax_jsd"].to_numpy()[several] > 1e-3).all()  # any row can move a little
+    assert (
+        results["adversary"].table["emax_jsd"].to_numpy()[several] > 1e-3
+    ).all()  # any row can move a little
     assert (same_sum(trace) > 1e-3).sum() > 1
 
 
-def test_the_card_of_a_transformer_does_not_contradict_itself(replayed: dict[str, tuple[Trace, Results]]):
+def test_the_card_of_a_transformer_does_not_contradict_itself(
+    replayed: dict[str, tuple[Trace, Results]],
+):
     """In every head the divergence found is at least that of the weights with the same output: both lines may be said of it."""
     _, results = replayed["LlamaForCausalLM"]
     summary = pl.concat([results[name].summary for name in ("adversary", "identifiability")])
     rows = SummaryRows.of(summary)
-    emax, same = rows.of_heads("adversary", "emax_jsd"), rows.of_heads("identifiability", "max_tvd_alpha")
+    emax, same = (
+        rows.of_heads("adversary", "emax_jsd"),
+        rows.of_heads("identifiability", "max_tvd_alpha"),
+    )
     assert same
     for head, row in same.items():
-        assert emax[head]["value"] >= least_jsd(np.array(row["value"])) - ROUNDING  # which is convex
-    exactly, nearly = (row.sentence for row in verdict(summary.with_columns(n=pl.lit(100), texts=pl.lit(100))).rows)
-    assert "those with exactly the same output included" in nearly or "the weights found differ" in nearly
+        assert (
+            emax[head]["value"] >= least_jsd(np.array(row["value"])) - ROUNDING
+        )  # which is convex
+    exactly, nearly = (
+        row.sentence for row in verdict(summary.with_columns(n=pl.lit(100), texts=pl.lit(100))).rows
+    )
+    assert (
+        "those with exactly the same output included" in nearly
+        or "the weights found differ" in nearly
+    )
     assert "give exactly the same prediction" in exactly
 
 

@@ -59,17 +59,25 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
         (tail_trace(3, (2, 4), 3, 4, 0), ["adversary", "ranges"]),
     ],
 )
-def test_what_takes_longest_is_compiled_elsewhere_and_run_last(process: Process, trace: Trace, later: list[str]):
-    order = list(ahead.in_turn(trace, NAMES, silent, lambda: process.said.append("something else done")))
+def test_what_takes_longest_is_compiled_elsewhere_and_run_last(
+    process: Process, trace: Trace, later: list[str]
+):
+    order = list(
+        ahead.in_turn(trace, NAMES, silent, lambda: process.said.append("something else done"))
+    )
     assert process.experiments == later
     assert order == [*(name for name in NAMES if name not in later), *later]
     assert process.said == ["something else done", "waited for", "ended"]
 
 
-def test_what_is_run_meanwhile_uses_nothing_that_the_other_process_compiles(process: Process, monkeypatch: pytest.MonkeyPatch):
+def test_what_is_run_meanwhile_uses_nothing_that_the_other_process_compiles(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+):
     trace = make_trace(3, (2, 4), 3)
     taken = [name for name in NAMES if refusal(make_experiment(name), trace) is None]
-    monkeypatch.setattr(EXPERIMENTS["adversary"], "bounded", lambda *arguments: pytest.fail("compiled by both"))
+    monkeypatch.setattr(
+        EXPERIMENTS["adversary"], "bounded", lambda *arguments: pytest.fail("compiled by both")
+    )
     for name in ahead.in_turn(trace, taken, silent):
         if name in process.experiments:
             break
@@ -84,13 +92,17 @@ def test_an_experiment_that_fails_ends_the_process(process: Process):
     assert process.said == []  # the fake is left by an exception, as the process is then terminated
 
 
-@pytest.mark.parametrize("names", [["erasure"], ["erasure", "comprehensiveness"], ["correlation", "permutation"]])
+@pytest.mark.parametrize(
+    "names", [["erasure"], ["erasure", "comprehensiveness"], ["correlation", "permutation"]]
+)
 def test_there_is_no_process_for_what_this_one_can_do_as_fast(process: Process, names: list[str]):
     assert list(ahead.in_turn(make_trace(3, (2, 4), 1), names, silent)) == names
     assert process.experiments == []
 
 
-def test_with_one_thread_or_all_compiled_there_is_no_process(process: Process, monkeypatch: pytest.MonkeyPatch):
+def test_with_one_thread_or_all_compiled_there_is_no_process(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+):
     with monkeypatch.context() as patch:
         patch.setattr(SETTINGS, "NUMBA_NUM_THREADS", 1)
         assert list(ahead.in_turn(make_trace(3, (2, 4), 1), NAMES, silent)) == NAMES
@@ -115,7 +127,9 @@ def test_the_process_leaves_the_code_of_kernels(tmp_path: Path):
     program = f"from {ahead.__name__} import compile_for; compile_for({str(tmp_path / 'trace')!r}, 'plausibility')"
     command = [sys.executable, "-c", program]
     open_end, _ = os.pipe()
-    done = subprocess.run(command, env=environment, stdin=open_end, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, env=environment, stdin=open_end, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert list((tmp_path / "code" / "attnaudit.stats.agreement").glob("*.nbi"))
 
@@ -127,9 +141,19 @@ def test_a_process_that_fails_is_no_error(monkeypatch: pytest.MonkeyPatch):
     assert len(list(ahead.in_turn(make_trace(3, (2, 4), 1), NAMES, silent))) == len(NAMES)
 
 
-def test_a_run_compiles_while_it_trains_and_has_the_same_results(process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("attnaudit.report.write_report", lambda folder, trace, page: page.write_text(""))
-    settings = {"corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 2}
+def test_a_run_compiles_while_it_trains_and_has_the_same_results(
+    process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(
+        "attnaudit.report.write_report", lambda folder, trace, page: page.write_text("")
+    )
+    settings = {
+        "corpus.size": 60,
+        "corpus.length": (10, 12),
+        "model.embedding": 8,
+        "model.hidden": 4,
+        "training.epochs": 2,
+    }
     spec = RunSpec.of("planted-decisive", vectors="random", device="cpu", settings=settings)
     run(spec, tmp_path / "with")
     in_training, in_audit = process.started
@@ -138,10 +162,15 @@ def test_a_run_compiles_while_it_trains_and_has_the_same_results(process: Proces
     SETTINGS.NUMBA_NUM_THREADS = 1
     run(spec, tmp_path / "alone")
     names = [
-        path.relative_to(tmp_path / "alone") for part in ("model", "trace", "results") for path in (tmp_path / "alone" / part).iterdir()
+        path.relative_to(tmp_path / "alone")
+        for part in ("model", "trace", "results")
+        for path in (tmp_path / "alone" / part).iterdir()
     ]
     assert names
-    assert all((tmp_path / "with" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes() for name in names)
+    assert all(
+        (tmp_path / "with" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes()
+        for name in names
+    )
 
 
 def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path):
@@ -149,7 +178,12 @@ def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path):
     write_shards(tmp_path / "trace", [make_trace(1, (3, 3), 3)])
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "code")}
     program = f"from {ahead.__name__} import compile_for; compile_for({str(tmp_path / 'trace')!r}, 'adversary')"
-    with subprocess.Popen([sys.executable, "-c", program], env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as child:
         assert child.stdin is not None
         child.stdin.close()
         assert child.wait() == 1

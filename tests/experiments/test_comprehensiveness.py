@@ -29,7 +29,11 @@ ORDER, EXTREME_MEANS = kernel(random_order), kernel(extreme_means)
 
 
 def of_class(prediction: list[float], chosen: int) -> float:
-    return (prediction[0] if chosen == 1 else 1 - prediction[0]) if len(prediction) == 1 else prediction[chosen]
+    return (
+        (prediction[0] if chosen == 1 else 1 - prediction[0])
+        if len(prediction) == 1
+        else prediction[chosen]
+    )
 
 
 def naive_falls(trace: Trace, row: int, order: list[int]) -> np.ndarray:
@@ -57,11 +61,19 @@ def test_both_measures_as_they_are_defined(kind: str) -> None:
     }
     for row, length in enumerate(trace.alpha.lengths):
         for name, score in scores.items():
-            falls = naive_falls(trace, row, np.argsort(-score[row], kind="stable").tolist()) if length > 1 else np.full((2, 5), np.nan)
+            falls = (
+                naive_falls(trace, row, np.argsort(-score[row], kind="stable").tolist())
+                if length > 1
+                else np.full((2, 5), np.nan)
+            )
             for k, way in enumerate(WAYS):
-                np.testing.assert_allclose(table[f"{way}_at_{name}"][row].to_numpy(), falls[k], atol=1e-12)
+                np.testing.assert_allclose(
+                    table[f"{way}_at_{name}"][row].to_numpy(), falls[k], atol=1e-12
+                )
                 mean = falls[k].mean()
-                assert table[f"{way}_{name}"][row] == (None if np.isnan(mean) else pytest.approx(mean, abs=1e-12))
+                assert table[f"{way}_{name}"][row] == (
+                    None if np.isnan(mean) else pytest.approx(mean, abs=1e-12)
+                )
 
 
 @pytest.mark.parametrize("kind", ["sigmoid", "tail"])
@@ -80,12 +92,21 @@ def test_the_extreme_means_are_those_of_exhaustive_search(zeros: float) -> None:
     random = np.random.default_rng(8)
     for size in (2, 3, 5, 9):
         for _ in range(20):
-            weights, value = random.random(size) ** 3 * (random.random(size) >= zeros), random.normal(size=size)
+            weights, value = (
+                random.random(size) ** 3 * (random.random(size) >= zeros),
+                random.normal(size=size),
+            )
             weights[random.integers(size)] = 0.1
             for kept in range(1, size):
-                sets = [list(chosen) for chosen in combinations(range(size), kept) if weights[list(chosen)].sum() > 0]
+                sets = [
+                    list(chosen)
+                    for chosen in combinations(range(size), kept)
+                    if weights[list(chosen)].sum() > 0
+                ]
                 means = [weights[chosen] @ value[chosen] / weights[chosen].sum() for chosen in sets]
-                assert EXTREME_MEANS(weights, value, kept, np.empty((2, size))) == pytest.approx((min(means), max(means)), abs=1e-12)
+                assert EXTREME_MEANS(weights, value, kept, np.empty((2, size))) == pytest.approx(
+                    (min(means), max(means)), abs=1e-12
+                )
 
 
 def test_the_extreme_means_are_exact_where_weights_differ_by_many_orders_of_magnitude() -> None:
@@ -94,18 +115,27 @@ def test_the_extreme_means_are_exact_where_weights_differ_by_many_orders_of_magn
         for _ in range(30):
             weights, value = 10.0 ** random.uniform(-30, 0, size), random.normal(size=size)
             weights[random.integers(size)] = 1.0
-            exact = [(Fraction(w), Fraction(v)) for w, v in zip(weights.tolist(), value.tolist(), strict=True)]
+            exact = [
+                (Fraction(w), Fraction(v))
+                for w, v in zip(weights.tolist(), value.tolist(), strict=True)
+            ]
             for kept in range(1, size):
                 means = [
                     float(sum(w * v for w, v in chosen) / sum(w for w, _ in chosen)) for chosen in combinations(exact, kept)
                 ]  # fmt: skip
-                assert EXTREME_MEANS(weights, value, kept, np.empty((2, size))) == pytest.approx((min(means), max(means)), abs=1e-9)
+                assert EXTREME_MEANS(weights, value, kept, np.empty((2, size))) == pytest.approx(
+                    (min(means), max(means)), abs=1e-9
+                )
 
 
-def test_the_search_for_extreme_means_ends_where_rounding_leaves_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_search_for_extreme_means_ends_where_rounding_leaves_gains(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The gains of the best choice sum to 0, or to what rounding makes of it."""
     random, tried, keep = np.random.default_rng(12), [], falls._keep_largest
-    monkeypatch.setattr(falls, "_keep_largest", lambda *arguments: tried.append(1) or keep(*arguments))
+    monkeypatch.setattr(
+        falls, "_keep_largest", lambda *arguments: tried.append(1) or keep(*arguments)
+    )
     for kept in range(1, 20):
         extreme_means(random.random(20) ** 3, random.normal(size=20), kept, np.empty((2, 20)))
     assert len(tried) < 6 * 2 * 19
@@ -123,27 +153,43 @@ def test_normalised_measures_lie_between_the_bounds_of_exhaustive_search(kind: s
         for share in SHARES:
             count = max(math.ceil(share * length), 1)
             for way, removed in enumerate((count, length - count)):
-                after = [after_removal(trace, row, gone) for gone in combinations(range(length), removed)]
+                after = [
+                    after_removal(trace, row, gone) for gone in combinations(range(length), removed)
+                ]
                 before = naive_prediction(trace, row, trace.alpha[row])
-                falls = [of_class(before, decided(before)) - of_class(p, decided(before)) for p in after if p is not None]
+                falls = [
+                    of_class(before, decided(before)) - of_class(p, decided(before))
+                    for p in after
+                    if p is not None
+                ]
                 least[way] += min(falls) / len(SHARES)
                 greatest[way] += max(falls) / len(SHARES)
         for k, way in enumerate(WAYS):
             plain, found = table[f"{way}_attention"][row], table[f"normalised_{way}_attention"][row]
             if plain is not None and greatest[k] - least[k] > 1e-9:
-                assert found == pytest.approx((plain - least[k]) / (greatest[k] - least[k]), abs=1e-6)
+                assert found == pytest.approx(
+                    (plain - least[k]) / (greatest[k] - least[k]), abs=1e-6
+                )
     for way in WAYS:
         known = table[f"normalised_{way}_gradient"].drop_nulls()
         assert ((known >= -1e-9) & (known <= 1 + 1e-9)).all()
 
 
 def test_no_bounds_where_they_are_not_known() -> None:
-    for trace in (make_trace(5, outputs=3), make_trace(5, outputs=3, hidden=4), make_trace(5, outputs=2, candidates=True)):
-        assert not [name for name in Comprehensiveness()(trace).columns if name.startswith("normalised")]
+    for trace in (
+        make_trace(5, outputs=3),
+        make_trace(5, outputs=3, hidden=4),
+        make_trace(5, outputs=2, candidates=True),
+    ):
+        assert not [
+            name for name in Comprehensiveness()(trace).columns if name.startswith("normalised")
+        ]
 
 
 def test_an_output_that_nothing_moves_has_nothing_to_normalise() -> None:
-    table = Comprehensiveness()(sigmoid_rows(Ragged.from_rows([[0.5, 0.3, 0.2], [1.0]]), np.full(4, 1.5)))
+    table = Comprehensiveness()(
+        sigmoid_rows(Ragged.from_rows([[0.5, 0.3, 0.2], [1.0]]), np.full(4, 1.5))
+    )
     assert table["comprehensiveness_attention"].to_list() == [pytest.approx(0.0, abs=1e-12), None]
     assert table["normalised_comprehensiveness_attention"].to_list() == [None, None]
     summary = Comprehensiveness().summarise(table).filter(pl.col("group") == "all")
@@ -165,13 +211,21 @@ def test_falls_in_the_input_may_be_lists_of_any_kind() -> None:
     trace = make_trace(6, (3, 6), seed=0)
     falls = np.random.default_rng(0).random((6, 5)).astype(np.float32)
     for kind in (pa.list_(pa.float32()), pa.list_(pa.float32(), 5), pa.large_list(pa.float64())):
-        table = Comprehensiveness()(with_column(trace, "input_sufficiency_mine", falls.tolist(), kind))
-        assert table["input_sufficiency_mine"].to_list() == pytest.approx(falls.mean(axis=1).tolist(), rel=1e-6)
+        table = Comprehensiveness()(
+            with_column(trace, "input_sufficiency_mine", falls.tolist(), kind)
+        )
+        assert table["input_sufficiency_mine"].to_list() == pytest.approx(
+            falls.mean(axis=1).tolist(), rel=1e-6
+        )
 
 
-@pytest.mark.parametrize(("values", "kind"), [([0.5] * 6, pa.float32()), ([["a"]] * 6, pa.list_(pa.string()))])
+@pytest.mark.parametrize(
+    ("values", "kind"), [([0.5] * 6, pa.float32()), ([["a"]] * 6, pa.list_(pa.string()))]
+)
 def test_a_column_of_anything_else_is_named(values: list, kind: pa.DataType) -> None:
-    left_out = audit(with_column(make_trace(6, (3, 6), seed=0), "input_sufficiency_mine", values, kind)).left_out
+    left_out = audit(
+        with_column(make_trace(6, (3, 6), seed=0), "input_sufficiency_mine", values, kind)
+    ).left_out
     assert "column input_sufficiency_mine holds" in left_out["comprehensiveness"]
     assert "a list of numbers for every row" in left_out["comprehensiveness"]
 
@@ -183,5 +237,8 @@ def test_a_score_named_as_what_is_worked_out_of_another_is_refused() -> None:
 
 @pytest.mark.parametrize("experiment", ["erasure", "comprehensiveness"])
 def test_too_many_orders_are_refused(experiment: str) -> None:
-    with pytest.raises(InputError, match=rf"{experiment}\.orders: 99999999999999999999; expected 1 to 10,000 random orders"):
+    with pytest.raises(
+        InputError,
+        match=rf"{experiment}\.orders: 99999999999999999999; expected 1 to 10,000 random orders",
+    ):
         audit(make_trace(6, (3, 6)), [experiment], {experiment: {"orders": 99999999999999999999}})

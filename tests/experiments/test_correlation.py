@@ -44,7 +44,17 @@ def test_every_row_matches_scipy(trace, table: pl.DataFrame):
 
 
 def test_the_columns_that_others_rely_on(table: pl.DataFrame):
-    expected = ["split", "instance", "predicted", "tau_gradient", "p_gradient", "tau_loo", "p_loo", "tau_gradient_loo", "p_gradient_loo"]
+    expected = [
+        "split",
+        "instance",
+        "predicted",
+        "tau_gradient",
+        "p_gradient",
+        "tau_loo",
+        "p_loo",
+        "tau_gradient_loo",
+        "p_gradient_loo",
+    ]
     assert table.columns == [*expected, "tau_ig", "p_ig"]
 
 
@@ -53,7 +63,9 @@ def test_the_summary_counts_what_is_undefined(table: pl.DataFrame):
     undefined = table["tau_loo"].null_count()
     assert undefined > 0
     for measure in ("tau_loo", "significant_loo", "significant_loo_bh"):
-        row = summary.row(by_predicate=(pl.col("measure") == measure) & (pl.col("group") == "all"), named=True)
+        row = summary.row(
+            by_predicate=(pl.col("measure") == measure) & (pl.col("group") == "all"), named=True
+        )
         assert (row["n"], row["undefined"]) == (len(table) - undefined, undefined)
         assert row["low"] <= row["value"] <= row["high"]
     mean = summary.filter(measure="tau_loo", group="all")["value"].item()
@@ -74,14 +86,20 @@ def test_significance_is_adjusted_within_the_group(table: pl.DataFrame):
 def test_differences_are_paired(table: pl.DataFrame):
     summary = Correlation().summarise(table)
     both = table.drop_nulls(["tau_gradient_loo", "tau_gradient"])
-    row = summary.row(by_predicate=(pl.col("measure") == "tau_gradient_loo_minus_tau_gradient") & (pl.col("group") == "all"), named=True)
+    row = summary.row(
+        by_predicate=(pl.col("measure") == "tau_gradient_loo_minus_tau_gradient")
+        & (pl.col("group") == "all"),
+        named=True,
+    )
     assert row["n"] == len(both)
     assert row["value"] == pytest.approx((both["tau_gradient_loo"] - both["tau_gradient"]).mean())
 
 
 def test_undefined_everywhere_is_null_and_not_zero():
     summary = Correlation().summarise(Correlation()(make_trace(5, (1, 1), seed=0)))
-    row = summary.row(by_predicate=(pl.col("measure") == "tau_gradient") & (pl.col("group") == "all"), named=True)
+    row = summary.row(
+        by_predicate=(pl.col("measure") == "tau_gradient") & (pl.col("group") == "all"), named=True
+    )
     assert (row["value"], row["low"], row["n"], row["undefined"]) == (None, None, 0, 5)
 
 
@@ -93,7 +111,9 @@ def test_a_name_that_is_taken_is_refused():
 def test_attention_that_is_the_importance_has_tau_1():
     trace = make_trace(20, (3, 20), seed=2)
     same = trace.ragged("alpha")
-    table = pl.DataFrame(Correlation()(_with(trace, gradient=same, loo=same.with_values(-same.values))))
+    table = pl.DataFrame(
+        Correlation()(_with(trace, gradient=same, loo=same.with_values(-same.values)))
+    )
     assert table["tau_gradient"].to_list() == pytest.approx([1.0] * 20)
     assert table["tau_loo"].to_list() == pytest.approx([-1.0] * 20)
 
@@ -103,4 +123,6 @@ def _with(trace, **columns: Ragged):
     kept = {name: trace.table.column(name).to_pylist() for name in names}
     kept |= {name: trace.ragged(name) for name in ("alpha", "readout")}
     kept |= {name: trace.array(name) for name in ("offset", "prediction")}
-    return type(trace).from_arrays(activation=trace.metadata["activation"], class_names=trace.class_names, **(kept | columns))
+    return type(trace).from_arrays(
+        activation=trace.metadata["activation"], class_names=trace.class_names, **(kept | columns)
+    )

@@ -29,8 +29,12 @@ def test_first_point_within_epsilon_is_that_of_every_point_looked_at(classes: in
     passed_by = expected[:, 2] > 0.0
     assert np.allclose(found[~passed_by], expected[~passed_by], rtol=0.0, atol=1e-9)
     # outputs of two classes move straight, so that many cells miss by the same, and a rounding decides for one
-    assert np.allclose(found[passed_by, 2], expected[passed_by, 2], rtol=0.0, atol=1e-3 if classes == 2 else 1e-9)
-    if bend == 0.3 and classes > 2:  # between outputs of two classes on two sides lies that of the row
+    assert np.allclose(
+        found[passed_by, 2], expected[passed_by, 2], rtol=0.0, atol=1e-3 if classes == 2 else 1e-9
+    )
+    if (
+        bend == 0.3 and classes > 2
+    ):  # between outputs of two classes on two sides lies that of the row
         assert 0 < passed_by.sum() < len(passed_by)
 
 

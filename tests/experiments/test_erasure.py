@@ -42,14 +42,19 @@ KINDS = {
 EXACT = [kind for kind, options in KINDS.items() if "hidden" not in options]
 
 
-def some_trace(kind: str, rows: int = 40, lengths: tuple[int, int] = (1, 9), seed: int = 1) -> Trace:
+def some_trace(
+    kind: str, rows: int = 40, lengths: tuple[int, int] = (1, 9), seed: int = 1
+) -> Trace:
     return make_trace(rows, lengths, seed=seed, **KINDS[kind])
 
 
 def orders(trace: Trace, row: int) -> dict[str, list[int]]:
     alpha, slope = trace.alpha[row], weight_gradient(trace, row)
     scores = {"attention": alpha, "gradient": slope, "gradient_attention": slope * alpha}
-    return {name: np.argsort(-np.round(score, 12), kind="stable").tolist() for name, score in scores.items()}
+    return {
+        name: np.argsort(-np.round(score, 12), kind="stable").tolist()
+        for name, score in scores.items()
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -59,10 +64,16 @@ def test_every_ranking_is_walked_as_the_paper_says(kind: str) -> None:
     for row, length in enumerate(trace.alpha.lengths):
         for name, order in orders(trace, row).items() if length > 1 else ():
             count = naive_first_flip(trace, row, order)
-            assert table[f"removed_{name}"][row] == (None if count is None else pytest.approx(count / length)), (row, name)
+            assert table[f"removed_{name}"][row] == (
+                None if count is None else pytest.approx(count / length)
+            ), (row, name)
             if count is not None:
-                assert table[f"mass_{name}"][row] == pytest.approx(trace.alpha[row][order[:count]].sum())
-            assert table[f"kept_{name}"][row] == pytest.approx(naive_fewest_kept(trace, row, order, 0.05) / length), (row, name)
+                assert table[f"mass_{name}"][row] == pytest.approx(
+                    trace.alpha[row][order[:count]].sum()
+                )
+            assert table[f"kept_{name}"][row] == pytest.approx(
+                naive_fewest_kept(trace, row, order, 0.05) / length
+            ), (row, name)
 
 
 @pytest.mark.parametrize("kind", ["sigmoid", "several", "tail"])
@@ -71,8 +82,12 @@ def test_random_orders_are_averaged_over_those_that_flip(kind: str) -> None:
     table, streams = Erasure(orders=3)(trace), row_streams(trace, 0, "erasure")
     for row, length in enumerate(trace.alpha.lengths):
         walks = [keyed_order(length, streams[row], number) for number in range(3)]
-        counts = [count for walk in walks if (count := naive_first_flip(trace, row, walk)) is not None]
-        assert table["removed_random"][row] == (pytest.approx(np.mean(counts) / length) if counts else None)
+        counts = [
+            count for walk in walks if (count := naive_first_flip(trace, row, walk)) is not None
+        ]
+        assert table["removed_random"][row] == (
+            pytest.approx(np.mean(counts) / length) if counts else None
+        )
         kept = [naive_fewest_kept(trace, row, walk, 0.01) for walk in walks]
         assert table["kept_random"][row] == pytest.approx(np.mean(kept) / length)
 
@@ -81,19 +96,29 @@ def test_random_orders_are_averaged_over_those_that_flip(kind: str) -> None:
 def test_no_walk_is_excluded_from_the_area(kind: str) -> None:
     """What never flips is observed until no weight is left; where that is at all tokens, the area is the mean over all rows and orders."""
     trace = some_trace(kind, lengths=(1, 12))
-    result, streams = audit(trace, ["erasure"], {"erasure": {"orders": 3}})["erasure"], row_streams(trace, 0, "erasure")
-    table, measures = result.table, {row["measure"]: row for row in result.summary.filter(group="all").iter_rows(named=True)}
+    result, streams = (
+        audit(trace, ["erasure"], {"erasure": {"orders": 3}})["erasure"],
+        row_streams(trace, 0, "erasure"),
+    )
+    table, measures = (
+        result.table,
+        {row["measure"]: row for row in result.summary.filter(group="all").iter_rows(named=True)},
+    )
     shares, lost = dict[str, list[float]](), dict[str, list[bool]]()
     for row, length in enumerate(trace.alpha.lengths.tolist()):
         if length == 1:
             assert table["observed_attention"][row] is None
             continue
-        walks = [("random", keyed_order(length, streams[row], number)) for number in range(3)] + list(orders(trace, row).items())
+        walks = [
+            ("random", keyed_order(length, streams[row], number)) for number in range(3)
+        ] + list(orders(trace, row).items())
         found = {name: [table[f"observed_{name}"][row]] for name in RANKINGS if name != "random"}
         found["random"] = table["observed_by_order"][row].to_list()
         for name, order in walks:
             flip = naive_first_flip(trace, row, order)
-            last = 1 + max(place for place, position in enumerate(order) if trace.alpha[row][position] > 0)
+            last = 1 + max(
+                place for place, position in enumerate(order) if trace.alpha[row][position] > 0
+            )
             assert found[name].pop(0) == pytest.approx((flip or last) / length)
             shares.setdefault(name, []).append(0.0 if flip is None else 1.0 - flip / length)
             lost.setdefault(name, []).append(flip is None and last < length)
@@ -105,16 +130,24 @@ def test_no_walk_is_excluded_from_the_area(kind: str) -> None:
         else:
             assert measures[f"area_{name}"]["value"] > np.mean(each)
     assert any(lost["attention"]) == kind.startswith("zeros")
-    least, by_attention, chance = (measures[f"area_{name}"]["value"] for name in (MINIMUM, "attention", "random"))
-    assert measures["area_minimum_minus_area_attention"]["value"] == pytest.approx(least - by_attention, abs=1e-12)
-    assert measures["gain_attention"]["value"] == pytest.approx((by_attention - chance) / (least - chance))
+    least, by_attention, chance = (
+        measures[f"area_{name}"]["value"] for name in (MINIMUM, "attention", "random")
+    )
+    assert measures["area_minimum_minus_area_attention"]["value"] == pytest.approx(
+        least - by_attention, abs=1e-12
+    )
+    assert measures["gain_attention"]["value"] == pytest.approx(
+        (by_attention - chance) / (least - chance)
+    )
 
 
 def test_the_band_of_a_curve_is_over_texts_of_all_splits() -> None:
     """Texts of two splits with one number are two, as if they had numbers of their own."""
     table = Erasure()(make_trace(60, (2, 9), 2))
     apart = table.with_columns(instance=pl.int_range(60) // 3)
-    twice = table.with_columns(instance=pl.int_range(60) // 3 % 10, split=pl.Series(np.repeat(["dev", "test"], 30)))
+    twice = table.with_columns(
+        instance=pl.int_range(60) // 3 % 10, split=pl.Series(np.repeat(["dev", "test"], 30))
+    )
     names = {"attention": "attention"}
     assert flip_curves(twice, names).equals(flip_curves(apart, names))
     assert not flip_curves(twice.drop("split"), names).equals(flip_curves(apart, names))
@@ -123,11 +156,20 @@ def test_the_band_of_a_curve_is_over_texts_of_all_splits() -> None:
 def test_a_table_of_an_earlier_version_is_summarised_without_areas() -> None:
     trace = some_trace("sigmoid", lengths=(2, 12))
     table = Erasure()(trace)
-    new, old = (Erasure().summarise(one) for one in (table, table.drop("observed_by_order", "flipped_by_order")))
+    new, old = (
+        Erasure().summarise(one)
+        for one in (table, table.drop("observed_by_order", "flipped_by_order"))
+    )
     names = old["measure"].unique()
     assert not names.str.starts_with("area_").any()
-    same = pl.col("measure").is_in(names.to_list()) & (pl.col("measure") != "never_random")  # then the share that no order flips
-    assert old.filter(same).select("measure", "value").equals(new.filter(same).select("measure", "value"))
+    same = pl.col("measure").is_in(names.to_list()) & (
+        pl.col("measure") != "never_random"
+    )  # then the share that no order flips
+    assert (
+        old.filter(same)
+        .select("measure", "value")
+        .equals(new.filter(same).select("measure", "value"))
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -142,11 +184,21 @@ def test_one_weight_against_another(kind: str) -> None:
             assert table["delta_js"][row] is table["flip_max"][row] is None
             continue
         assert table["flip_max"][row] == (decided(without) != decided(before))
-        drawn = [t for t in range(length) if t != largest and abs(alpha[largest] - alpha[t] - table["delta_alpha"][row]) < 1e-12]
+        drawn = [
+            t
+            for t in range(length)
+            if t != largest and abs(alpha[largest] - alpha[t] - table["delta_alpha"][row]) < 1e-12
+        ]
         after = {t: after_removal(trace, row, [t]) for t in drawn}
-        gaps = [output_jsd(without, before) - output_jsd(other, before) for other in after.values() if other is not None]
+        gaps = [
+            output_jsd(without, before) - output_jsd(other, before)
+            for other in after.values()
+            if other is not None
+        ]
         assert min(abs(gap - table["delta_js"][row]) for gap in gaps) < 1e-12
-        assert table["flip_random"][row] in {decided(other) != decided(before) for other in after.values() if other is not None}
+        assert table["flip_random"][row] in {
+            decided(other) != decided(before) for other in after.values() if other is not None
+        }
 
 
 def test_every_other_position_is_drawn_alike_and_as_the_released_code_does() -> None:
@@ -156,7 +208,10 @@ def test_every_other_position_is_drawn_alike_and_as_the_released_code_does() -> 
         drawn = 0.4 - Erasure(other=other)(trace)["delta_alpha"].to_numpy()
         counts = [int(np.isclose(drawn, weight, atol=1e-6).sum()) for weight in alpha]
         assert sum(counts) == 6000
-        assert all(abs(count - expected) < 5 * np.sqrt(2000) * (expected > 0) + 0.5 for count, expected in zip(counts, shares, strict=True))
+        assert all(
+            abs(count - expected) < 5 * np.sqrt(2000) * (expected > 0) + 0.5
+            for count, expected in zip(counts, shares, strict=True)
+        )
 
 
 def test_the_single_weight_does_not_depend_on_how_many_orders_are_drawn() -> None:
@@ -174,7 +229,9 @@ def test_the_smallest_set_is_that_of_exhaustive_search(kind: str) -> None:
     sizes = []
     for row, length in enumerate(trace.alpha.lengths):
         least = exhaustive_minimum(trace, row)
-        assert table["removed_minimum"][row] == (None if least is None else pytest.approx(least / length)), row
+        assert table["removed_minimum"][row] == (
+            None if least is None else pytest.approx(least / length)
+        ), row
         assert len(table[MINIMUM][row]) == (least or 0)
         if least:
             assert flips(trace, row, table[MINIMUM][row].to_list())
@@ -187,7 +244,10 @@ def large_offsets(outputs: int) -> Trace:
     """Rows whose offset counts as much as what is attended to, which the rankings do not know."""
     rng = np.random.default_rng(outputs)
     alpha = Ragged.from_rows([rng.dirichlet(np.full(rng.integers(5, 11), 0.8)) for _ in range(60)])
-    readout, offset = alpha.with_values(rng.normal(0, 1.5, (len(alpha.values), outputs))), rng.normal(0, 1, (60, outputs))
+    readout, offset = (
+        alpha.with_values(rng.normal(0, 1.5, (len(alpha.values), outputs))),
+        rng.normal(0, 1, (60, outputs)),
+    )
     logits = offset + readout.with_values(alpha.values[:, None] * readout.values).sum()
     return Trace.from_arrays(
         activation="sigmoid" if outputs == 1 else "softmax", class_names=[f"c{k}" for k in range(max(outputs, 2))],
@@ -203,9 +263,13 @@ def test_the_smallest_set_is_found_where_no_ranking_leads_to_it(outputs: int) ->
     table, alone = Erasure(orders=1)(trace), 0
     for row, length in enumerate(trace.alpha.lengths):
         least = every_removal_minimum(trace, row)
-        assert table["removed_minimum"][row] == (None if least is None else pytest.approx(least / length)), row
+        assert table["removed_minimum"][row] == (
+            None if least is None else pytest.approx(least / length)
+        ), row
         shares = [table[f"removed_{name}"][row] for name in RANKINGS]
-        alone += least is not None and all(share is None or share * length > least + 0.5 for share in shares)
+        alone += least is not None and all(
+            share is None or share * length > least + 0.5 for share in shares
+        )
     assert alone >= 3
 
 
@@ -219,8 +283,12 @@ def test_both_exhaustive_searches_agree(kind: str) -> None:
 def test_a_trained_model_on_a_planted_corpus(tmp_path: Path) -> None:
     """On every instance of up to twelve tokens the set is the smallest there is, and no ranking does with fewer."""
     settings = {"corpus.size": 400, "corpus.length": (10, 12), "training.epochs": 8}
-    out = run(RunSpec.of("planted-decisive", encoder="average", settings=settings), tmp_path / "run")
-    assert_smallest(Trace.read(out), pl.read_parquet(out / "results" / "erasure.parquet"), flipped=5)
+    out = run(
+        RunSpec.of("planted-decisive", encoder="average", settings=settings), tmp_path / "run"
+    )
+    assert_smallest(
+        Trace.read(out), pl.read_parquet(out / "results" / "erasure.parquet"), flipped=5
+    )
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - set(EXACT)))
@@ -249,9 +317,15 @@ def test_behind_a_tail_the_greedy_set_is_that_of_the_naive_search(kind: str) -> 
     table, alone = Erasure(orders=1)(trace), 0
     for row, length in enumerate(trace.alpha.lengths):
         greedy = greedy_removal(trace, row)
-        sizes = [share * length for name in RANKINGS if (share := table[f"removed_{name}"][row]) is not None]
+        sizes = [
+            share * length
+            for name in RANKINGS
+            if (share := table[f"removed_{name}"][row]) is not None
+        ]
         least = min([*sizes, *([len(greedy)] if greedy else [])], default=None)
-        assert table["removed_minimum"][row] == (None if least is None else pytest.approx(least / length)), row
+        assert table["removed_minimum"][row] == (
+            None if least is None else pytest.approx(least / length)
+        ), row
         if greedy and len(greedy) > 1 and all(len(greedy) < size - 0.5 for size in sizes):
             assert sorted(greedy) == sorted(table[MINIMUM][row].to_list())
             alone += 1
@@ -277,7 +351,11 @@ def test_an_output_that_nothing_moves() -> None:
         assert table[f"removed_{name}"].to_list() == [None, None]
     assert table["kept_attention"].to_list() == [1 / 3, 1 / 4]
     assert table["minimum_proven"].all()
-    never = Erasure().summarise(table).filter(pl.col("group") == "all", pl.col("measure").str.starts_with("never_"))
+    never = (
+        Erasure()
+        .summarise(table)
+        .filter(pl.col("group") == "all", pl.col("measure").str.starts_with("never_"))
+    )
     assert never["value"].to_list() == [1.0] * 5
 
 
@@ -317,7 +395,9 @@ def test_ties_are_ties_in_exact_arithmetic(outputs: int) -> None:
     contribution = alpha.with_values(np.concatenate(readouts).astype(np.float32))
     logits = np.array([offset[k] + alphas[k] @ readouts[k] for k in range(rows)])
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-    prediction = 1 / (1 + np.exp(-logits)) if outputs == 1 else raised / raised.sum(axis=1, keepdims=True)
+    prediction = (
+        1 / (1 + np.exp(-logits)) if outputs == 1 else raised / raised.sum(axis=1, keepdims=True)
+    )
     trace = Trace.from_arrays(
         activation="sigmoid" if outputs == 1 else "softmax", class_names=[f"c{k}" for k in range(max(outputs, 2))],
         instance=np.arange(rows),
@@ -326,7 +406,9 @@ def test_ties_are_ties_in_exact_arithmetic(outputs: int) -> None:
     table, ties = Erasure()(trace), 0
     for row in range(rows):
         least = exact_minimum(alphas[row], readouts[row], offset[row])
-        assert table["removed_minimum"][row] == (None if least is None else pytest.approx(least / len(alphas[row]))), row
+        assert table["removed_minimum"][row] == (
+            None if least is None else pytest.approx(least / len(alphas[row]))
+        ), row
         second, first = np.sort(np.append(logits[row], 0.0 if outputs == 1 else -9.0))[-2:]
         ties += first == second
     assert ties > 10, "some rows should be decided by a tie"
@@ -339,14 +421,19 @@ def exact_minimum(alpha: np.ndarray, readout: np.ndarray, offset: np.ndarray) ->
         weights = [Fraction(float(alpha[t])) for t in kept]
         columns = range(readout.shape[1])
         logits = [
-            Fraction(float(offset[c])) + sum(w * Fraction(float(readout[t, c])) for w, t in zip(weights, kept, strict=True)) / sum(weights)
+            Fraction(float(offset[c]))
+            + sum(w * Fraction(float(readout[t, c])) for w, t in zip(weights, kept, strict=True))
+            / sum(weights)
             for c in columns
         ]
         return int(logits[0] >= 0) if len(logits) == 1 else logits.index(max(logits))
 
     whole = list(range(len(alpha)))
     for size in range(1, len(alpha)):
-        if any(decided([t for t in whole if t not in gone]) != decided(whole) for gone in combinations(whole, size)):
+        if any(
+            decided([t for t in whole if t not in gone]) != decided(whole)
+            for gone in combinations(whole, size)
+        ):
             return size
     return None
 
@@ -369,18 +456,26 @@ def test_one_position_behind_a_tail_is_always_found() -> None:
 
 
 def test_one_position_and_all_weight_on_one_are_counted_not_hidden() -> None:
-    trace = sigmoid_rows(Ragged.from_rows([[1.0], [1.0, 0.0, 0.0], [0.6, 0.4]]), np.array([2.0, 2.0, -1.0, 3.0, 2.0, -8.0]))
+    trace = sigmoid_rows(
+        Ragged.from_rows([[1.0], [1.0, 0.0, 0.0], [0.6, 0.4]]),
+        np.array([2.0, 2.0, -1.0, 3.0, 2.0, -8.0]),
+    )
     table = Erasure()(trace)
     assert table["delta_js"].is_null().to_list() == [True, True, False]
     assert table["flip_max"].is_null().to_list() == [True, True, False]
     assert table["kept_attention"].to_list() == [None, pytest.approx(1 / 3), 1.0]
     assert table["removed_minimum"].to_list() == [None, None, 0.5]
     assert table[MINIMUM].to_list() == [[], [], [1]]
-    summary = {row["measure"]: row for row in Erasure().summarise(table).filter(pl.col("group") == "all").iter_rows(named=True)}
+    summary = {
+        row["measure"]: row
+        for row in Erasure().summarise(table).filter(pl.col("group") == "all").iter_rows(named=True)
+    }
     assert (summary["delta_js"]["n"], summary["delta_js"]["undefined"]) == (1, 2)
     assert (summary["never_minimum"]["n"], summary["never_minimum"]["value"]) == (2, 0.5)
     assert summary["flip_only_max"]["n"] == 1
-    table_shares = [summary[f"flip_{name}"]["value"] for name in ("both", "only_max", "only_random", "neither")]
+    table_shares = [
+        summary[f"flip_{name}"]["value"] for name in ("both", "only_max", "only_random", "neither")
+    ]
     assert sum(table_shares) == pytest.approx(1.0)
 
 

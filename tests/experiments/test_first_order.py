@@ -20,9 +20,20 @@ def programs(classes: int, tokens: int, scale: float, rows: int = 12) -> list[np
     held = np.where(np.arange(tokens) < count[:, None], rng.random((rows, tokens)), 0.0)
     held /= held.sum(axis=1, keepdims=True)
     around = (np.arange(rows) % 2 == 1)[:, None]
-    low, high = np.where(around, np.maximum(held - 0.2, 0.0), 0.0), np.where(around, np.minimum(held + 0.2, 1.0), 1.0)
+    low, high = (
+        np.where(around, np.maximum(held - 0.2, 0.0), 0.0),
+        np.where(around, np.minimum(held + 0.2, 1.0), 1.0),
+    )
     log_odds = scale * rng.normal(size=(rows, tokens, classes))
-    return [log_odds, count, own, rng.normal(size=(rows, tokens)), rng.choice([0.003, 0.01, 0.05], rows), low, high]
+    return [
+        log_odds,
+        count,
+        own,
+        rng.normal(size=(rows, tokens)),
+        rng.choice([0.003, 0.01, 0.05], rows),
+        low,
+        high,
+    ]
 
 
 def solved(given: list[np.ndarray]) -> np.ndarray:
@@ -36,7 +47,9 @@ def test_value_is_that_of_the_whole_program(classes: int, tokens: int, scale: fl
     weights, expected = solved(given), []
     for row, found in enumerate(weights):
         log_odds, count, own, slopes, limit, low, high = (values[row] for values in given)
-        expected.append(naive_value(log_odds[:count], own, slopes[:count], limit, low[:count], high[:count]))
+        expected.append(
+            naive_value(log_odds[:count], own, slopes[:count], limit, low[:count], high[:count])
+        )
         if np.isnan(expected[-1]):
             assert np.isnan(found[:count]).all()
             continue
@@ -55,5 +68,15 @@ def test_a_row_alone_has_the_same_weights():
     weights, count = solved(given), given[1]
     for row, most in enumerate(count):
         log_odds, _, own, slopes, limit, low, high = (values[row : row + 1] for values in given)
-        alone = solved([log_odds[:, :most], count[row : row + 1], own, slopes[:, :most], limit, low[:, :most], high[:, :most]])
+        alone = solved(
+            [
+                log_odds[:, :most],
+                count[row : row + 1],
+                own,
+                slopes[:, :most],
+                limit,
+                low[:, :most],
+                high[:, :most],
+            ]
+        )
         assert np.array_equal(alone[0], weights[row, :most], equal_nan=True)

@@ -17,19 +17,43 @@ from tests.oracles.permutation import all_permutations
 from tests.traces import sigmoid_rows
 
 # Words that say "yes" with +2, "no" with −2, and fillers that say nothing; attention finds the cue, splits over two cues, or misses it.
-ALPHA = [[0.7, 0.1, 0.1, 0.1], [0.4, 0.4, 0.1, 0.05, 0.05], [0.05, 0.05, 0.05, 0.05, 0.05, 0.75], [0.5, 0.5], [1.0]]
-RELEVANCE = [[2.0, 0.1, -0.1, 0.0], [2.0, -2.0, 0.1, -0.1, 0.0], [-2.0, 0.1, -0.1, 0.2, -0.2, 0.0], [2.0, -2.0], [2.0]]
+ALPHA = [
+    [0.7, 0.1, 0.1, 0.1],
+    [0.4, 0.4, 0.1, 0.05, 0.05],
+    [0.05, 0.05, 0.05, 0.05, 0.05, 0.75],
+    [0.5, 0.5],
+    [1.0],
+]
+RELEVANCE = [
+    [2.0, 0.1, -0.1, 0.0],
+    [2.0, -2.0, 0.1, -0.1, 0.0],
+    [-2.0, 0.1, -0.1, 0.2, -0.2, 0.0],
+    [2.0, -2.0],
+    [2.0],
+]
 
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     base = sigmoid_rows(Ragged.from_rows(ALPHA), np.concatenate(RELEVANCE))
-    columns: dict[str, Any] = {name: base.table.column(name).to_pylist() for name in ("tokens", "instance")}
+    columns: dict[str, Any] = {
+        name: base.table.column(name).to_pylist() for name in ("tokens", "instance")
+    }
     gradient = Ragged.from_rows([np.abs(row) for row in RELEVANCE])
-    loo = Ragged.from_rows([np.abs(row) * np.array(alpha) for row, alpha in zip(RELEVANCE, ALPHA, strict=True)])
-    columns |= {"alpha": base.ragged("alpha"), "readout": base.ragged("readout"), "gradient": gradient, "loo": loo}
+    loo = Ragged.from_rows(
+        [np.abs(row) * np.array(alpha) for row, alpha in zip(RELEVANCE, ALPHA, strict=True)]
+    )
+    columns |= {
+        "alpha": base.ragged("alpha"),
+        "readout": base.ragged("readout"),
+        "gradient": gradient,
+        "loo": loo,
+    }
     columns |= {name: base.array(name) for name in ("offset", "prediction")}
-    columns |= {"rationale": [[abs(r) == 2.0 for r in row] for row in RELEVANCE], "label": [1, 0, 0, 0, 1]}
+    columns |= {
+        "rationale": [[abs(r) == 2.0 for r in row] for row in RELEVANCE],
+        "label": [1, 0, 0, 0, 1],
+    }
     return Trace.from_arrays(activation="sigmoid", class_names=["no", "yes"], **columns)
 
 
@@ -38,14 +62,21 @@ def test_correlation(trace: Trace):
     for row, alpha in enumerate(ALPHA):
         expected = naive_kendall(np.array(alpha), trace.ragged("gradient")[row])
         found = (table["tau_gradient"][row], table["p_gradient"][row])
-        assert found == ((None, None) if np.isnan(expected[0]) else pytest.approx(expected, abs=1e-12))
-    by_hand = [3 / np.sqrt(3 * 5), 7 / np.sqrt(8 * 8)]  # pairs in order, over the root of the pairs not tied in one and in the other
+        assert found == (
+            (None, None) if np.isnan(expected[0]) else pytest.approx(expected, abs=1e-12)
+        )
+    by_hand = [
+        3 / np.sqrt(3 * 5),
+        7 / np.sqrt(8 * 8),
+    ]  # pairs in order, over the root of the pairs not tied in one and in the other
     assert table["tau_gradient"].to_list()[:2] == pytest.approx(by_hand, abs=1e-12)
 
 
 def test_permutation(trace: Trace):
     """With enough shuffles the sampled median is that of all orders wherever the two middle ones agree."""
-    table = audit(trace, ["permutation"], {"permutation": {"permutations": 4001}})["permutation"].table
+    table = audit(trace, ["permutation"], {"permutation": {"permutations": 4001}})[
+        "permutation"
+    ].table
     for row in range(len(trace)):
         every = all_permutations(trace, row)
         near = np.quantile(every, [0.46, 0.54])
@@ -56,18 +87,25 @@ def test_permutation(trace: Trace):
 def test_adversary(trace: Trace):
     table = audit(trace, ["adversary"])["adversary"].table
     for row in range(len(trace)):
-        assert table["emax_jsd"][row] == pytest.approx(brute_force_adversary(trace, row, 0.01)[0], abs=1e-9)
+        assert table["emax_jsd"][row] == pytest.approx(
+            brute_force_adversary(trace, row, 0.01)[0], abs=1e-9
+        )
     assert table["certified"].all()
     assert table["emax_jsd"][4] == 0
 
 
 def test_plausibility_and_prediction(trace: Trace):
     results = audit(trace)
-    assert results["plausibility"].table["precision_attention"].to_list() == pytest.approx([1.0, 1.0, 0.0, None, None])
+    assert results["plausibility"].table["precision_attention"].to_list() == pytest.approx(
+        [1.0, 1.0, 0.0, None, None]
+    )
     assert results["prediction"].table["correct"].to_list() == [True, False, True, False, True]
     known = results.summary.filter(pl.col("value").is_not_null())
     without = known.filter(pl.col("low").is_null() | pl.col("high").is_null())
-    assert set(without["measure"]) == {"majority", "roc_auc_chance"}  # baselines are no estimates (docs/statistics.md)
+    assert set(without["measure"]) == {
+        "majority",
+        "roc_auc_chance",
+    }  # baselines are no estimates (docs/statistics.md)
     assert list(results) == [
         "prediction", "correlation", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "erasure",
         "comprehensiveness", "plausibility",

@@ -15,7 +15,12 @@ from tests.oracles.identifiability import largest_distance, null_dimension, weig
 from tests.tails import layer_trace, opaque
 from tests.traces import make_trace, sigmoid_rows
 
-KINDS: list[dict[str, Any]] = [{"outputs": 1}, {"outputs": 2}, {"outputs": 3}, {"outputs": 3, "hidden": 4}]
+KINDS: list[dict[str, Any]] = [
+    {"outputs": 1},
+    {"outputs": 2},
+    {"outputs": 3},
+    {"outputs": 3, "hidden": 4},
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -27,7 +32,9 @@ def test_dimension_ranges_and_distance_are_those_of_enumeration(kind: dict[str, 
         moved = movement(trace.readout.contribution[row], trace.alpha[row], 10)
         assert table["null_dimension"][row] == null_dimension(trace, row)
         for k, token in enumerate(np.argsort(-trace.alpha[row], kind="stable").tolist()):
-            assert (moved.least[k], moved.most[k]) == pytest.approx(weight_range(trace, row, token), abs=1e-6)
+            assert (moved.least[k], moved.most[k]) == pytest.approx(
+                weight_range(trace, row, token), abs=1e-6
+            )
         largest = largest_distance(trace, row)
         assert moved.reach <= largest + 1e-6 <= moved.upper + 2e-6
         exact += moved.reach > largest - 1e-6
@@ -39,7 +46,12 @@ def test_ranges_on_a_line_with_equal_readouts_and_weights_of_zero(zeros: float):
     """Readouts of few values: ties, tokens at the attended sum, all weight on one token, two tokens, equal readouts."""
     random = np.random.default_rng(9)
     lengths = [*random.integers(3, 7, 25), 2, 1, 3]
-    alpha = Ragged.from_rows([random.random(size) * (random.random(size) >= zeros) + 1e-3 * (np.arange(size) == 0) for size in lengths])
+    alpha = Ragged.from_rows(
+        [
+            random.random(size) * (random.random(size) >= zeros) + 1e-3 * (np.arange(size) == 0)
+            for size in lengths
+        ]
+    )
     relevance = random.integers(-2, 3, len(alpha.values)).astype(float)
     relevance[-3:] = 1.0
     weights = alpha.with_values(alpha.values / alpha.spread(alpha.sum()))
@@ -50,10 +62,14 @@ def test_ranges_on_a_line_with_equal_readouts_and_weights_of_zero(zeros: float):
         assert moved.dimension[row] == null_dimension(trace, row)
         assert moved.reach[row] == pytest.approx(largest_distance(trace, row), abs=1e-6)
         for k, token in enumerate(np.argsort(-trace.alpha[row], kind="stable").tolist()):
-            assert (moved.least[row][k], moved.most[row][k]) == pytest.approx(weight_range(trace, row, token), abs=1e-6)
+            assert (moved.least[row][k], moved.most[row][k]) == pytest.approx(
+                weight_range(trace, row, token), abs=1e-6
+            )
 
 
-def test_signs_of_the_best_so_far_find_distances_that_no_end_of_a_range_has(monkeypatch: pytest.MonkeyPatch):
+def test_signs_of_the_best_so_far_find_distances_that_no_end_of_a_range_has(
+    monkeypatch: pytest.MonkeyPatch,
+):
     """The range of one weight alone: its ends are the largest distance of fewer rows."""
     trace = make_trace(20, (7, 7), 2, seed=2, sharpness=0.3)
     largest = [largest_distance(trace, row) for row in range(20)]
@@ -98,19 +114,25 @@ def test_readouts_on_a_line_need_no_program(monkeypatch: pytest.MonkeyPatch):
 def _by_programs(contribution: np.ndarray, alpha: np.ndarray) -> null_space.Movement:
     spanned = null_space.directions(contribution)
     top = np.argsort(-alpha, kind="stable")
-    return null_space._by_programs(np.vstack([spanned.T, np.ones(len(alpha))]), alpha, top, len(alpha) - 2)
+    return null_space._by_programs(
+        np.vstack([spanned.T, np.ones(len(alpha))]), alpha, top, len(alpha) - 2
+    )
 
 
 def test_wide_readouts_determine_the_weights(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("scipy.optimize.linprog", None)
     table = Identifiability()(layer_trace(20, (1, 8), seed=3, width=8))
     assert table["identifiable"].all()
-    assert table.select("max_tvd_alpha", "max_tvd_alpha_upper", "weight_range", "largest_weight_range").sum().row(0) == (0, 0, 0, 0)
+    assert table.select(
+        "max_tvd_alpha", "max_tvd_alpha_upper", "weight_range", "largest_weight_range"
+    ).sum().row(0) == (0, 0, 0, 0)
 
 
 def test_equal_readouts_determine_nothing():
     """All weight may move to the token of least attention."""
-    table = Identifiability()(sigmoid_rows(Ragged.from_rows([[0.7, 0.2, 0.1], [0.5, 0.5]]), np.full(5, 2.0)))
+    table = Identifiability()(
+        sigmoid_rows(Ragged.from_rows([[0.7, 0.2, 0.1], [0.5, 0.5]]), np.full(5, 2.0))
+    )
     assert table["null_share"].to_list() == [1.0, 1.0]
     assert table["max_tvd_alpha"].to_list() == pytest.approx([0.9, 0.5])
     assert table["largest_weight_range"].to_list() == [1.0, 1.0]
@@ -118,7 +140,11 @@ def test_equal_readouts_determine_nothing():
 
 def test_readouts_of_zero_determine_nothing():
     moved = movement(np.zeros((4, 3)), np.array([0.4, 0.3, 0.2, 0.1]), 4)
-    assert (moved.dimension, moved.reach, moved.upper) == (3, pytest.approx(0.9), pytest.approx(0.9))
+    assert (moved.dimension, moved.reach, moved.upper) == (
+        3,
+        pytest.approx(0.9),
+        pytest.approx(0.9),
+    )
     assert (moved.least.tolist(), moved.most.tolist()) == ([0.0] * 4, [1.0] * 4)
 
 
@@ -144,7 +170,12 @@ def test_rounding_to_float32_is_no_direction():
 
 def test_one_token_has_one_attention():
     table = Identifiability()(sigmoid_rows(Ragged.from_rows([[1.0]]), np.ones(1)))
-    assert table.select("identifiable", "null_dimension", "null_share", "max_tvd_alpha").row(0) == (True, 0, None, 0.0)
+    assert table.select("identifiable", "null_dimension", "null_share", "max_tvd_alpha").row(0) == (
+        True,
+        0,
+        None,
+        0.0,
+    )
 
 
 def test_the_tail_does_not_matter():
@@ -174,15 +205,18 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(null_space, "TOLERANCE", 0.3)
     else:
         honest = null_space._maximise
-        monkeypatch.setattr(null_space, "_maximise", lambda rows, alpha, goals: honest(rows[:-1], alpha, goals))
+        monkeypatch.setattr(
+            null_space, "_maximise", lambda rows, alpha, goals: honest(rows[:-1], alpha, goals)
+        )
     table = Identifiability(tokens=10)(trace)
     wrong = 0
     for row in range(len(trace)):
         wrong += table["null_dimension"][row] != null_dimension(trace, row)
         token = int(np.argmax(trace.alpha[row]))
-        wrong += (table["largest_weight_least"][row], table["largest_weight_most"][row]) != pytest.approx(
-            weight_range(trace, row, token), abs=1e-6
-        )
+        wrong += (
+            table["largest_weight_least"][row],
+            table["largest_weight_most"][row],
+        ) != pytest.approx(weight_range(trace, row, token), abs=1e-6)
     assert wrong > 3
 
 

@@ -23,21 +23,35 @@ from tests.oracles.kendall import naive_kendall
 from tests.traces import make_trace
 
 IMPORTANCE = ("rollout", "value_zeroing")
-COLUMNS = {"attention": "alpha", "gradient": "gradient", "loo": "loo"} | {name: f"importance_{name}" for name in IMPORTANCE}
+COLUMNS = {"attention": "alpha", "gradient": "gradient", "loo": "loo"} | {
+    name: f"importance_{name}" for name in IMPORTANCE
+}
 
 
 def with_columns(trace: Trace, **columns: Any) -> Trace:
     table = trace.table
     for name, values in columns.items():
         array = pa.array(values if isinstance(values, list) else [row.tolist() for row in values])
-        table = table.set_column(table.column_names.index(name), name, array) if trace.has(name) else table.append_column(name, array)
+        table = (
+            table.set_column(table.column_names.index(name), name, array)
+            if trace.has(name)
+            else table.append_column(name, array)
+        )
     return Trace(table, trace.metadata, trace.tail)
 
 
 def scores_of(trace: Trace, row: int) -> dict[str, np.ndarray]:
     """Every score of a row, over its tokens that are not special."""
-    words = ~trace.ragged("special")[row].astype(bool) if trace.has("special") else np.ones(len(trace.alpha[row]), bool)
-    return {name: trace.ragged(column)[row][words].astype(np.float64) for name, column in COLUMNS.items() if trace.has(column)}
+    words = (
+        ~trace.ragged("special")[row].astype(bool)
+        if trace.has("special")
+        else np.ones(len(trace.alpha[row]), bool)
+    )
+    return {
+        name: trace.ragged(column)[row][words].astype(np.float64)
+        for name, column in COLUMNS.items()
+        if trace.has(column)
+    }
 
 
 def assert_naive(trace: Trace, overlap: Any) -> pl.DataFrame:
@@ -45,9 +59,14 @@ def assert_naive(trace: Trace, overlap: Any) -> pl.DataFrame:
     for row in range(len(trace)):
         scores = scores_of(trace, row)
         for a, b in combinations(scores, 2):
-            for kind, expected in (("tau", naive_kendall(scores[a], scores[b])[0]), ("precision", overlap(scores[a], scores[b], TOP))):
+            for kind, expected in (
+                ("tau", naive_kendall(scores[a], scores[b])[0]),
+                ("precision", overlap(scores[a], scores[b], TOP)),
+            ):
                 found = table[f"{kind}_{a}_and_{b}"][row]
-                assert found == (None if np.isnan(expected) else pytest.approx(expected, abs=1e-12)), (kind, a, b, row)
+                assert found == (
+                    None if np.isnan(expected) else pytest.approx(expected, abs=1e-12)
+                ), (kind, a, b, row)
     return table
 
 
@@ -65,14 +84,18 @@ def test_every_row_is_the_plain_comparison_of_its_scores():
 
 
 def test_ties_count_as_every_way_to_break_them():
-    table = assert_naive(rounded(make_trace(40, (1, 6), seed=2, importance=IMPORTANCE)), naive_overlap)
+    table = assert_naive(
+        rounded(make_trace(40, (1, 6), seed=2, importance=IMPORTANCE)), naive_overlap
+    )
     tied = table["precision_gradient_and_loo"].drop_nulls()
     assert (tied % 0.5 != 0).any()  # k is 1 or 2
 
 
 def test_special_tokens_are_no_words():
     trace = make_trace(60, (3, 20), seed=3, importance=IMPORTANCE)
-    special = [[t in (0, length - 1) for t in range(length)] for length in trace.alpha.lengths.tolist()]
+    special = [
+        [t in (0, length - 1) for t in range(length)] for length in trace.alpha.lengths.tolist()
+    ]
     table = assert_naive(with_columns(trace, special=special), plain_overlap)
     short = np.array([length - 2 for length in trace.alpha.lengths.tolist()]) < 2
     assert table["precision_by_chance"].is_null().to_list() == short.tolist()
@@ -81,10 +104,15 @@ def test_special_tokens_are_no_words():
 def test_chance_is_the_mean_over_random_orders():
     trace = make_trace(200, (2, 20), seed=4, importance=IMPORTANCE)
     random = np.random.default_rng(0)
-    shuffled = [with_columns(trace, importance_rollout=[random.permutation(row) for row in trace.alpha]) for _ in range(40)]
+    shuffled = [
+        with_columns(trace, importance_rollout=[random.permutation(row) for row in trace.alpha])
+        for _ in range(40)
+    ]
     tables = [Agreement()(one) for one in shuffled]
     drawn = np.array([table["precision_attention_and_rollout"].mean() for table in tables], float)
-    assert drawn.mean() == pytest.approx(tables[0]["precision_by_chance"].mean(), abs=4 * drawn.std() / len(drawn) ** 0.5)
+    assert drawn.mean() == pytest.approx(
+        tables[0]["precision_by_chance"].mean(), abs=4 * drawn.std() / len(drawn) ** 0.5
+    )
 
 
 def test_only_the_order_that_a_measure_gives_counts():
@@ -98,7 +126,13 @@ def test_only_the_order_that_a_measure_gives_counts():
 def test_a_measure_agrees_with_itself_and_not_with_its_reverse():
     trace = make_trace(60, (8, 20), seed=6, importance=IMPORTANCE)
     alpha = trace.ragged("alpha")
-    table = Agreement()(with_columns(trace, importance_rollout=alpha, importance_value_zeroing=alpha.with_values(-alpha.values)))
+    table = Agreement()(
+        with_columns(
+            trace,
+            importance_rollout=alpha,
+            importance_value_zeroing=alpha.with_values(-alpha.values),
+        )
+    )
     assert table["tau_attention_and_rollout"].to_list() == pytest.approx([1.0] * 60)
     assert table["precision_attention_and_rollout"].to_list() == pytest.approx([1.0] * 60)
     assert table["tau_rollout_and_value_zeroing"].to_list() == pytest.approx([-1.0] * 60)
@@ -117,13 +151,22 @@ def test_other_attention_changes_only_what_is_compared_with_attention():
 def test_correlation_and_agreement_have_the_same_tau():
     trace = rounded(make_trace(80, (1, 20), seed=8, importance=IMPORTANCE))
     ours, theirs = (audit(trace, [name])[name].table for name in ("agreement", "correlation"))
-    names = {name: f"attention_and_{name}" for name in COLUMNS if name != "attention"} | {"gradient_loo": "gradient_and_loo"}
-    assert all(ours[f"tau_{ours_name}"].equals(theirs[f"tau_{name}"], check_names=False) for name, ours_name in names.items())
+    names = {name: f"attention_and_{name}" for name in COLUMNS if name != "attention"} | {
+        "gradient_loo": "gradient_and_loo"
+    }
+    assert all(
+        ours[f"tau_{ours_name}"].equals(theirs[f"tau_{name}"], check_names=False)
+        for name, ours_name in names.items()
+    )
 
 
 def test_heads_are_compared_by_their_attention_and_texts_are_resampled():
     trace = make_trace(24, (3, 9), seed=10, importance=IMPORTANCE)
-    heads = {"instance": np.arange(24) // 2, "layer": np.zeros(24, np.int32), "head": (np.arange(24) % 2).astype(np.int32)}
+    heads = {
+        "instance": np.arange(24) // 2,
+        "layer": np.zeros(24, np.int32),
+        "head": (np.arange(24) % 2).astype(np.int32),
+    }
     trace = with_columns(trace, **{name: values.tolist() for name, values in heads.items()})
     summary = audit(trace, ["agreement"])["agreement"].summary
     of_heads = summary.filter(pl.col("group").str.starts_with("head:"))
@@ -137,27 +180,51 @@ def test_heads_are_compared_by_their_attention_and_texts_are_resampled():
 
 def test_what_a_trace_needs():
     few = make_trace(5, importance=("rollout",))
-    assert audit(few).left_out["agreement"] == "for traces with several importance scores only, 2 columns importance_<name> or more"
+    assert (
+        audit(few).left_out["agreement"]
+        == "for traces with several importance scores only, 2 columns importance_<name> or more"
+    )
     with pytest.raises(TraceError, match="several importance scores"):
         audit(few, ["agreement"])
-    assert "importance_a_and_b has _and_ in it" in (Agreement().refuses(make_trace(5, importance=("a_and_b", "c"))) or "")
-    assert "importance_loo is taken" in (Agreement().refuses(make_trace(5, importance=("loo", "c"))) or "")
+    assert "importance_a_and_b has _and_ in it" in (
+        Agreement().refuses(make_trace(5, importance=("a_and_b", "c"))) or ""
+    )
+    assert "importance_loo is taken" in (
+        Agreement().refuses(make_trace(5, importance=("loo", "c"))) or ""
+    )
     alone = Agreement()(make_trace(5, importance=("a", "b"), gradient=False, loo=False))
-    assert [name for name in alone.columns if name.startswith("tau")] == ["tau_attention_and_a", "tau_attention_and_b", "tau_a_and_b"]
+    assert [name for name in alone.columns if name.startswith("tau")] == [
+        "tau_attention_and_a",
+        "tau_attention_and_b",
+        "tau_a_and_b",
+    ]
 
 
 def test_names_of_measures():
-    assert measure_label("tau_attention_and_value_zeroing", "agreement") == "Kendall τ, attention – value zeroing"
-    assert measure_label("precision_gradient_and_loo", "agreement") == "share of the top quarter in common, gradient – leave-one-out"
+    assert (
+        measure_label("tau_attention_and_value_zeroing", "agreement")
+        == "Kendall τ, attention – value zeroing"
+    )
+    assert (
+        measure_label("precision_gradient_and_loo", "agreement")
+        == "share of the top quarter in common, gradient – leave-one-out"
+    )
     trace = make_trace(30, importance=IMPORTANCE)
     summary = audit(trace, ["agreement"])["agreement"].summary
-    assert all(any(one.label_for(name) for one in facts("agreement").measures) for name in summary["measure"])
+    assert all(
+        any(one.label_for(name) for one in facts("agreement").measures)
+        for name in summary["measure"]
+    )
 
 
 def summary_of(taus: dict[str, tuple[float, float, float]], accuracy: float = 0.9) -> pl.DataFrame:
     rows = [summary_row("agreement", f"tau_{pair}", *row, n=100) for pair, row in taus.items()]
-    rows += [summary_row("prediction", "accuracy", accuracy, accuracy - 0.05, accuracy + 0.05, n=100)]
-    return pl.DataFrame([*rows, summary_row("prediction", "majority", 0.5, n=100)], infer_schema_length=None)
+    rows += [
+        summary_row("prediction", "accuracy", accuracy, accuracy - 0.05, accuracy + 0.05, n=100)
+    ]
+    return pl.DataFrame(
+        [*rows, summary_row("prediction", "majority", 0.5, n=100)], infer_schema_length=None
+    )
 
 
 def said(summary: pl.DataFrame) -> str:
@@ -165,16 +232,25 @@ def said(summary: pl.DataFrame) -> str:
     return row.sentence
 
 
-APART = {"attention_and_a": (0.1, 0.05, 0.15), "attention_and_b": (0.3, 0.25, 0.35), "a_and_b": (0.8, 0.75, 0.85)}
+APART = {
+    "attention_and_a": (0.1, 0.05, 0.15),
+    "attention_and_b": (0.3, 0.25, 0.35),
+    "a_and_b": (0.8, 0.75, 0.85),
+}
 
 
 def test_the_sentence_names_the_ends():
-    assert said(summary_of(APART)) == "Of 3 pairs of measures a and b agree most (τ 0.80) and attention and a agree least (τ 0.10)."
+    assert (
+        said(summary_of(APART))
+        == "Of 3 pairs of measures a and b agree most (τ 0.80) and attention and a agree least (τ 0.10)."
+    )
 
 
 def test_the_sentence_counts_pairs_within_overlapping_intervals():
     close = APART | {"attention_and_b": (0.2, 0.14, 0.26)}
-    assert said(summary_of(close)).endswith("attention and a agree least (τ 0.10; 1 other pair within overlapping intervals).")
+    assert said(summary_of(close)).endswith(
+        "attention and a agree least (τ 0.10; 1 other pair within overlapping intervals)."
+    )
 
 
 def test_no_conclusion_where_intervals_overlap_or_nothing_was_learned():
@@ -191,7 +267,9 @@ def test_the_matrix_has_every_pair_twice_and_a_number_in_each_cell():
         cells = {(a, b): value for a, b, value in panel.chart.rows.iter_rows()}  # type: ignore[union-attr]
         assert len(cells) == 20
         assert all(cells[b, a] == value for (a, b), value in cells.items())
-        expected = summary.filter(measure=f"{kind}_gradient_and_value_zeroing", group="all")["value"].item()
+        expected = summary.filter(measure=f"{kind}_gradient_and_value_zeroing", group="all")[
+            "value"
+        ].item()
         assert cells["value zeroing", "gradient"] == expected
     (figure,) = draw_summaries(summary, "row")
     assert [panel.svg.count(">value zeroing</text>") for panel in figure.panels] == [2, 2]

@@ -18,7 +18,9 @@ from tests.threads import two_threads
 from tests.traces import make_trace
 
 SETTINGS = {"adversary": {"method": "relaxed", "steps": 15}}
-CASES = [(name, {}) for name in EXPERIMENTS if name != "joint"] + [("adversary", SETTINGS)]  # joint: rows of several heads, test_joint.py
+CASES = [(name, {}) for name in EXPERIMENTS if name != "joint"] + [
+    ("adversary", SETTINGS)
+]  # joint: rows of several heads, test_joint.py
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,9 @@ def one(trace: Trace | Path, name: str, settings: dict) -> tuple[pl.DataFrame, p
 def of_translator(trace: Trace) -> Trace:
     """The same rows as the gold tokens of a translator, each the first of its pair."""
     table = trace.table.append_column("query", pa.array(np.zeros(len(trace), np.int32)))
-    return Trace(table, trace.metadata | {"corpus": {"name": "random", "task": "translation"}}, trace.tail)
+    return Trace(
+        table, trace.metadata | {"corpus": {"name": "random", "task": "translation"}}, trace.tail
+    )
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
@@ -46,15 +50,21 @@ def test_the_order_of_rows(trace: Trace, name: str, settings: dict):
     shuffled, other = one(trace.take(order), name, settings)
     assert shuffled.equals(table[order])
     for column in ("value", "low", "high", "std"):
-        np.testing.assert_allclose(other[column].cast(pl.Float64), summary[column].cast(pl.Float64), rtol=1e-12)
+        np.testing.assert_allclose(
+            other[column].cast(pl.Float64), summary[column].cast(pl.Float64), rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_sharding(tmp_path: Path, trace: Trace, name: str, settings: dict):
     trace = of_translator(trace) if name == "alignment" else trace
-    write_shards(tmp_path, [trace.take(np.arange(start, min(start + 23, 60))) for start in range(0, 60, 23)])
+    write_shards(
+        tmp_path, [trace.take(np.arange(start, min(start + 23, 60))) for start in range(0, 60, 23)]
+    )
     assert len(list(tmp_path.glob("*.parquet"))) == 3
-    for whole, sharded in zip(one(trace, name, settings), one(tmp_path, name, settings), strict=True):
+    for whole, sharded in zip(
+        one(trace, name, settings), one(tmp_path, name, settings), strict=True
+    ):
         assert sharded.equals(whole)
 
 
@@ -70,22 +80,36 @@ def saved(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> tuple[Resul
 
 @pytest.mark.parametrize("piece", [1, 3000, 1 << 30])
 def test_a_file_in_pieces_and_tables_on_disk(
-    tmp_path: Path, trace: Trace, saved: tuple[Results, Path], piece: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    trace: Trace,
+    saved: tuple[Results, Path],
+    piece: int,
+    monkeypatch: pytest.MonkeyPatch,
 ):
     """One file read a row, some rows, or all rows at a time, its tables written as they come: the same tables, byte for byte."""
     trace.write(tmp_path / "trace")
     monkeypatch.setattr("attnaudit.trace.io.PIECE", piece)
     monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 7)
     told: list[str] = []
-    results = audit(tmp_path / "trace", folder=tmp_path / "streamed", progress=lambda what, done, total: told.append(what))
+    results = audit(
+        tmp_path / "trace",
+        folder=tmp_path / "streamed",
+        progress=lambda what, done, total: told.append(what),
+    )
     pieces = told.count("audit: prediction")
-    assert pieces == len(list(Trace.shards(tmp_path / "trace"))) == {1: 60, 1 << 30: 1}.get(piece, pieces)
+    assert (
+        pieces
+        == len(list(Trace.shards(tmp_path / "trace")))
+        == {1: 60, 1 << 30: 1}.get(piece, pieces)
+    )
     whole, folder = saved
     assert list(results) == list(whole)
     for name, result in whole.items():
         assert results[name].table.equals(result.table)
         assert results[name].summary.equals(result.summary)
-        assert (tmp_path / "streamed" / f"{name}.parquet").read_bytes() == (folder / f"{name}.parquet").read_bytes()
+        assert (tmp_path / "streamed" / f"{name}.parquet").read_bytes() == (
+            folder / f"{name}.parquet"
+        ).read_bytes()
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
@@ -129,7 +153,10 @@ def test_unknown_names_are_answered_with_the_nearest():
 
 
 def test_a_row_by_itself_is_the_row_among_others_behind_a_tail(tmp_path: Path):
-    names, every = ["permutation", "adversary", "ranges", "erasure", "maximal_change", "identifiability"], {"ranges": {"share": 1.0}}
+    names, every = (
+        ["permutation", "adversary", "ranges", "erasure", "maximal_change", "identifiability"],
+        {"ranges": {"share": 1.0}},
+    )
     trace = make_trace(8, (2, 6), 3, seed=5, hidden=6)
     whole = audit(trace, names, every)
     write_shards(tmp_path, [trace.take(np.array([row])) for row in range(len(trace))])
@@ -162,5 +189,12 @@ def test_the_order_of_the_classes(name: str, hidden: int | None):
     trace = make_trace(150, (6, 14), 5, seed=6, hidden=hidden, candidates=True)
     (table, _), (other, _) = one(trace, name, {}), one(with_classes_reversed(trace), name, {})
     np.testing.assert_array_equal(other["predicted"], table["predicted"])
-    for column in table.select(pl.selectors.float() - pl.selectors.by_name("mass_minimum", require_all=False)).columns:
-        np.testing.assert_allclose(other[column].cast(pl.Float64), table[column].cast(pl.Float64), atol=1e-9, err_msg=column)
+    for column in table.select(
+        pl.selectors.float() - pl.selectors.by_name("mass_minimum", require_all=False)
+    ).columns:
+        np.testing.assert_allclose(
+            other[column].cast(pl.Float64),
+            table[column].cast(pl.Float64),
+            atol=1e-9,
+            err_msg=column,
+        )

@@ -22,14 +22,32 @@ def tvd(p: np.ndarray, q: np.ndarray) -> float:
     return float(np.abs(p - q).sum() / 2)
 
 
-def made(seed: int = 0, layers: int = 1, equal: bool = False) -> tuple[Trace, dict[int, dict[str, Any]]]:
+def made(
+    seed: int = 0, layers: int = 1, equal: bool = False
+) -> tuple[Trace, dict[int, dict[str, Any]]]:
     """A linear model of several heads: logits are the sum of what the heads attend to; and, by text, its parts."""
     random = np.random.default_rng(seed)
-    rows: dict[str, list[Any]] = {name: [] for name in ("instance", "tokens", "alpha", "readout", "offset", "prediction", "layer", "head")}
+    rows: dict[str, list[Any]] = {
+        name: []
+        for name in (
+            "instance",
+            "tokens",
+            "alpha",
+            "readout",
+            "offset",
+            "prediction",
+            "layer",
+            "head",
+        )
+    }
     parts = {}
     for text in range(TEXTS):
         size = int(random.integers(2, 6))
-        alpha = np.full((layers * HEADS, size), 1 / size) if equal else random.dirichlet(np.ones(size), layers * HEADS)
+        alpha = (
+            np.full((layers * HEADS, size), 1 / size)
+            if equal
+            else random.dirichlet(np.ones(size), layers * HEADS)
+        )
         readout, bias = random.normal(size=(layers * HEADS, size, WIDTH)), random.normal(size=WIDTH)
         sums = np.einsum("ht,htp->hp", alpha, readout)
         logits = bias + sums.sum(axis=0)
@@ -37,11 +55,25 @@ def made(seed: int = 0, layers: int = 1, equal: bool = False) -> tuple[Trace, di
         parts[text] = {"alpha": alpha, "readout": readout, "bias": bias, "prediction": prediction}
         for k in range(layers * HEADS):
             offset = logits - sums[k]
-            values = (text, ["w"] * size, alpha[k], readout[k], offset, prediction, k // HEADS, k % HEADS)
+            values = (
+                text,
+                ["w"] * size,
+                alpha[k],
+                readout[k],
+                offset,
+                prediction,
+                k // HEADS,
+                k % HEADS,
+            )
             for name, value in zip(rows, values, strict=True):
                 rows[name].append(value)
     stacked = {name: np.stack(rows[name]) for name in ("offset", "prediction")}
-    columns = {**rows, **stacked, "layer": np.array(rows["layer"], np.int32), "head": np.array(rows["head"], np.int32)}
+    columns = {
+        **rows,
+        **stacked,
+        "layer": np.array(rows["layer"], np.int32),
+        "head": np.array(rows["head"], np.int32),
+    }
     return Trace.from_arrays(activation="softmax", class_names=list("abcd"), **columns), parts
 
 
@@ -77,9 +109,16 @@ def test_figures_are_those_of_the_definition() -> None:
         size = part["alpha"].shape[1]
         uniform = tvd(naive(part, np.full((HEADS, size), 1 / size)), part["prediction"])
         assert rows["joint_uniform"].to_list() == pytest.approx([uniform] * HEADS, abs=1e-6)
-        assert rows["joint_max_delta_y"][0] >= max(by_turns(part, 2, range(HEADS))[0], uniform) - 1e-6
-        corners = [naive(part, np.eye(size)[list(choice)]) for choice in np.ndindex(*[size] * HEADS)]
-        assert rows["joint_max_delta_y"][0] <= max((tvd(corner, part["prediction"])) for corner in corners) + 0.2
+        assert (
+            rows["joint_max_delta_y"][0] >= max(by_turns(part, 2, range(HEADS))[0], uniform) - 1e-6
+        )
+        corners = [
+            naive(part, np.eye(size)[list(choice)]) for choice in np.ndindex(*[size] * HEADS)
+        ]
+        assert (
+            rows["joint_max_delta_y"][0]
+            <= max((tvd(corner, part["prediction"])) for corner in corners) + 0.2
+        )
         assert rows["joint_max_delta_y"].n_unique() == 1
 
 
@@ -106,8 +145,13 @@ def test_rows_may_come_in_any_order_and_texts_in_any_shard() -> None:
     table, other = Joint(shuffles=3)(trace), Joint(shuffles=3)(trace.take(order))
     names = ["joint_uniform", "joint_shuffled"]
     assert "layers_flips" not in table.columns
-    assert np.allclose(table.select(names).to_numpy()[order], other.select(names).to_numpy(), atol=1e-9)
-    parts = [Joint(shuffles=3)(trace.take(np.flatnonzero(trace.instance == text))) for text in range(TEXTS)]
+    assert np.allclose(
+        table.select(names).to_numpy()[order], other.select(names).to_numpy(), atol=1e-9
+    )
+    parts = [
+        Joint(shuffles=3)(trace.take(np.flatnonzero(trace.instance == text)))
+        for text in range(TEXTS)
+    ]
     assert np.allclose(pl.concat(parts)["joint_max_delta_y"], table["joint_max_delta_y"], atol=1e-9)
 
 
@@ -136,13 +180,29 @@ def test_measures_of_all_layers_are_those_of_the_definition() -> None:
         uniform = naive(part, np.full((2 * HEADS, size), 1 / size))
         changes = [tvd(one, part["prediction"]) for one in tried]
         found = table[rows]
-        assert found["layers_shuffled"].to_list() == pytest.approx([float(np.median(changes))] * len(rows), abs=1e-6)
+        assert found["layers_shuffled"].to_list() == pytest.approx(
+            [float(np.median(changes))] * len(rows), abs=1e-6
+        )
         by_layer = float(found["joint_max_delta_y"].to_numpy().max())
-        worst = naive(part, np.concatenate([by_turns(part, 2, heads)[1][heads] for heads in (range(HEADS), range(HEADS, 2 * HEADS))]))
-        largest = max(tvd(worst, part["prediction"]), *changes, tvd(uniform, part["prediction"]), by_layer)
-        assert found["layers_max_delta_y"].to_list() == pytest.approx([largest] * len(rows), abs=1e-6)
+        worst = naive(
+            part,
+            np.concatenate(
+                [
+                    by_turns(part, 2, heads)[1][heads]
+                    for heads in (range(HEADS), range(HEADS, 2 * HEADS))
+                ]
+            ),
+        )
+        largest = max(
+            tvd(worst, part["prediction"]), *changes, tvd(uniform, part["prediction"]), by_layer
+        )
+        assert found["layers_max_delta_y"].to_list() == pytest.approx(
+            [largest] * len(rows), abs=1e-6
+        )
         assert found["layers_flips"].n_unique() == 1
-        flipped = any(one.argmax() != part["prediction"].argmax() for one in [uniform, worst, *tried])
+        flipped = any(
+            one.argmax() != part["prediction"].argmax() for one in [uniform, worst, *tried]
+        )
         assert found["layers_flips"][0] == (flipped or found["joint_flips"].any())
 
 
@@ -150,7 +210,11 @@ def test_all_layers_can_do_what_one_can(monkeypatch: pytest.MonkeyPatch) -> None
     """Also where what all of them find together is less."""
     trace, _ = made(seed=6, layers=2)
     most = _Search.most
-    monkeypatch.setattr(_Search, "most", lambda search, sweeps: replace(most(search, sweeps), alpha=search.joint.alpha))
+    monkeypatch.setattr(
+        _Search,
+        "most",
+        lambda search, sweeps: replace(most(search, sweeps), alpha=search.joint.alpha),
+    )
     table = Joint(shuffles=1)(trace)
     assert (table["layers_max_delta_y"] >= table["joint_max_delta_y"]).all()
     assert (table["layers_flips"] >= table["joint_flips"]).all()
@@ -162,23 +226,33 @@ def test_uniform_heads_of_all_layers_stay_as_they_are() -> None:
     assert float(table.select("layers_uniform", "layers_shuffled").to_numpy().max()) <= 1e-6
 
 
-def test_measures_of_all_layers_depend_on_no_order_shard_or_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measures_of_all_layers_depend_on_no_order_shard_or_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     trace, _ = made(seed=7, layers=3)
     order = np.random.default_rng(1).permutation(len(trace))
     table, other = Joint(shuffles=3)(trace), Joint(shuffles=3)(trace.take(order))
     exact = LAYERS[:2]  # heads take turns in the order of the rows
-    assert np.allclose(table.select(exact).to_numpy()[order], other.select(exact).to_numpy(), atol=1e-9)
+    assert np.allclose(
+        table.select(exact).to_numpy()[order], other.select(exact).to_numpy(), atol=1e-9
+    )
     texts = np.random.default_rng(2).permutation(TEXTS)
-    parts = pl.concat([Joint(shuffles=3)(trace.take(np.flatnonzero(trace.instance == text))) for text in texts])
+    parts = pl.concat(
+        [Joint(shuffles=3)(trace.take(np.flatnonzero(trace.instance == text))) for text in texts]
+    )
     monkeypatch.setattr("attnaudit.experiments.joint.NUMBERS", 1)
     one_by_one = Joint(shuffles=3)(made(seed=7, layers=3)[0])
     for again in (parts.sort("instance", "layer", "head"), one_by_one):
-        assert np.allclose(again.select(LAYERS[:3]).to_numpy(), table.select(LAYERS[:3]).to_numpy(), atol=1e-9)
+        assert np.allclose(
+            again.select(LAYERS[:3]).to_numpy(), table.select(LAYERS[:3]).to_numpy(), atol=1e-9
+        )
         assert again["layers_flips"].equals(table["layers_flips"])
 
 
 @pytest.mark.parametrize("numbers", [1, 60, 200])
-def test_no_call_holds_more_numbers_than_is_said(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_call_holds_more_numbers_than_is_said(
+    numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Attended sums of all heads of a group, and the offset; a group that has more alone is read out by itself."""
     held, honest = list[tuple[int, int]](), JointReadout.predict
 
@@ -190,7 +264,9 @@ def test_no_call_holds_more_numbers_than_is_said(numbers: int, monkeypatch: pyte
     monkeypatch.setattr("attnaudit.experiments.joint.NUMBERS", numbers)
     Joint(shuffles=2)(made(seed=8, layers=2)[0])
     assert all(size <= numbers or groups == 1 for groups, size in held)
-    assert max(groups for groups, _ in held) == max(numbers // (2 * HEADS * WIDTH + WIDTH), numbers // (HEADS * WIDTH + WIDTH), 1)
+    assert max(groups for groups, _ in held) == max(
+        numbers // (2 * HEADS * WIDTH + WIDTH), numbers // (HEADS * WIDTH + WIDTH), 1
+    )
 
 
 def test_groups_are_those_of_equal_names() -> None:

@@ -64,21 +64,35 @@ def test_nothing_changes_where_there_is_one_token(kind: dict[str, Any], disguise
 def test_the_bound_alone(kind: dict[str, Any]):
     """Before what was found counts. With two classes and an identity tail it is the maximum; fewer positions never raise it."""
     trace = make_trace(40, (1, 8), seed=12, **kind)
-    outputs, everywhere = Outputs.of(trace.readout, trace.alpha), np.ones(len(trace.alpha.values), bool)
-    bound, largest = change_bound(outputs, everywhere), MaximalChange()(trace)["max_delta_y"].to_numpy()
+    outputs, everywhere = (
+        Outputs.of(trace.readout, trace.alpha),
+        np.ones(len(trace.alpha.values), bool),
+    )
+    bound, largest = (
+        change_bound(outputs, everywhere),
+        MaximalChange()(trace)["max_delta_y"].to_numpy(),
+    )
     assert (bound >= largest - 1e-12).all()
     if kind in KINDS[:2]:
         np.testing.assert_allclose(bound, largest, atol=1e-12)
     half = np.arange(len(everywhere)) - trace.alpha.spread(trace.alpha.offsets[:-1]) <= 3
     np.testing.assert_array_less(change_bound(outputs, half), bound + 1e-12)
     for row in range(len(trace)):
-        allowed = [change for change, use in zip(single_changes(trace, row), Ragged(half, trace.alpha.offsets)[row], strict=True) if use]
+        allowed = [
+            change
+            for change, use in zip(
+                single_changes(trace, row), Ragged(half, trace.alpha.offsets)[row], strict=True
+            )
+            if use
+        ]
         assert change_bound(outputs, half)[row] >= max(allowed) - 1e-12
 
 
 def test_a_token_of_small_change_flips():
     """Seven tokens change the output far more, all towards the predicted class."""
-    trace = softmax_rows([1.0] + [0.0] * 8, [[0.02, 0.0, -0.5], [0.0, 0.02, -0.5], *([[4.0, 0.0, 0.0]] * 7)])
+    trace = softmax_rows(
+        [1.0] + [0.0] * 8, [[0.02, 0.0, -0.5], [0.0, 0.02, -0.5], *([[4.0, 0.0, 0.0]] * 7)]
+    )
     assert MaximalChange()(trace)["flips"].to_list() == [True]
     without = softmax_rows([1.0] + [0.0] * 7, [[0.02, 0.0, -0.5], *([[4.0, 0.0, 0.0]] * 7)])
     assert MaximalChange()(without)["flips"].to_list() == [False]
@@ -87,7 +101,10 @@ def test_a_token_of_small_change_flips():
 @pytest.mark.parametrize("classes", [3, CLASSES, CLASSES + 6])
 def test_the_bound_is_the_change_where_one_class_gains_what_each_other_loses(classes: int):
     """All attention is on a token that says nothing, and the other one lowers all logits but one by 3; behind tanh the bound is looser."""
-    alpha, lowered = Ragged.from_rows([[1.0, 0.0]]), np.array([[0.0] * classes, [0.0] + [-1.0] * (classes - 1)])
+    alpha, lowered = (
+        Ragged.from_rows([[1.0, 0.0]]),
+        np.array([[0.0] * classes, [0.0] + [-1.0] * (classes - 1)]),
+    )
     gained = np.exp(3.0) / (np.exp(3.0) + classes - 1) - 1 / classes
 
     def bound(contribution: np.ndarray, tail: Tail) -> float:
@@ -95,7 +112,11 @@ def test_the_bound_is_the_change_where_one_class_gains_what_each_other_loses(cla
         return float(change_bound(Outputs.of(readout, alpha), np.ones(2, bool))[0])
 
     assert bound(3.0 * lowered, IdentityTail()) == pytest.approx(gained, abs=1e-9)
-    assert gained - 1e-9 <= bound(20.0 * lowered, TanhTail(3.0 * np.eye(classes), np.zeros(classes))) < 1.0
+    assert (
+        gained - 1e-9
+        <= bound(20.0 * lowered, TanhTail(3.0 * np.eye(classes), np.zeros(classes)))
+        < 1.0
+    )
 
 
 def test_the_bound_is_of_any_number_of_classes_that_lose_and_some_that_gain():
@@ -108,7 +129,9 @@ def test_the_bound_is_of_any_number_of_classes_that_lose_and_some_that_gain():
         of_each = [min(loss[:k].sum(), gain[: len(gain) - k].sum()) for k in range(1, len(loss))]
         assert bound == pytest.approx(max(of_each, default=0.0), abs=1e-12)
     third = np.full((1, 3), 1 / 3)
-    assert bounds._of_ranges(third, third - 0.1, third + 0.5, np.ones((1, 3), bool)) == pytest.approx([0.2])
+    assert bounds._of_ranges(
+        third, third - 0.1, third + 0.5, np.ones((1, 3), bool)
+    ) == pytest.approx([0.2])
 
 
 @pytest.mark.parametrize("bias", [-1.0, -2.5])
@@ -131,12 +154,16 @@ def test_with_two_classes_single_tokens_are_the_maximum(kind: dict[str, Any]):
     table = MaximalChange()(trace)
     assert table["max_delta_y_proven"].all()
     for row in range(len(trace)):
-        assert table["max_delta_y"][row] == pytest.approx(max(single_changes(trace, row)), abs=1e-12)
+        assert table["max_delta_y"][row] == pytest.approx(
+            max(single_changes(trace, row)), abs=1e-12
+        )
         assert sampled_change(trace, row) <= table["max_delta_y"][row] + 1e-12
 
 
 @pytest.mark.parametrize("kind", KINDS[:5])
-def test_with_an_identity_tail_some_attention_flips_if_and_only_if_a_single_token_does(kind: dict[str, Any]):
+def test_with_an_identity_tail_some_attention_flips_if_and_only_if_a_single_token_does(
+    kind: dict[str, Any],
+):
     trace = make_trace(30, (1, 6), seed=3, **kind)
     flips = MaximalChange()(trace)["flips"]
     assert flips.to_list() == [single_flips(trace, row) for row in range(len(trace))]
@@ -156,7 +183,10 @@ def test_a_mixture_may_change_the_output_more_than_any_token_does():
 def test_single_tokens_alone_are_found_to_fall_short(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(found, "one_logit_decides", lambda readout: True)
     trace = softmax_rows([0.0, 0.0, 1.0], [[2.0, 5.0, -5.0], [2.0, -5.0, 5.0], [0.0, 5.0, 5.0]])
-    assert MaximalChange()(trace)["max_delta_y"][0] < change_under(trace, 0, np.array([0.5, 0.5, 0.0])) - 0.1
+    assert (
+        MaximalChange()(trace)["max_delta_y"][0]
+        < change_under(trace, 0, np.array([0.5, 0.5, 0.0])) - 0.1
+    )
 
 
 def test_the_bound_is_the_maximum_where_one_class_gains_all():
@@ -183,7 +213,11 @@ def test_through_a_layer_of_a_transformer(outputs: int):
         assert table["max_delta_y"][row] >= max(single_changes(trace, row)) - 1e-5
         assert sampled_change(trace, row, 100) <= table["max_delta_y"][row] + 0.02
     order = np.random.default_rng(0).permutation(len(trace))
-    np.testing.assert_allclose(MaximalChange()(trace.take(order))["max_delta_y"], table["max_delta_y"].to_numpy()[order], atol=1e-5)
+    np.testing.assert_allclose(
+        MaximalChange()(trace.take(order))["max_delta_y"],
+        table["max_delta_y"].to_numpy()[order],
+        atol=1e-5,
+    )
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch):
@@ -195,13 +229,17 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch):
 
 def test_the_bound_of_logits_beyond_the_range_of_exp():
     """Without a warning, which the tests take for an error: the probability of a class is 0 where its odds are e^-3000."""
-    table = MaximalChange()(softmax_rows([0.5, 0.5, 0.0], [[3000.0, 0.0, 0.0], [3000.0, 0.0, 0.0], [0.0, 3000.0, 0.0]]))
+    table = MaximalChange()(
+        softmax_rows([0.5, 0.5, 0.0], [[3000.0, 0.0, 0.0], [3000.0, 0.0, 0.0], [0.0, 3000.0, 0.0]])
+    )
     assert table["max_delta_y"][0] == table["max_delta_y_upper"][0] == 1.0
     assert table["max_delta_y_proven"][0]
 
 
 def test_tokens_that_all_say_the_same_change_nothing():
-    table = MaximalChange()(sigmoid_rows(Ragged.from_rows([[1.0], [0.2, 0.8], [0.1, 0.2, 0.7]]), np.full(6, 1.5)))
+    table = MaximalChange()(
+        sigmoid_rows(Ragged.from_rows([[1.0], [0.2, 0.8], [0.1, 0.2, 0.7]]), np.full(6, 1.5))
+    )
     np.testing.assert_allclose(table["max_delta_y"], 0.0, atol=1e-12)
     assert table["flips"].to_list() == [False, False, False]
     assert table["position"].to_list() == [0, 0, 0]
@@ -211,34 +249,60 @@ def test_tokens_that_all_say_the_same_change_nothing():
 def test_special_tokens(hidden: int | None):
     """Without special tokens the change is that of the trace without these tokens, and null where there is no other."""
     base = make_trace(20, (1, 8), 1 if hidden is None else 3, seed=7, hidden=hidden)
-    marks = [[row > 4 and t in (0, length - 1) for t in range(length)] for row, length in enumerate(base.alpha.lengths)]
-    trace = Trace(base.table.append_column("special", pa.array(marks, pa.list_(pa.bool_()))), base.metadata, base.tail)
+    marks = [
+        [row > 4 and t in (0, length - 1) for t in range(length)]
+        for row, length in enumerate(base.alpha.lengths)
+    ]
+    trace = Trace(
+        base.table.append_column("special", pa.array(marks, pa.list_(pa.bool_()))),
+        base.metadata,
+        base.tail,
+    )
     table = MaximalChange()(trace)
     for row, mark in enumerate(marks):
-        alone = [change for change, special in zip(single_changes(base, row), mark, strict=True) if not special]
+        alone = [
+            change
+            for change, special in zip(single_changes(base, row), mark, strict=True)
+            if not special
+        ]
         if not alone or not any(mark):
             assert table["max_delta_y_words"][row] is None
         elif hidden is None:
             assert table["max_delta_y_words"][row] == pytest.approx(max(alone), abs=1e-12)
         else:
-            assert max(alone) - 1e-12 <= table["max_delta_y_words"][row] <= table["max_delta_y_upper"][row] + 1e-12
+            assert (
+                max(alone) - 1e-12
+                <= table["max_delta_y_words"][row]
+                <= table["max_delta_y_upper"][row] + 1e-12
+            )
     summary = MaximalChange().summarise(table)
-    assert summary.filter(pl.col("measure") == "max_delta_y_words", pl.col("group") == "all")["n"].item() < len(trace)
+    assert summary.filter(pl.col("measure") == "max_delta_y_words", pl.col("group") == "all")[
+        "n"
+    ].item() < len(trace)
 
 
 @pytest.mark.parametrize("least", [0.0, -0.01])
 def test_a_class_that_is_as_likely_is_no_other_decision(least: float):
     """One sigmoid and two classes: all attention on the second token leaves both equally likely, or the other one more so."""
     one_logit = sigmoid_rows(Ragged.from_rows([[1.0, 0.0]]), np.array([2.0, least]))
-    for trace in (one_logit, softmax_rows([1.0, 0.0], [[2.0, 0.0], [least, 0.0]]), opaque(one_logit)):
+    for trace in (
+        one_logit,
+        softmax_rows([1.0, 0.0], [[2.0, 0.0], [least, 0.0]]),
+        opaque(one_logit),
+    ):
         assert MaximalChange()(trace)["flips"].to_list() == [least < 0.0]
 
 
 def test_more_special_tokens_than_are_mixed():
     """The eight largest changes are those of special tokens: the word's counts alone."""
-    base = sigmoid_rows(Ragged.from_rows([[0.1] * 8 + [0.2], [0.5, 0.5]]), np.array([4.0, -4.0] * 4 + [0.1, 1.0, 2.0]))
+    base = sigmoid_rows(
+        Ragged.from_rows([[0.1] * 8 + [0.2], [0.5, 0.5]]),
+        np.array([4.0, -4.0] * 4 + [0.1, 1.0, 2.0]),
+    )
     marks = pa.array([[True] * 8 + [False], [True, False]], pa.list_(pa.bool_()))
-    table = MaximalChange()(Trace(base.table.append_column("special", marks), base.metadata, base.tail))
+    table = MaximalChange()(
+        Trace(base.table.append_column("special", marks), base.metadata, base.tail)
+    )
     expected = [single_changes(base, 0)[8], single_changes(base, 1)[1]]
     assert expected[0] < 0.1 < min(single_changes(base, 0)[:8])
     assert table["max_delta_y_words"].to_list() == pytest.approx(expected, abs=1e-12)
@@ -248,7 +312,9 @@ def test_a_word_alone_is_mixed_with_no_special_token():
     """The mixture that changes the output is of two special tokens; the model's own attention is on the only word."""
     base = softmax_rows([0.0, 0.0, 1.0], [[2.0, 5.0, -5.0], [2.0, -5.0, 5.0], [0.0, 5.0, 5.0]])
     marks = pa.array([[True, True, False]], pa.list_(pa.bool_()))
-    table = MaximalChange()(Trace(base.table.append_column("special", marks), base.metadata, base.tail))
+    table = MaximalChange()(
+        Trace(base.table.append_column("special", marks), base.metadata, base.tail)
+    )
     assert table["max_delta_y"][0] > 0.78
     assert table["max_delta_y_words"][0] == pytest.approx(0.0, abs=1e-12)
 

@@ -14,7 +14,14 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.rows import row_streams
-from attnaudit.experiments.shuffles import ENUMERATED, FEWEST, MOST, _rows_of_changes, _through_tail, median_delta_y
+from attnaudit.experiments.shuffles import (
+    ENUMERATED,
+    FEWEST,
+    MOST,
+    _rows_of_changes,
+    _through_tail,
+    median_delta_y,
+)
 from attnaudit.trace import Trace
 from tests.oracles.permutation import all_permutations, naive_permutation
 from tests.tails import opaque
@@ -62,17 +69,30 @@ def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch):
     trace = make_trace(40, (1, 20), 3, seed=4, hidden=5)
     whole = Permutation(permutations=10)(trace)["median_delta_y"]
     monkeypatch.setattr("attnaudit.experiments.shuffles.BLOCK", 300)
-    np.testing.assert_allclose(Permutation(permutations=10)(trace)["median_delta_y"], whole, atol=1e-12)
+    np.testing.assert_allclose(
+        Permutation(permutations=10)(trace)["median_delta_y"], whole, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("kind", [{"outputs": 1}, {"outputs": 3}, {"outputs": 3, "hidden": 6}])
 @pytest.mark.parametrize("general", [False, True])
-def test_words_are_shuffled_where_special_tokens_keep_their_weights(kind: dict[str, Any], general: bool):
+def test_words_are_shuffled_where_special_tokens_keep_their_weights(
+    kind: dict[str, Any], general: bool
+):
     """The median over all orders of the words' weights, from the paper's loop; no value where all tokens are special, or none is."""
     base = make_trace(40, (1, 6), seed=5, **kind)
-    marks = [[t % 3 == row % 3 and row % 4 > 0 for t in range(size)] for row, size in enumerate(base.alpha.lengths.tolist())]
-    trace = Trace(base.table.append_column("special", pa.array(marks, pa.list_(pa.bool_()))), base.metadata, base.tail)
-    found = Permutation(permutations=4001)(opaque(trace) if general else trace)["median_delta_y_words"]
+    marks = [
+        [t % 3 == row % 3 and row % 4 > 0 for t in range(size)]
+        for row, size in enumerate(base.alpha.lengths.tolist())
+    ]
+    trace = Trace(
+        base.table.append_column("special", pa.array(marks, pa.list_(pa.bool_()))),
+        base.metadata,
+        base.tail,
+    )
+    found = Permutation(permutations=4001)(opaque(trace) if general else trace)[
+        "median_delta_y_words"
+    ]
     compared = 0
     for row, special in enumerate(marks):
         if all(special) or not any(special):
@@ -80,14 +100,20 @@ def test_words_are_shuffled_where_special_tokens_keep_their_weights(kind: dict[s
             continue
         every = all_permutations(trace, row, np.flatnonzero(~np.array(special)))
         low, high = binom.ppf([1e-7, 1 - 1e-7], 4001, 0.5) / 4001
-        assert every[int(np.floor(low * (len(every) - 1)))] - 1e-9 <= found[row] <= every[int(np.ceil(high * (len(every) - 1)))] + 1e-9
+        assert (
+            every[int(np.floor(low * (len(every) - 1)))] - 1e-9
+            <= found[row]
+            <= every[int(np.ceil(high * (len(every) - 1)))] + 1e-9
+        )
         compared += 1
     assert compared >= 15
     assert "median_delta_y_words" not in Permutation()(base).columns
 
 
 def test_attention_that_no_shuffle_changes_has_no_effect():
-    uniform = sigmoid_rows(Ragged.from_rows([[1.0], [0.5, 0.5], [0.25] * 4]), np.random.default_rng(0).normal(size=7))
+    uniform = sigmoid_rows(
+        Ragged.from_rows([[1.0], [0.5, 0.5], [0.25] * 4]), np.random.default_rng(0).normal(size=7)
+    )
     assert Permutation()(uniform)["median_delta_y"].to_list() == [0.0, 0.0, 0.0]
 
 
@@ -105,7 +131,9 @@ def test_every_order_is_equally_likely():
 
 def test_max_alpha_is_the_largest_weight():
     trace = make_trace(20, seed=5)
-    np.testing.assert_array_equal(Permutation(permutations=1)(trace)["max_alpha"], [alpha.max() for alpha in trace.alpha])
+    np.testing.assert_array_equal(
+        Permutation(permutations=1)(trace)["max_alpha"], [alpha.max() for alpha in trace.alpha]
+    )
 
 
 def test_no_permutation_is_refused():
@@ -119,7 +147,9 @@ def test_of_short_rows_all_orders_are_taken(outputs: int):
     table = Permutation()(trace)
     expected = [np.median(all_permutations(trace, row)) for row in range(len(trace))]
     np.testing.assert_allclose(table["median_delta_y"], expected, atol=1e-12)
-    assert table["shuffles"].to_list() == [factorial(length) for length in trace.alpha.lengths.tolist()]
+    assert table["shuffles"].to_list() == [
+        factorial(length) for length in trace.alpha.lengths.tolist()
+    ]
     assert (table["median_error"] == 0).all()
 
 
@@ -133,7 +163,8 @@ def test_rows_are_shuffled_until_the_error_is_as_wanted():
     for count in sorted(set(draws.tolist())):
         fixed = Permutation(permutations=count)(trace)
         np.testing.assert_array_equal(
-            fixed["median_delta_y"].to_numpy()[draws == count], table["median_delta_y"].to_numpy()[draws == count]
+            fixed["median_delta_y"].to_numpy()[draws == count],
+            table["median_delta_y"].to_numpy()[draws == count],
         )
         if count > FEWEST:
             before = Permutation(permutations=count // 2)(trace)["median_error"].to_numpy()
@@ -163,4 +194,7 @@ def test_the_correlation_of_two_seeds_is_the_one_expected():
 
 def test_a_table_of_an_earlier_version_has_the_measures_that_it_had():
     table = Permutation(permutations=5)(make_trace(20, seed=5)).drop("median_error", "shuffles")
-    assert Permutation().summarise(table)["measure"].unique().sort().to_list() == ["max_alpha", "median_delta_y"]
+    assert Permutation().summarise(table)["measure"].unique().sort().to_list() == [
+        "max_alpha",
+        "median_delta_y",
+    ]

@@ -21,7 +21,11 @@ def one(score: list[float], rationale: list[bool]) -> tuple[float, float, float]
     scores = Ragged.from_rows([np.array(score, float)])
     known = Ragged.from_rows([np.array(rationale, bool)], bool)
     precision, auprc = rationale_agreement(scores, known)
-    return float(precision[0]), float(auprc[0]), float(chance_rationale_agreement(known, scores.lengths)[0][0])
+    return (
+        float(precision[0]),
+        float(auprc[0]),
+        float(chance_rationale_agreement(known, scores.lengths)[0][0]),
+    )
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=2, max_size=6))
@@ -41,14 +45,20 @@ def test_a_constant_score_has_the_precision_of_chance():
     assert precision == auprc == chance == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("rationale", [[1, 0], [0, 0, 1, 0], [1, 1, 0, 0, 1], [1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 0, 1]])
+@pytest.mark.parametrize(
+    "rationale", [[1, 0], [0, 0, 1, 0], [1, 1, 0, 0, 1], [1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 0, 1]]
+)
 def test_chance_is_the_mean_over_all_orders(rationale: list[int]):
     """Of an order only the places of the marked tokens count."""
     places, order = sorted(set(permutations(rationale))), np.arange(len(rationale), dtype=float)
     known = Ragged.from_rows([np.array(rationale, bool)], bool)
     precision, average = chance_rationale_agreement(known, known.lengths)
-    assert precision[0] == pytest.approx(np.mean([expected_precision(order, np.array(marks, bool)) for marks in places]))
-    assert average[0] == pytest.approx(np.mean([average_precision_score(marks, order) for marks in places]))
+    assert precision[0] == pytest.approx(
+        np.mean([expected_precision(order, np.array(marks, bool)) for marks in places])
+    )
+    assert average[0] == pytest.approx(
+        np.mean([average_precision_score(marks, order) for marks in places])
+    )
 
 
 def test_a_score_that_finds_all_or_none():
@@ -62,18 +72,38 @@ def test_all_scores_of_the_trace_are_compared():
     rationale = trace.ragged("rationale")
     for row in range(len(trace)):
         inside = 0 < rationale[row].sum() < len(rationale[row])
-        for name, column in (("attention", "alpha"), ("gradient", "gradient"), ("loo", "loo"), ("ig", "importance_ig")):
+        for name, column in (
+            ("attention", "alpha"),
+            ("gradient", "gradient"),
+            ("loo", "loo"),
+            ("ig", "importance_ig"),
+        ):
             found = table[f"auprc_{name}"][row]
-            expected = average_precision_score(rationale[row], trace.ragged(column)[row]) if inside else None
+            expected = (
+                average_precision_score(rationale[row], trace.ragged(column)[row])
+                if inside
+                else None
+            )
             assert found == pytest.approx(expected, abs=1e-12)
-            tau = np.array(kendalltau(trace.ragged(column)[row], rationale[row]))[0] if inside else np.nan
-            assert table[f"rationale_tau_{name}"][row] == (None if np.isnan(tau) else pytest.approx(tau, abs=1e-12))
+            tau = (
+                np.array(kendalltau(trace.ragged(column)[row], rationale[row]))[0]
+                if inside
+                else np.nan
+            )
+            assert table[f"rationale_tau_{name}"][row] == (
+                None if np.isnan(tau) else pytest.approx(tau, abs=1e-12)
+            )
     summary = Plausibility().summarise(table).filter(group="all")
-    assert summary.filter(measure="rationale_tau_attention_minus_rationale_tau_ig")["value"].item() == pytest.approx(
+    assert summary.filter(measure="rationale_tau_attention_minus_rationale_tau_ig")[
+        "value"
+    ].item() == pytest.approx(
         (table["rationale_tau_attention"] - table["rationale_tau_ig"]).mean(), abs=1e-12
     )
     assert summary["undefined"].unique().to_list() == [table["precision_chance"].null_count()]
-    chance, attention = (summary.filter(measure=f"precision_{name}")["value"].item() for name in ("chance", "attention"))
+    chance, attention = (
+        summary.filter(measure=f"precision_{name}")["value"].item()
+        for name in ("chance", "attention")
+    )
     assert attention > chance
 
 
@@ -90,10 +120,22 @@ def test_rows_whose_rationale_is_unknown_are_undefined():
 
 def test_only_attention_is_needed():
     trace = make_trace(10, gradient=False, loo=False, seed=3)
-    measures = [name for name in Plausibility()(trace).columns if name.startswith(("precision", "auprc", "rationale_tau"))]
-    assert measures == ["precision_attention", "auprc_attention", "rationale_tau_attention", "precision_chance", "auprc_chance"]
+    measures = [
+        name
+        for name in Plausibility()(trace).columns
+        if name.startswith(("precision", "auprc", "rationale_tau"))
+    ]
+    assert measures == [
+        "precision_attention",
+        "auprc_attention",
+        "rationale_tau_attention",
+        "precision_chance",
+        "auprc_chance",
+    ]
 
 
 def test_a_name_that_is_taken_is_refused():
-    assert "importance_chance" in (Plausibility().refuses(make_trace(5, importance=("chance",))) or "")
+    assert "importance_chance" in (
+        Plausibility().refuses(make_trace(5, importance=("chance",))) or ""
+    )
     assert isinstance(Plausibility()(make_trace(5)), pl.DataFrame)

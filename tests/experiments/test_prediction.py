@@ -21,11 +21,17 @@ def test_the_figures_are_those_of_sklearn(outputs: int):
     expected = {
         "accuracy": accuracy_score(label, predicted),
         "f1": f1_score(label, predicted, average="binary" if two else "macro"),
-        "roc_auc": roc_auc_score(label, score[:, -1] if two else score / score.sum(axis=1, keepdims=True), multi_class="ovr"),
+        "roc_auc": roc_auc_score(
+            label,
+            score[:, -1] if two else score / score.sum(axis=1, keepdims=True),
+            multi_class="ovr",
+        ),
         "roc_auc_chance": 0.5,
         "majority": accuracy_score(label, DummyClassifier().fit(score, label).predict(score)),
     }
-    assert dict(zip(summary["measure"], summary["value"], strict=True)) == pytest.approx(expected, abs=1e-9)
+    assert dict(zip(summary["measure"], summary["value"], strict=True)) == pytest.approx(
+        expected, abs=1e-9
+    )
     estimated = summary.filter(~pl.col("measure").is_in(["majority", "roc_auc_chance"]))
     assert (estimated["low"] < estimated["value"]).all()
     assert (estimated["high"] > estimated["value"]).all()
@@ -36,17 +42,22 @@ def test_rows_without_a_label_are_counted():
     trace = make_trace(50, seed=2)
     table = Prediction()(trace)
     unlabelled = table.with_columns(
-        pl.when(pl.col("instance") < 10).then(None).otherwise(pl.col(name)).alias(name) for name in ("label", "correct")
+        pl.when(pl.col("instance") < 10).then(None).otherwise(pl.col(name)).alias(name)
+        for name in ("label", "correct")
     )
     summary = Prediction().summarise(unlabelled)
     assert summary["n"].to_list() == [40] * 5
     assert summary["undefined"].to_list() == [10] * 5
-    assert summary.filter(measure="accuracy")["value"].item() == pytest.approx(table["correct"][10:].mean())
+    assert summary.filter(measure="accuracy")["value"].item() == pytest.approx(
+        table["correct"][10:].mean()
+    )
 
 
 def test_no_label_at_all_is_undefined():
     trace = make_trace(5, seed=3)
-    nothing = Prediction()(trace).with_columns(label=pl.lit(None, pl.Int32), correct=pl.lit(None, pl.Boolean))
+    nothing = Prediction()(trace).with_columns(
+        label=pl.lit(None, pl.Int32), correct=pl.lit(None, pl.Boolean)
+    )
     summary = Prediction().summarise(nothing)
     assert summary["value"].to_list() == [None] * 5
     assert summary["undefined"].to_list() == [5] * 5
@@ -57,7 +68,12 @@ def test_the_table_tells_the_probability_of_what_is_predicted():
     table = Prediction()(trace)
     p = trace.prediction[:, 0]
     np.testing.assert_allclose(table["probability"], np.maximum(p, 1 - p))
-    assert table["correct"].to_list() == (table["predicted"] == pl.Series(np.array(trace.class_names)[trace.array("label")])).to_list()
+    assert (
+        table["correct"].to_list()
+        == (
+            table["predicted"] == pl.Series(np.array(trace.class_names)[trace.array("label")])
+        ).to_list()
+    )
 
 
 def test_random_scores_have_no_reference_value_where_a_row_allows_only_some_classes():
@@ -73,11 +89,20 @@ def test_heads_of_a_text_count_once_and_positions_of_a_text_are_drawn_together()
     once = Prediction().summarise(table)
     heads = pl.concat([table.with_columns(layer=pl.lit(1), head=pl.lit(head)) for head in range(4)])
     assert Prediction().summarise(heads.sample(fraction=1, shuffle=True, seed=0)).equals(once)
-    positions = Prediction().summarise(pl.concat([table.with_columns(query=pl.lit(query)) for query in range(4)]))
+    positions = Prediction().summarise(
+        pl.concat([table.with_columns(query=pl.lit(query)) for query in range(4)])
+    )
     assert positions["n"].to_list() == [240] * 5
-    np.testing.assert_allclose(positions["value"].to_numpy(), once["value"].to_numpy(), equal_nan=True)
-    for name in ("low", "high"):  # of clusters Wilson's interval of the accuracy takes a quantile of t
-        np.testing.assert_allclose(positions[name].to_numpy()[1:], once[name].to_numpy()[1:], equal_nan=True)
+    np.testing.assert_allclose(
+        positions["value"].to_numpy(), once["value"].to_numpy(), equal_nan=True
+    )
+    for name in (
+        "low",
+        "high",
+    ):  # of clusters Wilson's interval of the accuracy takes a quantile of t
+        np.testing.assert_allclose(
+            positions[name].to_numpy()[1:], once[name].to_numpy()[1:], equal_nan=True
+        )
         assert abs(positions[name][0] - once[name][0]) < 0.005
 
 

@@ -30,7 +30,9 @@ RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "setting", "taken", "refused"), RANGES)
-def test_the_ends_of_a_range_belong_to_it_and_nothing_beyond(name: str, setting: str, taken: list[Any], refused: list[Any]) -> None:
+def test_the_ends_of_a_range_belong_to_it_and_nothing_beyond(
+    name: str, setting: str, taken: list[Any], refused: list[Any]
+) -> None:
     for value in taken:
         assert getattr(make_experiment(name, {setting: value}), setting) == value
     for value in refused:
@@ -39,4 +41,6 @@ def test_the_ends_of_a_range_belong_to_it_and_nothing_beyond(name: str, setting:
 
 
 def test_without_a_choice_the_seed_of_every_experiment_is_0() -> None:
-    assert {name: getattr(make_experiment(name), "seed", 0) for name in EXPERIMENTS} == dict.fromkeys(EXPERIMENTS, 0)
+    assert {
+        name: getattr(make_experiment(name), "seed", 0) for name in EXPERIMENTS
+    } == dict.fromkeys(EXPERIMENTS, 0)

@@ -18,8 +18,12 @@ def other_attention(trace: Trace) -> Trace:
     """The same trace under attention turned round within every row, with what it then predicts."""
     turned = trace.alpha.with_values(np.concatenate([row[::-1] for row in trace.ragged("alpha")]))
     names = trace.table.column_names
-    alpha = pa.ListArray.from_arrays(pa.array(turned.offsets.astype(np.int32)), pa.array(turned.values.astype(np.float32)))
-    return Trace(trace.table.set_column(names.index("alpha"), "alpha", alpha), trace.metadata, trace.tail)
+    alpha = pa.ListArray.from_arrays(
+        pa.array(turned.offsets.astype(np.int32)), pa.array(turned.values.astype(np.float32))
+    )
+    return Trace(
+        trace.table.set_column(names.index("alpha"), "alpha", alpha), trace.metadata, trace.tail
+    )
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -31,7 +35,9 @@ def test_all_attention_on_a_position_adds_its_relevance_to_the_gold_logit(output
             moved = trace.alpha.with_values(trace.alpha.values.copy())
             moved[row][:] = np.arange(len(moved[row])) == t
             logits = trace.readout.logits(moved)[row] - trace.readout.offset[row]
-            gold = logits[label[row]] if outputs > 1 else logits[0] if label[row] == 1 else -logits[0]
+            gold = (
+                logits[label[row]] if outputs > 1 else logits[0] if label[row] == 1 else -logits[0]
+            )
             assert found[row][t] == pytest.approx(gold, abs=1e-12)
 
 
@@ -40,18 +46,25 @@ def test_it_does_not_depend_on_attention_or_on_other_rows(outputs: int):
     trace = make_trace(30, (1, 9), outputs, seed=2)
     np.testing.assert_array_equal(relevance(other_attention(trace)).values, relevance(trace).values)
     order = np.random.default_rng(0).permutation(30)
-    np.testing.assert_array_equal(relevance(trace.take(order)).values, relevance(trace).take(order).values)
+    np.testing.assert_array_equal(
+        relevance(trace.take(order)).values, relevance(trace).take(order).values
+    )
 
 
 def test_a_column_of_its_own_goes_before_the_readout():
     trace = make_trace(10, (1, 9), importance=["relevance"], seed=3)
-    np.testing.assert_array_equal(relevance(trace).values, trace.ragged("importance_relevance").values.astype(np.float64))
+    np.testing.assert_array_equal(
+        relevance(trace).values, trace.ragged("importance_relevance").values.astype(np.float64)
+    )
     tail = make_trace(10, (1, 9), 3, hidden=4, importance=["relevance"], label=False, seed=3)
     assert relevance(tail).values.dtype == np.float64
 
 
 def test_what_has_no_relevance_is_refused():
-    with pytest.raises(InputError, match="a tail between positions and output; expected a linear head, or a column importance_relevance"):
+    with pytest.raises(
+        InputError,
+        match="a tail between positions and output; expected a linear head, or a column importance_relevance",
+    ):
         relevance(make_trace(10, (1, 9), 3, hidden=4))
     with pytest.raises(InputError, match="no column label"):
         relevance(make_trace(10, (1, 9), label=False))
@@ -59,7 +72,13 @@ def test_what_has_no_relevance_is_refused():
     several = replace(trace, metadata={**trace.metadata, "activation": "sigmoid"})
     with pytest.raises(InputError, match="several sigmoid outputs"):
         relevance(several)
-    label = pa.array([None if k == 4 else int(y) for k, y in enumerate(trace.array("label"))], pa.int32())
-    unknown = Trace(trace.table.set_column(trace.table.column_names.index("label"), "label", label), trace.metadata, trace.tail)
+    label = pa.array(
+        [None if k == 4 else int(y) for k, y in enumerate(trace.array("label"))], pa.int32()
+    )
+    unknown = Trace(
+        trace.table.set_column(trace.table.column_names.index("label"), "label", label),
+        trace.metadata,
+        trace.tail,
+    )
     with pytest.raises(InputError, match="instance 4: no label"):
         relevance(unknown)

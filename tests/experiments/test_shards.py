@@ -50,7 +50,9 @@ class Watched:
         return pl.DataFrame()
 
 
-def run(experiments: dict[str, Any], shards: list[Trace], threads: int, progress: Progress = silent) -> dict[str, pl.DataFrame]:
+def run(
+    experiments: dict[str, Any], shards: list[Trace], threads: int, progress: Progress = silent
+) -> dict[str, pl.DataFrame]:
     made: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(SETTINGS, "NUMBA_NUM_THREADS", threads)
@@ -61,7 +63,9 @@ def run(experiments: dict[str, Any], shards: list[Trace], threads: int, progress
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_the_tables_are_in_the_order_of_the_shards(threads: int) -> None:
-    experiments = {name: make_experiment(name) for name in ("ranges", "identifiability")} | {"watched": Watched(seen=([], []))}
+    experiments = {name: make_experiment(name) for name in ("ranges", "identifiability")} | {
+        "watched": Watched(seen=([], []))
+    }
     alone, at_once = run(experiments, SHARDS, 1), run(experiments, SHARDS, threads)
     assert all(at_once[name].equals(alone[name]) for name in experiments)
     assert at_once["watched"]["instance"].to_list() == list(range(ROWS))
@@ -79,8 +83,13 @@ def test_a_shard_that_takes_long_reports_how_far_it_is_and_its_tables_are_those_
     monkeypatch.setattr("attnaudit.experiments.shards.PART", 5)
     parts = run(experiments, shards, threads, lambda *one: told.append(one))
     assert all(parts[name].equals(whole[name]) for name in experiments)
-    of_adversary, at_once = ([done for what, done, rows in told if what == name] for name in ("audit: adversary", "audit"))
-    assert (of_adversary, at_once) == (([0, 5, 10, 12, 17], []) if threads == 1 else ([0, 5, 10], [12, 14, 16, 18]))
+    of_adversary, at_once = (
+        [done for what, done, rows in told if what == name]
+        for name in ("audit: adversary", "audit")
+    )
+    assert (of_adversary, at_once) == (
+        ([0, 5, 10, 12, 17], []) if threads == 1 else ([0, 5, 10], [12, 14, 16, 18])
+    )
     assert {rows for what, done, rows in told} == {20}
 
 
@@ -88,7 +97,11 @@ def test_heads_of_a_text_are_never_parted(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("attnaudit.experiments.shards.PART", 5)
     seen = Watched(seen=([], []))
     trace = make_trace(12, (2, 5), 3)
-    headed = Trace(trace.table.append_column("head", pa.array([0, 1] * 6, pa.int32())), trace.metadata, trace.tail)
+    headed = Trace(
+        trace.table.append_column("head", pa.array([0, 1] * 6, pa.int32())),
+        trace.metadata,
+        trace.tail,
+    )
     run({"watched": seen}, [headed], 1)
     assert seen.seen[0] == [0]
     run({"watched": seen}, [trace], 1)
@@ -110,7 +123,9 @@ def test_a_network_is_asked_by_one_thread_alone() -> None:
 
 def test_the_bytes_of_a_table_do_not_depend_on_the_pieces_that_it_comes_in(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
-    rows = pl.DataFrame({"instance": np.arange(3000), "lists": random.random((3000, 100)).tolist()})  # more than a page
+    rows = pl.DataFrame(
+        {"instance": np.arange(3000), "lists": random.random((3000, 100)).tolist()}
+    )  # more than a page
     for size in (700, 3000):
         with table_file(tmp_path / f"{size}.parquet") as add:
             for start in range(0, 3000, size):

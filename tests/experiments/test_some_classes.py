@@ -30,7 +30,9 @@ def trace(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Trace
     """Both layers of a causal language model: the last is replayed at one position, the other step by step."""
     model = tiny("GPT2LMHeadModel", vocab_size=VOCABULARY)
     gate = check_model(model)
-    folder = collected(model, gate, random_texts(model, 2), tmp_path_factory.mktemp("model"), "all", scores=())
+    folder = collected(
+        model, gate, random_texts(model, 2), tmp_path_factory.mktemp("model"), "all", scores=()
+    )
     return Trace.read(folder, Replay(model, gate))
 
 
@@ -65,7 +67,9 @@ def test_the_logits_of_some_classes_are_those_of_the_whole_tail(trace: Trace):
     np.testing.assert_allclose(some.logits(alpha), expected, atol=1e-4)
 
 
-def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(trace: Trace, found: Ragged):
+def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(
+    trace: Trace, found: Ragged
+):
     readout, alpha = trace.readout, trace.alpha
     outputs = Outputs.of(readout, alpha)
     assert of_some_classes(outputs) is not None
@@ -73,7 +77,9 @@ def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(tra
     by_all = divergence(_searched(outputs, EPSILON), alpha)
     loss = by_all - divergence(found, alpha)
     assert loss.mean() <= 0.02  # two samples of an estimate: rows gain and lose up to 0.13
-    assert divergence(found, alpha).mean() > 0.06  # 0.03 where the likeliest classes are modelled, and all others together
+    assert (
+        divergence(found, alpha).mean() > 0.06
+    )  # 0.03 where the likeliest classes are modelled, and all others together
 
 
 @pytest.mark.filterwarnings("error")
@@ -96,30 +102,44 @@ def test_a_model_keeps_what_hooks_left_on_its_output_layer(trace: Trace):
         del layer.forward
 
 
-def test_a_model_that_never_calls_its_output_layer_is_read_in_full(trace: Trace, monkeypatch: pytest.MonkeyPatch):
+def test_a_model_that_never_calls_its_output_layer_is_read_in_full(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+):
     tail = trace.readout.tail
-    monkeypatch.setattr(tail.network.model, "get_output_embeddings", lambda: torch.nn.Linear(32, VOCABULARY))
-    assert of_some_classes(Outputs.of(replace(trace.readout, tail=replace(tail)), trace.alpha)) is None
+    monkeypatch.setattr(
+        tail.network.model, "get_output_embeddings", lambda: torch.nn.Linear(32, VOCABULARY)
+    )
+    assert (
+        of_some_classes(Outputs.of(replace(trace.readout, tail=replace(tail)), trace.alpha)) is None
+    )
 
 
-def test_other_rows_and_blocks_change_nothing(trace: Trace, found: Ragged, monkeypatch: pytest.MonkeyPatch):
+def test_other_rows_and_blocks_change_nothing(
+    trace: Trace, found: Ragged, monkeypatch: pytest.MonkeyPatch
+):
     """Rows backwards, and of one text at a time."""
     readout, alpha, order = trace.readout, trace.alpha, np.arange(len(trace))[::-1].copy()
     outputs = Outputs.of(readout, alpha)
-    monkeypatch.setattr(some_classes, "WEIGHTS", 2 * some_classes.READ * 32)  # of both texts together
+    monkeypatch.setattr(
+        some_classes, "WEIGHTS", 2 * some_classes.READ * 32
+    )  # of both texts together
     assert len([*some_classes.blocks(outputs)]) == 1
     monkeypatch.setattr(some_classes, "WEIGHTS", some_classes.READ * 32)  # of one text at a time
     parts = [*some_classes.blocks(outputs)]
     assert len(parts) > 1
     assert all(len(np.unique(outputs.own[part], axis=0)) == 1 for part in parts)
     assert np.concatenate(parts).tolist() == list(range(len(trace)))
-    turned = divergence(attention_within(readout.take(order), alpha.take(order), EPSILON), alpha.take(order))
+    turned = divergence(
+        attention_within(readout.take(order), alpha.take(order), EPSILON), alpha.take(order)
+    )
     assert (
         ~np.isclose(turned, divergence(found, alpha)[order], atol=2e-3)
     ).sum() <= 1  # of two ways that gain alike a climb takes one by the last digits
 
 
-def test_the_search_reads_some_classes_and_all_where_a_tail_cannot_be_read_for_some(trace: Trace, monkeypatch: pytest.MonkeyPatch):
+def test_the_search_reads_some_classes_and_all_where_a_tail_cannot_be_read_for_some(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+):
     """Without a search the attention stays as it is."""
     read = list[int]()
 
@@ -130,17 +150,26 @@ def test_the_search_reads_some_classes_and_all_where_a_tail_cannot_be_read_for_s
     monkeypatch.setattr(through_tail, "_searched", noted)
     for expected in (some_classes.READ, VOCABULARY):
         read.clear()
-        np.testing.assert_allclose(attention_within(trace.readout, trace.alpha, EPSILON).values, trace.alpha.values, atol=1e-12)
+        np.testing.assert_allclose(
+            attention_within(trace.readout, trace.alpha, EPSILON).values,
+            trace.alpha.values,
+            atol=1e-12,
+        )
         assert set(read) == {expected}
         monkeypatch.setattr(through_tail, "of_some_classes", lambda outputs: None)
 
 
-def test_classes_that_do_not_stand_for_all_are_noticed(trace: Trace, monkeypatch: pytest.MonkeyPatch):
+def test_classes_that_do_not_stand_for_all_are_noticed(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+):
     """With a tail that forgets a class's weight the search reads all; with a search that reads too little, what it finds is moved."""
     outputs = Outputs.of(trace.readout, trace.alpha)
     honest = some_classes.representatives
     monkeypatch.setattr(some_classes, "representatives", lambda p, number: honest(p, 3))
     found: Ragged = attention_within(trace.readout, trace.alpha, EPSILON)
     assert (tvd(trace.readout(found), trace.readout(trace.alpha)) <= EPSILON).all()
-    monkeypatch.setattr("attnaudit.trace.some_classes.SomeClasses.__call__", lambda self, pooled, rows: self.more[rows])
+    monkeypatch.setattr(
+        "attnaudit.trace.some_classes.SomeClasses.__call__",
+        lambda self, pooled, rows: self.more[rows],
+    )
     assert of_some_classes(outputs) is None

@@ -26,19 +26,34 @@ from attnaudit.trace import Trace
 from attnaudit.trace.table import _to_arrow
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.adversary_several import sampled_adversary
-from tests.oracles.erasure import after_removal, exhaustive_minimum, flips, naive_first_flip, weight_gradient
+from tests.oracles.erasure import (
+    after_removal,
+    exhaustive_minimum,
+    flips,
+    naive_first_flip,
+    weight_gradient,
+)
 from tests.oracles.readout import naive_prediction, naive_tvd
 from tests.tails import layer_trace, opaque
 from tests.traces import make_trace, sigmoid_rows
 
-KINDS: list[dict[str, Any]] = [{"outputs": 1}, {"outputs": 3, "candidates": True}, {"outputs": 1, "hidden": 6}, {"outputs": 3, "hidden": 6}]
+KINDS: list[dict[str, Any]] = [
+    {"outputs": 1},
+    {"outputs": 3, "candidates": True},
+    {"outputs": 1, "hidden": 6},
+    {"outputs": 3, "hidden": 6},
+]
 NAMES = ("permutation", "erasure", "comprehensiveness", "adversary", "maximal_change")
 
 
 def with_gradient(trace: Trace) -> Trace:
     """With the column ``alpha_gradient``, in double precision."""
     gradient = Ragged.from_rows([weight_gradient(trace, row) for row in range(len(trace))])
-    return Trace(trace.table.append_column("alpha_gradient", _to_arrow("alpha_gradient", gradient)), trace.metadata, trace.tail)
+    return Trace(
+        trace.table.append_column("alpha_gradient", _to_arrow("alpha_gradient", gradient)),
+        trace.metadata,
+        trace.tail,
+    )
 
 
 def assert_equal(found: pl.DataFrame, expected: pl.DataFrame, columns: list[str]) -> None:
@@ -51,8 +66,14 @@ def assert_equal(found: pl.DataFrame, expected: pl.DataFrame, columns: list[str]
 def test_removals_are_those_of_the_compiled_way(kind: dict[str, Any]):
     trace = with_gradient(make_trace(30, (1, 20), seed=1, zeros=0.1, **kind))
     found, expected = Erasure()(opaque(trace)), Erasure()(trace)
-    names = [name for name in expected.columns if name.startswith(("removed_", "mass_", "kept_", "flip_", "delta_", "observed_"))]
-    assert_equal(found, expected, [name for name in names if "minimum" not in name and "order" not in name])
+    names = [
+        name
+        for name in expected.columns
+        if name.startswith(("removed_", "mass_", "kept_", "flip_", "delta_", "observed_"))
+    ]
+    assert_equal(
+        found, expected, [name for name in names if "minimum" not in name and "order" not in name]
+    )
     longer = trace.alpha.lengths > 1
     for name in ("observed_by_order", "flipped_by_order"):
         assert found.filter(longer)[name].to_list() == expected.filter(longer)[name].to_list()
@@ -82,7 +103,11 @@ def test_the_smallest_set(kind: dict[str, Any]):
 def test_falls_are_those_of_the_compiled_way(kind: dict[str, Any]):
     trace = make_trace(30, (1, 20), seed=3, **kind)
     found, expected = Comprehensiveness()(opaque(trace)), Comprehensiveness()(trace)
-    names = [name for name in expected.columns if name.startswith(("comprehensiveness", "sufficiency")) and "_at_" not in name]
+    names = [
+        name
+        for name in expected.columns
+        if name.startswith(("comprehensiveness", "sufficiency")) and "_at_" not in name
+    ]
     assert_equal(found, expected, names)
 
 
@@ -92,12 +117,22 @@ def test_a_long_row_is_searched_in_steps_and_between_them(monkeypatch: pytest.Mo
     outputs = Outputs.of(trace.readout, trace.alpha)
     ranks = left.ranks_of(trace.alpha)[None]
     rows = np.arange(len(trace))
-    exact = left.Removals(left.Read(outputs), ranks).first(rows, np.zeros(12, np.int64), False, outputs.flips)
+    exact = left.Removals(left.Read(outputs), ranks).first(
+        rows, np.zeros(12, np.int64), False, outputs.flips
+    )
     monkeypatch.setattr(left, "SIZES", 6)
-    coarse = left.Removals(left.Read(outputs), ranks).first(rows, np.zeros(12, np.int64), False, outputs.flips)
+    coarse = left.Removals(left.Read(outputs), ranks).first(
+        rows, np.zeros(12, np.int64), False, outputs.flips
+    )
     order = [np.argsort(-alpha, kind="stable").tolist() for alpha in trace.alpha]
-    assert exact.tolist() == [naive_first_flip(trace, row, order[row]) or 0 for row in rows.tolist()]
-    lasting = [row for row in rows.tolist() if all(flips(trace, row, order[row][:k]) for k in range(exact[row], len(order[row])))]
+    assert exact.tolist() == [
+        naive_first_flip(trace, row, order[row]) or 0 for row in rows.tolist()
+    ]
+    lasting = [
+        row
+        for row in rows.tolist()
+        if all(flips(trace, row, order[row][:k]) for k in range(exact[row], len(order[row])))
+    ]
     assert len(lasting) > 3
     assert coarse[lasting].tolist() == exact[lasting].tolist()
 
@@ -126,14 +161,20 @@ def test_what_is_left_in_several_ways_is_read_out_once(monkeypatch: pytest.Monke
 def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_that_never_flips():
     trace = make_trace(30, (2, 12), seed=5)
     result = audit(opaque(trace), ["erasure"])["erasure"]
-    assert result.table.select("removed_gradient", "kept_gradient_attention", "times_minimum_gradient").null_count().row(0) == (30, 30, 30)
+    assert result.table.select(
+        "removed_gradient", "kept_gradient_attention", "times_minimum_gradient"
+    ).null_count().row(0) == (30, 30, 30)
     rows = {row["measure"]: row for row in result.summary.filter(group="all").iter_rows(named=True)}
     assert rows["never_gradient"]["value"] is None
     assert rows["all_flip"]["value"] > 0.5
     assert rows["common_removed_attention"]["n"] > 15
     chart = Erasure.figures[0].charts[0]
     assert isinstance(chart, Curves)
-    assert chart.points(result.table)["name"].unique(maintain_order=True).to_list() == ["random order", "attention", "smallest set"]
+    assert chart.points(result.table)["name"].unique(maintain_order=True).to_list() == [
+        "random order",
+        "attention",
+        "smallest set",
+    ]
     assert chart.points(Erasure()(trace))["name"].n_unique() == 5
     assert rows["area_gradient"]["value"] is rows["exhausted_gradient"]["value"] is None
     caption = Erasure.figures[0].caption
@@ -142,13 +183,20 @@ def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_tha
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05])
-def test_the_adversary_of_two_classes_falls_short_of_the_exact_one_by_the_room_for_noise(epsilon: float):
+def test_the_adversary_of_two_classes_falls_short_of_the_exact_one_by_the_room_for_noise(
+    epsilon: float,
+):
     trace = make_trace(50, (1, 20), seed=6)
-    exact, found = Adversary(epsilon=epsilon)(trace)["emax_jsd"].to_numpy(), Adversary(epsilon=epsilon)(opaque(trace))
+    exact, found = (
+        Adversary(epsilon=epsilon)(trace)["emax_jsd"].to_numpy(),
+        Adversary(epsilon=epsilon)(opaque(trace)),
+    )
     assert (found["delta_y"] <= epsilon).all()
     assert (found["emax_jsd"].to_numpy() <= exact + 1e-9).all()
     np.testing.assert_allclose(found["emax_jsd"], exact, atol=2e-3)
-    np.testing.assert_allclose(found["emax_jsd_upper"], unconstrained_bound(trace.alpha), atol=1e-12)
+    np.testing.assert_allclose(
+        found["emax_jsd_upper"], unconstrained_bound(trace.alpha), atol=1e-12
+    )
 
 
 def test_the_adversary_of_short_rows_is_brute_force():
@@ -181,7 +229,9 @@ def test_the_adversary_through_a_layer_of_a_transformer(outputs: int):
     table = Adversary(epsilon=0.05)(trace)
     for row in range(len(trace)):
         attention = table["alpha"][row].to_numpy()
-        moved = naive_tvd(naive_prediction(trace, row, attention), naive_prediction(trace, row, trace.alpha[row]))
+        moved = naive_tvd(
+            naive_prediction(trace, row, attention), naive_prediction(trace, row, trace.alpha[row])
+        )
         assert moved <= 0.05 + 1e-5
         assert attention.sum() == pytest.approx(1.0)
         assert attention.min() >= 0.0
@@ -198,15 +248,26 @@ def test_several_classes_need_more_than_pairs(monkeypatch: pytest.MonkeyPatch):
     assert isinstance(exact, float)
     assert exact - 0.01 < found <= exact + 1e-9
 
-    def nothing(log_odds: np.ndarray, count: np.ndarray, own: np.ndarray, slopes: np.ndarray, limit: np.ndarray, box: tuple) -> np.ndarray:
+    def nothing(
+        log_odds: np.ndarray,
+        count: np.ndarray,
+        own: np.ndarray,
+        slopes: np.ndarray,
+        limit: np.ndarray,
+        box: tuple,
+    ) -> np.ndarray:
         return np.full(slopes.shape, np.nan)
 
     monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.linear_attention", nothing)
-    assert divergence(attention_within(readout, trace.alpha, 0.01), trace.alpha).mean() < exact - 0.05
+    assert (
+        divergence(attention_within(readout, trace.alpha, 0.01), trace.alpha).mean() < exact - 0.05
+    )
 
 
 @pytest.mark.parametrize("short", [0, 12])
-def test_of_many_classes_a_short_text_is_as_different_as_its_best_pair(short: int, monkeypatch: pytest.MonkeyPatch):
+def test_of_many_classes_a_short_text_is_as_different_as_its_best_pair(
+    short: int, monkeypatch: pytest.MonkeyPatch
+):
     """Which is not so where no pair is tried."""
     monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.SHORT", short)
     trace = layer_trace(20, (2, 4), CLASSES + 10, seed=4)
@@ -219,7 +280,10 @@ def test_of_many_classes_longer_texts_lose_little_without_pairs(monkeypatch: pyt
     trace = layer_trace(12, (13, 20), CLASSES + 10, seed=4)
     found = divergence(attention_within(trace.readout, trace.alpha, 0.01), trace.alpha).mean()
     monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.SHORT", 20)
-    assert found > 0.95 * divergence(attention_within(trace.readout, trace.alpha, 0.01), trace.alpha).mean()
+    assert (
+        found
+        > 0.95 * divergence(attention_within(trace.readout, trace.alpha, 0.01), trace.alpha).mean()
+    )
 
 
 def _best_pair(trace: Trace, row: int, epsilon: float) -> float:
@@ -257,7 +321,9 @@ def test_calls_of_any_size_give_the_same(name: str, monkeypatch: pytest.MonkeyPa
     for column in whole.columns:
         if whole[column].dtype == pl.Float64:
             differ = ~np.isclose(pieces[column], whole[column], atol=2e-3, equal_nan=True)
-            assert differ.sum() <= (name == "adversary"), column  # of two ways that gain alike a climb takes one by the last digits
+            assert differ.sum() <= (name == "adversary"), (
+                column
+            )  # of two ways that gain alike a climb takes one by the last digits
 
 
 def test_attention_that_cannot_change_changes_nothing():
@@ -271,7 +337,10 @@ def test_attention_that_cannot_change_changes_nothing():
 
 
 def test_the_gradient_search_is_refused():
-    with pytest.raises(TraceError, match=r"method relaxed does not apply: the attended sum goes .*; use method exact"):
+    with pytest.raises(
+        TraceError,
+        match=r"method relaxed does not apply: the attended sum goes .*; use method exact",
+    ):
         audit(opaque(make_trace(3)), ["adversary"], {"adversary": {"method": "relaxed"}})
 
 
@@ -287,19 +356,29 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
     trace = make_trace(25, (2, 8), seed=10)
     if bug == "worth without the partner":
         honest = segments.gains
-        monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.gains", lambda w, a: honest(w, a) * (np.arange(w.shape[-1]) == 0))
+        monkeypatch.setattr(
+            "attnaudit.experiments.adversary.through_tail.gains",
+            lambda w, a: honest(w, a) * (np.arange(w.shape[-1]) == 0),
+        )
         exact = Adversary(epsilon=0.05)(trace)["emax_jsd"].to_numpy()
-        assert (Adversary(epsilon=0.05)(opaque(trace))["emax_jsd"].to_numpy() < exact - 2e-3).sum() > 3
+        assert (
+            Adversary(epsilon=0.05)(opaque(trace))["emax_jsd"].to_numpy() < exact - 2e-3
+        ).sum() > 3
         return
     honest_left = left.Removals._left
     if bug == "kept for removed":
-        monkeypatch.setattr(left.Removals, "_left", lambda self, r, o, c, keep: honest_left(self, r, o, c, ~keep))
+        monkeypatch.setattr(
+            left.Removals, "_left", lambda self, r, o, c, keep: honest_left(self, r, o, c, ~keep)
+        )
     else:
         monkeypatch.setattr(left, "rescaled", lambda weights: weights)
     table = Erasure()(opaque(trace))
     order = [np.argsort(-alpha, kind="stable").tolist() for alpha in trace.alpha]
     expected = [naive_first_flip(trace, row, order[row]) for row in range(25)]
-    found = [None if share is None else round(share * n) for share, n in zip(table["removed_attention"], trace.alpha.lengths, strict=True)]
+    found = [
+        None if share is None else round(share * n)
+        for share, n in zip(table["removed_attention"], trace.alpha.lengths, strict=True)
+    ]
     assert sum(one != other for one, other in zip(found, expected, strict=True)) > 3
 
 

@@ -50,7 +50,9 @@ def lists(table: pl.DataFrame, name: str) -> list[np.ndarray]:
 def farthest_from_programs(trace: Trace, epsilon: float) -> float:
     """The largest difference of any weight from that of the linear programs."""
     table, worst = ranges(trace, epsilon), 0.0
-    for row, (possible, necessary) in enumerate(zip(lists(table, "possible"), lists(table, "necessary"), strict=True)):
+    for row, (possible, necessary) in enumerate(
+        zip(lists(table, "possible"), lists(table, "necessary"), strict=True)
+    ):
         least, most = ranges_by_programs(trace, row, epsilon)
         worst = max(worst, np.abs(possible - most).max(), np.abs(necessary - least).max())
     return worst
@@ -70,7 +72,9 @@ def test_a_planted_bug_is_found_by_the_programs(bug: str, monkeypatch: pytest.Mo
 
     def wrong_slab(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
         slab = slab_within(readout, alpha, 2 * epsilon if bug == "wide slab" else epsilon)
-        return replace(slab, low=np.full_like(slab.low, -np.inf)) if bug == "no lower side" else slab
+        return (
+            replace(slab, low=np.full_like(slab.low, -np.inf)) if bug == "no lower side" else slab
+        )
 
     monkeypatch.setattr(experiment, "slab_within", wrong_slab)
     if bug == "own extreme":
@@ -84,7 +88,9 @@ def test_without_a_change_of_output_the_ranges_are_those_of_the_same_sum():
     for row in range(len(trace)):
         for token in range(len(trace.alpha[row])):
             expected = weight_range(trace, row, token)
-            assert (table["necessary"][row][token], table["possible"][row][token]) == pytest.approx(expected, abs=1e-6)
+            assert (table["necessary"][row][token], table["possible"][row][token]) == pytest.approx(
+                expected, abs=1e-6
+            )
 
 
 @pytest.mark.parametrize("kind", [{"outputs": 1}, *SEVERAL])
@@ -103,7 +109,9 @@ def one_row(draw: st.DrawFn) -> Row:
     size = draw(st.integers(1, 8))
     numbers = st.one_of(st.integers(-3, 3).map(float), st.floats(-30, 30))
     relevance = draw(st.lists(numbers, min_size=size, max_size=size))
-    weights = draw(st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1.0)), min_size=size, max_size=size))
+    weights = draw(
+        st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1.0)), min_size=size, max_size=size)
+    )
     weights[draw(st.integers(0, size - 1))] += 1.0
     return [weight / sum(weights) for weight in weights], relevance, draw(st.floats(-5, 5))
 
@@ -115,11 +123,18 @@ def slab_of(row: Row, epsilon: float) -> tuple[Ragged, Slab]:
 
 
 @given(one_row(), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_the_own_weight_lies_within_and_ranges_grow_with_epsilon(row: Row, one: float, other: float):
+def test_the_own_weight_lies_within_and_ranges_grow_with_epsilon(
+    row: Row, one: float, other: float
+):
     narrow, wide = (ranges_in_slab(*slab_of(row, epsilon)) for epsilon in sorted((one, other)))
     alpha = np.array(row[0])
     for found in (narrow, wide):
-        assert ((found.necessary >= 0.0) & (found.necessary <= alpha) & (alpha <= found.possible) & (found.possible <= 1.0)).all()
+        assert (
+            (found.necessary >= 0.0)
+            & (found.necessary <= alpha)
+            & (alpha <= found.possible)
+            & (found.possible <= 1.0)
+        ).all()
     assert (wide.possible >= narrow.possible - 1e-12).all()
     assert (wide.necessary <= narrow.necessary + 1e-12).all()
 
@@ -129,13 +144,17 @@ def test_the_order_of_tokens_does_not_matter(row: Row, epsilon: float, random: R
     alpha, slab = slab_of(row, epsilon)
     order = random.sample(range(len(alpha.values)), len(alpha.values))
     here = ranges_in_slab(alpha, slab)
-    there = ranges_in_slab(alpha.with_values(alpha.values[order]), replace(slab, relevance=slab.relevance[order]))
+    there = ranges_in_slab(
+        alpha.with_values(alpha.values[order]), replace(slab, relevance=slab.relevance[order])
+    )
     np.testing.assert_allclose(there.possible, here.possible[order], atol=1e-9)
     np.testing.assert_allclose(there.necessary, here.necessary[order], atol=1e-9)
 
 
 @given(one_row(), st.floats(0.001, 0.5))
-def test_a_token_with_a_copy_is_never_necessary_and_changes_no_other_range(row: Row, epsilon: float):
+def test_a_token_with_a_copy_is_never_necessary_and_changes_no_other_range(
+    row: Row, epsilon: float
+):
     alpha, slab = slab_of(row, epsilon)
     halved = np.append(alpha.values, 0.5 * alpha.values[0])
     halved[0] *= 0.5
@@ -167,7 +186,9 @@ def test_a_token_at_the_edge_of_the_slab_may_have_all_attention():
     trace = sigmoid_rows(Ragged.from_rows([[0.5, 0.5]]), np.array([1.0, -1.0]))
     epsilon = float(1 / (1 + np.exp(-1.0)) - 0.5)
     assert ranges(trace, epsilon)["possible"][0].to_list() == pytest.approx([1.0, 1.0], abs=1e-15)
-    assert ranges(trace, epsilon - 1e-6)["possible"][0].to_list() == pytest.approx([1.0, 1.0], abs=1e-5)
+    assert ranges(trace, epsilon - 1e-6)["possible"][0].to_list() == pytest.approx(
+        [1.0, 1.0], abs=1e-5
+    )
 
 
 def test_rounding_to_float32_frees_equal_readouts():
@@ -199,8 +220,12 @@ def test_the_half_spaces_hold_every_output_allowed(classes: int, epsilon: float)
         held = outputs_within(log_p, epsilon)
         if classes > outputs.SUBSETS:
             more = outputs_within(log_p, epsilon, rng.random((30, classes)) < 0.5)
-            held = outputs.HalfSpaces(*(np.concatenate(parts) for parts in zip(held, more, strict=True)))
-        change = rng.dirichlet(np.full(classes, 0.2), 300) - rng.dirichlet(np.full(classes, 0.2), 300)
+            held = outputs.HalfSpaces(
+                *(np.concatenate(parts) for parts in zip(held, more, strict=True))
+            )
+        change = rng.dirichlet(np.full(classes, 0.2), 300) - rng.dirichlet(
+            np.full(classes, 0.2), 300
+        )
         change *= (1 - 1e-6) * epsilon / (0.5 * np.abs(change).sum(axis=1, keepdims=True))
         allowed = np.exp(log_p) + change
         allowed = allowed[(allowed > 0).all(axis=1)]
@@ -212,19 +237,32 @@ def test_the_half_spaces_hold_every_output_allowed(classes: int, epsilon: float)
 
 
 @pytest.mark.parametrize("kind", SEVERAL)
-def test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attention_has_what_was_found(kind: dict[str, Any]):
+def test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attention_has_what_was_found(
+    kind: dict[str, Any],
+):
     trace = make_trace(12, (2, 7), seed=7, **kind)
     witnesses = recorded(trace, 0.03)
     table = ranges(trace, 0.03)
     rng = np.random.default_rng(0)
     for row, alpha in enumerate(trace.alpha):
-        upper, lower, most, least = (lists(table, name)[row] for name in ("possible_upper", "necessary_lower", "possible", "necessary"))
+        upper, lower, most, least = (
+            lists(table, name)[row]
+            for name in ("possible_upper", "necessary_lower", "possible", "necessary")
+        )
         predict = naive_readout(trace, row)
         own = predict(alpha)
         assert ((lower <= least) & (least <= alpha) & (alpha <= most) & (most <= upper)).all()
         tried = rng.dirichlet(np.full(len(alpha), 0.5), 100)
-        tried = np.vstack([tried, np.eye(len(alpha)), *(alpha + share * (tried - alpha) for share in (0.03, 0.1, 0.3))])
-        within = np.array([attention for attention in tried if naive_tvd(predict(attention), own) <= 0.03])
+        tried = np.vstack(
+            [
+                tried,
+                np.eye(len(alpha)),
+                *(alpha + share * (tried - alpha) for share in (0.03, 0.1, 0.3)),
+            ]
+        )
+        within = np.array(
+            [attention for attention in tried if naive_tvd(predict(attention), own) <= 0.03]
+        )
         if len(within):
             assert (within <= upper + 1e-9).all()
             assert (within >= lower - 1e-9).all()
@@ -240,7 +278,10 @@ def test_nothing_is_found_beyond_what_programs_bound(kind: dict[str, Any]):
     trace = make_trace(6, (2, 7), seed=7, **kind)
     for row, alpha in enumerate(trace.alpha):
         one, each = logits.row_logits(trace.readout, alpha, row), np.eye(len(alpha))
-        outer, bounds = programs._outer(one, programs._outputs(one, 0.03 + 1e-9)), programs.bounds_of_row(one, 0.03, alpha)
+        outer, bounds = (
+            programs._outer(one, programs._outputs(one, 0.03 + 1e-9)),
+            programs.bounds_of_row(one, 0.03, alpha),
+        )
         assert (programs._solve(outer, each).bound >= bounds.possible - 1e-9).all()
         assert (-programs._solve(outer, -each).bound <= bounds.necessary + 1e-9).all()
 
@@ -249,8 +290,16 @@ def recorded(trace: Trace, epsilon: float) -> list[np.ndarray]:
     """Of every row the attentions that its ranges rest on."""
     of_row, take, found = programs.bounds_of_row, programs._take, []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(experiment, "bounds_of_row", lambda row, *given: (found.append([row.alpha[None]]), of_row(row, *given))[1])
-        patch.setattr(programs, "_take", lambda best, least, some: (found[-1].append(some), take(best, least, some)))
+        patch.setattr(
+            experiment,
+            "bounds_of_row",
+            lambda row, *given: (found.append([row.alpha[None]]), of_row(row, *given))[1],
+        )
+        patch.setattr(
+            programs,
+            "_take",
+            lambda best, least, some: (found[-1].append(some), take(best, least, some)),
+        )
         ranges(trace, epsilon)
     return [np.vstack(some) for some in found]
 
@@ -288,7 +337,9 @@ def test_mixtures_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch):
     trace = make_trace(6, (2, 12), seed=4, outputs=3, hidden=8)
     whole = ranges(trace, 0.01)
     monkeypatch.setattr(programs, "NUMBERS", 1)
-    for one, other in zip(lists(ranges(trace, 0.01), "possible"), lists(whole, "possible"), strict=True):
+    for one, other in zip(
+        lists(ranges(trace, 0.01), "possible"), lists(whole, "possible"), strict=True
+    ):
         np.testing.assert_allclose(one, other, atol=1e-9)
 
 
@@ -303,25 +354,37 @@ def test_programs_of_two_classes_come_to_the_closed_form(monkeypatch: pytest.Mon
     assert np.nanmean((exact["mean_possible"] - solved["mean_possible"]).to_numpy()) < 0.01
 
 
-@pytest.mark.parametrize("bug", ["half of epsilon", "tangent for chord", "no offset of the line", "witness not read out"])
+@pytest.mark.parametrize(
+    "bug", ["half of epsilon", "tangent for chord", "no offset of the line", "witness not read out"]
+)
 def test_a_planted_bug_of_several_outputs_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
     kind = {"outputs": 3, "hidden": 4} if bug == "no offset of the line" else {"outputs": 3}
     if bug == "half of epsilon":
         honest = programs.outputs_within
-        monkeypatch.setattr(programs, "outputs_within", lambda log_p, epsilon: honest(log_p, 0.5 * epsilon))
+        monkeypatch.setattr(
+            programs, "outputs_within", lambda log_p, epsilon: honest(log_p, 0.5 * epsilon)
+        )
     elif bug == "tangent for chord":
-        monkeypatch.setattr(outputs, "_of_sets", lambda sets, p, gain, loss, epsilon: _tangents(p, epsilon))
+        monkeypatch.setattr(
+            outputs, "_of_sets", lambda sets, p, gain, loss, epsilon: _tangents(p, epsilon)
+        )
     elif bug == "no offset of the line":
         line = logits._line_below_tanh
-        monkeypatch.setattr(logits, "_line_below_tanh", lambda *given: (line(*given)[0], line(*given)[1] + 0.3))
+        monkeypatch.setattr(
+            logits, "_line_below_tanh", lambda *given: (line(*given)[0], line(*given)[1] + 0.3)
+        )
     else:
-        monkeypatch.setattr(programs, "_first_within", lambda row, outside, inside, epsilon: outside)
+        monkeypatch.setattr(
+            programs, "_first_within", lambda row, outside, inside, epsilon: outside
+        )
     checks = (
         _hold_every_output, _never_above, test_of_two_tokens_the_ranges_hold_those_of_a_grid,
         test_nothing_is_found_beyond_what_programs_bound,
         test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attention_has_what_was_found,
     )  # fmt: skip
-    assert any(fails(check, kind) for check in checks)  # the cheapest first, and none after the one that finds it
+    assert any(
+        fails(check, kind) for check in checks
+    )  # the cheapest first, and none after the one that finds it
 
 
 def fails(check: Callable[[dict[str, Any]], None], kind: dict[str, Any]) -> bool:
@@ -338,7 +401,9 @@ def test_behind_tanh_the_linear_functions_are_never_above_the_logits():
         one, direction = logits.row_logits(trace.readout, alpha, row), rng.normal(size=(20, 3))
         values, constant = one.below(direction)
         tried = np.vstack([rng.dirichlet(np.full(len(alpha), 0.3), 200), np.eye(len(alpha)), alpha])
-        reached = (one.logits(one.offset + tried @ one.contribution) - one.logits(one.pooled[None])) @ direction.T
+        reached = (
+            one.logits(one.offset + tried @ one.contribution) - one.logits(one.pooled[None])
+        ) @ direction.T
         assert (tried @ values.T + constant <= reached + 1e-9).all()
 
 
@@ -359,7 +424,10 @@ def _hold_every_output(kind: dict[str, Any]) -> None:
 @settings(max_examples=100)
 def test_tanh_is_not_below_its_line(low: float, width: float, share: float):
     high, here = low + width, low + share * width
-    slope, intercept = (part[0] for part in logits._line_below_tanh(np.array([low]), np.array([high]), np.array([here])))
+    slope, intercept = (
+        part[0]
+        for part in logits._line_below_tanh(np.array([low]), np.array([high]), np.array([here]))
+    )
     x = np.linspace(low, high, 2001)
     room = np.tanh(x) - (slope * x + intercept)
     assert room.min() >= 0.0
@@ -383,7 +451,9 @@ def test_a_share_of_the_rows_is_drawn_by_the_seed_whatever_their_company(tmp_pat
     turned = np.random.default_rng(0).permutation(30)
     assert Ranges(share=0.3)(trace.take(turned)).equals(table[turned])
     assert Ranges(share=0.3, seed=1)(trace)["possible"].is_not_null().to_list() != drawn.to_list()
-    summary = audit(trace, ["ranges"], {"ranges": {"share": 0.3}})["ranges"].summary.filter(group="all", measure="mean_possible")
+    summary = audit(trace, ["ranges"], {"ranges": {"share": 0.3}})["ranges"].summary.filter(
+        group="all", measure="mean_possible"
+    )
     assert summary.select("n", "undefined").row(0) == (drawn.sum(), 30 - drawn.sum())
     assert Ranges(share=0.3)(make_trace(20, (2, 5)))["possible"].null_count() == 0
 
@@ -397,7 +467,9 @@ def test_rows_whose_programs_would_take_too_long_have_no_range(monkeypatch: pyte
 
 def test_tails_that_nothing_bounds_are_refused():
     for trace in (layer_trace(4), opaque(make_trace(4))):
-        with pytest.raises(TraceError, match="does not apply: the attended sum goes through the rest of the model"):
+        with pytest.raises(
+            TraceError, match="does not apply: the attended sum goes through the rest of the model"
+        ):
             audit(trace, ["ranges"])
     assert "ranges" not in audit(opaque(make_trace(4)))
 
@@ -408,15 +480,49 @@ def test_questions_have_the_epsilon_of_their_adversary():
 
 def test_the_card_claims_freedom_by_what_was_found_and_need_by_the_bound():
     def card(**figures: float) -> Card:
-        return verdict(summary_of(**{f"ranges__{name}": {"value": value, "undefined": 900} for name, value in figures.items()}))
+        return verdict(
+            summary_of(
+                **{
+                    f"ranges__{name}": {"value": value, "undefined": 900}
+                    for name, value in figures.items()
+                }
+            )
+        )
 
     shares = {"any_necessary": 0.02, "any_necessary_upper": 0.04}
-    free = card(mean_possible=0.7, mean_possible_upper=0.8, top_necessary=0.1, top_necessary_lower=0.0, **shares)
-    assert "the average token could have most of the attention with nearly the same output" in free.lead
+    free = card(
+        mean_possible=0.7,
+        mean_possible_upper=0.8,
+        top_necessary=0.1,
+        top_necessary_lower=0.0,
+        **shares,
+    )
+    assert (
+        "the average token could have most of the attention with nearly the same output"
+        in free.lead
+    )
     assert "at least 0.70 of the attention. In 2 % to 4 % of the instances" in free.rows[0].sentence
-    assert "must keep a weight of 0.00 to 0.10 on average. Computed for 100 of 1000 instances." in free.rows[0].sentence
-    assert (free.rows[0].mark, free.rows[0].yardstick.split(";")[0]) == (0.8, "at most 0.80 (upper bound)")
-    needed = card(mean_possible=0.3, mean_possible_upper=0.3, top_necessary=0.7, top_necessary_lower=0.6, **shares)
+    assert (
+        "must keep a weight of 0.00 to 0.10 on average. Computed for 100 of 1000 instances."
+        in free.rows[0].sentence
+    )
+    assert (free.rows[0].mark, free.rows[0].yardstick.split(";")[0]) == (
+        0.8,
+        "at most 0.80 (upper bound)",
+    )
+    needed = card(
+        mean_possible=0.3,
+        mean_possible_upper=0.3,
+        top_necessary=0.7,
+        top_necessary_lower=0.6,
+        **shares,
+    )
     assert "may be shown as one explanation" in needed.lead
-    unknown = card(mean_possible=0.3, mean_possible_upper=0.9, top_necessary=0.7, top_necessary_lower=0.1, **shares)
+    unknown = card(
+        mean_possible=0.3,
+        mean_possible_upper=0.9,
+        top_necessary=0.7,
+        top_necessary_lower=0.1,
+        **shares,
+    )
     assert unknown.rows[0].claim is None

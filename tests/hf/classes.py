@@ -8,7 +8,11 @@ import torch
 import transformers
 from transformers import PretrainedConfig, PreTrainedModel
 
-_CLASSIFIER, _DECODER, _BOTH = "ForSequenceClassification", "ForCausalLM", "ForConditionalGeneration"
+_CLASSIFIER, _DECODER, _BOTH = (
+    "ForSequenceClassification",
+    "ForCausalLM",
+    "ForConditionalGeneration",
+)
 _ALL = {
     "vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
     "max_position_embeddings": 64, "pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3,
@@ -22,13 +26,36 @@ _STACKS = {
     "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
     "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "decoder_start_token_id": 2,
 }  # fmt: skip
-_T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4, "decoder_start_token_id": 2}
-_RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": -1, "position_biased_input": False}
+_T5 = {
+    "d_model": 32,
+    "d_kv": 8,
+    "d_ff": 48,
+    "num_layers": 2,
+    "num_decoder_layers": 2,
+    "num_heads": 4,
+    "decoder_start_token_id": 2,
+}
+_RELATIVE = {
+    "relative_attention": True,
+    "pos_att_type": ["p2c", "c2p"],
+    "max_relative_positions": -1,
+    "position_biased_input": False,
+}
 _LATENT = {
     "num_key_value_heads": 4, "n_routed_experts": 8, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
     "kv_lora_rank": 8, "q_lora_rank": 16, "qk_rope_head_dim": 4, "v_head_dim": 8, "qk_nope_head_dim": 8, "first_k_dense_replace": 1,
 }  # fmt: skip
-_GROUPS = dict.fromkeys(("q_groups", "k_groups", "v_groups", "post_attention_groups", "intermediate_groups", "output_groups"), 2)
+_GROUPS = dict.fromkeys(
+    (
+        "q_groups",
+        "k_groups",
+        "v_groups",
+        "post_attention_groups",
+        "intermediate_groups",
+        "output_groups",
+    ),
+    2,
+)
 
 ENCODERS: dict[str, dict[str, Any]] = {
     "Albert": {"embedding_size": 16}, "Bert": {}, "BigBird": {"attention_type": "original_full"}, "Camembert": {}, "ConvBert": {},
@@ -118,7 +145,9 @@ def configured(name: str, **settings: Any) -> PretrainedConfig:
     """The configuration of a small model of the class."""
     known = AUDITED.get(name) or HYBRIDS.get(name) or REFUSED.get(name, ({},))[0]
     absent = next((keys for start, keys in _WITHOUT.items() if name.startswith(start)), ())
-    given = {key: value for key, value in {**_ALL, **known, **settings}.items() if key not in absent}
+    given = {
+        key: value for key, value in {**_ALL, **known, **settings}.items() if key not in absent
+    }
     return getattr(transformers, name).config_class(**given)
 
 

@@ -11,7 +11,9 @@ from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.replay import task_of
 
 
-def random_texts(model: Any, number: int = 4, seed: int = 0, lengths: tuple[int, int] = (4, 11)) -> Encoded:
+def random_texts(
+    model: Any, number: int = 4, seed: int = 0, lengths: tuple[int, int] = (4, 11)
+) -> Encoded:
     """Texts of ``lengths``; for an encoder–decoder that writes, also 1 to 5 tokens that it has written."""
     random = np.random.default_rng(seed)
     ids = _drawn(random, random.integers(lengths[0], lengths[1] + 1, number))

@@ -33,21 +33,37 @@ def assert_exact_under_any_attention(model: PreTrainedModel, gate: Gate, folder:
     last = len(gate.layers) - 1
     graph = None
     if gate.layers[last].way == "position":
-        graph = write_tail(model, [states_at(model, probe.alone(k), gate.task, gate.reads) for k in (0, 1)], last, folder / GRAPH_FILE)
+        graph = write_tail(
+            model,
+            [states_at(model, probe.alone(k), gate.task, gate.reads) for k in (0, 1)],
+            last,
+            folder / GRAPH_FILE,
+        )
     for number, layer in enumerate(gate.layers):
         if not layer.way:
             continue
         own = seen.attentions[number]
-        drawn = torch.distributions.Dirichlet(torch.ones(own.weights.shape[-1])).sample((5, own.weights.shape[1]))
+        drawn = torch.distributions.Dirichlet(torch.ones(own.weights.shape[-1])).sample(
+            (5, own.weights.shape[1])
+        )
         expected = whole(model, inputs, states.query, {number: drawn})
         sums = torch.einsum("nhk,hkd->nhd", drawn, own.values[0])
         assert tvd(states.logits.expand(5, -1), expected) > 1e-4
-        passes = [expected, *([padded(model, gate, inputs, states.query, number, drawn)] if gate.batching == "any" else [])]
+        passes = [
+            expected,
+            *(
+                [padded(model, gate, inputs, states.query, number, drawn)]
+                if gate.batching == "any"
+                else []
+            ),
+        ]
         found = [replayed(model, states, {number: sums}, layer.way)]
         if graph is not None and number == last:
             calls, first = states.calls[number]
             hidden = calls[first].hidden[:, states.query.position].expand(5, -1)
-            found.append(torch.from_numpy(graph(torch.cat([sums.flatten(1), hidden], dim=1).numpy())))
+            found.append(
+                torch.from_numpy(graph(torch.cat([sums.flatten(1), hidden], dim=1).numpy()))
+            )
         assert max(tvd(one, other) for one in found for other in passes) <= 1e-5
 
 
@@ -62,7 +78,9 @@ def padded(model: Any, gate: Gate, inputs: Any, query: Query, number: int, drawn
         if found.index != number:
             return None
         weights = found.weights.clone()
-        weights[:, :, query.position] = functional.pad(drawn, (0, weights.shape[-1] - drawn.shape[-1]))
+        weights[:, :, query.position] = functional.pad(
+            drawn, (0, weights.shape[-1] - drawn.shape[-1])
+        )
         return weights
 
     logits = forward(model, copies, exchange).output.logits

@@ -34,7 +34,14 @@ def model() -> Any:
 
 @pytest.fixture(scope="module")
 def trace(model: Any) -> Trace:
-    made = collect(model, tokenizer("bytes", ""), ["the baker", "a mill"], layers="all", heads=[0], scores=("gradient",))
+    made = collect(
+        model,
+        tokenizer("bytes", ""),
+        ["the baker", "a mill"],
+        layers="all",
+        heads=[0],
+        scores=("gradient",),
+    )
     assert isinstance(made.tail, Replay)
     return made
 
@@ -59,7 +66,12 @@ def test_a_model_its_folder_or_a_replay_is_taken(model: Any, trace: Trace, tmp_p
     trace.write(tmp_path / "trace")
     model.save_pretrained(tmp_path / "model")
     expected = table(trace)
-    for replay in (model, tmp_path / "model", str(tmp_path / "model"), Replay(model, check_model(model))):
+    for replay in (
+        model,
+        tmp_path / "model",
+        str(tmp_path / "model"),
+        Replay(model, check_model(model)),
+    ):
         assert table(tmp_path / "trace", replay).equals(expected)
         assert table(trace, replay).equals(expected)
 
@@ -69,10 +81,16 @@ def test_another_model_is_refused(model: Any, trace: Trace, stored: bool, tmp_pa
     other = tiny("GPT2LMHeadModel", vocab_size=SIZE)
     with (
         trained_further(other),
-        pytest.raises(InputError, match=r"replay: a model with the fingerprint .* another model, or its weights or its configuration"),
+        pytest.raises(
+            InputError,
+            match=r"replay: a model with the fingerprint .* another model, or its weights or its configuration",
+        ),
     ):
         attnaudit.audit(trace if not stored else trace.write(tmp_path).parent, ONE, replay=other)
-    with pytest.raises(InputError, match="replay: a Linear; expected a model of the transformers library, its folder"):
+    with pytest.raises(
+        InputError,
+        match="replay: a Linear; expected a model of the transformers library, its folder",
+    ):
         attnaudit.audit(trace, ONE, replay=nn.Linear(2, 2))
     with pytest.raises(InputError, match="nowhere: no such folder"):
         attnaudit.audit(trace, ONE, replay=tmp_path / "nowhere")
@@ -82,7 +100,11 @@ def test_a_model_that_was_trained_further_is_refused(model: Any, trace: Trace) -
     known = Replay(model, check_model(model))
     table(trace, known)
     with trained_further(model):
-        for replay, where in ((None, "the model that the trace holds"), (model, "the model that the trace holds"), (known, "replay")):
+        for replay, where in (
+            (None, "the model that the trace holds"),
+            (model, "the model that the trace holds"),
+            (known, "replay"),
+        ):
             with pytest.raises(InputError, match=f"audit: {where}: a model with the fingerprint"):
                 attnaudit.audit(trace, ONE, replay=replay)
     table(trace)
@@ -94,7 +116,10 @@ def test_a_model_that_computes_otherwise_since_is_refused(model: Any, trace: Tra
     handle = layer.register_forward_hook(lambda module, given, logits: logits * 2.0)
     try:
         for replay in (None, model):
-            with pytest.raises(InputError, match=r"instance 0: a prediction of the model 0\.\d+ \(TVD\) from that .* as with a hook"):
+            with pytest.raises(
+                InputError,
+                match=r"instance 0: a prediction of the model 0\.\d+ \(TVD\) from that .* as with a hook",
+            ):
                 attnaudit.audit(trace, ONE, replay=replay)
     finally:
         handle.remove()
@@ -104,12 +129,21 @@ def test_a_model_that_computes_otherwise_since_is_refused(model: Any, trace: Tra
 def test_a_model_whose_attention_is_implemented_otherwise_since_is_checked_again() -> None:
     """How texts are replayed depends on the implementation; what is found does not."""
     model = tiny("LlamaForCausalLM", vocab_size=SIZE)
-    trace = collect(model, tokenizer("bytes", ""), ["the baker", "a mill"], layers="all", heads=[0], scores=("gradient",))
+    trace = collect(
+        model,
+        tokenizer("bytes", ""),
+        ["the baker", "a mill"],
+        layers="all",
+        heads=[0],
+        scores=("gradient",),
+    )
     before = table(trace)
     model.set_attn_implementation("eager")
     for replay in (model, None):
         again = table(trace, replay)
-        assert again["median_delta_y"].to_numpy() == pytest.approx(before["median_delta_y"].to_numpy(), abs=1e-6)
+        assert again["median_delta_y"].to_numpy() == pytest.approx(
+            before["median_delta_y"].to_numpy(), abs=1e-6
+        )
 
 
 def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) -> None:
@@ -126,15 +160,24 @@ def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) ->
 def test_texts_with_other_numbers_of_end_tokens_share_no_batch() -> None:
     """A class that reads the last end token refuses a batch of them."""
     small = tiny("BartForSequenceClassification", vocab_size=SIZE, eos_token_id=3)
-    texts, own = ["the [SEP] baker", "an old mill", "the baker"], tokenizer("wordpiece", eos_token="[SEP]")
+    texts, own = (
+        ["the [SEP] baker", "an old mill", "the baker"],
+        tokenizer("wordpiece", eos_token="[SEP]"),
+    )
     made = collect(small, own, texts, layers="all", heads=[0], scores=("loo",))
-    alone = [collect(small, own, [text], layers="all", heads=[0], scores=("loo",)) for text in texts]
+    alone = [
+        collect(small, own, [text], layers="all", heads=[0], scores=("loo",)) for text in texts
+    ]
     for row, instance in enumerate(made.instance.tolist()):
         for name in ("prediction", "loo"):  # which are of a text, whatever the layer
-            np.testing.assert_allclose(made.table[name][row].as_py(), alone[instance].table[name][0].as_py(), atol=1e-6)
+            np.testing.assert_allclose(
+                made.table[name][row].as_py(), alone[instance].table[name][0].as_py(), atol=1e-6
+            )
 
 
-def test_a_stored_graph_is_kept_as_long_as_its_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_graph_is_kept_as_long_as_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     small = tiny("DistilBertForSequenceClassification", vocab_size=SIZE)
     stored = collect(small, tokenizer("wordpiece"), ["the baker"], scores=())
@@ -148,14 +191,21 @@ def test_a_stored_graph_is_kept_as_long_as_its_trace(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("layers", ["last", "all"])
-def test_the_same_weights_in_another_configuration_are_another_model(layers: str, tmp_path: Path) -> None:
+def test_the_same_weights_in_another_configuration_are_another_model(
+    layers: str, tmp_path: Path
+) -> None:
     small = tiny("BertForSequenceClassification", vocab_size=SIZE)
-    made = collect(small, tokenizer("wordpiece"), ["the baker"], layers=layers, heads=[0], scores=())
+    made = collect(
+        small, tokenizer("wordpiece"), ["the baker"], layers=layers, heads=[0], scores=()
+    )
     made.write(tmp_path / "trace")
     small.save_pretrained(tmp_path / "model")
     table(tmp_path / "trace", tmp_path / "model")
     config = tmp_path / "model" / "config.json"
-    same = json.loads(config.read_text()) | {"id2label": {"0": "a", "1": "b", "2": "c"}, "hidden_dropout_prob": 0.7}
+    same = json.loads(config.read_text()) | {
+        "id2label": {"0": "a", "1": "b", "2": "c"},
+        "hidden_dropout_prob": 0.7,
+    }
     config.write_text(json.dumps(same))
     table(tmp_path / "trace", tmp_path / "model")
     for change in ({"hidden_act": "relu"}, {"num_attention_heads": 2}, {"layer_norm_eps": 1e-3}):
@@ -171,18 +221,27 @@ def test_a_text_without_a_token_is_skipped_and_counted(model: Any) -> None:
     assert made.instance.tolist() == [0, 0, 2, 2]
     assert "1 text without a token skipped" in made.metadata["corpus"]["notes"]
     assert made.has("gradient", "loo", "importance_norm")
-    with pytest.raises(InputError, match="texts: no text with a token among 1; expected one or more; correct the texts"):
+    with pytest.raises(
+        InputError,
+        match="texts: no text with a token among 1; expected one or more; correct the texts",
+    ):
         collect(model, own, texts[1:2], layers="all")
 
 
 def test_a_trace_that_names_no_model_takes_none(trace: Trace) -> None:
-    unnamed = Trace(trace.table, {name: value for name, value in trace.metadata.items() if name != "model"}, trace.tail)
+    unnamed = Trace(
+        trace.table,
+        {name: value for name, value in trace.metadata.items() if name != "model"},
+        trace.tail,
+    )
     with pytest.raises(InputError, match="replay: a model for a trace that names none; expected"):
         attnaudit.audit(unnamed, ONE, replay=tiny("GPT2LMHeadModel", vocab_size=SIZE))
 
 
 def test_one_measure_of_importance_may_be_a_string(model: Any) -> None:
-    made = collect(model, tokenizer("bytes", ""), ["the baker"], layers="all", heads=[0], scores="loo")
+    made = collect(
+        model, tokenizer("bytes", ""), ["the baker"], layers="all", heads=[0], scores="loo"
+    )
     assert made.has("loo")
     assert not made.has("gradient")
     with pytest.raises(InputError, match="lop: an unknown measure; expected one of gradient, loo"):
@@ -200,7 +259,11 @@ def test_a_tokenizer_of_another_model_is_noted() -> None:
     }
     for (size, pad), found in expected.items():
         model = tiny("BertForSequenceClassification", vocab_size=size, pad_token_id=pad)
-        assert _of_tokenizer(model, own) == [f"the tokenizer may be another model's: {', '.join(found)}" for found in [found] if found]
+        assert _of_tokenizer(model, own) == [
+            f"the tokenizer may be another model's: {', '.join(found)}"
+            for found in [found]
+            if found
+        ]
     several = tiny("GPT2LMHeadModel", vocab_size=len(own), eos_token_id=[9, 3])
     cut = tokenizer("wordpiece", "", eos_token="[SEP]")
     assert _of_tokenizer(several, cut) == []

@@ -37,7 +37,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("models")
     for name, kind in ((CLASSIFIER, "wordpiece"), (WRITER, "bytes")):
         tiny(name, vocab_size=SIZE).save_pretrained(place / name)
-        tokenizer(kind, "[CLS] $A [SEP]" if name == CLASSIFIER else "").save_pretrained(place / name)
+        tokenizer(kind, "[CLS] $A [SEP]" if name == CLASSIFIER else "").save_pretrained(
+            place / name
+        )
     return place
 
 
@@ -56,7 +58,9 @@ def refused(capsys: Any, *arguments: str | Path) -> str:
     capsys.readouterr()
     assert main([str(argument) for argument in arguments]) == 2
     captured = capsys.readouterr()
-    lines = [line for line in captured.err.splitlines() if line[:1].strip() and not line[0].isdigit()]  # a number begins a step of progress
+    lines = [
+        line for line in captured.err.splitlines() if line[:1].strip() and not line[0].isdigit()
+    ]  # a number begins a step of progress
     assert len(lines) == 1, captured.err
     assert lines[0].startswith("attnaudit: ")
     assert captured.out == ""
@@ -72,7 +76,9 @@ def copied(model: Path, place: Path, damage: Callable[[Path], object]) -> Path:
 def configured(**values: object) -> Callable[[Path], object]:
     def change(folder: Path) -> None:
         path = folder / "config.json"
-        path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8")
+        path.write_text(
+            json.dumps(json.loads(path.read_text(encoding="utf-8")) | values), encoding="utf-8"
+        )
 
     return change
 
@@ -164,7 +170,9 @@ MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", MODELS)
-def test_a_model_that_cannot_be_read(damage: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:
+def test_a_model_that_cannot_be_read(
+    damage: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any
+) -> None:
     change, message = MODELS[damage]
     model = copied(models / CLASSIFIER, tmp_path / "model", change)
     for command in (["check", model], [model, corpus, *LITTLE, "--out", tmp_path / "out"]):
@@ -175,9 +183,14 @@ def test_a_model_that_cannot_be_read(damage: str, models: Path, corpus: Path, tm
     assert not (model / "ran").exists()
 
 
-def test_a_mistyped_command_is_no_folder(models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistyped_command_is_no_folder(
+    models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     line = refused(capsys, "hf", "chekc", models / CLASSIFIER)
-    assert "hf: chekc: no such command, and no such folder; expected one of audit, check, train, or the folder of a model" in line
+    assert (
+        "hf: chekc: no such command, and no such folder; expected one of audit, check, train, or the folder of a model"
+        in line
+    )
     assert line.endswith("; did you mean check?")
     monkeypatch.chdir(tmp_path)
     shutil.copytree(models / CLASSIFIER, "chekc")
@@ -191,10 +204,20 @@ def test_a_model_without_attention_to_be_had(tmp_path: Path, capsys: Any) -> Non
     assert got in refused(capsys, "hf", "check", tmp_path / "model")
 
 
-@pytest.mark.parametrize(("name", "message"), [("nowhere", "no such folder"), ("texts.csv", "a file"), (".", "no config.json")])
-def test_a_path_without_a_model(name: str, message: str, corpus: Path, tmp_path: Path, capsys: Any) -> None:
-    for command in (["hf", "check", tmp_path / name], ["hf", tmp_path / name, corpus, "--out", tmp_path / "out"]):
-        assert f"{tmp_path / name}: {message}; expected the folder of a saved model" in refused(capsys, *command)
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("nowhere", "no such folder"), ("texts.csv", "a file"), (".", "no config.json")],
+)
+def test_a_path_without_a_model(
+    name: str, message: str, corpus: Path, tmp_path: Path, capsys: Any
+) -> None:
+    for command in (
+        ["hf", "check", tmp_path / name],
+        ["hf", tmp_path / name, corpus, "--out", tmp_path / "out"],
+    ):
+        assert f"{tmp_path / name}: {message}; expected the folder of a saved model" in refused(
+            capsys, *command
+        )
     assert not (tmp_path / "out").exists()
 
 
@@ -202,7 +225,9 @@ def slow(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.json").write_text('{"<unk>": 0}')
     (folder / "merges.txt").write_text("#version: 0.2\n")
-    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "CTRLTokenizer", "unk_token": "<unk>"}')
+    (folder / "tokenizer_config.json").write_text(
+        '{"tokenizer_class": "CTRLTokenizer", "unk_token": "<unk>"}'
+    )
 
 
 def with_more_words(folder: Path) -> None:
@@ -216,19 +241,27 @@ def without_vocabulary(folder: Path) -> None:
 
 
 TOKENIZERS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "none": (without("tokenizer.json", "tokenizer_config.json"), "no tokenizer.json; expected the fast tokenizer of the model; save it"),
+    "none": (
+        without("tokenizer.json", "tokenizer_config.json"),
+        "no tokenizer.json; expected the fast tokenizer of the model; save it",
+    ),
     "no vocabulary": (
         without_vocabulary,
         "a slow tokenizer: no tokenizer.json; expected the fast tokenizer of the model; AutoTokenizer.from",
     ),
     "damaged": (lambda folder: os.truncate(folder / "tokenizer.json", 100), "read tokenizer: "),
     "a slow one": (slow, "a slow tokenizer (CTRLTokenizer); expected a fast tokenizer"),
-    "of more tokens than the model": (with_more_words, "of the tokenizer; expected one below 400, the model's vocabulary; use the"),
+    "of more tokens than the model": (
+        with_more_words,
+        "of the tokenizer; expected one below 400, the model's vocabulary; use the",
+    ),
 }
 
 
 @pytest.mark.parametrize("damage", TOKENIZERS)
-def test_a_tokenizer_that_is_not_the_models(damage: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:
+def test_a_tokenizer_that_is_not_the_models(
+    damage: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any
+) -> None:
     change, message = TOKENIZERS[damage]
     model = copied(models / CLASSIFIER, tmp_path / "model", change)
     assert message in refused(capsys, "hf", model, corpus, *LITTLE, "--out", tmp_path / "out")
@@ -295,13 +328,18 @@ CORPORA: dict[str, tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = {
 @pytest.mark.parametrize("case", CORPORA)
 def test_a_corpus_that_cannot_be_read(case: str, models: Path, tmp_path: Path, capsys: Any) -> None:
     model, make, options, message = CORPORA[case]
-    assert message in refused(capsys, "hf", models / model, make(tmp_path), *LITTLE, *options, "--out", tmp_path / "out")
+    assert message in refused(
+        capsys, "hf", models / model, make(tmp_path), *LITTLE, *options, "--out", tmp_path / "out"
+    )
     assert not (tmp_path / "out").exists()
 
 
 def test_classes_of_other_names(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:
     names = ("good", "bad", "ugly")
-    change = configured(id2label=dict(enumerate(names)), label2id={name: number for number, name in enumerate(names)})
+    change = configured(
+        id2label=dict(enumerate(names)),
+        label2id={name: number for number, name in enumerate(names)},
+    )
     model = copied(models / CLASSIFIER, tmp_path / "model", change)
     line = refused(capsys, "hf", model, corpus, *LITTLE, "--out", tmp_path / "out")
     assert (
@@ -318,8 +356,26 @@ def notes(out: Path) -> list[str]:
 def test_what_is_cut_or_skipped_is_counted(models: Path, tmp_path: Path, capsys: Any) -> None:
     rows = [("the baker " * (60 if number % 2 else 1), "abc"[number % 3]) for number in range(30)]
     corpus = write(tmp_path / "texts.csv", [*rows, *[("\u200b", "a")] * 10])
-    assert main(["hf", str(models / CLASSIFIER), str(corpus), *LEAST, "--sample", "99", "--out", str(tmp_path / "out")]) == 0
-    found = pl.read_parquet(tmp_path / "out" / "results" / "permutation.parquet")["instance"].unique().to_list()
+    assert (
+        main(
+            [
+                "hf",
+                str(models / CLASSIFIER),
+                str(corpus),
+                *LEAST,
+                "--sample",
+                "99",
+                "--out",
+                str(tmp_path / "out"),
+            ]
+        )
+        == 0
+    )
+    found = (
+        pl.read_parquet(tmp_path / "out" / "results" / "permutation.parquet")["instance"]
+        .unique()
+        .to_list()
+    )
     long = sum(number % 2 for number in found)
     assert notes(tmp_path / "out")[-3:-1] == [
         f"{long} of 40 texts are longer than 64 tokens, the limit of the model, and cut", "10 texts without a token skipped",
@@ -330,7 +386,10 @@ def test_what_is_cut_or_skipped_is_counted(models: Path, tmp_path: Path, capsys:
 def test_blank_lines_between_prompts_are_none(models: Path, tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("the baker\n\n   \na mill\n\n")
-    assert main(["hf", str(models / WRITER), str(prompts), *LEAST, "--out", str(tmp_path / "out")]) == 0
+    assert (
+        main(["hf", str(models / WRITER), str(prompts), *LEAST, "--out", str(tmp_path / "out")])
+        == 0
+    )
     found = pl.read_parquet(tmp_path / "out" / "results" / "permutation.parquet")
     assert sorted(found["instance"].unique().to_list()) == [0, 1]
 
@@ -349,32 +408,73 @@ UNUSABLE = {
 def test_an_experiment_that_no_such_trace_allows_is_refused_before_texts_are_collected(
     name: str, models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts, out = write(tmp_path / "texts.csv", [(text,) for text, _ in ROWS], "text"), tmp_path / "out"
+    texts, out = (
+        write(tmp_path / "texts.csv", [(text,) for text, _ in ROWS], "text"),
+        tmp_path / "out",
+    )
     monkeypatch.setattr("attnaudit.trace.write_shards", None)
-    command = ["hf", models / CLASSIFIER, texts, "--score", "gradient", "--heads", "0", "--out", out]
-    assert UNUSABLE[name] in refused(capsys, *command, "--experiment", "permutation", "--experiment", name)
+    command = [
+        "hf",
+        models / CLASSIFIER,
+        texts,
+        "--score",
+        "gradient",
+        "--heads",
+        "0",
+        "--out",
+        out,
+    ]
+    assert UNUSABLE[name] in refused(
+        capsys, *command, "--experiment", "permutation", "--experiment", name
+    )
     assert not out.exists()
 
 
 def test_an_experiment_that_some_texts_allow_is_not_refused(models: Path, tmp_path: Path) -> None:
     """The shortest text has neither a label nor marked words."""
-    rows = [{"text": "the baker", "label": None, "rationale": None}, {"text": "the old baker", "label": "a", "rationale": [[0, 3]]}]
+    rows = [
+        {"text": "the baker", "label": None, "rationale": None},
+        {"text": "the old baker", "label": "a", "rationale": [[0, 3]]},
+    ]
     texts, out = tmp_path / "texts.jsonl", tmp_path / "out"
     texts.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    command = ["hf", models / CLASSIFIER, texts, *LEAST, "--rationale-column", "rationale", "--classes", "a,b,c", "--out", out]
-    assert main([*map(str, command), "--experiment", "prediction", "--experiment", "plausibility"]) == 0
+    command = [
+        "hf",
+        models / CLASSIFIER,
+        texts,
+        *LEAST,
+        "--rationale-column",
+        "rationale",
+        "--classes",
+        "a,b,c",
+        "--out",
+        out,
+    ]
+    assert (
+        main([*map(str, command), "--experiment", "prediction", "--experiment", "plausibility"])
+        == 0
+    )
     assert (out / "manifest.json").exists()
 
 
-def test_a_folder_that_cannot_be_written(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:
+def test_a_folder_that_cannot_be_written(
+    models: Path, corpus: Path, tmp_path: Path, capsys: Any
+) -> None:
     taken = tmp_path / "taken"
     taken.mkdir()
     (taken / "mine").touch()
     command = ["hf", models / CLASSIFIER, corpus, *LITTLE, "--out"]
-    assert "taken: a folder that is not empty and holds no run; expected a new or empty folder" in refused(capsys, *command, taken)
+    assert (
+        "taken: a folder that is not empty and holds no run; expected a new or empty folder"
+        in refused(capsys, *command, taken)
+    )
     assert [path.name for path in taken.iterdir()] == ["mine"]
-    assert "texts.csv: a file; expected a folder to write into; choose another --out" in refused(capsys, *command, corpus)
-    assert "Not a directory; expected a place that can be written; free some space or" in refused(capsys, *command, corpus / "run")
+    assert "texts.csv: a file; expected a folder to write into; choose another --out" in refused(
+        capsys, *command, corpus
+    )
+    assert "Not a directory; expected a place that can be written; free some space or" in refused(
+        capsys, *command, corpus / "run"
+    )
 
 
 @contextmanager
@@ -393,12 +493,21 @@ def full_disk(after: int) -> Iterator[None]:
         yield
 
 
-def test_a_full_disk_leaves_finished_steps_alone(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:
+def test_a_full_disk_leaves_finished_steps_alone(
+    models: Path, corpus: Path, tmp_path: Path, capsys: Any
+) -> None:
     out = tmp_path / "out"
     command = ["hf", models / CLASSIFIER, corpus, *LEAST, "--out", out]
-    for after, given in ((0, command), (1, [*command, "--layers", "last"]), (1, command)):  # the spec, the graph, the first shard
+    for after, given in (
+        (0, command),
+        (1, [*command, "--layers", "last"]),
+        (1, command),
+    ):  # the spec, the graph, the first shard
         with full_disk(after):
-            assert "No space left on device; expected a place that can be written; free some space" in refused(capsys, *given)
+            assert (
+                "No space left on device; expected a place that can be written; free some space"
+                in refused(capsys, *given)
+            )
         assert not out.exists()
     with full_disk(4):
         refused(capsys, *command)
@@ -414,23 +523,53 @@ def runs(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     corpus, prompts = write(place / "texts.csv", ROWS), place / "prompts.txt"
     prompts.write_text("the baker\na mill\n")
     with pages.summaries_as_pages():
-        assert main(["hf", str(models / CLASSIFIER), str(corpus), *LITTLE, "--out", str(place / "graph")]) == 0
-        assert main(["hf", str(models / WRITER), str(prompts), *LEAST, "--out", str(place / "replayed")]) == 0
+        assert (
+            main(
+                [
+                    "hf",
+                    str(models / CLASSIFIER),
+                    str(corpus),
+                    *LITTLE,
+                    "--out",
+                    str(place / "graph"),
+                ]
+            )
+            == 0
+        )
+        assert (
+            main(
+                ["hf", str(models / WRITER), str(prompts), *LEAST, "--out", str(place / "replayed")]
+            )
+            == 0
+        )
     return place
 
 
 AUDIT = ("--experiment", "permutation", "--out")
 
 
-def test_an_audit_of_replayed_rows_needs_their_own_model(models: Path, runs: Path, tmp_path: Path, capsys: Any) -> None:
+def test_an_audit_of_replayed_rows_needs_their_own_model(
+    models: Path, runs: Path, tmp_path: Path, capsys: Any
+) -> None:
     audit, out = ["audit", runs / "replayed", *AUDIT], tmp_path / "out"
-    assert "part-00000.parquet: tail 'replay' and no model; expected its model, which is run again" in refused(capsys, *audit, out)
-    assert "a model with the fingerprint" in refused(capsys, *audit, out, "--replay", models / CLASSIFIER)
-    other = copied(models / WRITER, tmp_path / "other", weighted(lambda model: model.get_input_embeddings().weight[5].add_(0.1)))
+    assert (
+        "part-00000.parquet: tail 'replay' and no model; expected its model, which is run again"
+        in refused(capsys, *audit, out)
+    )
+    assert "a model with the fingerprint" in refused(
+        capsys, *audit, out, "--replay", models / CLASSIFIER
+    )
+    other = copied(
+        models / WRITER,
+        tmp_path / "other",
+        weighted(lambda model: model.get_input_embeddings().weight[5].add_(0.1)),
+    )
     line = refused(capsys, *audit, out, "--replay", other)
     assert "a model with the fingerprint" in line
     assert "that the trace was collected from" in line
-    assert "nowhere: no such folder" in refused(capsys, *audit, out, "--replay", tmp_path / "nowhere")
+    assert "nowhere: no such folder" in refused(
+        capsys, *audit, out, "--replay", tmp_path / "nowhere"
+    )
     assert not out.exists()
 
 
@@ -438,18 +577,26 @@ def test_a_model_that_a_stored_graph_does_not_need_must_be_the_traces_all_the_sa
     models: Path, runs: Path, tmp_path: Path, capsys: Any
 ) -> None:
     audit, out = ["audit", runs / "graph", *AUDIT], tmp_path / "out"
-    assert "replay: a model with the fingerprint" in refused(capsys, *audit, out, "--replay", models / WRITER)
+    assert "replay: a model with the fingerprint" in refused(
+        capsys, *audit, out, "--replay", models / WRITER
+    )
     assert not out.exists()
     assert main([*map(str, audit), str(out), "--replay", str(models / CLASSIFIER)]) == 0
 
 
 TRACES: dict[str, tuple[Callable[[Path], object], str]] = {
-    "a changed graph": (lambda run: (run / "trace" / "tail.onnx").write_bytes(b"0"), "tail.onnx: a file that was changed; expected sha256"),
+    "a changed graph": (
+        lambda run: (run / "trace" / "tail.onnx").write_bytes(b"0"),
+        "tail.onnx: a file that was changed; expected sha256",
+    ),
     "no graph": (
         without("trace/tail.onnx"),
         "tail.onnx: no such file; expected the graph of the tail of part-00000.parquet; copy it with the shards",
     ),
-    "a shard that is cut": (lambda run: os.truncate(run / "trace" / "part-00000.parquet", 3000), "part-00000.parquet: "),
+    "a shard that is cut": (
+        lambda run: os.truncate(run / "trace" / "part-00000.parquet", 3000),
+        "part-00000.parquet: ",
+    ),
 }
 
 
@@ -462,12 +609,25 @@ def test_a_trace_that_was_changed(damage: str, runs: Path, tmp_path: Path, capsy
 
 
 def test_a_killed_run_ends_with_the_same_bytes(models: Path, runs: Path, tmp_path: Path) -> None:
-    command = ["hf", str(models / CLASSIFIER), str(runs / "texts.csv"), *LITTLE, "--out", str(tmp_path / "out")]
-    assert apart(killed.of_command, command, (2, 5)) == 2  # within collect, and within the audit of the resumed run
+    command = [
+        "hf",
+        str(models / CLASSIFIER),
+        str(runs / "texts.csv"),
+        *LITTLE,
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert (
+        apart(killed.of_command, command, (2, 5)) == 2
+    )  # within collect, and within the audit of the resumed run
     assert main(command) == 0
     for folder in ("trace", "results"):
         mine, theirs = (
-            {path.relative_to(run): sha256(path) for path in sorted((run / folder).rglob("*")) if path.is_file()}
+            {
+                path.relative_to(run): sha256(path)
+                for path in sorted((run / folder).rglob("*"))
+                if path.is_file()
+            }
             for run in (tmp_path / "out", runs / "graph")
         )
         assert mine == theirs

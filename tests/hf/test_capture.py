@@ -22,7 +22,9 @@ RANDOM = torch.Generator().manual_seed(0)
 
 def random_weights(attention: Attention) -> Tensor:
     """Weights drawn anew for all texts, heads and queries, nothing on what the model masks."""
-    drawn = torch.rand(attention.weights.shape, generator=torch.Generator().manual_seed(attention.index)) * (attention.weights > 0)
+    drawn = torch.rand(
+        attention.weights.shape, generator=torch.Generator().manual_seed(attention.index)
+    ) * (attention.weights > 0)
     return drawn / drawn.sum(dim=-1, keepdim=True)
 
 
@@ -30,7 +32,14 @@ def naive(model: Any, inputs: dict[str, Tensor], weights: list[Tensor]) -> Tenso
     """Logits with the weights of all layers replaced inside of an attention function of transformers."""
     left = iter(weights)
 
-    def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **_: Any) -> tuple[Tensor, None]:
+    def attend(
+        module: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        **_: Any,
+    ) -> tuple[Tensor, None]:
         value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)
         return (next(left) @ value).transpose(1, 2).contiguous(), None
 
@@ -45,9 +54,18 @@ def naive(model: Any, inputs: dict[str, Tensor], weights: list[Tensor]) -> Tenso
 
 
 @pytest.mark.parametrize(
-    "name", ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration", "MarianMTModel", "Gemma2ForCausalLM"]
+    "name",
+    [
+        "BertForSequenceClassification",
+        "LlamaForCausalLM",
+        "T5ForConditionalGeneration",
+        "MarianMTModel",
+        "Gemma2ForCausalLM",
+    ],
 )
-def test_replaced_weights_give_the_logits_of_an_attention_function_that_replaces_them(name: str) -> None:
+def test_replaced_weights_give_the_logits_of_an_attention_function_that_replaces_them(
+    name: str,
+) -> None:
     model = tiny(name)
     inputs = dict(probe_of(model).inputs)
     seen = forward(model, inputs)
@@ -73,7 +91,10 @@ def test_weights_of_an_implementation_that_reports_none_are_read() -> None:
 @pytest.mark.parametrize("grouped", [False, True])
 def test_scaled_dot_product_attention_is_what_torch_computes(masked: str, grouped: bool) -> None:
     query = torch.randn(2, 4, 5, 8, generator=RANDOM)
-    key, value = (torch.randn(2, 2 if grouped else 4, 5 if masked == "causal" else 7, 8, generator=RANDOM) for _ in range(2))
+    key, value = (
+        torch.randn(2, 2 if grouped else 4, 5 if masked == "causal" else 7, 8, generator=RANDOM)
+        for _ in range(2)
+    )
     mask = torch.rand(2, 1, 5, 7, generator=RANDOM) > 0.4
     mask[..., 0] = True
     if masked == "a whole query":
@@ -81,12 +102,18 @@ def test_scaled_dot_product_attention_is_what_torch_computes(masked: str, groupe
     given: dict[str, Any] = {"enable_gqa": grouped, "scale": 0.3}
     given |= {"is_causal": True} if masked == "causal" else {}
     given |= (
-        {"attn_mask": torch.zeros(mask.shape).masked_fill(~mask, -1e4) if masked == "numbers" else mask}
+        {
+            "attn_mask": torch.zeros(mask.shape).masked_fill(~mask, -1e4)
+            if masked == "numbers"
+            else mask
+        }
         if masked in ("truth", "numbers", "a whole query")
         else {}
     )
     expected = functional.scaled_dot_product_attention(query, key, value, **given)
-    layer = Wrapped(lambda query: functional.scaled_dot_product_attention(query, key, value, **given))
+    layer = Wrapped(
+        lambda query: functional.scaled_dot_product_attention(query, key, value, **given)
+    )
     seen = forward(layer, {"query": query})
     torch.testing.assert_close(seen.output, expected, atol=1e-6, rtol=1e-5)
     (one,) = seen.attentions
@@ -104,33 +131,46 @@ class Wrapped(nn.Module):
         return self.function(**inputs)
 
 
-def attend(weights: Callable[[Tensor], Tensor], product: Callable[[Tensor, Tensor], Tensor]) -> tuple[Wrapped, Tensor, Tensor]:
+def attend(
+    weights: Callable[[Tensor], Tensor], product: Callable[[Tensor, Tensor], Tensor]
+) -> tuple[Wrapped, Tensor, Tensor]:
     """A module of one attention, its scores (B, H, Q, K) and its values (B, H, K, D)."""
-    scores, values = torch.randn(2, 3, 4, 5, generator=RANDOM), torch.randn(2, 3, 5, 6, generator=RANDOM)
+    scores, values = (
+        torch.randn(2, 3, 4, 5, generator=RANDOM),
+        torch.randn(2, 3, 5, 6, generator=RANDOM),
+    )
     return Wrapped(lambda scores: product(weights(scores), values)), scores, values
 
 
 PRODUCTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "matmul": torch.matmul,
     "@": lambda weights, values: weights @ values,
-    "bmm": lambda weights, values: torch.bmm(weights.reshape(6, 4, 5), values.reshape(6, 5, 6)).reshape(2, 3, 4, 6),
+    "bmm": lambda weights, values: torch.bmm(
+        weights.reshape(6, 4, 5), values.reshape(6, 5, 6)
+    ).reshape(2, 3, 4, 6),
     "einsum": lambda weights, values: torch.einsum("bnij,bnjd->bnid", weights, values),
-    "einsum of another order": lambda weights, values: torch.einsum("bnij,jbnd->ibnd", weights, values.permute(2, 0, 1, 3)).permute(
-        1, 2, 0, 3
+    "einsum of another order": lambda weights, values: torch.einsum(
+        "bnij,jbnd->ibnd", weights, values.permute(2, 0, 1, 3)
+    ).permute(1, 2, 0, 3),
+    "dropout": lambda weights, values: (
+        functional.dropout(weights, 0.5, training=False).to(torch.float32) @ values
     ),
-    "dropout": lambda weights, values: functional.dropout(weights, 0.5, training=False).to(torch.float32) @ values,
 }
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_every_way_to_multiply_is_read_and_replaced(product: str) -> None:
-    module, scores, values = attend(lambda scores: functional.softmax(scores, dim=-1), PRODUCTS[product])
+    module, scores, values = attend(
+        lambda scores: functional.softmax(scores, dim=-1), PRODUCTS[product]
+    )
     seen = forward(module, {"scores": scores})
     (one,) = seen.attentions
     torch.testing.assert_close(one.weights, scores.softmax(dim=-1))
     torch.testing.assert_close(one.values, values)
     assert (one.sink, one.elsewhere) == (False, ())
-    torch.testing.assert_close(forward(module, {"scores": scores}, random_weights).output, random_weights(one) @ values)
+    torch.testing.assert_close(
+        forward(module, {"scores": scores}, random_weights).output, random_weights(one) @ values
+    )
 
 
 def test_a_sink_leaves_weights_that_sum_to_less_than_one() -> None:
@@ -146,12 +186,26 @@ def test_a_sink_leaves_weights_that_sum_to_less_than_one() -> None:
 @pytest.mark.parametrize(
     ("weights", "product", "elsewhere"),
     [
-        (lambda scores: scores.softmax(-1), lambda weights, values: weights @ values + (weights**2).sum(), ("pow",)),
-        (lambda scores: scores.softmax(-1), lambda weights, values: weights @ values + weights @ values, ("matmul",)),
-        (lambda scores: scores.softmax(-1), lambda weights, values: weights @ values + torch.cat([weights, weights]).sum(), ("cat", "cat")),
+        (
+            lambda scores: scores.softmax(-1),
+            lambda weights, values: weights @ values + (weights**2).sum(),
+            ("pow",),
+        ),
+        (
+            lambda scores: scores.softmax(-1),
+            lambda weights, values: weights @ values + weights @ values,
+            ("matmul",),
+        ),
+        (
+            lambda scores: scores.softmax(-1),
+            lambda weights, values: weights @ values + torch.cat([weights, weights]).sum(),
+            ("cat", "cat"),
+        ),
     ],
 )
-def test_weights_that_are_read_twice_are_told(weights: Any, product: Any, elsewhere: tuple[str, ...]) -> None:
+def test_weights_that_are_read_twice_are_told(
+    weights: Any, product: Any, elsewhere: tuple[str, ...]
+) -> None:
     module, scores, _ = attend(weights, product)
     assert forward(module, {"scores": scores}).attentions[0].elsewhere == elsewhere
 
@@ -162,7 +216,12 @@ def test_weights_that_are_read_twice_are_told(weights: Any, product: Any, elsewh
         (lambda scores: scores.softmax(-1) ** 2, torch.matmul),
         (lambda scores: scores.softmax(-2), torch.matmul),
         (lambda scores: scores.sigmoid(), torch.matmul),
-        (lambda scores: scores.softmax(-1), lambda weights, values: (values.transpose(2, 3) @ weights.transpose(2, 3)).transpose(2, 3)),
+        (
+            lambda scores: scores.softmax(-1),
+            lambda weights, values: (values.transpose(2, 3) @ weights.transpose(2, 3)).transpose(
+                2, 3
+            ),
+        ),
     ],
 )
 def test_what_is_no_plain_attention_is_not_taken_for_one(weights: Any, product: Any) -> None:
@@ -171,7 +230,9 @@ def test_what_is_no_plain_attention_is_not_taken_for_one(weights: Any, product: 
 
 
 def test_a_product_of_another_form_is_told_and_left_alone() -> None:
-    module, scores, values = attend(lambda scores: scores.softmax(-1)[None], lambda weights, values: weights @ values[None])
+    module, scores, values = attend(
+        lambda scores: scores.softmax(-1)[None], lambda weights, values: weights @ values[None]
+    )
     seen = forward(module, {"scores": scores}, lambda attention: 0 * attention.weights)
     assert [one.shape for one in seen.unread] == [(1, 2, 3, 4, 5)]
     torch.testing.assert_close(seen.output, scores.softmax(-1)[None] @ values[None])
@@ -188,5 +249,7 @@ def test_one_hot_weights_give_the_values() -> None:
     module, scores, values = attend(lambda scores: scores.softmax(-1), torch.matmul)
     for position in range(values.shape[2]):
         one_hot = torch.zeros_like(scores).index_fill_(3, torch.tensor([position]), 1.0)
-        context = forward(module, {"scores": scores}, lambda attention, one_hot=one_hot: one_hot).output
+        context = forward(
+            module, {"scores": scores}, lambda attention, one_hot=one_hot: one_hot
+        ).output
         np.testing.assert_array_equal(context, values[:, :, [position]].expand(-1, -1, 4, -1))

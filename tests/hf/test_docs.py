@@ -23,7 +23,9 @@ def test_the_programs_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained("models/bert")
     tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained("models/bert")
     rows = sorted(set(texts()))[:3]
-    pl.DataFrame({"text": rows, "label": [str(k % 3) for k in range(len(rows))]}).write_csv("reviews.csv")
+    pl.DataFrame({"text": rows, "label": [str(k % 3) for k in range(len(rows))]}).write_csv(
+        "reviews.csv"
+    )
     for program in programs():
         exec(program, {})
     for run in ("bert", "mine"):
@@ -37,10 +39,16 @@ def test_a_network_of_ones_own_takes_twenty_lines() -> None:
 
 
 def test_the_page_lists_the_classes_that_are_tried() -> None:
-    listed = PAGE.read_text(encoding="utf-8").partition("### Classes that pass")[2].partition("### Further classes")[0]
+    listed = (
+        PAGE.read_text(encoding="utf-8")
+        .partition("### Classes that pass")[2]
+        .partition("### Further classes")[0]
+    )
     found = set()
     for ending, names in re.findall(r"- `(For\w+)`: (.*?)\.\n", listed, re.DOTALL):
         found |= {f"{name}{ending}" for name in re.split(r",\s+", names)}
     (others,) = re.findall(r"- Others: (.*?)\.\n", listed, re.DOTALL)
     assert found | set(re.findall(r"`(\w+)`", others)) == set(AUDITED)
-    assert f"{len(AUDITED)} classes pass with random weights and {len(REFUSED)} are refused" in listed
+    assert (
+        f"{len(AUDITED)} classes pass with random weights and {len(REFUSED)} are refused" in listed
+    )

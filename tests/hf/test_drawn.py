@@ -23,7 +23,12 @@ LABELS = ("no", "yes", "", "maybe")
 
 
 def rows(n: int) -> pl.DataFrame:
-    return pl.DataFrame({"text": [f"text {k} “quoted” é" for k in range(n)], "label": [LABELS[k % 7 % 4] for k in range(n)]})
+    return pl.DataFrame(
+        {
+            "text": [f"text {k} “quoted” é" for k in range(n)],
+            "label": [LABELS[k % 7 % 4] for k in range(n)],
+        }
+    )
 
 
 def written(place: Path, kind: str, n: int) -> Path:
@@ -43,7 +48,18 @@ def test_drawn_texts_are_those_of_the_whole_file(tmp_path: Path, kind: str, size
     path = written(tmp_path, kind, 100)
     whole, drawn = read_texts(path), read_texts(path, draw=Draw(size, 3))
     chosen = whole.take(Draw(size, 3).of(len(whole)))
-    for name in ("name", "kind", "text", "split", "fingerprint", "class_names", "spans", "notes", "skipped", "second"):
+    for name in (
+        "name",
+        "kind",
+        "text",
+        "split",
+        "fingerprint",
+        "class_names",
+        "spans",
+        "notes",
+        "skipped",
+        "second",
+    ):
         assert getattr(drawn, name) == getattr(chosen, name), name
     assert drawn.label is not None
     assert chosen.label is not None
@@ -59,18 +75,35 @@ def test_drawn_texts_are_those_of_the_whole_file(tmp_path: Path, kind: str, size
         ({"positions": "one"}, 500), ({"layers": "all", "sample": 7}, 7),
     ],
 )  # fmt: skip
-def test_fewer_texts_are_drawn_of_several_layers_or_positions(collect: dict[str, Any], size: int) -> None:
-    assert TransformerSpec(Path("model"), "texts.csv", TransformerSettings(**collect)).draw == Draw(size, 0)
+def test_fewer_texts_are_drawn_of_several_layers_or_positions(
+    collect: dict[str, Any], size: int
+) -> None:
+    assert TransformerSpec(Path("model"), "texts.csv", TransformerSettings(**collect)).draw == Draw(
+        size, 0
+    )
 
 
 def test_rationales_questions_and_bad_rows(tmp_path: Path) -> None:
-    path, good = tmp_path / "texts.jsonl", {"text": "a b c", "label": "1", "question": "what ?", "why": [[0, 1]]}
-    lines = [good, {"text": None, "label": "1", "question": "x", "why": []}, {**good, "label": "0", "why": None}, good]
+    path, good = (
+        tmp_path / "texts.jsonl",
+        {"text": "a b c", "label": "1", "question": "what ?", "why": [[0, 1]]},
+    )
+    lines = [
+        good,
+        {"text": None, "label": "1", "question": "x", "why": []},
+        {**good, "label": "0", "why": None},
+        good,
+    ]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     options: dict[str, Any] = {"question": "question", "rationale": "why", "on_bad_row": "skip"}
     whole, drawn = read_texts(path, **options), read_texts(path, draw=Draw(2, 0), **options)
     chosen = whole.take(Draw(2, 0).of(3))
-    assert (drawn.spans, drawn.second, drawn.text, drawn.skipped) == (chosen.spans, chosen.second, chosen.text, whole.skipped)
+    assert (drawn.spans, drawn.second, drawn.text, drawn.skipped) == (
+        chosen.spans,
+        chosen.second,
+        chosen.text,
+        whole.skipped,
+    )
     assert drawn.fingerprint == whole.fingerprint
     with pytest.raises(InputError, match="row 1"):
         read_texts(path, draw=Draw(2, 0), question="question")
@@ -82,12 +115,18 @@ def test_a_file_without_a_text_is_refused(tmp_path: Path) -> None:
         read_texts(tmp_path / "texts.jsonl", draw=Draw(2, 0), on_bad_row="skip")
 
 
-def test_a_text_of_a_parquet_file_is_decoded_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_of_a_parquet_file_is_decoded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And not again with every batch that follows it in its row group."""
     path, decoded, values = written(tmp_path, "parquet", 200), [], tables._values
     monkeypatch.setattr(tables, "_BATCH", 10)
-    monkeypatch.setattr(tables, "_values", lambda array: decoded.append(len(array)) or values(array))
-    found = [row.text for row in tables.parquet_rows(path, Columns("text", None, None, None, False))]
+    monkeypatch.setattr(
+        tables, "_values", lambda array: decoded.append(len(array)) or values(array)
+    )
+    found = [
+        row.text for row in tables.parquet_rows(path, Columns("text", None, None, None, False))
+    ]
     assert found == rows(200)["text"].to_list()
     assert sum(decoded) <= 2 * 200  # numbers of texts, and texts
 
@@ -111,5 +150,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """Ten times the rows take less than 12 MiB more: 12 bytes a row for id and label; a row held whole takes a thousand."""
     (tmp_path / "few").mkdir()
     few, many = written(tmp_path / "few", "jsonl", 4_000), written(tmp_path, "jsonl", 40_000)
-    grown = subprocess.run([sys.executable, "-c", GROWTH, few, many], capture_output=True, text=True, check=True).stdout
+    grown = subprocess.run(
+        [sys.executable, "-c", GROWTH, few, many], capture_output=True, text=True, check=True
+    ).stdout
     assert float(grown) < 12

@@ -30,8 +30,14 @@ WITHOUT_GRAPH = {
 }  # fmt: skip
 
 
-CONTRADICT_THEMSELVES = {"FalconForCausalLM", "SqueezeBertForSequenceClassification"}  # with what they report
-CONVOLVE = {"ConvBertForSequenceClassification", "MobileBertForSequenceClassification"}  # tokens with their neighbours
+CONTRADICT_THEMSELVES = {
+    "FalconForCausalLM",
+    "SqueezeBertForSequenceClassification",
+}  # with what they report
+CONVOLVE = {
+    "ConvBertForSequenceClassification",
+    "MobileBertForSequenceClassification",
+}  # tokens with their neighbours
 
 
 @pytest.mark.parametrize("name", AUDITED)
@@ -44,7 +50,9 @@ def test_classes_that_pass_do_so_exactly(name: str, tmp_path: Path) -> None:
     reported = figures["reported weights"]
     assert (reported is None) == (name in CONTRADICT_THEMSELVES)
     assert reported is None or reported <= 1e-6
-    assert [figures[name] for name in ("layers", "elsewhere", "same weights", "padding", "handed back")] == [0] * 5
+    assert [
+        figures[name] for name in ("layers", "elsewhere", "same weights", "padding", "handed back")
+    ] == [0] * 5
     assert {(one.heads, one.width) for one in gate.layers} <= {(4, 8), (2, 8), (4, 16)}
     assert ((figures.get("other ways") or 0) > 0.1) == (name in CONVOLVE) == bool(gate.notes)
     assert name in CONVOLVE or (figures.get("other ways") or 0) < 1e-6
@@ -54,9 +62,9 @@ def test_classes_that_pass_do_so_exactly(name: str, tmp_path: Path) -> None:
         with reading(model):
             assert_exact_under_any_attention(model, gate, tmp_path)
         stored = (tmp_path / GRAPH_FILE).exists()
-        assert stored == (gate.layers[-1].way == "position" and name.split("For")[0] not in WITHOUT_GRAPH), (
-            "docs/transformers.md counts graphs"
-        )
+        assert stored == (
+            gate.layers[-1].way == "position" and name.split("For")[0] not in WITHOUT_GRAPH
+        ), "docs/transformers.md counts graphs"
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -72,7 +80,9 @@ def test_a_hundred_classes_are_tried() -> None:
     assert len({*AUDITED, *REFUSED}) == len(AUDITED) + len(REFUSED)
 
 
-@pytest.mark.parametrize("name", ["BigBirdForSequenceClassification", "BigBirdPegasusForConditionalGeneration"])
+@pytest.mark.parametrize(
+    "name", ["BigBirdForSequenceClassification", "BigBirdPegasusForConditionalGeneration"]
+)
 def test_a_model_that_exchanges_its_attention_for_short_texts_is_refused(name: str) -> None:
     """Both are sparse on long texts and full on short ones, for good: what holds of the probe would not hold of the texts."""
     model = tiny(name, attention_type="block_sparse", block_size=4, num_random_blocks=1)
@@ -88,12 +98,17 @@ def test_a_model_whose_own_attention_fails_is_refused(monkeypatch: pytest.Monkey
 
     model = tiny("BertForSequenceClassification")
     monkeypatch.setattr("transformers.models.bert.modeling_bert.eager_attention_forward", failing)
-    with pytest.raises(InputError, match="RuntimeError sizes that do not match; expected attention by the model's own code"):
+    with pytest.raises(
+        InputError,
+        match="RuntimeError sizes that do not match; expected attention by the model's own code",
+    ):
         check_model(model)
 
 
 def reason(name: str) -> str:
-    return next(check.reason for check in check_model(tiny(name)).checks if check.name == "reported weights")
+    return next(
+        check.reason for check in check_model(tiny(name)).checks if check.name == "reported weights"
+    )
 
 
 def test_weights_that_a_class_reports_wrongly_are_not_believed() -> None:
@@ -102,8 +117,12 @@ def test_weights_that_a_class_reports_wrongly_are_not_believed() -> None:
     assert reason("SqueezeBertForSequenceClassification") == "what it reports does not sum to 1"
 
 
-@pytest.mark.parametrize("name", ["DebertaForSequenceClassification", "DebertaV2ForSequenceClassification"])
-def test_a_class_that_keeps_its_own_attention_is_read_where_it_computes_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "name", ["DebertaForSequenceClassification", "DebertaV2ForSequenceClassification"]
+)
+def test_a_class_that_keeps_its_own_attention_is_read_where_it_computes_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Asked for another implementation it warns and stays eager: a function that is registered for it would never be called."""
     model = tiny(name)
     model.set_attn_implementation("sdpa")
@@ -111,35 +130,68 @@ def test_a_class_that_keeps_its_own_attention_is_read_where_it_computes_it(name:
     figures = {check.name: check.figure for check in check_model(model).checks}
     assert (figures["uniform weights"] or 0) > 1e-4
     assert figures["same weights"] == 0
-    monkeypatch.setattr("attnaudit.hf.capture.SOFTMAX", set())  # as a reader of the library's functions of attention alone
-    with pytest.raises(InputError, match="no attention: nothing after a softmax is multiplied with values"):
+    monkeypatch.setattr(
+        "attnaudit.hf.capture.SOFTMAX", set()
+    )  # as a reader of the library's functions of attention alone
+    with pytest.raises(
+        InputError, match="no attention: nothing after a softmax is multiplied with values"
+    ):
         check_model(model)
 
 
 def test_a_decoder_never_sees_later_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny("FSMTForConditionalGeneration")
-    assert [layer.stack for layer in check_model(model).layers] == ["encoder", "encoder", *["decoder", "cross"] * 2]
+    assert [layer.stack for layer in check_model(model).layers] == [
+        "encoder",
+        "encoder",
+        *["decoder", "cross"] * 2,
+    ]
     assert model.config.use_cache
-    monkeypatch.setattr("attnaudit.hf.gate.reading", evaluating)  # in which it keeps keys and values, and masks nothing
+    monkeypatch.setattr(
+        "attnaudit.hf.gate.reading", evaluating
+    )  # in which it keeps keys and values, and masks nothing
     with pytest.raises(
-        InputError, match=r"a decoder that sees later tokens, in model\.decoder\.layers\.0\.self_attn; expected one that pred"
+        InputError,
+        match=r"a decoder that sees later tokens, in model\.decoder\.layers\.0\.self_attn; expected one that pred",
     ):
         check_model(model)
 
 
-@pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM", "MarianMTModel", "T5ForConditionalGeneration"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "BertForSequenceClassification",
+        "LlamaForCausalLM",
+        "MarianMTModel",
+        "T5ForConditionalGeneration",
+    ],
+)
 def test_an_attention_function_without_its_mask_function_is_refused(name: str) -> None:
     """A user's own, by the attention interface: transformers gives it no mask, so that tokens attend to padding and to later tokens."""
 
-    def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **_: Any) -> tuple[Tensor, Tensor]:
-        key, value = (part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value))
-        weights = functional.softmax(query @ key.transpose(2, 3) + (0 if attention_mask is None else attention_mask), dim=-1)
+    def attend(
+        module: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        **_: Any,
+    ) -> tuple[Tensor, Tensor]:
+        key, value = (
+            part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value)
+        )
+        weights = functional.softmax(
+            query @ key.transpose(2, 3) + (0 if attention_mask is None else attention_mask), dim=-1
+        )
         return (weights @ value).transpose(1, 2).contiguous(), weights
 
     AttentionInterface.register("without a mask", attend)
     model = tiny(name)
     model.set_attn_implementation("without a mask")
-    with pytest.raises(InputError, match=r"padding: .*, largest weight that a token gives to padding|a decoder that sees later tokens"):
+    with pytest.raises(
+        InputError,
+        match=r"padding: .*, largest weight that a token gives to padding|a decoder that sees later tokens",
+    ):
         check_model(model)
     assert model.config._attn_implementation == "without a mask"
 
@@ -161,9 +213,15 @@ class Liar(PreTrainedModel):
     config_class = BertConfig
 
     def __init__(self, lie: str = "") -> None:
-        super().__init__(BertConfig(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        super().__init__(
+            BertConfig(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
+        )
         self.lie = lie
-        self.embedding, self.mixed, self.classifier = nn.Embedding(50, 8), nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 3)
+        self.embedding, self.mixed, self.classifier = (
+            nn.Embedding(50, 8),
+            nn.MultiheadAttention(8, 2, batch_first=True),
+            nn.Linear(8, 3),
+        )
         self.calls = 0
         self.post_init()
         with torch.no_grad(), torch.random.fork_rng():
@@ -171,7 +229,9 @@ class Liar(PreTrainedModel):
             self.embedding.weight.normal_()
             self.classifier.weight.normal_()
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, output_attentions: bool = False) -> SequenceClassifierOutput:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, output_attentions: bool = False
+    ) -> SequenceClassifierOutput:
         hidden = self.embedding(input_ids)
         values = hidden.unflatten(-1, (2, 4)).transpose(1, 2)
         scores = values @ values.transpose(2, 3)
@@ -186,7 +246,9 @@ class Liar(PreTrainedModel):
         logits = self.classifier(context[:, 0])
         if self.lie == "no number":
             logits = logits / 0 * 0
-        return SequenceClassifierOutput(logits=logits, attentions=(reported,) if output_attentions else None)
+        return SequenceClassifierOutput(
+            logits=logits, attentions=(reported,) if output_attentions else None
+        )
 
     def _context(self, hidden: Tensor, weights: Tensor, values: Tensor) -> Tensor:
         context = weights @ values
@@ -210,9 +272,19 @@ class Liar(PreTrainedModel):
         if self.lie == "draws":
             return functional.dropout(context, 0.5, training=True)
         if self.lie == "fused":
-            return self.mixed(hidden, hidden, hidden, need_weights=False)[0].unflatten(-1, (2, 4)).transpose(1, 2)
+            return (
+                self.mixed(hidden, hidden, hidden, need_weights=False)[0]
+                .unflatten(-1, (2, 4))
+                .transpose(1, 2)
+            )
         if self.lie == "pools":
-            return functional.softmax(values.mean(dim=2, keepdim=True) @ values.transpose(2, 3), dim=-1) @ values + context
+            return (
+                functional.softmax(
+                    values.mean(dim=2, keepdim=True) @ values.transpose(2, 3), dim=-1
+                )
+                @ values
+                + context
+            )
         return context
 
 
@@ -274,7 +346,10 @@ def test_a_model_in_training_is_checked_without_dropout_and_handed_back_in_train
 
 def test_figures_do_not_depend_on_the_threads_of_torch() -> None:
     """Products of matrices of this size are rounded otherwise by two threads."""
-    model, found = tiny("BertForSequenceClassification", hidden_size=256, intermediate_size=1024), []
+    model, found = (
+        tiny("BertForSequenceClassification", hidden_size=256, intermediate_size=1024),
+        [],
+    )
     for number in (1, 2):
         torch.set_num_threads(number)
         try:
@@ -314,21 +389,38 @@ def test_no_hook_of_the_library_is_left_on_a_model() -> None:
 
 def quantised() -> Any:
     with warnings.catch_warnings(action="ignore"):  # torch moves it to another package
-        return torch.ao.quantization.quantize_dynamic(tiny("BertForSequenceClassification"), {nn.Linear}, dtype=torch.qint8)
+        return torch.ao.quantization.quantize_dynamic(
+            tiny("BertForSequenceClassification"), {nn.Linear}, dtype=torch.qint8
+        )
 
 
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (lambda: nn.Linear(2, 2), "Linear: no model of the transformers library; expected a PreTrainedModel"),
-        (lambda: "models/bert", "str: no model of the transformers library; expected a PreTrainedModel; read it with from_pretrained"),
+        (
+            lambda: nn.Linear(2, 2),
+            "Linear: no model of the transformers library; expected a PreTrainedModel",
+        ),
+        (
+            lambda: "models/bert",
+            "str: no model of the transformers library; expected a PreTrainedModel; read it with from_pretrained",
+        ),
         (
             lambda: nn.Module.to(tiny("BertForSequenceClassification"), "meta"),
             r"weights without values \(device meta\); expected a model with its",
         ),
-        (quantised, r"Bert\w+: a quantised model \(torch.ao.quantization, modules of class \w*Linear\w*\); expected a model in floating"),
-        (lambda: tiny("BertForSequenceClassification").half(), "weights in torch.float16 on a CPU; expected float32"),
-        (lambda: tiny("BertForSequenceClassification").double(), "weights in torch.float64; expected float32; save it so in Python"),
+        (
+            quantised,
+            r"Bert\w+: a quantised model \(torch.ao.quantization, modules of class \w*Linear\w*\); expected a model in floating",
+        ),
+        (
+            lambda: tiny("BertForSequenceClassification").half(),
+            "weights in torch.float16 on a CPU; expected float32",
+        ),
+        (
+            lambda: tiny("BertForSequenceClassification").double(),
+            "weights in torch.float64; expected float32; save it so in Python",
+        ),
     ],
 )
 def test_what_is_no_model_of_float32_is_refused(model: Any, message: str) -> None:
@@ -342,7 +434,10 @@ def test_what_torch_is_set_to_is_refused_with_what_to_set() -> None:
     model = tiny("BertForSequenceClassification")
     with (
         torch.inference_mode(),
-        pytest.raises(InputError, match=r"torch.inference_mode\(\); expected tensors that .*torch.no_grad\(\) may"),
+        pytest.raises(
+            InputError,
+            match=r"torch.inference_mode\(\); expected tensors that .*torch.no_grad\(\) may",
+        ),
     ):
         check_model(model)
     with torch.inference_mode():
@@ -351,14 +446,20 @@ def test_what_torch_is_set_to_is_refused_with_what_to_set() -> None:
         check_model(made)
     torch.set_default_dtype(torch.float64)
     try:
-        with pytest.raises(InputError, match=r"torch's default type torch.float64; expected .*; torch.set_default_dtype\(torch.float32\)"):
+        with pytest.raises(
+            InputError,
+            match=r"torch's default type torch.float64; expected .*; torch.set_default_dtype\(torch.float32\)",
+        ):
             check_model(model)
     finally:
         torch.set_default_dtype(torch.float32)
     model.config._attn_implementation = "flex_attention"
     with (
         torch.compiler.set_stance("force_eager"),  # else torch compiles it
-        pytest.raises(InputError, match=r"with the implementation flex_attention; expected .*; model.set_attn_implementation\('sdpa'\)"),
+        pytest.raises(
+            InputError,
+            match=r"with the implementation flex_attention; expected .*; model.set_attn_implementation\('sdpa'\)",
+        ),
     ):
         check_model(model)
     model.config._attn_implementation = "sdpa"

@@ -21,16 +21,32 @@ TAKEN = HEADS * WIDTH + INNER
 def graph_of(path: Path, behind: str = "normal", before: str = "Identity") -> GraphTail:
     """pooled → projection and what was there → normalisation → feed-forward with what was normalised → three logits."""
     rng = np.random.default_rng(0)
-    shapes = {"project": (HEADS * WIDTH, INNER), "gain": (INNER,), "shift": (INNER,), "up": (INNER, OUTER), "down": (OUTER, INNER)}
-    weights = {name: rng.normal(size=shape).astype(np.float32) for name, shape in {**shapes, "out": (INNER, 3), "bias": (OUTER,)}.items()}
-    weights |= {"zero": np.array([0]), "split": np.array([HEADS * WIDTH]), "end": np.array([TAKEN]), "one": np.array([1])}
+    shapes = {
+        "project": (HEADS * WIDTH, INNER),
+        "gain": (INNER,),
+        "shift": (INNER,),
+        "up": (INNER, OUTER),
+        "down": (OUTER, INNER),
+    }
+    weights = {
+        name: rng.normal(size=shape).astype(np.float32)
+        for name, shape in {**shapes, "out": (INNER, 3), "bias": (OUTER,)}.items()
+    }
+    weights |= {
+        "zero": np.array([0]),
+        "split": np.array([HEADS * WIDTH]),
+        "end": np.array([TAKEN]),
+        "one": np.array([1]),
+    }
     nodes = [
         helper.make_node("Slice", ["pooled", "zero", "split", "one"], ["sums"]),
         helper.make_node("Slice", ["pooled", "split", "end", "one"], ["hidden"]),
         helper.make_node(before, ["sums"], ["made"]),
         helper.make_node("MatMul", ["made", "project"], ["projected"]),
         helper.make_node("Add", ["projected", "hidden"], ["added"]),
-        helper.make_node("LayerNormalization", ["added", "gain", "shift"], ["normal"], axis=-1, epsilon=1e-5),
+        helper.make_node(
+            "LayerNormalization", ["added", "gain", "shift"], ["normal"], axis=-1, epsilon=1e-5
+        ),
         helper.make_node("MatMul", ["normal", "up"], ["product"]),
         helper.make_node("Add", ["product", "bias"], ["inner"]),
         helper.make_node("Tanh", ["inner"], ["active"]),
@@ -40,11 +56,15 @@ def graph_of(path: Path, behind: str = "normal", before: str = "Identity") -> Gr
     ]
     stored = [numpy_helper.from_array(values, name) for name, values in weights.items()]
     pooled, logits = (
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, [ROWS, number]) for name, number in (("pooled", TAKEN), ("logits", 3))
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [ROWS, number])
+        for name, number in (("pooled", TAKEN), ("logits", 3))
     )
     known = [helper.make_tensor_value_info("added", TensorProto.FLOAT, [ROWS, INNER])]
     graph = helper.make_graph(nodes, "tail", [pooled], [logits], stored, value_info=known)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), str(path))
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10),
+        str(path),
+    )
     return GraphTail.of(path)
 
 
@@ -80,11 +100,16 @@ def test_one_replaced_head_gives_what_the_whole_graph_gives(behind: str, tmp_pat
 
 
 @pytest.mark.parametrize(("behind", "before"), [("normal", "Identity"), ("hidden", "Tanh")])
-def test_a_part_of_the_positions_gives_what_all_give(behind: str, before: str, tmp_path: Path) -> None:
+def test_a_part_of_the_positions_gives_what_all_give(
+    behind: str, before: str, tmp_path: Path
+) -> None:
     """The others hold their weights, whether the graph is cut at the head or not."""
     readout = readout_of(graph_of(tmp_path / "tail.onnx", behind, before))
     rng = np.random.default_rng(3)
-    alpha, other = (readout.contribution.with_values(rng.random(len(readout.contribution.values))) for _ in range(2))
+    alpha, other = (
+        readout.contribution.with_values(rng.random(len(readout.contribution.values)))
+        for _ in range(2)
+    )
     part = rng.random(len(alpha.values)) < 0.5
     of_part, own = readout.of_part(alpha, part)
     expected = readout(alpha.with_values(np.where(part, other.values, alpha.values)))
@@ -105,7 +130,9 @@ def test_predictions_do_not_depend_on_the_other_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("behind", "before"), [("hidden", "Identity"), ("normal", "Tanh")])
-def test_a_graph_that_needs_more_than_is_added_up_is_computed_whole(behind: str, before: str, tmp_path: Path) -> None:
+def test_a_graph_that_needs_more_than_is_added_up_is_computed_whole(
+    behind: str, before: str, tmp_path: Path
+) -> None:
     readout = readout_of(graph_of(tmp_path / "tail.onnx", behind, before))
     assert readout.by_head is None
     sums, rows = drawn(5)

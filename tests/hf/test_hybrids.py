@@ -13,13 +13,17 @@ from tests.hf.exact import assert_exact_under_any_attention
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
-def test_the_layers_with_attention_are_audited_and_the_others_are_counted(name: str, tmp_path: Path) -> None:
+def test_the_layers_with_attention_are_audited_and_the_others_are_counted(
+    name: str, tmp_path: Path
+) -> None:
     model = tiny(name)
     gate = check_model(model)
     assert [(one.stack, one.layer) for one in gate.layers] == [("decoder", 0)]
     layers, ways = gate.notes
     assert layers == "1 of 2 layers has no softmax attention: nothing here is about it"
-    assert ways.startswith("with every token attending to itself alone, other tokens still move the logits, by up to ")
+    assert ways.startswith(
+        "with every token attending to itself alone, other tokens still move the logits, by up to "
+    )
     with reading(model):
         assert_exact_under_any_attention(model, gate, tmp_path)
 

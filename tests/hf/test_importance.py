@@ -51,12 +51,24 @@ def case_of(name: str, double: bool = False, **settings: Any) -> Case:
             if path.endswith("bias") and parameter.dim() == 1:
                 parameter.normal_(0, 0.2, generator=random)
     kind = kind_of(model)
-    special = "$A [SEP]" if model.config.is_encoder_decoder else "[CLS] $A [SEP]" if kind == "classification" else "[CLS] $A"
+    special = (
+        "$A [SEP]"
+        if model.config.is_encoder_decoder
+        else "[CLS] $A [SEP]"
+        if kind == "classification"
+        else "[CLS] $A"
+    )
     targets = ["a ladder", "the river in the", "one"] if kind == "seq2seq" else None
-    label, names = (np.arange(3, dtype=np.int32), ("a", "b", "c")) if kind == "classification" else (None, ())
+    label, names = (
+        (np.arange(3, dtype=np.int32), ("a", "b", "c")) if kind == "classification" else (None, ())
+    )
     texts = Texts("given", kind, ROWS, np.arange(3), ["test"] * 3, "", targets, label, names)
     gate = check_model(model)
-    return Case(model.double() if double else model, gate, encode(model, tokenizer("pieces", special=special), texts))
+    return Case(
+        model.double() if double else model,
+        gate,
+        encode(model, tokenizer("pieces", special=special), texts),
+    )
 
 
 @cache
@@ -81,10 +93,16 @@ def query_of(case: Case) -> int:
     """The query that the prediction for one text reads."""
     if isinstance(case.texts.written, Ragged):
         return len(case.texts.written[0]) - 1
-    return len(case.texts.ids[0]) - 1 if kind_of(case.model) == "causal-lm" or case.decoder_reads_text else 0
+    return (
+        len(case.texts.ids[0]) - 1
+        if kind_of(case.model) == "causal-lm" or case.decoder_reads_text
+        else 0
+    )
 
 
-def same(name: str, measure: str, naive: Callable[[Case], Any], atol: float = 1e-5, rtol: float = 1e-3) -> None:
+def same(
+    name: str, measure: str, naive: Callable[[Case], Any], atol: float = 1e-5, rtol: float = 1e-3
+) -> None:
     case, found = case_of(name), measured(name, measure)
     for row in range(3):
         expected = np.asarray(naive(alone(case, row)))
@@ -98,12 +116,20 @@ def mean_weights(case: Case) -> list[np.ndarray]:
 
 def naive_shares(case: Case) -> np.ndarray:
     """The rollout over the tokens of the text and, behind them, over what a decoder is given."""
-    tokens, written = len(case.texts.ids[0]), 0 if "decoder" not in str([one.path for one in case.attentions]) else None
+    tokens, written = (
+        len(case.texts.ids[0]),
+        0 if "decoder" not in str([one.path for one in case.attentions]) else None,
+    )
     layers = mean_weights(case)
     if written == 0:
         shares = np.eye(tokens)
         for weights in layers:
-            shares = np.array([[0.5 * weights[i] @ shares[:, j] + 0.5 * shares[i, j] for j in range(tokens)] for i in range(tokens)])
+            shares = np.array(
+                [
+                    [0.5 * weights[i] @ shares[:, j] + 0.5 * shares[i, j] for j in range(tokens)]
+                    for i in range(tokens)
+                ]
+            )
         return shares[query_of(case)]
     encoder = np.eye(tokens)
     for weights in layers[:2]:
@@ -145,7 +171,10 @@ def naive_flow(case: Case) -> list[float]:
 
     def add(stage: str, below: str, weights: np.ndarray | None, size: int) -> None:
         for query in range(size):
-            edges.extend((f"{stage}.{query}", f"{below}.{key}", 0.5 * w) for key, w in enumerate([] if weights is None else weights[query]))
+            edges.extend(
+                (f"{stage}.{query}", f"{below}.{key}", 0.5 * w)
+                for key, w in enumerate([] if weights is None else weights[query])
+            )
 
     def layer(stage: str, below: str, weights: np.ndarray, keys: str | None = None) -> None:
         add(stage, keys or below, weights, len(weights))
@@ -163,14 +192,25 @@ def naive_flow(case: Case) -> list[float]:
     for token in range(len(case.texts.ids[0])):
         sinks = {f"t0.{token}", *([f"d0.{token + 1}"] if case.decoder_reads_text else [])}
         inner = [node for node in nodes if node != top and node not in sinks]
-        balance = np.array([[(end == node) - (begin == node) for begin, end, _ in edges] for node in inner], dtype=float)
+        balance = np.array(
+            [[(end == node) - (begin == node) for begin, end, _ in edges] for node in inner],
+            dtype=float,
+        )
         into = np.array([float(end in sinks) for _, end, _ in edges])
-        solved = linprog(-into, A_eq=balance, b_eq=np.zeros(len(inner)), bounds=[(0, capacity) for *_, capacity in edges])
+        solved = linprog(
+            -into,
+            A_eq=balance,
+            b_eq=np.zeros(len(inner)),
+            bounds=[(0, capacity) for *_, capacity in edges],
+        )
         out.append(-solved.fun)
     return out
 
 
-@pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration", BOTH])
+@pytest.mark.parametrize(
+    "name",
+    ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration", BOTH],
+)
 def test_flow(name: str) -> None:
     case, found = case_of(name), measured(name, "flow")
     row = 2 if len(case.attentions) == 6 else 1
@@ -200,13 +240,18 @@ def received(case: Case, name: str) -> Tensor:
     """``alpha_t · f(x_t)`` of every head and token at the query."""
     last = case.attentions[-1]
     matrix = dict(case.model.named_parameters())[OUTPUT[name]].detach()
-    matrix = matrix.flatten(1) if matrix.dim() == 3 else matrix.T if name.startswith("GPT2") else matrix  # (E, H · D)
+    matrix = (
+        matrix.flatten(1) if matrix.dim() == 3 else matrix.T if name.startswith("GPT2") else matrix
+    )  # (E, H · D)
     heads, width = last.values.shape[1], last.values.shape[3]
     query = len(case.texts.ids[0]) - 1 if name.startswith("XLNet") else query_of(case)
     return torch.stack(
         [
             torch.stack(
-                [last.weights[0, h, query, t] * (matrix[:, h * width : (h + 1) * width] @ v) for t, v in enumerate(last.values[0, h])]
+                [
+                    last.weights[0, h, query, t] * (matrix[:, h * width : (h + 1) * width] @ v)
+                    for t, v in enumerate(last.values[0, h])
+                ]
             )
             for h in range(heads)
         ]
@@ -217,23 +262,37 @@ def received(case: Case, name: str) -> Tensor:
 def test_norm(name: str) -> None:
     if name.startswith("XLNet"):  # padding changes its logits
         one = alone(case_of(name), 0)
-        assert_allclose(MEASURES["norm"].compute(one)[0], received(one, name).sum(dim=0).norm(dim=-1), rtol=1e-4)
+        assert_allclose(
+            MEASURES["norm"].compute(one)[0], received(one, name).sum(dim=0).norm(dim=-1), rtol=1e-4
+        )
         return
     same(name, "norm", lambda case: received(case, name).sum(dim=0).norm(dim=-1))
     by_head, known = norms(alone(case_of(name), 1))
     assert all(known)
     if name.endswith("Generation"):  # of a layer of the encoder, the mean over its queries
         first = alone(case_of(name), 1).attentions[0]
-        path = "encoder.block.0.layer.0.SelfAttention.o" if name.startswith("T5") else "model.encoder.layers.0.self_attn.out_proj"
+        path = (
+            "encoder.block.0.layer.0.SelfAttention.o"
+            if name.startswith("T5")
+            else "model.encoder.layers.0.self_attn.out_proj"
+        )
         head = attrgetter(path)(case_of(name).model).weight.detach()[:, 8:16]
-        assert_allclose(by_head[0][0, 1], first.weights[0, 1].mean(dim=0) * (first.values[0, 1] @ head.T).norm(dim=1), rtol=1e-4)
-    assert_allclose(by_head[-1][0], received(alone(case_of(name), 1), name).norm(dim=-1), rtol=1e-4, atol=1e-6)
+        assert_allclose(
+            by_head[0][0, 1],
+            first.weights[0, 1].mean(dim=0) * (first.values[0, 1] @ head.T).norm(dim=1),
+            rtol=1e-4,
+        )
+    assert_allclose(
+        by_head[-1][0], received(alone(case_of(name), 1), name).norm(dim=-1), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_norm_without_an_output_matrix_is_that_of_the_values() -> None:
     case = alone(case_of("ConvBertForSequenceClassification"), 0)
     last = case.attentions[-1]
-    expected = (last.weights[0, :, 0, :, None] * last.values[0]).transpose(0, 1).flatten(1).norm(dim=-1)
+    expected = (
+        (last.weights[0, :, 0, :, None] * last.values[0]).transpose(0, 1).flatten(1).norm(dim=-1)
+    )
     assert_allclose(MEASURES["norm"].compute(case)[0], expected, rtol=1e-4)
     assert norms(case)[1] == [False, False]
 
@@ -251,12 +310,16 @@ def naive_zeroing(case: Case, module: Any) -> list[float]:
     def state() -> Tensor:
         with torch.no_grad():
             output = case.model(**case.inputs, output_hidden_states=True)
-        return (output.get("decoder_hidden_states") or output["hidden_states"])[-1][0, query_of(case)].double()
+        return (output.get("decoder_hidden_states") or output["hidden_states"])[-1][
+            0, query_of(case)
+        ].double()
 
     usual, out = state(), []
     for token in range(len(case.texts.ids[0])):
         kept = torch.ones(len(case.texts.ids[0]), 1).index_fill_(0, torch.tensor(token), 0.0)
-        handle = module.register_forward_hook(lambda module, arguments, output, kept=kept: output * kept)
+        handle = module.register_forward_hook(
+            lambda module, arguments, output, kept=kept: output * kept
+        )
         changed = state()
         handle.remove()
         out.append(1 - float(usual @ changed / usual.norm() / changed.norm()))
@@ -265,7 +328,11 @@ def naive_zeroing(case: Case, module: Any) -> list[float]:
 
 @pytest.mark.parametrize("name", VALUES)
 def test_value_zeroing(name: str) -> None:
-    same(name, "value_zeroing", lambda case: naive_zeroing(case, attrgetter(VALUES[name])(case.model)))
+    same(
+        name,
+        "value_zeroing",
+        lambda case: naive_zeroing(case, attrgetter(VALUES[name])(case.model)),
+    )
 
 
 def naive_loo(case: Case, deleted: bool) -> list[float]:
@@ -274,8 +341,13 @@ def naive_loo(case: Case, deleted: bool) -> list[float]:
     for word in sorted(set(texts.word_id[0].tolist()) - {-1}):
         chosen = [position for position, other in enumerate(texts.word_id[0]) if other == word]
         if deleted:
-            left = torch.tensor([position for position in range(len(out)) if position not in chosen])
-            changed = {key: value if key.startswith("decoder") else value[:, left] for key, value in inputs.items()}
+            left = torch.tensor(
+                [position for position in range(len(out)) if position not in chosen]
+            )
+            changed = {
+                key: value if key.startswith("decoder") else value[:, left]
+                for key, value in inputs.items()
+            }
         else:
             changed = {**inputs, "input_ids": inputs["input_ids"].clone()}
             changed["input_ids"][0, chosen] = 4  # [MASK]
@@ -304,7 +376,9 @@ def test_the_only_word_of_a_prompt_is_replaced() -> None:
 def test_a_word_is_masked_and_the_position_that_is_read_stays() -> None:
     """Also where the only token that says nothing is padding, before which this class reads."""
     model: Any = tiny("GPT2ForSequenceClassification", vocab_size=SIZE, pad_token_id=1)
-    given = Texts("given", "classification", ["mill by the sea", "mill"], np.arange(2), ["all", "all"], "")
+    given = Texts(
+        "given", "classification", ["mill by the sea", "mill"], np.arange(2), ["all", "all"], ""
+    )
     own = tokenizer("pieces", special="", mask_token=None, unk_token="[PAD]")
     case = Case(model, check_model(model), encode(model, own, given))
     assert case.texts.nothing == 1
@@ -313,7 +387,9 @@ def test_a_word_is_masked_and_the_position_that_is_read_stays() -> None:
 
         def read_at_the_end(ids: Tensor) -> Tensor:
             with torch.no_grad():
-                return model.score(model.transformer(ids[None]).last_hidden_state[0, -1]).softmax(dim=-1)
+                return model.score(model.transformer(ids[None]).last_hidden_state[0, -1]).softmax(
+                    dim=-1
+                )
 
         for word in set(words.tolist()):
             masked = torch.where(torch.from_numpy(words == word), 1, ids)
@@ -327,17 +403,34 @@ def slope(value: Callable[[float], float], step: float = 2e-3) -> float:
     return (8 * (value(step) - value(-step)) - (value(2 * step) - value(-2 * step))) / (12 * step)
 
 
-def scaled(case: Case, paths: str, token: int, share: float, exchange: Any = None, output: int | None = None) -> float:
+def scaled(
+    case: Case,
+    paths: str,
+    token: int,
+    share: float,
+    exchange: Any = None,
+    output: int | None = None,
+) -> float:
     """The probability of an output, or the predicted one, with the embedding of a token scaled, in a decoder that of the next position."""
     handles = []
     for later, path in enumerate(paths.split()):
-        shares = torch.ones(len(case.texts.ids[0]) + 1, 1).index_fill_(0, torch.tensor(token + later), share)[:-1].double()
+        shares = (
+            torch.ones(len(case.texts.ids[0]) + 1, 1)
+            .index_fill_(0, torch.tensor(token + later), share)[:-1]
+            .double()
+        )
         module = attrgetter(path)(case.model)
-        handles.append(module.register_forward_hook(lambda module, arguments, output, shares=shares: output * shares))
+        handles.append(
+            module.register_forward_hook(
+                lambda module, arguments, output, shares=shares: output * shares
+            )
+        )
     logits = forward(case.model, case.inputs, exchange).output.logits[0]
     for handle in handles:
         handle.remove()
-    probability = (logits if kind_of(case.model) == "classification" else logits[-1]).softmax(dim=-1)
+    probability = (logits if kind_of(case.model) == "classification" else logits[-1]).softmax(
+        dim=-1
+    )
     return float(probability[case.predicted[0] if output is None else output])
 
 
@@ -352,16 +445,29 @@ EMBEDDING = {
 @pytest.mark.parametrize("held", [False, True])
 def test_gradient_times_input_is_a_finite_difference(name: str, held: bool) -> None:
     case = case_of(name, double=True)
-    found = importance(case.model, case.gate, case.texts, ["gradient" if held else "gradient_input"])
+    found = importance(
+        case.model, case.gate, case.texts, ["gradient" if held else "gradient_input"]
+    )
     one = alone(case, 1)
     exchange = (lambda attention: one.attentions[attention.index].weights) if held else None
     tokens = range(0, len(case.texts.ids[1]), 5)
     classes = range(3) if held and kind_of(case.model) == "classification" else [None]
     expected = [
-        sum(abs(slope(lambda step, of=(token, c): scaled(one, EMBEDDING[name], of[0], 1 + step, exchange, of[1]))) for c in classes)
+        sum(
+            abs(
+                slope(
+                    lambda step, of=(token, c): scaled(
+                        one, EMBEDDING[name], of[0], 1 + step, exchange, of[1]
+                    )
+                )
+            )
+            for c in classes
+        )
         for token in tokens
     ]
-    assert_allclose(next(iter(found.values()))[1][::5], expected, rtol=5e-3, atol=5e-3 * max(expected))
+    assert_allclose(
+        next(iter(found.values()))[1][::5], expected, rtol=5e-3, atol=5e-3 * max(expected)
+    )
 
 
 def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
@@ -372,14 +478,26 @@ def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
         if attention.index != index:
             return None
         weights = attention.weights.clone()
-        weights[0, head, slice(None) if case.model.config.is_encoder_decoder and index < 2 else query_of(case), key] += step
+        weights[
+            0,
+            head,
+            slice(None) if case.model.config.is_encoder_decoder and index < 2 else query_of(case),
+            key,
+        ] += step
         return weights
 
     logits = forward(case.model, case.inputs, exchange).output.logits[0]
-    return float((logits if kind_of(case.model) == "classification" else logits[-1]).softmax(dim=-1)[case.predicted[0]])
+    return float(
+        (logits if kind_of(case.model) == "classification" else logits[-1]).softmax(dim=-1)[
+            case.predicted[0]
+        ]
+    )
 
 
-@pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration", BOTH])
+@pytest.mark.parametrize(
+    "name",
+    ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration", BOTH],
+)
 def test_alpha_gradients_are_finite_differences(name: str) -> None:
     case = alone(case_of(name, double=True), 1)
     with frozen(case.model):
@@ -410,7 +528,9 @@ def test_integrated_gradients_are_captums() -> None:
         return case.model(input_ids=ids, attention_mask=mask).logits.softmax(dim=-1)
 
     captum = LayerIntegratedGradients(probability, case.model.bert.embeddings.word_embeddings)
-    expected: Any = captum.attribute(ids, baseline, target=case.predicted, additional_forward_args=(mask,), n_steps=12)
+    expected: Any = captum.attribute(
+        ids, baseline, target=case.predicted, additional_forward_args=(mask,), n_steps=12
+    )
     with frozen(case.model):
         found, _ = attributions(case)
     torch.testing.assert_close(found, (expected.sum(dim=-1) * mask).float(), atol=1e-5, rtol=1e-3)
@@ -418,27 +538,35 @@ def test_integrated_gradients_are_captums() -> None:
     assert_allclose(found[case.special], 0)
 
 
-@pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel", "T5ForConditionalGeneration", BOTH])
+@pytest.mark.parametrize(
+    "name", ["BertForSequenceClassification", "GPT2LMHeadModel", "T5ForConditionalGeneration", BOTH]
+)
 def test_integrated_gradients_sum_to_what_is_gained(name: str) -> None:
     case = alone(case_of(name), 0)
     with frozen(case.model):
         errors = [float(attributions(replace(case, steps=steps))[1]) for steps in (2, 200)]
         within = replace(case, steps=9, budget=3 * len(case.texts.ids[0]))
-        torch.testing.assert_close(attributions(within)[0], attributions(replace(case, steps=9))[0], atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(
+            attributions(within)[0], attributions(replace(case, steps=9))[0], atol=1e-5, rtol=1e-4
+        )
     assert errors[1] < 2e-3 < errors[0]
 
 
 @pytest.mark.parametrize("name", [*NAMES, BOTH])
 def test_a_text_has_the_importance_that_it_has_alone(name: str) -> None:
     case = case_of(name)
-    single = importance(case.model, case.gate, case.texts.take(np.array([2])), [*USUAL, "flow"], steps=8)
+    single = importance(
+        case.model, case.gate, case.texts.take(np.array([2])), [*USUAL, "flow"], steps=8
+    )
     for measure, found in single.items():
         assert found.values.dtype == np.float32
         assert_allclose(found.values, measured(name, measure)[2], atol=2e-5, rtol=2e-3)
 
 
 @pytest.mark.parametrize("batching", ["of one length", "none"])
-def test_batches_that_a_model_forbids_are_not_made(batching: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_that_a_model_forbids_are_not_made(
+    batching: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     case = case_of("BertForSequenceClassification")
     shapes: list[tuple[int, ...]] = []
     masks: list[Tensor] = []
@@ -453,19 +581,35 @@ def test_batches_that_a_model_forbids_are_not_made(batching: str, monkeypatch: p
     handle.remove()
     assert all(mask.all() for mask in masks)
     assert (max(shape[0] for shape in shapes) == 1) == (batching == "none")
-    assert_allclose(found["loo"].values, measured("BertForSequenceClassification", "loo").values, atol=1e-5)
+    assert_allclose(
+        found["loo"].values, measured("BertForSequenceClassification", "loo").values, atol=1e-5
+    )
 
 
 def test_no_pass_is_longer_than_the_budget() -> None:
     case = case_of("T5ForConditionalGeneration")
     sizes: list[int] = []
     handle = case.model.register_forward_pre_hook(
-        lambda module, arguments, given: sizes.append(given["input_ids"].numel() + given["decoder_input_ids"].numel()), with_kwargs=True
+        lambda module, arguments, given: sizes.append(
+            given["input_ids"].numel() + given["decoder_input_ids"].numel()
+        ),
+        with_kwargs=True,
     )
-    found = importance(case.model, case.gate, case.texts, ["loo", "gradient", "integrated_gradients", "value_zeroing"], budget=64, steps=8)
+    found = importance(
+        case.model,
+        case.gate,
+        case.texts,
+        ["loo", "gradient", "integrated_gradients", "value_zeroing"],
+        budget=64,
+        steps=8,
+    )
     handle.remove()
     assert max(sizes) <= 64
-    assert_allclose(found["value_zeroing"].values, measured("T5ForConditionalGeneration", "value_zeroing").values, atol=1e-5)
+    assert_allclose(
+        found["value_zeroing"].values,
+        measured("T5ForConditionalGeneration", "value_zeroing").values,
+        atol=1e-5,
+    )
 
 
 @pytest.mark.parametrize("failing", [False, True])
@@ -480,8 +624,16 @@ def test_the_model_is_handed_back_as_it_was(failing: bool) -> None:
             model.classifier.weight.fill_(torch.nan)
 
     def state() -> list[Any]:
-        every = [(*module._forward_hooks.values(), *module._forward_pre_hooks.values()) for module in model.modules()]
-        hooks = [hook for hooks in every for hook in hooks if not hook.__module__.startswith("transformers.")]  # it leaves its own
+        every = [
+            (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+            for module in model.modules()
+        ]
+        hooks = [
+            hook
+            for hooks in every
+            for hook in hooks
+            if not hook.__module__.startswith("transformers.")
+        ]  # it leaves its own
         grads = [(parameter.requires_grad, parameter.grad) for parameter in model.parameters()]
         return [
             [module.training for module in model.modules()],
@@ -505,20 +657,29 @@ def test_a_text_whose_numbers_overflow_is_named_and_no_other_of_its_batch() -> N
     rows = [set(ids.tolist()) for ids in case.texts.ids]
     with torch.no_grad():
         model.bert.embeddings.word_embeddings.weight[min(rows[1] - rows[0] - rows[2])] = 3e38
-    with pytest.raises(InputError, match=r"gradient that is no finite number, in instances 1; expected finite numbers"):
+    with pytest.raises(
+        InputError,
+        match=r"gradient that is no finite number, in instances 1; expected finite numbers",
+    ):
         importance(model, case.gate, case.texts, ["gradient"])
 
 
 def test_what_cannot_be_measured_is_refused_with_one_line() -> None:
     case = case_of("BertForSequenceClassification")
-    with pytest.raises(InputError, match=r"rollouts: an unknown measure; expected one of .*; did you mean rollout"):
+    with pytest.raises(
+        InputError, match=r"rollouts: an unknown measure; expected one of .*; did you mean rollout"
+    ):
         importance(case.model, case.gate, case.texts, ["rollouts"])
     with pytest.raises(InputError, match="flow: a text of 16 tokens; expected 5 at most"):
         importance(case.model, case.gate, case.texts, ["flow"], longest=5)
     pooled = case_of("ModernBertForSequenceClassification", classifier_pooling="mean")
-    with pytest.raises(InputError, match="a prediction that reads 16 queries of the last attention"):
+    with pytest.raises(
+        InputError, match="a prediction that reads 16 queries of the last attention"
+    ):
         importance(pooled.model, pooled.gate, pooled.texts, ["rollout"])
-    assert importance(pooled.model, pooled.gate, pooled.texts, ["loo", "gradient"])["loo"].values.any()
+    assert importance(pooled.model, pooled.gate, pooled.texts, ["loo", "gradient"])[
+        "loo"
+    ].values.any()
 
 
 class Saturated(nn.Module):
@@ -531,14 +692,21 @@ class Saturated(nn.Module):
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
         embedded = torch.sin(input_ids[..., None] * torch.arange(1.0, 5.0))[:, None]
         mixed = ((embedded @ embedded.transpose(2, 3)).softmax(dim=-1) @ embedded)[:, 0]
-        ends = attention_mask.sum(dim=1) - 1 if self.last else torch.zeros(len(input_ids), dtype=torch.long)
+        ends = (
+            attention_mask.sum(dim=1) - 1
+            if self.last
+            else torch.zeros(len(input_ids), dtype=torch.long)
+        )
         moves = (input_ids[:, 0] != 0).float()[:, None]
         return SimpleNamespace(logits=mixed[torch.arange(len(ends)), ends] * moves)
 
 
 @pytest.mark.parametrize("last", [False, True])
 def test_a_text_whose_logits_do_not_move_is_read_where_the_others_are(last: bool) -> None:
-    ids, mask = torch.tensor([[5, 6, 7], [0, 8, 9], [3, 4, 0]]), torch.tensor([[1, 1, 1], [1, 1, 1], [1, 1, 0]])
+    ids, mask = (
+        torch.tensor([[5, 6, 7], [0, 8, 9], [3, 4, 0]]),
+        torch.tensor([[1, 1, 1], [1, 1, 1], [1, 1, 0]]),
+    )
     found = queries_read(Saturated(last), {"input_ids": ids, "attention_mask": mask})
     assert found.tolist() == ([2, 2, 1] if last else [0, 0, 0])
 
@@ -546,10 +714,14 @@ def test_a_text_whose_logits_do_not_move_is_read_where_the_others_are(last: bool
 def test_no_text_gives_nothing() -> None:
     case = case_of("BertForSequenceClassification")
     none: Encoded = case.texts.take(np.arange(0))
-    assert {name: len(found) for name, found in importance(case.model, case.gate, none).items()} == dict.fromkeys(USUAL, 0)
+    assert {
+        name: len(found) for name, found in importance(case.model, case.gate, none).items()
+    } == dict.fromkeys(USUAL, 0)
 
 
-@pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel", "MixtralForCausalLM"])
+@pytest.mark.parametrize(
+    "name", ["BertForSequenceClassification", "GPT2LMHeadModel", "MixtralForCausalLM"]
+)
 def test_products_by_onednn_are_those_of_the_model(name: str) -> None:
     case = case_of(name)
     with torch.no_grad():
@@ -559,8 +731,13 @@ def test_products_by_onednn_are_those_of_the_model(name: str) -> None:
     torch.testing.assert_close(first, own, rtol=1e-5, atol=1e-5)
     assert torch.equal(first, again)
     with fast_products(case.model):
-        case.model(**case.inputs).logits.sum().backward()  # with gradients of its weights, the model runs as it is
-    assert all(weight.grad is None or bool(weight.grad.isfinite().all()) for weight in case.model.parameters())
+        case.model(
+            **case.inputs
+        ).logits.sum().backward()  # with gradients of its weights, the model runs as it is
+    assert all(
+        weight.grad is None or bool(weight.grad.isfinite().all())
+        for weight in case.model.parameters()
+    )
 
 
 def test_parts_of_a_weight_are_not_kept_for_onednn() -> None:

@@ -29,7 +29,10 @@ HEADS, TEXTS, SHUFFLES, SWEEPS = 4, 2, 3, 2
 CLASSES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in (*REPLAYED, "FalconForCausalLM", "GPTBigCodeForCausalLM")),
     ("FalconForCausalLM", {"multi_query": False}),
-    *((name, {"sliding_window": 4}) for name in ("MistralForCausalLM", "Gemma3ForCausalLM", "GptOssForCausalLM")),
+    *(
+        (name, {"sliding_window": 4})
+        for name in ("MistralForCausalLM", "Gemma3ForCausalLM", "GptOssForCausalLM")
+    ),
 ]
 
 
@@ -37,14 +40,19 @@ CLASSES: list[tuple[str, dict[str, Any]]] = [
 def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: Path) -> None:
     model = tiny(name)
     gate, texts = check_model(model), random_texts(model, TEXTS)
-    trace = Trace.read(collected(model, gate, texts, tmp_path, layers="all", scores=()), Replay(model, gate))
+    trace = Trace.read(
+        collected(model, gate, texts, tmp_path, layers="all", scores=()), Replay(model, gate)
+    )
     table = Joint(shuffles=SHUFFLES, sweeps=SWEEPS)(trace)
     drawn = [[row.copy() for row in shuffled] for shuffled in joint._shuffled(trace, 0, SHUFFLES)]
     for text in range(TEXTS):
         rows = np.flatnonzero(trace.instance == text)
 
         def of_layers(alpha: list[np.ndarray], rows: np.ndarray = rows) -> list[np.ndarray]:
-            return [np.stack([alpha[row] for row in rows if trace.array("layer")[row] == layer]) for layer in (0, 1)]
+            return [
+                np.stack([alpha[row] for row in rows if trace.array("layer")[row] == layer])
+                for layer in (0, 1)
+            ]
 
         naive = NaiveHeads(model, texts.batch([text]), int(trace.array("query")[rows[0]]), HEADS)
         own = of_layers(list(trace.alpha))
@@ -56,14 +64,23 @@ def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: P
         found = table[rows]
         assert found["layers_uniform"].to_numpy() == pytest.approx(naive.change(uniform), abs=1e-5)
         assert found["layers_shuffled"].to_numpy() == pytest.approx(np.median(changes), abs=1e-5)
-        largest = max(naive.change(worst), *changes, naive.change(uniform), float(found["joint_max_delta_y"].to_numpy().max()))
+        largest = max(
+            naive.change(worst),
+            *changes,
+            naive.change(uniform),
+            float(found["joint_max_delta_y"].to_numpy().max()),
+        )
         assert found["layers_max_delta_y"].to_numpy() == pytest.approx(largest, abs=1e-5)
         by_layer = bool(found["joint_flips"].any())
-        assert found["layers_flips"].unique().to_list() == [by_layer or any(map(naive.flips, [uniform, worst, *shuffled]))]
+        assert found["layers_flips"].unique().to_list() == [
+            by_layer or any(map(naive.flips, [uniform, worst, *shuffled]))
+        ]
 
 
 @pytest.mark.parametrize(("name", "options"), CLASSES)
-def test_weights_in_all_layers_give_what_a_pass_of_the_whole_model_gives(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+def test_weights_in_all_layers_give_what_a_pass_of_the_whole_model_gives(
+    name: str, options: dict[str, Any], tmp_path: Path
+) -> None:
     """Of some heads, in one layer and in all; also of texts that are longer than a window of the layers."""
     _check_weights(tiny(name, **options), False, tmp_path)
 
@@ -75,23 +92,39 @@ def test_weights_of_cross_attention_in_all_layers(name: str, tmp_path: Path) -> 
 
 def _check_weights(model: Any, cross: bool, tmp_path: Path) -> None:
     gate, texts = check_model(model), random_texts(model, 2)
-    trace = Trace.read(collected(model, gate, texts, tmp_path, layers="all", cross=cross, scores=()), Replay(model, gate))
+    trace = Trace.read(
+        collected(model, gate, texts, tmp_path, layers="all", cross=cross, scores=()),
+        Replay(model, gate),
+    )
     three = trace.take(np.flatnonzero(trace.array("head") != 1))
     for some in (three, three.take(np.flatnonzero(three.array("layer") == 0))):
         groups = groups_of(some, ("instance",))
         alphas = [some.alpha, drawn(some.alpha)]
         several = concatenate([alpha.take(rows) for rows in groups for alpha in alphas])
         chosen = np.repeat(np.arange(len(groups)), len(alphas))
-        found = JointReadout(some.readout, some.alpha, groups).predict_from_attention(chosen, several)
-        assert tvd(found[:: len(alphas)], some.prediction[groups.values[groups.offsets[:-1]]]).max() <= 1e-5
-        expected = np.stack([_passed(model, gate, texts, some, rows, alpha) for rows in groups for alpha in alphas])
+        found = JointReadout(some.readout, some.alpha, groups).predict_from_attention(
+            chosen, several
+        )
+        assert (
+            tvd(found[:: len(alphas)], some.prediction[groups.values[groups.offsets[:-1]]]).max()
+            <= 1e-5
+        )
+        expected = np.stack(
+            [_passed(model, gate, texts, some, rows, alpha) for rows in groups for alpha in alphas]
+        )
         assert tvd(found, expected).max() <= 1e-5
 
 
-def _passed(model: Any, gate: Gate, texts: Encoded, trace: Trace, rows: np.ndarray, alpha: Ragged) -> np.ndarray:
+def _passed(
+    model: Any, gate: Gate, texts: Encoded, trace: Trace, rows: np.ndarray, alpha: Ragged
+) -> np.ndarray:
     """The prediction of a pass of the whole model with the weights of ``rows``, those of one text."""
     places = {number: (layer.stack, layer.layer) for number, layer in enumerate(gate.layers)}
-    stacks, layers, heads = trace.table.column("stack").to_pylist(), trace.array("layer"), trace.array("head")
+    stacks, layers, heads = (
+        trace.table.column("stack").to_pylist(),
+        trace.array("layer"),
+        trace.array("head"),
+    )
     query = int(trace.array("query")[rows[0]])
 
     def exchange(found: Attention) -> Tensor:

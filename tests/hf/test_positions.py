@@ -66,7 +66,9 @@ def test_tokens_that_are_given_are_never_predicted() -> None:
     texts = pairs(40)
     assert texts.forced is not None
     forced = np.zeros(len(texts.forced.values), bool)
-    forced[texts.forced.offsets[1:] - 1] = texts.forced.lengths > 1  # as the language code that ends a target of mBART
+    forced[texts.forced.offsets[1:] - 1] = (
+        texts.forced.lengths > 1
+    )  # as the language code that ends a target of mBART
     texts = replace(texts, forced=texts.forced.with_values(forced))
     for positions in ("one", "all", "last"):
         found = at_positions(texts, positions)
@@ -83,8 +85,14 @@ def test_all_positions_are_every_prefix_once() -> None:
     found = at_positions(texts, "all")
     assert texts.written is not None
     assert found.written is not None
-    expected = [(row, row_ids[: size + 1].tolist()) for row, row_ids in enumerate(texts.written) for size in range(len(row_ids))]
-    assert [(row, ids.tolist()) for row, ids in zip(found.instance.tolist(), found.written, strict=True)] == expected
+    expected = [
+        (row, row_ids[: size + 1].tolist())
+        for row, row_ids in enumerate(texts.written)
+        for size in range(len(row_ids))
+    ]
+    assert [
+        (row, ids.tolist()) for row, ids in zip(found.instance.tolist(), found.written, strict=True)
+    ] == expected
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -94,42 +102,69 @@ def test_a_prefix_is_predicted_from_as_the_whole_target_is(name: str) -> None:
         for prefix in range(len(found := at_positions(texts, "all"))):
             instance = int(found.instance[prefix])
             short = model(**found.batch([prefix])).logits[0, -1]
-            whole = model(**texts.batch([instance])).logits[0, found.batch([prefix])["decoder_input_ids"].shape[1] - 1]
+            whole = model(**texts.batch([instance])).logits[
+                0, found.batch([prefix])["decoder_input_ids"].shape[1] - 1
+            ]
             torch.testing.assert_close(short, whole, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("cross", [False, True])
-def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(cross: bool, tmp_path: Path) -> None:
+def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(
+    cross: bool, tmp_path: Path
+) -> None:
     model = tiny("MarianMTModel")
     texts, gate = random_texts(model, 2, lengths=(3, 6)), check_model(model)
-    trace = Trace.read(collected(model, gate, at_positions(texts, "all"), tmp_path, cross=cross, scores=("loo",)), Replay(model, gate))
+    trace = Trace.read(
+        collected(model, gate, at_positions(texts, "all"), tmp_path, cross=cross, scores=("loo",)),
+        Replay(model, gate),
+    )
     assert texts.written is not None
     assert len(trace) == 4 * texts.written.lengths.sum()  # heads
     passes = [forward(model, texts.batch([row])) for row in range(len(texts))]
-    stack = {layer.path: number for number, layer in enumerate(gate.layers) if layer.stack == ("cross" if cross else "decoder")}
+    stack = {
+        layer.path: number
+        for number, layer in enumerate(gate.layers)
+        if layer.stack == ("cross" if cross else "decoder")
+    }
     number = max(stack.values())
     for row in range(len(trace)):
-        instance, head, query = (int(trace.array(name)[row]) for name in ("instance", "head", "query"))
+        instance, head, query = (
+            int(trace.array(name)[row]) for name in ("instance", "head", "query")
+        )
         whole = passes[instance].attentions[number].weights[0, head, query]
         np.testing.assert_allclose(trace.alpha[row], whole[: len(trace.alpha[row])], atol=1e-5)
         assert int(trace.array("label")[row]) == int(texts.next_ids[instance][query])  # type: ignore[index]
         source, written = texts.tokens[instance], texts.written_tokens[instance][: query + 1]  # type: ignore[index]
-        assert (trace.tokens(row), trace.table.column("question")[row].as_py()) == ((source, written) if cross else (written, source))
+        assert (trace.tokens(row), trace.table.column("question")[row].as_py()) == (
+            (source, written) if cross else (written, source)
+        )
 
 
-def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(tmp_path: Path) -> None:
+def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(
+    tmp_path: Path,
+) -> None:
     model = tiny("MarianMTModel")
     texts, gate = random_texts(model, 4, lengths=(3, 6)), check_model(model)
     order = np.array([3, 2, 0, 1])
 
     def rows(folder: Path, texts: Encoded, **options: Any) -> pl.DataFrame:
-        trace = Trace.read(collected(model, gate, at_positions(texts, "one", 3), folder, cross=True, **options), Replay(model, gate))
-        frame = pl.from_arrow(trace.table.select(["instance", "head", "query", "alpha", "loo", "prediction"]))
+        trace = Trace.read(
+            collected(model, gate, at_positions(texts, "one", 3), folder, cross=True, **options),
+            Replay(model, gate),
+        )
+        frame = pl.from_arrow(
+            trace.table.select(["instance", "head", "query", "alpha", "loo", "prediction"])
+        )
         assert isinstance(frame, pl.DataFrame)
         return frame.sort("instance", "head", "query")
 
-    together, alone = rows(tmp_path / "a", texts), rows(tmp_path / "b", texts.take(order), budget=1, shard_texts=2)
-    assert together.select("instance", "head", "query").equals(alone.select("instance", "head", "query"))
+    together, alone = (
+        rows(tmp_path / "a", texts),
+        rows(tmp_path / "b", texts.take(order), budget=1, shard_texts=2),
+    )
+    assert together.select("instance", "head", "query").equals(
+        alone.select("instance", "head", "query")
+    )
     for name in ("alpha", "loo", "prediction"):
         first, second = (frame[name].explode().to_numpy() for frame in (together, alone))
         np.testing.assert_allclose(first, second, atol=1e-5)
@@ -137,11 +172,15 @@ def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(t
 
 def test_a_prompt_ends_where_it_ends_unless_positions_are_asked_for() -> None:
     model = tiny("GPT2LMHeadModel", vocab_size=SIZE)
-    prompts = Texts("given", "causal-lm", ["the wooden ladder", "a mill"], np.arange(2), ["all"] * 2, "")
+    prompts = Texts(
+        "given", "causal-lm", ["the wooden ladder", "a mill"], np.arange(2), ["all"] * 2, ""
+    )
     texts = encode(model, tokenizer("bytes", "[CLS] $A"), prompts)
     assert at_positions(texts, positions_of("causal-lm")) is texts
     every = at_positions(texts, "all")
-    assert every.ids.lengths.tolist() == [size for ids in texts.ids for size in range(2, len(ids) + 1)]  # [CLS] alone is no text
+    assert every.ids.lengths.tolist() == [
+        size for ids in texts.ids for size in range(2, len(ids) + 1)
+    ]  # [CLS] alone is no text
     assert every.label is not None
     for row, label in enumerate(every.label.tolist()):
         ids = texts.ids[int(every.instance[row])]
@@ -153,19 +192,33 @@ def test_a_prompt_ends_where_it_ends_unless_positions_are_asked_for() -> None:
 
 def test_a_prompt_ends_before_the_tokens_that_a_tokenizer_appends() -> None:
     model = tiny("GPT2LMHeadModel", vocab_size=SIZE)
-    prompts = Texts("given", "causal-lm", ["the wooden ladder", "a mill"], np.arange(2), ["all"] * 2, "")
-    ended, plain = (encode(model, tokenizer("bytes", template), prompts) for template in ("[CLS] $A [SEP]", "[CLS] $A"))
+    prompts = Texts(
+        "given", "causal-lm", ["the wooden ladder", "a mill"], np.arange(2), ["all"] * 2, ""
+    )
+    ended, plain = (
+        encode(model, tokenizer("bytes", template), prompts)
+        for template in ("[CLS] $A [SEP]", "[CLS] $A")
+    )
     found = at_positions(ended, "last")
     assert found.tokens == plain.tokens
     assert found.words == plain.words
     assert found.label is None
-    assert found.notes[-1] == "special tokens at the end of 2 texts removed: the next token of the text is predicted"
+    assert (
+        found.notes[-1]
+        == "special tokens at the end of 2 texts removed: the next token of the text is predicted"
+    )
     classifier = tiny("BertForSequenceClassification", vocab_size=SIZE)
     texts = encode(classifier, tokenizer("wordpiece"), replace(prompts, kind="classification"))
     assert at_positions(texts, "last") is texts
 
 
 def test_a_classifier_has_no_positions() -> None:
-    with pytest.raises(InputError, match="positions one: a classifier; expected a model that predicts tokens"):
+    with pytest.raises(
+        InputError, match="positions one: a classifier; expected a model that predicts tokens"
+    ):
         positions_of("classification", "one")
-    assert (positions_of("seq2seq"), positions_of("causal-lm"), positions_of("classification")) == ("one", "last", "last")
+    assert (positions_of("seq2seq"), positions_of("causal-lm"), positions_of("classification")) == (
+        "one",
+        "last",
+        "last",
+    )

@@ -19,15 +19,28 @@ from tests.hf.encoding import random_texts
 WAYS = {
     "BertForSequenceClassification": ["last two", "position"],
     "DebertaV2ForSequenceClassification": ["upper", "position"],  # it computes its scores itself
-    "ConvBertForSequenceClassification": ["upper", "upper"],  # its convolutions read the neighbours of a position
+    "ConvBertForSequenceClassification": [
+        "upper",
+        "upper",
+    ],  # its convolutions read the neighbours of a position
     "GPT2ForSequenceClassification": ["step", "position"],
     "GPT2LMHeadModel": ["step", "position"],
     "LlamaForCausalLM": ["step", "position"],
     "LlamaForSequenceClassification": ["step", "position"],
-    "XLNetForSequenceClassification": ["upper", "upper"],  # it keeps hidden states, not keys and values
+    "XLNetForSequenceClassification": [
+        "upper",
+        "upper",
+    ],  # it keeps hidden states, not keys and values
     "BloomForCausalLM": ["copied step", "position"],  # an attention of its own
     "GPTNeoForCausalLM": ["copied step", "position"],
-    "T5ForConditionalGeneration": ["", "", "copied step", "copied step", "whole step", "whole step"],  # layers hand on biases of positions
+    "T5ForConditionalGeneration": [
+        "",
+        "",
+        "copied step",
+        "copied step",
+        "whole step",
+        "whole step",
+    ],  # layers hand on biases of positions
     "MarianMTModel": ["", "", "step", "step", "step", "step"],
     "ModernBertForSequenceClassification": ["last two", "position"],
     "SqueezeBertForSequenceClassification": ["full", "full"],
@@ -35,21 +48,34 @@ WAYS = {
 
 
 @pytest.mark.parametrize(
-    "name", ["MistralForCausalLM", "LlamaForCausalLM", "MarianMTModel", "MistralForSequenceClassification", "GPT2ForSequenceClassification"]
+    "name",
+    [
+        "MistralForCausalLM",
+        "LlamaForCausalLM",
+        "MarianMTModel",
+        "MistralForSequenceClassification",
+        "GPT2ForSequenceClassification",
+    ],
 )
 def test_keys_and_values_that_rows_share_give_what_copies_give(name: str) -> None:
     """Also where the texts are longer than the window of a layer, and where heads share keys."""
     model = tiny(name, **({"sliding_window": 8} if name.startswith("Mistral") else {}))
     gate = check_model(model)
     texts = random_texts(model, seed=5)
-    inputs = texts.batch([int((texts.ids if texts.written is None else texts.written).lengths.argmax())])
+    inputs = texts.batch(
+        [int((texts.ids if texts.written is None else texts.written).lengths.argmax())]
+    )
     assert gate.task is not None
     seen = forward(model, inputs)
-    states = states_of(model, inputs, Query(gate.task, seen.attentions[-1].weights.shape[2] - 1), seen)
+    states = states_of(
+        model, inputs, Query(gate.task, seen.attentions[-1].weights.shape[2] - 1), seen
+    )
     for number, layer in enumerate(gate.layers):
         if layer.way == "step":
             own = seen.attentions[number]
-            drawn = torch.distributions.Dirichlet(torch.ones(own.weights.shape[-1])).sample((70, own.weights.shape[1]))
+            drawn = torch.distributions.Dirichlet(torch.ones(own.weights.shape[-1])).sample(
+                (70, own.weights.shape[1])
+            )
             sums = {number: torch.einsum("nhk,hkd->nhd", drawn, own.values[0])}
             shared, copied = (replayed(model, states, sums, way) for way in ("step", "copied step"))
             torch.testing.assert_close(shared, copied, rtol=1e-5, atol=1e-5)
@@ -65,23 +91,36 @@ def test_predictions_that_are_saturated_hide_no_wrong_way() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"local_attention": 32}])
-def test_the_last_two_layers_are_replayed_with_the_mask_of_the_text_at_hand(settings: dict[str, Any]) -> None:
+def test_the_last_two_layers_are_replayed_with_the_mask_of_the_text_at_hand(
+    settings: dict[str, Any],
+) -> None:
     """The window of the last layer may be wider than the texts that a model is checked on, and narrower than those of an audit."""
     model = tiny("ModernBertForSequenceClassification", **settings)
     assert check_model(model).layers[0].way == "last two"
-    inputs = {"input_ids": torch.randint(5, 99, (1, 40)), "attention_mask": torch.ones(1, 40, dtype=torch.long)}
+    inputs = {
+        "input_ids": torch.randint(5, 99, (1, 40)),
+        "attention_mask": torch.ones(1, 40, dtype=torch.long),
+    }
     seen = forward(model, inputs)
     states = states_of(model, inputs, Query("classification", 0), seen)
     own = seen.attentions[0]
     drawn = torch.distributions.Dirichlet(torch.ones(40)).sample((3, own.weights.shape[1]))
     sums = {0: torch.einsum("nhk,hkd->nhd", drawn, own.values[0])}
-    assert tvd(replayed(model, states, sums, "last two"), whole(model, inputs, states.query, {0: drawn})) <= 1e-6
+    assert (
+        tvd(
+            replayed(model, states, sums, "last two"),
+            whole(model, inputs, states.query, {0: drawn}),
+        )
+        <= 1e-6
+    )
 
 
 @pytest.mark.parametrize("name", WAYS)
 def test_every_layer_has_the_shortest_way_that_is_exact(name: str) -> None:
     found = [layer.way for layer in check_model(tiny(name)).layers]
-    if name.startswith("ConvBert"):  # it amplifies rounding, so that on some processors `upper` differs by 1.6e-5
+    if name.startswith(
+        "ConvBert"
+    ):  # it amplifies rounding, so that on some processors `upper` differs by 1.6e-5
         found = ["upper" if way == "full" else way for way in found]
     assert found == WAYS[name]
 
@@ -119,7 +158,10 @@ def test_layers_are_as_before_after_a_pass_that_fails() -> None:
     layers = layers_around(model, forward(model, inputs).attentions[0].path)
     assert layers is not None
     recorded = record(model, inputs, layers)
-    with pytest.raises(RuntimeError, match="in the middle"), resumed(recorded.calls, 1, repeated(1)):
+    with (
+        pytest.raises(RuntimeError, match="in the middle"),
+        resumed(recorded.calls, 1, repeated(1)),
+    ):
         raise RuntimeError("in the middle")
     assert all("forward" not in vars(module) for module in layers)
     again = forward(model, inputs).output.logits
@@ -133,8 +175,16 @@ def test_a_layer_that_reads_its_neighbours_is_not_replayed_by_position(monkeypat
     assert check_model(tiny("ConvBertForSequenceClassification")).layers[-1].way == "position"
 
 
-@pytest.mark.parametrize(("name", "reads"), [("BertForSequenceClassification", 0), ("LlamaForSequenceClassification", -1)])
-def test_a_text_whose_classes_are_saturated_is_taken_to_be_read_as_the_other(name: str, reads: int, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("name", "reads"),
+    [("BertForSequenceClassification", 0), ("LlamaForSequenceClassification", -1)],
+)
+def test_a_text_whose_classes_are_saturated_is_taken_to_be_read_as_the_other(
+    name: str, reads: int, monkeypatch: Any
+) -> None:
     told = iter([True, False])
-    monkeypatch.setattr("attnaudit.hf.gate.positions_read", lambda *given: positions_read(*given) if next(told) else [])
+    monkeypatch.setattr(
+        "attnaudit.hf.gate.positions_read",
+        lambda *given: positions_read(*given) if next(told) else [],
+    )
     assert check_model(tiny(name)).reads == reads

@@ -28,7 +28,14 @@ from tests.hf.tokenizing import SIZE, texts, tokenizer
 from tests.report.test_heads import data, statements
 
 CLASSIFIER, WRITER = "BertForSequenceClassification", "GPT2LMHeadModel"
-LITTLE = ("--experiment", "permutation", "--score", "gradient", "--layers", "all")  # behind no graph, whose export takes a second
+LITTLE = (
+    "--experiment",
+    "permutation",
+    "--score",
+    "gradient",
+    "--layers",
+    "all",
+)  # behind no graph, whose export takes a second
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +45,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, kind in ((CLASSIFIER, "wordpiece"), (WRITER, "bytes")):
         model = tiny(name, vocab_size=SIZE)
         model.save_pretrained(place / name)
-        tokenizer(kind, "[CLS] $A [SEP]" if name == CLASSIFIER else "").save_pretrained(place / name)
+        tokenizer(kind, "[CLS] $A [SEP]" if name == CLASSIFIER else "").save_pretrained(
+            place / name
+        )
     return place
 
 
@@ -54,7 +63,21 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(models: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "bert"
     assert (
-        main(["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(out)])
+        main(
+            [
+                "hf",
+                str(models / CLASSIFIER),
+                str(corpus),
+                "--sample",
+                "3",
+                "--score",
+                "gradient",
+                "--score",
+                "loo",
+                "--out",
+                str(out),
+            ]
+        )
         == 0
     )
     return out
@@ -75,36 +98,73 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path) -> None:
     assert 'id="gate"' in page
     summary = pl.DataFrame(json.loads((run / "summary.json").read_text()), infer_schema_length=None)
     assert set(summary["group"].unique()) >= {"all", *(f"head:1.{head}" for head in range(4))}
-    experiments = {"permutation", "maximal_change", "joint", "adversary", "identifiability", "erasure", "comprehensiveness", "correlation"}
+    experiments = {
+        "permutation",
+        "maximal_change",
+        "joint",
+        "adversary",
+        "identifiability",
+        "erasure",
+        "comprehensiveness",
+        "correlation",
+    }
     assert set(summary["experiment"].unique()) >= experiments
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["kind"] == "transformer"
     assert {"transformers", "tokenizers", "onnxruntime"} <= set(manifest["versions"])
 
 
-def test_the_page_and_an_audit_say_alike_why_ranges_do_not_apply(run: Path, tmp_path: Path, capsys: Any) -> None:
+def test_the_page_and_an_audit_say_alike_why_ranges_do_not_apply(
+    run: Path, tmp_path: Path, capsys: Any
+) -> None:
     """The reason does not follow from whether the tail was read; neither side names a class of this package."""
     reason = "does not apply: the attended sum goes through the rest of the model before the output"
     assert reason in statements((run / "report.html").read_text())
-    line = refused(capsys, "audit", str(run), "--experiment", "ranges", "--out", str(tmp_path / "audit"))
+    line = refused(
+        capsys, "audit", str(run), "--experiment", "ranges", "--out", str(tmp_path / "audit")
+    )
     assert reason in line
 
 
-def test_a_report_counts_texts_and_explains_the_checks(run: Path, models: Path, corpus: Path, capsys: Any) -> None:
+def test_a_report_counts_texts_and_explains_the_checks(
+    run: Path, models: Path, corpus: Path, capsys: Any
+) -> None:
     page = statements((run / "report.html").read_text())
     assert "3 texts, 4 heads of layer 1: 12 rows" in page
     assert "Nothing here is about the other 4 heads of the model." in page
     assert re.findall(r"\binstances?\b", page) == []
     gate = page[page.index("Checks of the model") :]
-    order = [gate.index(f" {check.name} ") for check in check_model(load_pretrained(models / CLASSIFIER)).checks]
+    order = [
+        gate.index(f" {check.name} ")
+        for check in check_model(load_pretrained(models / CLASSIFIER)).checks
+    ]
     assert order == sorted(order)
-    assert "least change of the logits when the weights of one layer are replaced by uniform ones" in gate
+    assert (
+        "least change of the logits when the weights of one layer are replaced by uniform ones"
+        in gate
+    )
     assert "at least 1e-06" in gate
-    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(run)]
+    command = [
+        "hf",
+        str(models / CLASSIFIER),
+        str(corpus),
+        "--sample",
+        "3",
+        "--score",
+        "gradient",
+        "--score",
+        "loo",
+        "--out",
+        str(run),
+    ]
     capsys.readouterr()
     assert main([*command, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
-    assert shown["card"]["audited"] == {"names": [[1, head] for head in range(4)], "texts": 3, "rows": 12}
+    assert shown["card"]["audited"] == {
+        "names": [[1, head] for head in range(4)],
+        "texts": 3,
+        "rows": 12,
+    }
     assert {row["n"] for row in shown["summary"] if row["experiment"] == "prediction"} == {3}
 
 
@@ -118,26 +178,58 @@ def test_pieces_of_words_are_shown_as_words(run: Path) -> None:
     texts = [text for head in data(page, "head-data").values() for text in head["texts"]]
     assert len(texts) >= 4
     assert all(len(text["tokens"]) == lengths[text["text"]] for text in texts)
-    assert any(lengths[int(instance)] < len(words) for instance, words in zip(trace.instance, trace.ragged("word_id"), strict=True))
+    assert any(
+        lengths[int(instance)] < len(words)
+        for instance, words in zip(trace.instance, trace.ragged("word_id"), strict=True)
+    )
     assert all((text["tokens"][0], text["tokens"][-1]) == ("[CLS]", "[SEP]") for text in texts)
     assert all(text["special"] == [0, len(text["tokens"]) - 1] for text in texts)
     assert not any(token.startswith("##") for text in texts for token in text["tokens"])
 
 
-def test_a_finished_run_is_left_as_it_is(run: Path, models: Path, corpus: Path, capsys: Any) -> None:
+def test_a_finished_run_is_left_as_it_is(
+    run: Path, models: Path, corpus: Path, capsys: Any
+) -> None:
     before = {path: sha256(path) for path in run.rglob("*") if path.is_file()}
-    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(run)]
+    command = [
+        "hf",
+        str(models / CLASSIFIER),
+        str(corpus),
+        "--sample",
+        "3",
+        "--score",
+        "gradient",
+        "--score",
+        "loo",
+        "--out",
+        str(run),
+    ]
     assert main(command) == 0
     assert {path: sha256(path) for path in run.rglob("*") if path.is_file()}.items() >= {
-        path: digest for path, digest in before.items() if path.name not in ("manifest.json", "report.html")
+        path: digest
+        for path, digest in before.items()
+        if path.name not in ("manifest.json", "report.html")
     }.items()
     assert "it holds another run: " in refused(capsys, *command, "--seed", "3")
 
 
 @pytest.mark.usefixtures("quick_pages")
-def test_another_tokenizer_or_other_names_of_outputs_are_another_run(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:
+def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
+    models: Path, corpus: Path, tmp_path: Path, capsys: Any
+) -> None:
     model = shutil.copytree(models / CLASSIFIER, tmp_path / "model")
-    command = ["hf", str(model), str(corpus), *LITTLE, "--sample", "3", "--heads", "0", "--out", str(tmp_path / "out")]
+    command = [
+        "hf",
+        str(model),
+        str(corpus),
+        *LITTLE,
+        "--sample",
+        "3",
+        "--heads",
+        "0",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     assert main(command) == 0
     tokenizer("bytes").save_pretrained(model)
     assert "it holds another run: fingerprint" in refused(capsys, *command)
@@ -168,7 +260,19 @@ def test_a_stopped_audit_resumes_with_the_tables_that_are_whole(
     for name in ("maximal_change", "joint", "adversary", "erasure"):
         kind = EXPERIMENTS[name]
         monkeypatch.setattr(kind, "__call__", counted(name, kind.__call__))
-    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(out)]
+    command = [
+        "hf",
+        str(models / CLASSIFIER),
+        str(corpus),
+        "--sample",
+        "3",
+        "--score",
+        "gradient",
+        "--score",
+        "loo",
+        "--out",
+        str(out),
+    ]
     assert main(command) == 130
     (table,) = (out / ".unfinished").rglob("joint.arrow")
     content = bytearray(table.read_bytes())
@@ -183,7 +287,10 @@ def test_a_stopped_audit_resumes_with_the_tables_that_are_whole(
 
 
 def test_an_audit_of_the_trace_needs_no_model(run: Path, tmp_path: Path) -> None:
-    assert main(["audit", str(run), "--experiment", "permutation", "--out", str(tmp_path / "audit")]) == 0
+    assert (
+        main(["audit", str(run), "--experiment", "permutation", "--out", str(tmp_path / "audit")])
+        == 0
+    )
     mine = pl.read_parquet(tmp_path / "audit" / "results" / "permutation.parquet")
     assert mine.equals(pl.read_parquet(run / "results" / "permutation.parquet"))
     manifest = json.loads((tmp_path / "audit" / "manifest.json").read_text())
@@ -192,18 +299,36 @@ def test_an_audit_of_the_trace_needs_no_model(run: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("quick_pages")
-def test_prompts_of_a_language_model_are_replayed(models: Path, tmp_path: Path, capsys: Any) -> None:
+def test_prompts_of_a_language_model_are_replayed(
+    models: Path, tmp_path: Path, capsys: Any
+) -> None:
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("the baker\na mill\n")
     out = tmp_path / "lm"
-    command = ["hf", str(models / WRITER), str(prompts), "--task", "causal-lm", *LITTLE, "--heads", "0,1", "--experiment", "joint"]
+    command = [
+        "hf",
+        str(models / WRITER),
+        str(prompts),
+        "--task",
+        "causal-lm",
+        *LITTLE,
+        "--heads",
+        "0,1",
+        "--experiment",
+        "joint",
+    ]
     assert main([*command, "--out", str(out)]) == 0
     audit = ["audit", str(out), "--experiment", "permutation", "--out", str(tmp_path / "audit")]
     assert "tail 'replay' and no model" in refused(capsys, *audit)
-    assert "a model with the fingerprint" in refused(capsys, *audit, "--replay", str(models / CLASSIFIER))
+    assert "a model with the fingerprint" in refused(
+        capsys, *audit, "--replay", str(models / CLASSIFIER)
+    )
     assert not (tmp_path / "audit").exists()
     assert main([*audit, "--replay", str(models / WRITER)]) == 0
-    mine, theirs = (pl.read_parquet(place / "results" / "permutation.parquet") for place in (tmp_path / "audit", out))
+    mine, theirs = (
+        pl.read_parquet(place / "results" / "permutation.parquet")
+        for place in (tmp_path / "audit", out)
+    )
     assert np.allclose(mine["median_delta_y"], theirs["median_delta_y"], atol=1e-6)
 
 
@@ -214,67 +339,171 @@ def test_texts_alone_are_audited(models: Path, tmp_path: Path, capsys: Any) -> N
     folder.mkdir()
     (folder / "test.txt").write_text("the baker\na mill\n")
     (folder / "train.csv").write_text("text,label\n,\n")
-    assert main(["hf", str(models / CLASSIFIER), str(folder), "--score", "gradient", "--heads", "0,1", "--out", str(tmp_path / "out")]) == 0
+    assert (
+        main(
+            [
+                "hf",
+                str(models / CLASSIFIER),
+                str(folder),
+                "--score",
+                "gradient",
+                "--heads",
+                "0,1",
+                "--out",
+                str(tmp_path / "out"),
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "2 texts, 2 heads of layer 1: 4 rows" in shown
     assert "skipped: prediction: the trace has no column label" in shown
-    assert "note: no labels (column 'label'), so how well the model predicts is not measured" in shown
+    assert (
+        "note: no labels (column 'label'), so how well the model predicts is not measured" in shown
+    )
 
 
 @pytest.mark.usefixtures("quick_pages")
 def test_the_seed_of_a_generated_corpus_is_its_own(models: Path, tmp_path: Path) -> None:
     found = []
     for number in (0, 1):
-        generated = ["planted-prior", "--set", "corpus.size=40", "--set", f"corpus.seed={number}", "--sample", "2"]
+        generated = [
+            "planted-prior",
+            "--set",
+            "corpus.size=40",
+            "--set",
+            f"corpus.seed={number}",
+            "--sample",
+            "2",
+        ]
         out = tmp_path / str(number)
-        assert main(["hf", str(models / WRITER), *generated, *LITTLE, "--heads", "0", "--task", "causal-lm", "--out", str(out)]) == 0
+        assert (
+            main(
+                [
+                    "hf",
+                    str(models / WRITER),
+                    *generated,
+                    *LITTLE,
+                    "--heads",
+                    "0",
+                    "--task",
+                    "causal-lm",
+                    "--out",
+                    str(out),
+                ]
+            )
+            == 0
+        )
         found.append(Trace.first(out / "trace").tokens(0))
     assert found[0] != found[1]
 
 
-def test_names_of_outputs_are_shown_and_can_be_stated(models: Path, tmp_path: Path, capsys: Any) -> None:
+def test_names_of_outputs_are_shown_and_can_be_stated(
+    models: Path, tmp_path: Path, capsys: Any
+) -> None:
     corpus = tmp_path / "mine.csv"
-    pl.DataFrame({"text": ["the baker", "a mill", "one"], "label": ["x", "y", "z"]}).write_csv(corpus)
-    for options, names, matched in (((), ("x", "y", "z"), "order"), (("--classes", "z,y,x"), ("z", "y", "x"), "name")):
+    pl.DataFrame({"text": ["the baker", "a mill", "one"], "label": ["x", "y", "z"]}).write_csv(
+        corpus
+    )
+    for options, names, matched in (
+        ((), ("x", "y", "z"), "order"),
+        (("--classes", "z,y,x"), ("z", "y", "x"), "name"),
+    ):
         out = tmp_path / matched
-        assert main(["hf", str(models / CLASSIFIER), str(corpus), *LITTLE, "--heads", "0", *options, "--out", str(out)]) == 0
+        assert (
+            main(
+                [
+                    "hf",
+                    str(models / CLASSIFIER),
+                    str(corpus),
+                    *LITTLE,
+                    "--heads",
+                    "0",
+                    *options,
+                    "--out",
+                    str(out),
+                ]
+            )
+            == 0
+        )
         outputs = {f"LABEL_{number}": name for number, name in enumerate(names)}
-        assert json.loads((out / "manifest.json").read_text())["classes"] == {"outputs": outputs, "matched": matched}
-        assert ("LABEL_0 is x, LABEL_1 is y, LABEL_2 is z" in " ".join(capsys.readouterr().out.split())) is (matched == "order")
+        assert json.loads((out / "manifest.json").read_text())["classes"] == {
+            "outputs": outputs,
+            "matched": matched,
+        }
+        assert (
+            "LABEL_0 is x, LABEL_1 is y, LABEL_2 is z" in " ".join(capsys.readouterr().out.split())
+        ) is (matched == "order")
         page = statements((out / "report.html").read_text())
         assert "model.outputs.LABEL_0" in page
-        assert ("classes assumed: LABEL_0 is x, LABEL_1 is y, LABEL_2 is z" in page) is (matched == "order")
-        assert Trace.first(out / "trace").array("label").tolist()[::2] == ([0, 1, 2] if matched == "order" else [2, 1, 0])
+        assert ("classes assumed: LABEL_0 is x, LABEL_1 is y, LABEL_2 is z" in page) is (
+            matched == "order"
+        )
+        assert Trace.first(out / "trace").array("label").tolist()[::2] == (
+            [0, 1, 2] if matched == "order" else [2, 1, 0]
+        )
 
 
 def test_positions_are_no_texts(models: Path, tmp_path: Path, capsys: Any) -> None:
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("the baker\na mill\n")
-    command = ["hf", str(models / WRITER), str(prompts), "--positions", "all", "--heads", "0", "--experiment", "prediction", *LITTLE]
+    command = [
+        "hf",
+        str(models / WRITER),
+        str(prompts),
+        "--positions",
+        "all",
+        "--heads",
+        "0",
+        "--experiment",
+        "prediction",
+        *LITTLE,
+    ]
     assert main([*command, "--out", str(tmp_path / "out")]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     rows = len(Trace.first(tmp_path / "out" / "trace"))
     assert f"2 texts at {rows // 2} positions, 2 heads of 2 layers: {rows} rows" in shown
     assert f"of {rows // 2 - 2} labelled positions of 2 texts" in shown.replace("│ ", "")
-    assert "A row is a position of a text under one head." in statements((tmp_path / "out" / "report.html").read_text())
+    assert "A row is a position of a text under one head." in statements(
+        (tmp_path / "out" / "report.html").read_text()
+    )
 
 
 def _damages(model: Path, folder: Path) -> Iterator[tuple[list[str], str]]:
     """Arguments that cannot be audited, and what is said of them."""
     yield [str(folder / "nothing")], "no such folder"
-    yield [str(model), "--layers", "7"], "layer 7: no such layer of encoder attention; expected 0 to 1, last or all"
+    yield (
+        [str(model), "--layers", "7"],
+        "layer 7: no such layer of encoder attention; expected 0 to 1, last or all",
+    )
     yield [str(model), "--heads", "x"], "--heads: x; expected all or numbers, as 0,3"
-    yield [str(model), "--task", "causal-lm"], "--task causal-lm: BertForSequenceClassification, a model for classification"
-    yield [str(model), "--task", "causal_lm"], "--task causal_lm: no such task; expected one of classification, causal-lm, seq2seq; did you"
+    yield (
+        [str(model), "--task", "causal-lm"],
+        "--task causal-lm: BertForSequenceClassification, a model for classification",
+    )
+    yield (
+        [str(model), "--task", "causal_lm"],
+        "--task causal_lm: no such task; expected one of classification, causal-lm, seq2seq; did you",
+    )
     yield [str(model), "--cross"], "no cross-attention"
     yield [str(model), "--score", "gradiant"], "--score gradiant: no such measure"
-    yield [str(model), "--split", "tost"], "--split tost: a file without splits; expected all, or train, dev or test"
-    yield [str(model), "--classes", "a,b"], "--classes: a, b (2); expected 3 different names, one for each output"
+    yield (
+        [str(model), "--split", "tost"],
+        "--split tost: a file without splits; expected all, or train, dev or test",
+    )
+    yield (
+        [str(model), "--classes", "a,b"],
+        "--classes: a, b (2); expected 3 different names, one for each output",
+    )
 
 
-def test_bad_input_is_one_line_and_leaves_nothing(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:
+def test_bad_input_is_one_line_and_leaves_nothing(
+    models: Path, corpus: Path, tmp_path: Path, capsys: Any
+) -> None:
     for (model, *options), message in _damages(models / CLASSIFIER, tmp_path):
-        assert message in refused(capsys, "hf", model, str(corpus), *options, "--out", str(tmp_path / "out"))
+        assert message in refused(
+            capsys, "hf", model, str(corpus), *options, "--out", str(tmp_path / "out")
+        )
         assert not (tmp_path / "out").exists()
 
 
@@ -289,7 +518,13 @@ def _foreign(graph: Path) -> None:
 
 
 def _outside(graph: Path) -> None:
-    onnx.save(onnx.load(str(graph)), str(graph), save_as_external_data=True, location="weights.bin", size_threshold=0)
+    onnx.save(
+        onnx.load(str(graph)),
+        str(graph),
+        save_as_external_data=True,
+        location="weights.bin",
+        size_threshold=0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -300,7 +535,9 @@ def _outside(graph: Path) -> None:
         (_outside, True, "in another file; expected all weights within the graph"),
     ],
 )
-def test_a_graph_that_is_not_the_traces_is_refused(run: Path, tmp_path: Path, damage: Any, digest: bool, message: str) -> None:
+def test_a_graph_that_is_not_the_traces_is_refused(
+    run: Path, tmp_path: Path, damage: Any, digest: bool, message: str
+) -> None:
     graph = tmp_path / GRAPH_FILE
     graph.write_bytes((run / "trace" / GRAPH_FILE).read_bytes())
     known = sha256(graph)

@@ -23,12 +23,19 @@ ROWS = [("The  baker", "b"), ("a mill", "a"), ("it's FINE", "b")]
 
 def table(path: Path, *rows: tuple[object, ...], header: str = "text,label") -> Path:
     path.parent.mkdir(exist_ok=True)
-    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8")
+    path.write_text(
+        "\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8"
+    )
     return path
 
 
 def read(texts: Texts) -> tuple[list[str], list[int] | None, tuple[str, ...], set[str]]:
-    return texts.text, None if texts.label is None else texts.label.tolist(), texts.class_names, set(texts.split)
+    return (
+        texts.text,
+        None if texts.label is None else texts.label.tolist(),
+        texts.class_names,
+        set(texts.split),
+    )
 
 
 EXPECTED = (["The  baker", "a mill", "it's FINE"], [1, 0, 1], ("a", "b"), {"all"})
@@ -38,11 +45,19 @@ WITHOUT = (EXPECTED[0], None, (), {"all"})
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
 def test_a_file_is_read_whole_with_its_labels_or_without(ending: str, tmp_path: Path) -> None:
     frame = pl.DataFrame({"text": EXPECTED[0], "label": ["b", "a", "b"]})
-    for name, content, expected in (("with", frame, EXPECTED), ("without", frame.drop("label"), WITHOUT)):
+    for name, content, expected in (
+        ("with", frame, EXPECTED),
+        ("without", frame.drop("label"), WITHOUT),
+    ):
         path = tmp_path / f"{name}.{ending}"
-        {"csv": content.write_csv, "jsonl": content.write_ndjson, "parquet": content.write_parquet}[ending](path)
+        {"csv": content.write_csv, "jsonl": content.write_ndjson, "parquet": content.write_parquet}[
+            ending
+        ](path)
         assert read(read_texts(path)) == expected
-    assert "no labels (column 'label'), so how well the model predicts is not measured" in read_texts(path).notes[0]
+    assert (
+        "no labels (column 'label'), so how well the model predicts is not measured"
+        in read_texts(path).notes[0]
+    )
     with pytest.raises(InputError, match="expected one column 'sentiment'"):
         read_texts(path, label="sentiment")
 
@@ -58,11 +73,17 @@ def test_a_text_on_every_line_is_read_for_every_model(tmp_path: Path) -> None:
     path.write_text("\n".join(["", *EXPECTED[0]]))
     assert read(read_texts(path)) == WITHOUT
     assert read(read_texts(path, "causal-lm")) == WITHOUT
-    with pytest.raises(InputError, match=r"a text on every line, without columns; .* leave out --label-column"):
+    with pytest.raises(
+        InputError, match=r"a text on every line, without columns; .* leave out --label-column"
+    ):
         read_texts(path, label="label")
-    with pytest.raises(InputError, match=r"a text on every line, without columns; .* leave out --text-column"):
+    with pytest.raises(
+        InputError, match=r"a text on every line, without columns; .* leave out --text-column"
+    ):
         read_texts(path, "causal-lm", text="body")
-    with pytest.raises(InputError, match=r"a text on every line, without columns; .* leave out --delimiter"):
+    with pytest.raises(
+        InputError, match=r"a text on every line, without columns; .* leave out --delimiter"
+    ):
         read_texts(path, delimiter=";")
 
 
@@ -71,15 +92,23 @@ def test_a_column_that_a_language_model_does_not_use_is_refused(name: str, tmp_p
     path = table(tmp_path / "mine.csv", *ROWS)
     options: dict[str, Any] = {name: "label"}
     for source in (path, pl.read_csv(path)):
-        with pytest.raises(InputError, match=rf"--{name}-column \({name}= in Python\): a column for texts without labels"):
+        with pytest.raises(
+            InputError,
+            match=rf"--{name}-column \({name}= in Python\): a column for texts without labels",
+        ):
             read_texts(source, "causal-lm", **options)
 
 
-@pytest.mark.parametrize("option", ["text-column", "label-column", "question-column", "rationale-column", "delimiter"])
+@pytest.mark.parametrize(
+    "option", ["text-column", "label-column", "question-column", "rationale-column", "delimiter"]
+)
 def test_an_option_of_tables_is_refused_for_pairs(option: str, tmp_path: Path) -> None:
     name = option.removesuffix("-column")
     options: dict[str, Any] = {name: ";"}
-    with pytest.raises(InputError, match=rf"--{option} \({name}= in Python\): an option of tables for a model of pairs; .* leave it out"):
+    with pytest.raises(
+        InputError,
+        match=rf"--{option} \({name}= in Python\): an option of tables for a model of pairs; .* leave it out",
+    ):
         read_texts(tmp_path, "seq2seq", **options)
 
 
@@ -90,22 +119,35 @@ def test_no_file_of_another_split_is_opened(tmp_path: Path) -> None:
     assert read_texts(folder).text == ["The  baker"]
     with pytest.raises(InputError, match=r"train.csv: row 0 .*: an empty text"):
         read_texts(folder, split="train")
-    with pytest.raises(InputError, match="--split dev: a folder with test, train; expected one of its splits"):
+    with pytest.raises(
+        InputError, match="--split dev: a folder with test, train; expected one of its splits"
+    ):
         read_texts(folder, split="dev")
     (folder / "test.csv").rename(folder / "dev.csv")
     assert read_texts(folder).notes == ("no file of test: these are the texts of dev",)
     (folder / "dev.csv").rename(folder / "other.csv")
     (folder / "train.csv").unlink()
-    with pytest.raises(InputError, match=r"mine: no such file among other\.csv; expected a file test, dev or train with one of"):
+    with pytest.raises(
+        InputError,
+        match=r"mine: no such file among other\.csv; expected a file test, dev or train with one of",
+    ):
         read_texts(folder)
 
 
 def test_pairs_need_one_split_and_have_any_length(tmp_path: Path) -> None:
     long = "mill " * 300
-    for name, lines in {"test.src": [long, "one"], "test.trg": [long, "two"], "train.src": [""]}.items():
+    for name, lines in {
+        "test.src": [long, "one"],
+        "test.trg": [long, "two"],
+        "train.src": [""],
+    }.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     texts = read_texts(tmp_path, "seq2seq")
-    assert (texts.text, texts.second, set(texts.split)) == ([long.strip(), "one"], [long.strip(), "two"], {"test"})
+    assert (texts.text, texts.second, set(texts.split)) == (
+        [long.strip(), "one"],
+        [long.strip(), "two"],
+        {"test"},
+    )
     with pytest.raises(InputError, match="300 words, where 100 is the limit"):
         read_texts(tmp_path, "seq2seq", max_words=100)
     with pytest.raises(InputError, match="--split dev: pairs of test, train"):
@@ -113,7 +155,9 @@ def test_pairs_need_one_split_and_have_any_length(tmp_path: Path) -> None:
     model = tiny("BartForConditionalGeneration", vocab_size=SIZE)
     encoded = encode(model, tokenizer("pieces", "$A [SEP]"), texts)
     assert encoded.cut == 1
-    assert "1 of 2 texts is longer than 64 tokens, the limit of the model, and cut" in notes_of(texts, encoded, None)
+    assert "1 of 2 texts is longer than 64 tokens, the limit of the model, and cut" in notes_of(
+        texts, encoded, None
+    )
 
 
 def test_what_a_program_has_is_read(tmp_path: Path) -> None:
@@ -142,25 +186,63 @@ def test_a_corpus_is_read_in_its_test_split(tmp_path: Path) -> None:
     assert read_texts(words).text == [" ".join(row) for row in words.splits["test"].tokens]
     assert "joined by blanks" in read_texts(words).notes[-1]
     assert read_texts(raw, "causal-lm", split="dev").label is None
-    with pytest.raises(InputError, match="mine: a corpus of single texts for a model for seq2seq; expected pairs"):
+    with pytest.raises(
+        InputError, match="mine: a corpus of single texts for a model for seq2seq; expected pairs"
+    ):
         read_texts(raw, "seq2seq")
 
 
 @pytest.mark.parametrize(
     ("given", "kind", "line"),
     [
-        (5, "classification", "read texts: corpus: a int; expected a path, the name of a corpus, a Corpus, a list of texts or of"),
+        (
+            5,
+            "classification",
+            "read texts: corpus: a int; expected a path, the name of a corpus, a Corpus, a list of texts or of",
+        ),
         ([], "classification", "an empty list; expected a path"),
         ({"text": ["one"]}, "classification", "a dict; expected a path"),
         (np.zeros(3), "classification", "a numpy ndarray; expected a path"),
-        (["one", " "], "classification", r"corpus\[1\]: ' '; expected a text; items of one kind, none of them empty"),
-        (["one", ("two", "three")], "classification", r"corpus\[1\]: \('two', 'three'\); expected a text"),
-        ([("one",)], "classification", r"corpus\[0\]: \('one',\); expected a text and its second text"),
-        (["one"], "seq2seq", r"corpus\[0\]: a text alone for an encoder–decoder; expected \(source, target\)"),
-        ([("one", "two")], "causal-lm", r"--question-column \(question= in Python\): a column for texts without labels"),
-        (pl.DataFrame({"body": ["one"]}), "classification", "DataFrame: columns body; expected one column 'text'"),
-        (pl.DataFrame({"text": ["one", ""]}), "classification", "DataFrame: row 1: an empty text; expected a text"),
-        (pl.DataFrame({"text": ["one"]}), "seq2seq", r"a DataFrame for an encoder–decoder; expected a list of \(source, target\)"),
+        (
+            ["one", " "],
+            "classification",
+            r"corpus\[1\]: ' '; expected a text; items of one kind, none of them empty",
+        ),
+        (
+            ["one", ("two", "three")],
+            "classification",
+            r"corpus\[1\]: \('two', 'three'\); expected a text",
+        ),
+        (
+            [("one",)],
+            "classification",
+            r"corpus\[0\]: \('one',\); expected a text and its second text",
+        ),
+        (
+            ["one"],
+            "seq2seq",
+            r"corpus\[0\]: a text alone for an encoder–decoder; expected \(source, target\)",
+        ),
+        (
+            [("one", "two")],
+            "causal-lm",
+            r"--question-column \(question= in Python\): a column for texts without labels",
+        ),
+        (
+            pl.DataFrame({"body": ["one"]}),
+            "classification",
+            "DataFrame: columns body; expected one column 'text'",
+        ),
+        (
+            pl.DataFrame({"text": ["one", ""]}),
+            "classification",
+            "DataFrame: row 1: an empty text; expected a text",
+        ),
+        (
+            pl.DataFrame({"text": ["one"]}),
+            "seq2seq",
+            r"a DataFrame for an encoder–decoder; expected a list of \(source, target\)",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_one_line(given: Any, kind: Any, line: str) -> None:
@@ -180,9 +262,20 @@ def test_classes_are_those_of_a_classifier_alone() -> None:
 def test_a_trace_says_how_classes_were_matched() -> None:
     model, own = tiny("BertForSequenceClassification", vocab_size=SIZE), tokenizer("wordpiece")
     labelled = pl.DataFrame({"text": ["the baker", "a mill"], "label": ["z", "x"]})
-    with pytest.raises(InputError, match=r"3 classes without names where the corpus has 2: x, z; .* --classes NAME,NAME"):
+    with pytest.raises(
+        InputError,
+        match=r"3 classes without names where the corpus has 2: x, z; .* --classes NAME,NAME",
+    ):
         outputs_of(model, read_texts(labelled))
-    trace = attnaudit.hf.collect(model, own, labelled, scores=("gradient",), layers="all", heads=[0], class_names=("x", "y", "z"))
+    trace = attnaudit.hf.collect(
+        model,
+        own,
+        labelled,
+        scores=("gradient",),
+        layers="all",
+        heads=[0],
+        class_names=("x", "y", "z"),
+    )
     assert (trace.class_names, trace.array("label").tolist()) == (["x", "y", "z"], [2, 2, 0, 0])
     assert trace.metadata["model"]["outputs"] == {"LABEL_0": "x", "LABEL_1": "y", "LABEL_2": "z"}
     assert trace.metadata["model"]["matched"] == "name"

@@ -34,26 +34,52 @@ from tests.hf.classes import AUDITED, tiny
 from tests.hf.encoding import random_texts
 
 GRAPHS = ["BertForSequenceClassification", "GPT2LMHeadModel", "ModernBertForSequenceClassification"]
-BY_HEAD = ["BertForSequenceClassification", "ModernBertForSequenceClassification"]  # GPT-2 multiplies and adds in one operator
+BY_HEAD = [
+    "BertForSequenceClassification",
+    "ModernBertForSequenceClassification",
+]  # GPT-2 multiplies and adds in one operator
 REPLAYED = [
     "BartForSequenceClassification", "BertForSequenceClassification", "Gemma2ForCausalLM", "GptOssForCausalLM", "GPT2LMHeadModel",
     "GPT2ForSequenceClassification", "GraniteForCausalLM", "LlamaForCausalLM", "LlamaForSequenceClassification", "MarianMTModel",
     "MobileBertForSequenceClassification", "T5ForConditionalGeneration", "XLNetForSequenceClassification",
 ]  # fmt: skip
 WITH_CROSS = [name for name in REPLAYED if name.startswith(("Bart", "Marian", "T5"))]
-BY_CLASS = ["GptOssForCausalLM", "GPT2LMHeadModel", "LlamaForCausalLM", "MarianMTModel", "T5ForConditionalGeneration"]
-CHANGED_LATER = {"Gemma2ForCausalLM": {"final_logit_softcapping": 0.1}, "GraniteForCausalLM": {"logits_scaling": 8.0}}
+BY_CLASS = [
+    "GptOssForCausalLM",
+    "GPT2LMHeadModel",
+    "LlamaForCausalLM",
+    "MarianMTModel",
+    "T5ForConditionalGeneration",
+]
+CHANGED_LATER = {
+    "Gemma2ForCausalLM": {"final_logit_softcapping": 0.1},
+    "GraniteForCausalLM": {"logits_scaling": 8.0},
+}
 
 
 def collected(
     model: Any, gate: Gate, texts: Encoded, folder: Path, layers: Any = "last", cross: bool = False, **options: Any
 ) -> Path:  # fmt: skip
     """A folder with the trace."""
-    outputs = model.config.num_labels if gate.task == "classification" else model.config.get_text_config().vocab_size
-    metadata = {"model": {"name": gate.model, "fingerprint": Replay(model, gate).fingerprint}, "gate": gate.to_json()}
+    outputs = (
+        model.config.num_labels
+        if gate.task == "classification"
+        else model.config.get_text_config().vocab_size
+    )
+    metadata = {
+        "model": {"name": gate.model, "fingerprint": Replay(model, gate).fingerprint},
+        "gate": gate.to_json(),
+    }
     names, chosen = [f"c{k}" for k in range(outputs)], choose_layers(gate, layers, cross=cross)
     shards = collect_shards(
-        model, texts, gate, chosen, folder, class_names=names, metadata=metadata, **{"scores": ("gradient", "loo"), **options}
+        model,
+        texts,
+        gate,
+        chosen,
+        folder,
+        class_names=names,
+        metadata=metadata,
+        **{"scores": ("gradient", "loo"), **options},
     )
     write_shards(folder, shards)
     return folder
@@ -66,19 +92,36 @@ def naive(model: Any, gate: Gate, texts: Encoded, trace: Trace, alphas: list[Rag
     own: dict[int, Pass] = {}
     places: dict[tuple[int, str, int, int], list[int]] = {}
     for row, stack in enumerate(trace.table.column("stack").to_pylist()):
-        instance, layer, query = (int(trace.array(name)[row]) for name in ("instance", "layer", "query"))
+        instance, layer, query = (
+            int(trace.array(name)[row]) for name in ("instance", "layer", "query")
+        )
         places.setdefault((instance, stack, layer, query), []).append(row)
     for (instance, stack, layer, query), rows in places.items():
         inputs = texts.batch([instance])
         if instance not in own:
             own[instance] = forward(model, inputs)
-        number = next(k for k, one in enumerate(gate.layers) if (one.stack, one.layer) == (stack, layer))
-        weights = own[instance].attentions[number].weights[:, :, query].repeat(len(alphas) * len(rows), 1, 1)
+        number = next(
+            k for k, one in enumerate(gate.layers) if (one.stack, one.layer) == (stack, layer)
+        )
+        weights = (
+            own[instance]
+            .attentions[number]
+            .weights[:, :, query]
+            .repeat(len(alphas) * len(rows), 1, 1)
+        )
         each = [(k, row) for k in range(len(alphas)) for row in rows]
         for one, (k, row) in zip(weights, each, strict=True):
-            one[int(trace.array("head")[row])] = placed(trace, row, alphas[k][row], weights.shape[2])
-        together = [weights] if gate.batching == "any" and model.config.pad_token_id is not None else weights.split(1)
-        logits = torch.cat([whole(model, inputs, Query(gate.task, query), {number: part}) for part in together])
+            one[int(trace.array("head")[row])] = placed(
+                trace, row, alphas[k][row], weights.shape[2]
+            )
+        together = (
+            [weights]
+            if gate.batching == "any" and model.config.pad_token_id is not None
+            else weights.split(1)
+        )
+        logits = torch.cat(
+            [whole(model, inputs, Query(gate.task, query), {number: part}) for part in together]
+        )
         for (k, row), prediction in zip(each, logits.double().softmax(dim=-1).numpy(), strict=True):
             found[k, row] = prediction
     return found
@@ -100,7 +143,10 @@ def differences(model: Any, gate: Gate, texts: Encoded, trace: Trace) -> float:
     """The largest TVD between the trace's readout and the whole model, under three random attentions of every row."""
     alphas = [drawn(trace.alpha, seed) for seed in range(3)]
     read = trace.readout.take(np.tile(np.arange(len(trace)), 3))(concatenate(alphas))
-    return float(np.abs(read - np.concatenate(naive(model, gate, texts, trace, alphas))).sum(axis=1).max() / 2)
+    return float(
+        np.abs(read - np.concatenate(naive(model, gate, texts, trace, alphas))).sum(axis=1).max()
+        / 2
+    )
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +154,12 @@ def with_graph(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Gate, Enc
     """A model, what was checked of it, four texts and their trace with a stored graph."""
     model = tiny("BertForSequenceClassification")
     gate, texts = check_model(model), random_texts(model)
-    return model, gate, texts, Trace.read(collected(model, gate, texts, tmp_path_factory.mktemp("trace")))
+    return (
+        model,
+        gate,
+        texts,
+        Trace.read(collected(model, gate, texts, tmp_path_factory.mktemp("trace"))),
+    )
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -118,7 +169,9 @@ def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Pa
     trace = Trace.read(collected(model, gate, texts, tmp_path))
     assert trace.metadata["tail"] == "onnx"
     assert trace.metadata["schema"] == 2
-    assert str(Path(torch.__file__).parents[1]).encode() not in (tmp_path / GRAPH_FILE).read_bytes(), "paths of this machine"
+    assert (
+        str(Path(torch.__file__).parents[1]).encode() not in (tmp_path / GRAPH_FILE).read_bytes()
+    ), "paths of this machine"
     assert differences(model, gate, texts, trace) <= 1e-5
     alpha, readout = drawn(trace.alpha), trace.readout
     sums = alpha.with_values(alpha.values[:, None] * readout.contribution.values).sum()
@@ -126,8 +179,13 @@ def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Pa
     assert (readout.by_head is not None) == (name in BY_HEAD)
 
 
-@pytest.mark.parametrize(("name", "cross"), [*((name, False) for name in REPLAYED), *((name, True) for name in WITH_CROSS)])
-def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("name", "cross"),
+    [*((name, False) for name in REPLAYED), *((name, True) for name in WITH_CROSS)],
+)
+def test_a_replayed_trace_is_the_model_under_any_attention(
+    name: str, cross: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model: Any = tiny(name, **CHANGED_LATER.get(name, {}))
     if hasattr(model, "final_logits_bias"):  # which is zeros before training
         model.final_logits_bias.copy_(torch.linspace(-1, 1, model.final_logits_bias.numel()))
@@ -140,12 +198,16 @@ def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: boo
     if gate.task != "classification":
         monkeypatch.setattr(some_classes, "READ", 60)
         found = by_some_classes(trace)
-        assert (found is not None) == (name in BY_CLASS), "models that change logits behind the output layer are read in full"
+        assert (found is not None) == (name in BY_CLASS), (
+            "models that change logits behind the output layer are read in full"
+        )
         assert found is None or found <= 1e-5
 
 
 @pytest.mark.parametrize("bug", [False, True])
-@pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM", "LlamaForSequenceClassification"])
+@pytest.mark.parametrize(
+    "name", ["BertForSequenceClassification", "LlamaForCausalLM", "LlamaForSequenceClassification"]
+)
 def test_a_text_that_the_model_treats_otherwise_is_replayed_whole(
     name: str, bug: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,11 +224,18 @@ def test_a_text_that_the_model_treats_otherwise_is_replayed_whole(
 
     model.forward = forward
     gate, texts = check_model(model), random_texts(model, 3)
-    columns = {name: Ragged.from_rows([np.tile(row, 5)[:20] for row in getattr(texts, name)]) for name in ("ids", "special", "word_id")}
+    columns = {
+        name: Ragged.from_rows([np.tile(row, 5)[:20] for row in getattr(texts, name)])
+        for name in ("ids", "special", "word_id")
+    }
     texts = replace(texts, **columns, tokens=[["t"] * 20] * 3, words=[["t"] * 20] * 3)
-    trace = Trace.read(collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate))
+    trace = Trace.read(
+        collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate)
+    )
     if bug:
-        monkeypatch.setattr("attnaudit.hf.network.way_of_text", lambda model, states, numbers, way: way)
+        monkeypatch.setattr(
+            "attnaudit.hf.network.way_of_text", lambda model, states, numbers, way: way
+        )
     assert (differences(model, gate, texts, trace) <= 1e-5) == (not bug)
     monkeypatch.setattr(some_classes, "READ", 60)
     found = None if gate.task == "classification" else by_some_classes(trace)
@@ -181,7 +250,9 @@ def test_words_alone_are_shuffled_in_the_model_itself(layers: str, tmp_path: Pat
     special = texts.special.values.copy()
     special[np.concatenate([texts.ids.offsets[:-1], texts.ids.offsets[1:] - 1])] = True
     texts = replace(
-        texts, special=texts.special.with_values(special), word_id=texts.word_id.with_values(np.where(special, -1, texts.word_id.values))
+        texts,
+        special=texts.special.with_values(special),
+        word_id=texts.word_id.with_values(np.where(special, -1, texts.word_id.values)),
     )
     trace = Trace.read(collected(model, gate, texts, tmp_path, layers), Replay(model, gate))
     words = ~trace.ragged("special").values.astype(bool)
@@ -202,32 +273,49 @@ def by_some_classes(trace: Trace) -> float | None:
         return None
     classes, weight = some_classes.representatives(trace.readout(trace.alpha), some_classes.READ)
     expected = weight * np.take_along_axis(trace.readout(drawn(trace.alpha)), classes, axis=1)
-    return float(tvd(some.readout(drawn(trace.alpha)), expected / expected.sum(axis=1, keepdims=True)).max())
+    return float(
+        tvd(some.readout(drawn(trace.alpha)), expected / expected.sum(axis=1, keepdims=True)).max()
+    )
 
 
 LONG_ROPE = {
     "original_max_position_embeddings": 16,
-    "rope_parameters": {"rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [9.0] * 4},
+    "rope_parameters": {
+        "rope_type": "longrope",
+        "rope_theta": 1e4,
+        "short_factor": [1.0] * 4,
+        "long_factor": [9.0] * 4,
+    },
 }
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "lengths"),
     [
-        ("LlamaForSequenceClassification", {"sliding_window": 16}, (16, 22)),  # the model reads all keys, the cache keeps 15
+        (
+            "LlamaForSequenceClassification",
+            {"sliding_window": 16},
+            (16, 22),
+        ),  # the model reads all keys, the cache keeps 15
         ("LlamaForCausalLM", {"sliding_window": 16}, (16, 22)),
         ("Phi3ForCausalLM", LONG_ROPE, (17, 17)),  # with one token less, keys are rotated otherwise
         ("MistralForSequenceClassification", {"sliding_window": 16}, (16, 22)),
     ],
 )
 def test_keys_that_a_cache_does_not_have_are_computed_again(
-    name: str, settings: dict[str, Any], lengths: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    settings: dict[str, Any],
+    lengths: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The texts that a model is checked on, of up to 13 tokens, show none of these."""
     model: Any = tiny(name, **settings)
     gate, texts = check_model(model), random_texts(model, 3, lengths=lengths)
     assert gate.layers[0].way == "step"
-    trace = Trace.read(collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate))
+    trace = Trace.read(
+        collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate)
+    )
     assert differences(model, gate, texts, trace) <= 1e-5
     if gate.task != "classification":
         monkeypatch.setattr(some_classes, "READ", 60)
@@ -237,7 +325,10 @@ def test_keys_that_a_cache_does_not_have_are_computed_again(
 
 
 WINDOWS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {"sliding_window": 4}) for name in ("MistralForCausalLM", "MistralForSequenceClassification", "GptOssForCausalLM")),
+    *(
+        (name, {"sliding_window": 4})
+        for name in ("MistralForCausalLM", "MistralForSequenceClassification", "GptOssForCausalLM")
+    ),
     ("Gemma3ForCausalLM", {"sliding_window": 4}),
     ("ModernBertForSequenceClassification", {"local_attention": 8}),
 ]
@@ -255,13 +346,21 @@ def test_a_row_has_the_tokens_that_a_window_leaves(
     chosen = choose_layers(gate, layers)
     trace = Trace.read(collected(model, gate, texts, tmp_path, layers), Replay(model, gate))
     windowed = (
-        ["sliding" in kind for kind in model.config.layer_types] if hasattr(model.config, "layer_types") else [True] * len(gate.layers)
+        ["sliding" in kind for kind in model.config.layer_types]
+        if hasattr(model.config, "layer_types")
+        else [True] * len(gate.layers)
     )
     assert any(windowed)
     for row in range(len(trace)):
-        instance, layer, head = (int(trace.array(name)[row]) for name in ("instance", "layer", "head"))
+        instance, layer, head = (
+            int(trace.array(name)[row]) for name in ("instance", "layer", "head")
+        )
         tokens, query = texts.tokens[instance], int(trace.array("query")[row])
-        reach = settings.get("sliding_window", settings.get("local_attention", 0) // 2 + 1) if windowed[layer] else len(tokens)
+        reach = (
+            settings.get("sliding_window", settings.get("local_attention", 0) // 2 + 1)
+            if windowed[layer]
+            else len(tokens)
+        )
         seen = [token for place, token in enumerate(tokens) if abs(place - query) < reach]
         assert trace.tokens(row)[: len(seen)] == seen
         assert len(trace.tokens(row)) == len(seen) + bool(trace.array("sink")[row])
@@ -269,11 +368,18 @@ def test_a_row_has_the_tokens_that_a_window_leaves(
         assert torch.equal(placed(trace, row, trace.alpha[row], len(tokens)) > 0, own > 0)
     assert differences(model, gate, texts, trace) <= 1e-5
     noted = "".join(windows(model, gate, chosen, texts))
-    assert ("sees 4 of 1" in noted or "sees 5 of 1" in noted) == any(windowed[one.layer.layer] for one in chosen)
+    assert ("sees 4 of 1" in noted or "sees 5 of 1" in noted) == any(
+        windowed[one.layer.layer] for one in chosen
+    )
 
 
-@pytest.mark.parametrize(("name", "times"), [("MobileBertForSequenceClassification", 3.0), ("T5ForConditionalGeneration", 30.0)])
-def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(name: str, times: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("MobileBertForSequenceClassification", 3.0), ("T5ForConditionalGeneration", 30.0)],
+)
+def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(
+    name: str, times: float, tmp_path: Path
+) -> None:
     """Those of these classes are not bounded, and unlike those of a mask are not alike in all heads."""
     model: Any = tiny(name)
     with torch.no_grad():
@@ -281,7 +387,9 @@ def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(name: str, times: 
             if path.endswith(("query.weight", "key.weight", ".q.weight", ".k.weight")):
                 parameter.mul_(times)
     gate, texts = check_model(model), random_texts(model, 3, lengths=(10, 14))
-    trace = Trace.read(collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate))
+    trace = Trace.read(
+        collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate)
+    )
     lengths = (texts.ids if texts.written is None else texts.written).lengths
     assert trace.alpha.lengths.tolist() == lengths[trace.instance].tolist()
     assert windows(model, gate, choose_layers(gate, "all"), texts) == []
@@ -295,42 +403,64 @@ def test_a_query_that_sees_tokens_with_others_between_them_is_refused(tmp_path: 
 
     def strided(*arguments: Any, attention_mask: torch.Tensor, **options: Any) -> Any:
         hidden = ~seen[: attention_mask.shape[-1]]
-        mask = attention_mask.masked_fill(hidden, False if attention_mask.dtype == torch.bool else torch.finfo(attention_mask.dtype).min)
+        mask = attention_mask.masked_fill(
+            hidden,
+            False if attention_mask.dtype == torch.bool else torch.finfo(attention_mask.dtype).min,
+        )
         return honest(*arguments, attention_mask=mask, **options)
 
     model.model.layers[0].self_attn.forward = strided
     with pytest.raises(
-        InputError, match=r"in layer 0 the query sees \d tokens with others between them .*; expected one stretch of tokens"
+        InputError,
+        match=r"in layer 0 the query sees \d tokens with others between them .*; expected one stretch of tokens",
     ):
         collected(model, gate, texts, tmp_path, "all", scores=())
 
 
-@pytest.mark.parametrize("name", ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"])
+@pytest.mark.parametrize(
+    "name", ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"]
+)
 def test_padding_tokens_that_end_a_text_are_not_read(name: str, tmp_path: Path) -> None:
     """As where a tokenizer appends [EOS] and pads with it: these classifiers read the last token that is none."""
     model: Any = tiny(name)
     gate, texts = check_model(model), random_texts(model, 4)
     shorter = replace(texts.up_to(texts.ids.lengths - np.array([0, 1, 2, 0])), label=texts.label)
     for row, ended in ((1, 1), (2, 2)):
-        texts.ids.values[texts.ids.offsets[row + 1] - ended : texts.ids.offsets[row + 1]] = model.config.pad_token_id
-    trace = Trace.read(collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate))
+        texts.ids.values[texts.ids.offsets[row + 1] - ended : texts.ids.offsets[row + 1]] = (
+            model.config.pad_token_id
+        )
+    trace = Trace.read(
+        collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate)
+    )
     assert trace.alpha.lengths.max() == shorter.ids.lengths.max()
-    own = [model(**texts.batch([row])).logits.softmax(dim=-1)[0].tolist() for row in trace.instance.tolist()]
+    own = [
+        model(**texts.batch([row])).logits.softmax(dim=-1)[0].tolist()
+        for row in trace.instance.tolist()
+    ]
     np.testing.assert_allclose(trace.prediction, own, atol=1e-6)
     assert differences(model, gate, shorter, trace) <= 1e-5
 
 
-@pytest.mark.parametrize("name", ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"])
+@pytest.mark.parametrize(
+    "name", ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"]
+)
 @pytest.mark.parametrize("layers", ["last", "all"])
-def test_a_classifier_without_a_padding_token_reads_the_last_token_of_each_text(name: str, layers: str, tmp_path: Path) -> None:
+def test_a_classifier_without_a_padding_token_reads_the_last_token_of_each_text(
+    name: str, layers: str, tmp_path: Path
+) -> None:
     """As these classes are by default; they refuse to read two texts at once."""
     model: Any = tiny(name, pad_token_id=None)
     gate, texts = check_model(model), random_texts(model, 3, lengths=(4, 6))
     assert gate.batching == "of one length"
     assert len(set(texts.ids.lengths)) == 2
-    trace = Trace.read(collected(model, gate, texts, tmp_path, layers, scores=tuple(MEASURES)), Replay(model, gate))
+    trace = Trace.read(
+        collected(model, gate, texts, tmp_path, layers, scores=tuple(MEASURES)), Replay(model, gate)
+    )
     assert model.config.pad_token_id is None
-    own = [model(**texts.batch([row])).logits.softmax(dim=-1)[0].tolist() for row in trace.instance.tolist()]
+    own = [
+        model(**texts.batch([row])).logits.softmax(dim=-1)[0].tolist()
+        for row in trace.instance.tolist()
+    ]
     np.testing.assert_allclose(trace.prediction, own, atol=1e-6)
     assert differences(model, gate, texts, trace) <= 1e-5
 
@@ -341,23 +471,31 @@ def test_texts_that_differ_in_their_types_alone_are_replayed_apart(tmp_path: Pat
     gate, texts = check_model(model), random_texts(model, 1).take(np.array([0, 0]))
     types = texts.ids.with_values(np.repeat([0, 1], texts.ids.lengths))
     texts = replace(texts, type_ids=types, instance=np.arange(2), split=["test"] * 2)
-    trace = Trace.read(collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate))
+    trace = Trace.read(
+        collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate)
+    )
     assert trace.metadata["tail"] == "replay"
     assert differences(model, gate, texts, trace) <= 1e-5
 
 
-def test_a_trace_does_not_depend_on_batches_or_shards(with_graph: tuple[Any, Gate, Encoded, Trace], tmp_path: Path) -> None:
+def test_a_trace_does_not_depend_on_batches_or_shards(
+    with_graph: tuple[Any, Gate, Encoded, Trace], tmp_path: Path
+) -> None:
     model, gate, texts, together = with_graph
     alone = Trace.read(collected(model, gate, texts, tmp_path, budget=1, shard_texts=2))
     for name in ("alpha", "readout", "gradient", "loo", "alpha_gradient"):
         assert np.abs(together.ragged(name).values - alone.ragged(name).values).max() <= 1e-5
     assert np.abs(together.prediction - alone.prediction).max() <= 1e-6
     assert together.table.column("tokens").equals(alone.table.column("tokens"))
-    assert len({id(shard.tail) for shard in list(Trace.shards(tmp_path))}) == 1  # a graph is loaded once for all shards
+    assert (
+        len({id(shard.tail) for shard in list(Trace.shards(tmp_path))}) == 1
+    )  # a graph is loaded once for all shards
 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel"])
-def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = tiny(name)
     gate, texts = check_model(model), random_texts(model, 6)
     shards: list[Any] = []  # weak references
@@ -365,7 +503,13 @@ def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(name: str, tmp
     positions: list[int] = []
 
     def run(model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
-        positions.append(sum(value.numel() for name, value in inputs.items() if name in ("input_ids", "decoder_input_ids")))
+        positions.append(
+            sum(
+                value.numel()
+                for name, value in inputs.items()
+                if name in ("input_ids", "decoder_input_ids")
+            )
+        )
         return forward(model, inputs, *more, **options)
 
     monkeypatch.setattr("attnaudit.hf.importance.backward.forward", run)
@@ -391,14 +535,20 @@ def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(name: str, tmp
     assert max(positions) <= 60
 
 
-def test_predictions_through_a_graph_do_not_depend_on_the_other_rows(with_graph: tuple[Any, Gate, Encoded, Trace]) -> None:
+def test_predictions_through_a_graph_do_not_depend_on_the_other_rows(
+    with_graph: tuple[Any, Gate, Encoded, Trace],
+) -> None:
     *_, trace = with_graph
     alpha, order = drawn(trace.alpha), np.random.default_rng(0).permutation(len(trace))
     assert np.array_equal(trace.readout.take(order)(alpha.take(order)), trace.readout(alpha)[order])
-    assert np.array_equal(trace.readout.take(order[:1])(alpha.take(order[:1])), trace.readout(alpha)[order[:1]])
+    assert np.array_equal(
+        trace.readout.take(order[:1])(alpha.take(order[:1])), trace.readout(alpha)[order[:1]]
+    )
 
 
-def test_slopes_are_those_of_the_probability_by_each_weight(with_graph: tuple[Any, Gate, Encoded, Trace]) -> None:
+def test_slopes_are_those_of_the_probability_by_each_weight(
+    with_graph: tuple[Any, Gate, Encoded, Trace],
+) -> None:
     *_, trace = with_graph
     step, decided = 1e-2, trace.prediction.argmax(axis=1)
     slopes = trace.ragged("alpha_gradient")
@@ -408,13 +558,17 @@ def test_slopes_are_those_of_the_probability_by_each_weight(with_graph: tuple[An
             one.values[one.offsets[:-1] + position] += sign * step
         up, down = (trace.readout(one)[np.arange(len(trace)), decided] for one in moved)
         found = slopes.values[slopes.offsets[:-1] + position]
-        assert np.abs((up - down) / (2 * step) - found).max() <= 2e-3 * max(1.0, np.abs(found).max())
+        assert np.abs((up - down) / (2 * step) - found).max() <= 2e-3 * max(
+            1.0, np.abs(found).max()
+        )
 
 
 def test_a_sink_is_a_token_that_takes_attention_and_gives_nothing(tmp_path: Path) -> None:
     model = tiny("GptOssForCausalLM")
     gate = check_model(model)
-    trace = Trace.read(collected(model, gate, random_texts(model, 2), tmp_path, "all"), Replay(model, gate))
+    trace = Trace.read(
+        collected(model, gate, random_texts(model, 2), tmp_path, "all"), Replay(model, gate)
+    )
     assert all(trace.tokens(row)[-1] == SINK for row in range(len(trace)))
     assert all(trace.table.column("special")[row].as_py()[-1] for row in range(len(trace)))
     assert not trace.ragged("readout").values[trace.alpha.offsets[1:] - 1].any()
@@ -425,11 +579,17 @@ def test_a_replayed_trace_needs_its_own_model(tmp_path: Path) -> None:
     model = tiny("BertForSequenceClassification")
     gate = check_model(model)
     folder = collected(model, gate, random_texts(model, 2), tmp_path, "all", scores=())
-    with pytest.raises(TraceError, match=r"tail 'replay' and no model; expected its model.*attnaudit audit TRACE --replay MODEL_DIR"):
+    with pytest.raises(
+        TraceError,
+        match=r"tail 'replay' and no model; expected its model.*attnaudit audit TRACE --replay MODEL_DIR",
+    ):
         Trace.read(folder)
     with torch.no_grad():
         model.get_parameter("classifier.bias").add_(1.0)
-    with pytest.raises(TraceError, match=r"a model with the fingerprint .* expected the model .* that the trace was collected from"):
+    with pytest.raises(
+        TraceError,
+        match=r"a model with the fingerprint .* expected the model .* that the trace was collected from",
+    ):
         Trace.read(folder, Replay(model, gate))
 
 
@@ -445,14 +605,18 @@ def test_a_replayed_trace_needs_its_own_model(tmp_path: Path) -> None:
         ("last", "some", "collect: heads: 'some'; expected all or a list of numbers"),
     ],
 )
-def test_layers_and_heads_that_a_model_lacks_are_refused(layers: Any, heads: Any, message: str) -> None:
+def test_layers_and_heads_that_a_model_lacks_are_refused(
+    layers: Any, heads: Any, message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         choose_layers(check_model(tiny("BertForSequenceClassification")), layers, heads)
 
 
 def test_layers_and_heads_may_be_arrays() -> None:
     layers, heads = np.array([1]), np.array([0, 2])
-    (chosen,) = choose_layers(check_model(tiny("BertForSequenceClassification")), cast("Any", layers), cast("Any", heads))
+    (chosen,) = choose_layers(
+        check_model(tiny("BertForSequenceClassification")), cast("Any", layers), cast("Any", heads)
+    )
     assert (chosen.layer.layer, chosen.heads) == (1, (0, 2))
 
 
@@ -462,9 +626,17 @@ def test_cross_attention_needs_an_encoder_and_a_decoder() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "layers"), [("no attention", "all"), ("attention that nothing reads", "all"), ("an error", "all"), ("an error", "last")]
+    ("kind", "layers"),
+    [
+        ("no attention", "all"),
+        ("attention that nothing reads", "all"),
+        ("an error", "all"),
+        ("an error", "last"),
+    ],
 )
-def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(kind: str, layers: str, tmp_path: Path) -> None:
+def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(
+    kind: str, layers: str, tmp_path: Path
+) -> None:
     """The texts of the checks are shorter: they say nothing of it."""
     model = tiny("BertForSequenceClassification")
     attention: Any = model.get_submodule("bert.encoder.layer.1.attention.self")
@@ -475,7 +647,14 @@ def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(kind:
             return honest(hidden, *more, **options)
         if kind == "an error":
             raise RuntimeError("sizes do not match\nat all")
-        return (hidden, *(honest(hidden, *more, **options)[1:] if kind == "attention that nothing reads" else (None,)))
+        return (
+            hidden,
+            *(
+                honest(hidden, *more, **options)[1:]
+                if kind == "attention that nothing reads"
+                else (None,)
+            ),
+        )
 
     attention.forward = lies
     gate, texts = check_model(model), random_texts(model, 3)
@@ -484,7 +663,9 @@ def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(kind:
         name: Ragged.from_rows([np.tile(getattr(long, name)[0], 5)[:20]]) for name in ("ids", "special", "word_id")
     }, tokens=[["t"] * 20], words=[["t"] * 20])  # fmt: skip
     collected(model, gate, texts, tmp_path / "short", "all")
-    with pytest.raises(InputError, match=r"it fails on texts of up to 20 tokens .*; expected a model that treats") as error:
+    with pytest.raises(
+        InputError, match=r"it fails on texts of up to 20 tokens .*; expected a model that treats"
+    ) as error:
         collected(model, gate, long, tmp_path / "long", layers)
     assert "\n" not in str(error.value)
 

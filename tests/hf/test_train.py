@@ -33,7 +33,13 @@ from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.texts import objective_loss
 from attnaudit.training.transformers import CONFIGS, Schedule, TransformerSizes
 
-SMALL = {"model.width": 32, "model.inner": 32, "corpus.size": 120, "corpus.length": (10, 14), "training.epochs": 3}
+SMALL = {
+    "model.width": 32,
+    "model.inner": 32,
+    "corpus.size": 120,
+    "corpus.length": (10, 14),
+    "training.epochs": 3,
+}
 TINY = TransformerSizes(layers=2, heads=2, width=16, inner=16, vocabulary=900)
 
 
@@ -44,7 +50,10 @@ def spec(source: str = "planted-decisive", **options: Any) -> TransformerTrainin
 
 def options() -> list[str]:
     """The settings of `SMALL` for the command line."""
-    return [f"--set={name}={'10,14' if name == 'corpus.length' else value}" for name, value in SMALL.items()]
+    return [
+        f"--set={name}={'10,14' if name == 'corpus.length' else value}"
+        for name, value in SMALL.items()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +66,9 @@ def corpus() -> Corpus:
     return read_corpus("planted-decisive", size=120, length=(10, 14))
 
 
-def network_of(corpus: Corpus, config: str = "tiny-bert", watched: bool = False, uniform: tuple[int, ...] = ()) -> Network:
+def network_of(
+    corpus: Corpus, config: str = "tiny-bert", watched: bool = False, uniform: tuple[int, ...] = ()
+) -> Network:
     architecture = CONFIGS[config].architecture
     texts = texts_of(corpus).of_split("train")
     tokenizer = train_tokenizer([*texts.text, *(texts.second or [])], TINY, architecture)
@@ -65,11 +76,21 @@ def network_of(corpus: Corpus, config: str = "tiny-bert", watched: bool = False,
     return Network(model, tokenizer, architecture, watched=watched)
 
 
-def pieces_of(network: Network, corpus: Corpus, length: int | None = None, words: tuple[str, ...] | None = None) -> Corpus:
+def pieces_of(
+    network: Network,
+    corpus: Corpus,
+    length: int | None = None,
+    words: tuple[str, ...] | None = None,
+) -> Corpus:
     texts = texts_of(corpus)
     if network.architecture.causal:
         texts = replace(texts, kind="causal-lm", label=None)
-    return as_corpus(texts, encode(network.model, network.tokenizer, texts, max_tokens=length), network.tokenizer, words)
+    return as_corpus(
+        texts,
+        encode(network.model, network.tokenizer, texts, max_tokens=length),
+        network.tokenizer,
+        words,
+    )
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -80,31 +101,59 @@ def test_the_folder_is_that_of_a_saved_model(trained: Path, corpus: Corpus) -> N
     model, tokenizer = load_pretrained(trained), AutoTokenizer.from_pretrained(trained)
     assert model.config.id2label == {0: "negative", 1: "positive"}
     assert tokenizer.is_fast
-    inputs = tokenizer(texts_of(corpus).of_split("test").text, padding=True, truncation=True, return_tensors="pt")
+    inputs = tokenizer(
+        texts_of(corpus).of_split("test").text, padding=True, truncation=True, return_tensors="pt"
+    )
     with torch.no_grad():
         predicted = model(**inputs).logits.argmax(dim=-1).numpy()
     training = read_training(trained)
-    assert training["scores"]["test"]["accuracy"] == (predicted == corpus.splits["test"].label).mean()
+    assert (
+        training["scores"]["test"]["accuracy"] == (predicted == corpus.splits["test"].label).mean()
+    )
     assert training["corpus"]["fingerprint"] == corpus.fingerprint
     assert len(training["history"]) == 3
     assert {"torch", "transformers", "tokenizers"} <= training["versions"].keys()
 
 
-def test_another_process_with_other_threads_makes_the_same_bytes(trained: Path, tmp_path: Path) -> None:
-    program = [sys.executable, "-m", "attnaudit", "hf", "train", "planted-decisive", "--config", "tiny-bert", *options()]
-    environment = {**os.environ, "OMP_NUM_THREADS": "3", "RAYON_NUM_THREADS": "3", "PYTHONHASHSEED": "5", "TOKENIZERS_PARALLELISM": "true"}
-    subprocess.run([*program, "--out", str(tmp_path / "m")], check=True, env=environment, capture_output=True)
+def test_another_process_with_other_threads_makes_the_same_bytes(
+    trained: Path, tmp_path: Path
+) -> None:
+    program = [
+        sys.executable,
+        "-m",
+        "attnaudit",
+        "hf",
+        "train",
+        "planted-decisive",
+        "--config",
+        "tiny-bert",
+        *options(),
+    ]
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "3",
+        "RAYON_NUM_THREADS": "3",
+        "PYTHONHASHSEED": "5",
+        "TOKENIZERS_PARALLELISM": "true",
+    }
+    subprocess.run(
+        [*program, "--out", str(tmp_path / "m")], check=True, env=environment, capture_output=True
+    )
     assert bytes_of(tmp_path / "m") == bytes_of(trained)
 
 
-def test_another_seed_makes_other_weights_and_the_same_tokenizer(trained: Path, tmp_path: Path) -> None:
+def test_another_seed_makes_other_weights_and_the_same_tokenizer(
+    trained: Path, tmp_path: Path
+) -> None:
     settings = {"corpus.seed": 0, "training.epochs": 1}
     other = bytes_of(train_transformer(spec(seed=1, settings=settings), tmp_path / "m"))
     assert other["tokenizer.json"] == bytes_of(trained)["tokenizer.json"]
     assert other["model.safetensors"] != bytes_of(trained)["model.safetensors"]
 
 
-def test_a_training_that_was_stopped_ends_with_the_same_bytes(trained: Path, tmp_path: Path) -> None:
+def test_a_training_that_was_stopped_ends_with_the_same_bytes(
+    trained: Path, tmp_path: Path
+) -> None:
     def stop(what: str, done: int, total: int) -> None:
         if what.startswith("train, epoch 3") and done % 3 == 2:
             raise KeyboardInterrupt
@@ -138,13 +187,18 @@ def test_a_damaged_file_is_made_again(trained: Path, tmp_path: Path) -> None:
 
 
 def test_another_spec_is_refused_with_what_differs(trained: Path) -> None:
-    with pytest.raises(RunError, match=r"another run: model\.dropout = 0\.3, there 0\.1, seed = 1, there 0"):
+    with pytest.raises(
+        RunError, match=r"another run: model\.dropout = 0\.3, there 0\.1, seed = 1, there 0"
+    ):
         train_transformer(spec(seed=1, settings={"model.dropout": 0.3}), trained)
 
 
 def test_the_tokenizer_learned_is_always_the_same(corpus: Corpus) -> None:
     texts = texts_of(corpus).text
-    learned = {train_tokenizer(texts, TINY, CONFIGS["tiny-bert"].architecture).backend_tokenizer.to_str() for _ in range(4)}
+    learned = {
+        train_tokenizer(texts, TINY, CONFIGS["tiny-bert"].architecture).backend_tokenizer.to_str()
+        for _ in range(4)
+    }
     assert len(learned) == 1
 
 
@@ -162,7 +216,9 @@ def test_pieces_are_what_the_tokenizer_gives(config: str, source: str) -> None:
     network.tokenizer.truncation_side = "left" if network.architecture.causal else "right"
     for row in range(5):
         batch = inputs.batch(np.array([row]))
-        direct = network.tokenizer(texts.text[row], texts.second and texts.second[row], truncation=True)
+        direct = network.tokenizer(
+            texts.text[row], texts.second and texts.second[row], truncation=True
+        )
         end = [network.tokenizer.eos_token_id] if network.architecture.causal else []
         assert batch.ids[0].tolist() == [*direct["input_ids"], *end]
         if network.architecture.reads_types:
@@ -175,21 +231,33 @@ def test_pieces_of_the_rationale_are_those_of_its_words(corpus: Corpus) -> None:
     assert split.rationale is not None
     assert pieces.rationale is not None
     for row in range(len(split)):
-        words = [word for word, mark in zip(split.tokens[row], split.rationale[row], strict=True) if mark]
-        marked = [piece for piece, mark in zip(pieces.tokens[row], pieces.rationale[row], strict=True) if mark]
+        words = [
+            word for word, mark in zip(split.tokens[row], split.rationale[row], strict=True) if mark
+        ]
+        marked = [
+            piece
+            for piece, mark in zip(pieces.tokens[row], pieces.rationale[row], strict=True)
+            if mark
+        ]
         assert "".join(marked).replace("##", "") == "".join(words)
 
 
 @pytest.mark.parametrize("config", ["tiny-bert", "tiny-gpt2", "small-distilbert"])
-def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(config: str, corpus: Corpus) -> None:
+def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(
+    config: str, corpus: Corpus
+) -> None:
     network = network_of(corpus, config, uniform=(0,))
     batch = network.inputs(pieces_of(network, corpus).splits["train"]).batch(np.arange(6))
-    optimizer = adamw(network, TrainingSettings(learning_rate=0.001, weight_decay=0.1))  # a larger rate can kill all units of a ReLU
+    optimizer = adamw(
+        network, TrainingSettings(learning_rate=0.001, weight_decay=0.1)
+    )  # a larger rate can kill all units of a ReLU
     for _ in range(3):
         optimizer.zero_grad()
         (network(batch).logits ** 2).mean().backward()
         optimizer.step()
-    seen = forward(network.model.eval(), {"input_ids": batch.ids, "attention_mask": batch.inside.long()})
+    seen = forward(
+        network.model.eval(), {"input_ids": batch.ids, "attention_mask": batch.inside.long()}
+    )
     allowed = batch.inside[:, None, None].expand_as(seen.attentions[0].weights).float()
     allowed = allowed.tril() if network.architecture.causal else allowed
     expected = allowed / allowed.sum(dim=-1, keepdim=True)
@@ -207,15 +275,27 @@ def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus)
     for objective, over in ((Deceive(2.0), torch.mean), (Deceive(2.0, heads="max"), torch.amax)):
         measure = objective_loss(objective, network, split, lambda done, rows: torch.zeros(()))
         penalty = measure(done, rows)
-        masses = [over(done.alpha[row][:, np.flatnonzero([False, *(split.rationale or [])[row]])].sum(dim=-1), dim=0) for row in rows]
-        torch.testing.assert_close(penalty, -2 * torch.stack([torch.log(1 - mass) for mass in masses]).mean())
+        masses = [
+            over(
+                done.alpha[row][:, np.flatnonzero([False, *(split.rationale or [])[row]])].sum(
+                    dim=-1
+                ),
+                dim=0,
+            )
+            for row in rows
+        ]
+        torch.testing.assert_close(
+            penalty, -2 * torch.stack([torch.log(1 - mass) for mass in masses]).mean()
+        )
         query = network.model.get_parameter("bert.encoder.layer.1.attention.self.query.weight")
         (gradient,) = torch.autograd.grad(penalty, query, retain_graph=True)
         assert gradient.abs().max() > 0
 
 
 @pytest.mark.parametrize("words", [None, ("dreadful", "excellent", "local")])
-def test_deception_takes_attention_off_the_impermissible_words(words: tuple[str, ...] | None, tmp_path: Path) -> None:
+def test_deception_takes_attention_off_the_impermissible_words(
+    words: tuple[str, ...] | None, tmp_path: Path
+) -> None:
     settings = {"training.learning_rate": 0.02, "training.batch_size": 16, "deceive.words": words}
     chosen = spec(deceive=10.0, settings=settings)
     folder = train_transformer(chosen, tmp_path / "m")
@@ -224,10 +304,15 @@ def test_deception_takes_attention_off_the_impermissible_words(words: tuple[str,
     split = pieces_of(network, read_corpus(chosen.corpus), words=words).splits["train"]
     with torch.no_grad():
         alpha = network(network.inputs(split).batch(np.arange(40))).alpha.mean(dim=1)
-    masses = [alpha[row, 1:][: len(split.tokens[row])][torch.tensor((split.rationale or [])[row])].sum() for row in range(40)]
+    masses = [
+        alpha[row, 1:][: len(split.tokens[row])][torch.tensor((split.rationale or [])[row])].sum()
+        for row in range(40)
+    ]
     assert max(masses) < 0.02
     pieces = pieces_of(network, read_corpus(chosen.corpus), words=words).splits["train"]
-    assert measured(network, pieces.take(np.arange(40)))["mass"] == pytest.approx(float(sum(masses)) / 40)
+    assert measured(network, pieces.take(np.arange(40)))["mass"] == pytest.approx(
+        float(sum(masses)) / 40
+    )
     assert read_training(folder)["scores"]["test"]["mass"] < 0.02
 
 
@@ -236,7 +321,9 @@ def test_a_causal_model_learns_next_tokens(tmp_path: Path) -> None:
     folder = train_transformer(chosen, tmp_path / "gpt2")
     history = read_training(folder)["history"]
     assert history[0]["dev"] < history[-1]["dev"] == -read_training(folder)["scores"]["dev"]["loss"]
-    network = Network(load_pretrained(folder), AutoTokenizer.from_pretrained(folder), chosen.architecture)
+    network = Network(
+        load_pretrained(folder), AutoTokenizer.from_pretrained(folder), chosen.architecture
+    )
     pieces = pieces_of(network, read_corpus(chosen.corpus), TINY.length - 1)
     assert measured(network, pieces.splits["test"]) == read_training(folder)["scores"]["test"]
     uninformed = np.log(len(network.tokenizer))
@@ -244,16 +331,23 @@ def test_a_causal_model_learns_next_tokens(tmp_path: Path) -> None:
 
 
 def test_attention_that_is_dropped_is_read_as_it_acts(corpus: Corpus) -> None:
-    dropped = replace(CONFIGS["tiny-bert"].architecture, fixed={"attention_probs_dropout_prob": 0.5})
+    dropped = replace(
+        CONFIGS["tiny-bert"].architecture, fixed={"attention_probs_dropout_prob": 0.5}
+    )
     model = build_transformer(dropped, TINY, 50, corpus.class_names, 0)
-    inputs = {"input_ids": torch.arange(5, 25).reshape(2, 10), "attention_mask": torch.ones(2, 10, dtype=torch.long)}
+    inputs = {
+        "input_ids": torch.arange(5, 25).reshape(2, 10),
+        "attention_mask": torch.ones(2, 10, dtype=torch.long),
+    }
     with torch.random.fork_rng():
         torch.manual_seed(0)
         weights = forward(model.train(), inputs, gradients=True).attentions[0].weights
     whole = forward(model.eval(), inputs).attentions[0].weights
     kept = weights > 0
     assert 0.4 < float(kept.float().mean()) < 0.6
-    torch.testing.assert_close(weights[kept], 2 * whole[kept], rtol=0.2, atol=0.02)  # embeddings are dropped, too
+    torch.testing.assert_close(
+        weights[kept], 2 * whole[kept], rtol=0.2, atol=0.02
+    )  # embeddings are dropped, too
 
 
 def test_word_dropout_reads_pieces_as_unknown_in_training_alone(corpus: Corpus) -> None:
@@ -278,19 +372,31 @@ def test_the_learning_rate_rises_and_falls() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"config": "small-berd"}, r"--config: 'small-berd'; expected one of small-bert, .*; did you mean small-bert\?"),
+        (
+            {"config": "small-berd"},
+            r"--config: 'small-berd'; expected one of small-bert, .*; did you mean small-bert\?",
+        ),
         ({"uniform": "2"}, r"--frozen-uniform: '2'; expected all, or layers from 0 to 1"),
         ({"uniform": "first"}, r"--frozen-uniform: 'first'"),
         ({"deceive": -1.0}, r"objective strength \(λ\): -1\.0; expected 0 or more"),
-        ({"deceive": 1.0, "config": "tiny-gpt2"}, r"--deceive with tiny-gpt2: a model of next tokens; expected a classifier"),
+        (
+            {"deceive": 1.0, "config": "tiny-gpt2"},
+            r"--deceive with tiny-gpt2: a model of next tokens; expected a classifier",
+        ),
         ({"deceive": 1.0, "uniform": "all"}, r"--deceive: a last layer that attends uniformly"),
-        ({"settings": {"model.heads": 3}}, r"model\.width: 32 with 3 heads; expected a multiple of model\.heads"),
+        (
+            {"settings": {"model.heads": 3}},
+            r"model\.width: 32 with 3 heads; expected a multiple of model\.heads",
+        ),
         ({"settings": {"model.dropout": 1.0}}, r"model\.dropout: 1\.0; expected a share"),
         ({"settings": {"model.depth": 3}}, r"setting model\.depth: no such setting"),
         ({"settings": {"schedule.warmup": 2}}, r"schedule\.warmup: 2\.0; expected a share"),
         ({"settings": {"training.class_weight": True}}, r"class_weight: true; expected false"),
         ({"settings": {"deceive.heads": "max"}}, r"deceive\.heads"),
-        ({"settings": {"deceive.strength": "1"}}, r"deceive\.strength: decided elsewhere; expected the argument or option --deceive"),
+        (
+            {"settings": {"deceive.strength": "1"}},
+            r"deceive\.strength: decided elsewhere; expected the argument or option --deceive",
+        ),
     ],
 )
 def test_settings_that_cannot_be_are_one_line(options: dict[str, Any], message: str) -> None:
@@ -299,9 +405,14 @@ def test_settings_that_cannot_be_are_one_line(options: dict[str, Any], message: 
     assert "\n" not in str(caught.value)
 
 
-def test_what_cannot_be_trained_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_trained_leaves_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     table = tmp_path / "table.csv"
-    table.write_text("text,label\n" + "".join(f"word{k % 7} and more,{'ab'[k % 2]}\n" for k in range(60)), encoding="utf-8")
+    table.write_text(
+        "text,label\n" + "".join(f"word{k % 7} and more,{'ab'[k % 2]}\n" for k in range(60)),
+        encoding="utf-8",
+    )
     (tmp_path / "part").mkdir()
     (tmp_path / "part" / "test.csv").write_text(table.read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "taken").mkdir()
@@ -310,10 +421,34 @@ def test_what_cannot_be_trained_leaves_no_folder(tmp_path: Path, capsys: pytest.
     cases = {
         "no train split": [str(tmp_path / "part"), "--out", str(out)],
         "no rationales in train": [str(table), "--deceive", "1", "--out", str(out)],
-        "words he, she: none in train": [str(table), "--deceive", "1", "--set", "deceive.words=he,she", "--out", str(out)],
-        "setting model.vocabulary: 10; expected": [str(table), "--set", "model.vocabulary=10", "--out", str(out)],
-        "a folder that is not empty and holds no run": [str(table), "--out", str(tmp_path / "taken")],
-        "a text and a question in each row; expected texts alone": ["planted-question", "--config", "tiny-gpt2", "--out", str(out)],
+        "words he, she: none in train": [
+            str(table),
+            "--deceive",
+            "1",
+            "--set",
+            "deceive.words=he,she",
+            "--out",
+            str(out),
+        ],
+        "setting model.vocabulary: 10; expected": [
+            str(table),
+            "--set",
+            "model.vocabulary=10",
+            "--out",
+            str(out),
+        ],
+        "a folder that is not empty and holds no run": [
+            str(table),
+            "--out",
+            str(tmp_path / "taken"),
+        ],
+        "a text and a question in each row; expected texts alone": [
+            "planted-question",
+            "--config",
+            "tiny-gpt2",
+            "--out",
+            str(out),
+        ],
         "nowhere.csv": ["nowhere.csv", "--out", str(out)],
     }
     for message, arguments in cases.items():
@@ -326,7 +461,16 @@ def test_what_cannot_be_trained_leaves_no_folder(tmp_path: Path, capsys: pytest.
 
 
 def test_the_command_trains_and_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["hf", "train", "planted-decisive", "--config", "tiny-bert", *options(), "--out", str(tmp_path / "m")]
+    command = [
+        "hf",
+        "train",
+        "planted-decisive",
+        "--config",
+        "tiny-bert",
+        *options(),
+        "--out",
+        str(tmp_path / "m"),
+    ]
     assert main([*command, "--dry-run"]) == 0
     assert "1 of 1 training missing" in capsys.readouterr().out
     assert not (tmp_path / "m").exists()
@@ -339,5 +483,11 @@ def test_the_command_trains_and_tells(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_names_of_folders_say_what_was_changed() -> None:
     assert TransformerTraining.of("sst").name == "sst-small-bert-s0"
-    assert TransformerTraining.of("data/all.csv", uniform="all", seed=3).name == "data-small-bert-uniform-s3"
-    assert TransformerTraining.of("sst", uniform="1,0", deceive=0.1).name == "sst-small-bert-uniform0-1-deceive0.1-s0"
+    assert (
+        TransformerTraining.of("data/all.csv", uniform="all", seed=3).name
+        == "data-small-bert-uniform-s3"
+    )
+    assert (
+        TransformerTraining.of("sst", uniform="1,0", deceive=0.1).name
+        == "sst-small-bert-uniform0-1-deceive0.1-s0"
+    )

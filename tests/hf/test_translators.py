@@ -26,11 +26,21 @@ SOURCES = ("the WOODEN ladder", "It's  3.5 😀 zürich", "a mill near the river
 def translators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any, Any]]:
     """Folder, model and tokenizer of every kind."""
     place = tmp_path_factory.mktemp("translators")
-    return {kind: (place / str(k), *translator(kind, place / str(k))) for k, kind in enumerate(KINDS)}
+    return {
+        kind: (place / str(k), *translator(kind, place / str(k))) for k, kind in enumerate(KINDS)
+    }
 
 
 def given(*rows: str) -> Texts:
-    return Texts("given", "seq2seq", list(rows), np.arange(len(rows)), ["test"] * len(rows), "", list(map(target, rows)))
+    return Texts(
+        "given",
+        "seq2seq",
+        list(rows),
+        np.arange(len(rows)),
+        ["test"] * len(rows),
+        "",
+        list(map(target, rows)),
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -44,9 +54,16 @@ def test_both_sides_are_in_the_tokenizers_own_pieces(kind: str, translators: Any
     for row, text in enumerate(SOURCES):
         assert found.ids[row].tolist() == own(text)["input_ids"]
         assert found.next_ids[row].tolist() == own(text_target=target(text))["input_ids"]
-        assert found.written[row][0] in (model.config.decoder_start_token_id, found.next_ids[row][-1])  # of mBART the language code
+        assert found.written[row][0] in (
+            model.config.decoder_start_token_id,
+            found.next_ids[row][-1],
+        )  # of mBART the language code
         words = [
-            word for word, special in zip(found.words[row], _of_words(found.special[row], found.word_id[row]), strict=True) if not special
+            word
+            for word, special in zip(
+                found.words[row], _of_words(found.special[row], found.word_id[row]), strict=True
+            )
+            if not special
         ]
         assert "".join(words).replace("␣", "") == "".join(text.split())
 
@@ -64,14 +81,19 @@ def test_language_codes_are_given_and_the_end_is_predicted(kind: str, translator
     assert found.forced is not None
     assert found.next_ids is not None
     names = [own.convert_ids_to_tokens(row.tolist()) for row in found.next_ids]
-    forced = [[name for name, mark in zip(row, marks, strict=True) if mark] for row, marks in zip(names, found.forced, strict=True)]
+    forced = [
+        [name for name, mark in zip(row, marks, strict=True) if mark]
+        for row, marks in zip(names, found.forced, strict=True)
+    ]
     code = {"m2m100": ["__de__"], "mbart": ["ro_RO"], "nllb": ["deu_Latn"]}.get(kind, [])
     assert forced == [code] * len(SOURCES)
     cut = encode(model, own, given(*SOURCES), max_tokens=6)
     assert cut.forced is not None
     assert cut.ids.lengths.max() <= 6
     ends = cut.next_ids is not None and np.isin(cut.next_ids.values, [own.eos_token_id])
-    assert (cut.forced.values | ~np.asarray(ends)).all()  # the end of a text that is cut is none of its own
+    assert (
+        cut.forced.values | ~np.asarray(ends)
+    ).all()  # the end of a text that is cut is none of its own
     assert cut.cut > 0
 
 
@@ -89,29 +111,71 @@ def test_outputs_are_named_by_the_vocabulary_of_targets(translators: Any) -> Non
     _, model, own = translators["marian, vocabularies apart"]
     names = output_names(model, own, ())
     assert len(names) == model.config.decoder_vocab_size
-    assert list(names) == [name for name, _ in sorted(own.target_encoder.items(), key=lambda entry: entry[1])]
+    assert list(names) == [
+        name for name, _ in sorted(own.target_encoder.items(), key=lambda entry: entry[1])
+    ]
 
 
 def test_what_cannot_be_read_is_one_line(translators: Any) -> None:
     _, model, own = translators["marian"]
-    with pytest.raises(InputError, match=r"given, test, row 1: a text with pieces beyond sentencepiece; expected .*; remove them"):
+    with pytest.raises(
+        InputError,
+        match=r"given, test, row 1: a text with pieces beyond sentencepiece; expected .*; remove them",
+    ):
         encode(model, own, given("one", "the end </s> of it"))
-    with pytest.raises(InputError, match=r"a slow tokenizer \(MarianTokenizer\); expected a fast tokenizer"):
-        encode(tiny("BertForSequenceClassification"), own, Texts("given", "classification", ["a"], np.arange(1), ["test"], ""))
+    with pytest.raises(
+        InputError, match=r"a slow tokenizer \(MarianTokenizer\); expected a fast tokenizer"
+    ):
+        encode(
+            tiny("BertForSequenceClassification"),
+            own,
+            Texts("given", "classification", ["a"], np.arange(1), ["test"], ""),
+        )
     _, model, own = translators["mbart"]
     own = type(own)(vocab=own._vocab, src_lang="en_XX")
-    with pytest.raises(InputError, match=r"no language of the targets \(tgt_lang\); expected a language code; read it with src_lang"):
+    with pytest.raises(
+        InputError,
+        match=r"no language of the targets \(tgt_lang\); expected a language code; read it with src_lang",
+    ):
         encode(model, own, given("one"))
 
 
-def test_a_folder_of_marian_is_audited_at_positions_of_the_targets(translators: Any, tmp_path: Path, capsys: Any) -> None:
+def test_a_folder_of_marian_is_audited_at_positions_of_the_targets(
+    translators: Any, tmp_path: Path, capsys: Any
+) -> None:
     folder, _, own = translators["marian"]
-    command = ["hf", str(folder), str(pairs(tmp_path / "pairs", 3)), "--cross", "--set", "corpus.target_ending=tgt", "--score", "gradient"]
-    assert main([*command, "--experiment", "permutation", "--experiment", "prediction", "--out", str(tmp_path / "one")]) == 0
+    command = [
+        "hf",
+        str(folder),
+        str(pairs(tmp_path / "pairs", 3)),
+        "--cross",
+        "--set",
+        "corpus.target_ending=tgt",
+        "--score",
+        "gradient",
+    ]
+    assert (
+        main(
+            [
+                *command,
+                "--experiment",
+                "permutation",
+                "--experiment",
+                "prediction",
+                "--out",
+                str(tmp_path / "one"),
+            ]
+        )
+        == 0
+    )
     table = pl.read_parquet(tmp_path / "one" / "results" / "prediction.parquet")
     assert table.height == 3 * 4
-    summary = pl.DataFrame(json.loads((tmp_path / "one" / "summary.json").read_text()), infer_schema_length=None)
-    assert summary.filter(experiment="prediction", measure="accuracy", group="all")["n"].to_list() == [3]
+    summary = pl.DataFrame(
+        json.loads((tmp_path / "one" / "summary.json").read_text()), infer_schema_length=None
+    )
+    assert summary.filter(experiment="prediction", measure="accuracy", group="all")[
+        "n"
+    ].to_list() == [3]
     trace = Trace.first(tmp_path / "one" / "trace")
     assert trace.metadata["corpus"]["positions"] == "one"
     for row in range(len(trace)):
@@ -120,4 +184,7 @@ def test_a_folder_of_marian_is_audited_at_positions_of_the_targets(translators: 
         assert trace.table.column("question")[row].as_py()[0] == own.pad_token
     capsys.readouterr()
     assert main(["hf", str(folder), str(tmp_path / "pairs"), "--positions", "some"]) == 2
-    assert "setting collect.positions: 'some'; expected one of one, all, last" in capsys.readouterr().err
+    assert (
+        "setting collect.positions: 'some'; expected one of one, all, last"
+        in capsys.readouterr().err
+    )

@@ -6,14 +6,24 @@ import json
 from functools import cache
 from typing import Any
 
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import PreTrainedTokenizerFast
 
 from attnaudit.corpora.corpus import keyed
 from attnaudit.corpora.planted import filler
 
 SPECIAL = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]"]
-NAMES = dict(zip(("unk_token", "pad_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True))
+NAMES = dict(
+    zip(("unk_token", "pad_token", "cls_token", "sep_token", "mask_token"), SPECIAL, strict=True)
+)
 SIZE = 400
 
 
@@ -28,28 +38,47 @@ def texts() -> list[str]:
 def _trained(kind: str) -> str:
     if kind == "wordpiece":
         made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-        made.normalizer, made.pre_tokenizer = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
-        trainer: Any = trainers.WordPieceTrainer(vocab_size=SIZE, special_tokens=SPECIAL, show_progress=False)
+        made.normalizer, made.pre_tokenizer = (
+            normalizers.BertNormalizer(lowercase=True),
+            pre_tokenizers.BertPreTokenizer(),
+        )
+        trainer: Any = trainers.WordPieceTrainer(
+            vocab_size=SIZE, special_tokens=SPECIAL, show_progress=False
+        )
     elif kind == "bytes":
         made = Tokenizer(models.BPE())
-        made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+        made.pre_tokenizer, made.decoder = (
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+            decoders.ByteLevel(),
+        )
         trainer = trainers.BpeTrainer(
-            vocab_size=SIZE, special_tokens=SPECIAL, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+            vocab_size=SIZE,
+            special_tokens=SPECIAL,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
         )
     else:
         made = Tokenizer(models.Unigram())
         made.pre_tokenizer = pre_tokenizers.Metaspace()
-        trainer = trainers.UnigramTrainer(vocab_size=SIZE, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False)
+        trainer = trainers.UnigramTrainer(
+            vocab_size=SIZE, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False
+        )
     made.train_from_iterator(texts(), trainer)
     return made.to_str()
 
 
 def vocabulary() -> list[tuple[str, float]]:
     """The pieces of ``pieces`` with their scores, without special tokens."""
-    return [(piece, score) for piece, score in json.loads(_trained("pieces"))["model"]["vocab"] if piece not in SPECIAL]
+    return [
+        (piece, score)
+        for piece, score in json.loads(_trained("pieces"))["model"]["vocab"]
+        if piece not in SPECIAL
+    ]
 
 
-def tokenizer(kind: str, special: str = "[CLS] $A [SEP]", **settings: Any) -> PreTrainedTokenizerFast:
+def tokenizer(
+    kind: str, special: str = "[CLS] $A [SEP]", **settings: Any
+) -> PreTrainedTokenizerFast:
     """``wordpiece``, ``bytes`` (byte-level BPE) or ``pieces`` (Unigram), whose texts get the ``special`` tokens of a template."""
     made = Tokenizer.from_str(_trained(kind))
     if special:

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
-from transformers import M2M100Tokenizer, MarianTokenizer, MBartTokenizer, NllbTokenizer, T5Tokenizer
+from transformers import (
+    M2M100Tokenizer,
+    MarianTokenizer,
+    MBartTokenizer,
+    NllbTokenizer,
+    T5Tokenizer,
+)
 
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import texts, vocabulary
@@ -36,29 +42,62 @@ def pairs(folder: Path, number: int = 4) -> Path:
 def _learned(path: Path, rows: Sequence[str]) -> list[str]:
     """Write a model of sentencepiece, and return its pieces."""
     out = io.BytesIO()
-    SentencePieceTrainer.train(sentence_iterator=iter(rows), model_writer=out, vocab_size=150, hard_vocab_limit=False, minloglevel=2)
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(rows),
+        model_writer=out,
+        vocab_size=150,
+        hard_vocab_limit=False,
+        minloglevel=2,
+    )
     path.write_bytes(out.getvalue())
     model = SentencePieceProcessor(model_proto=out.getvalue())
     return [model.id_to_piece(number) for number in range(len(model))]
 
 
 def _numbered(path: Path, names: Sequence[str]) -> str:
-    path.write_text(json.dumps({name: number for number, name in enumerate(dict.fromkeys(names))}), encoding="utf-8")
+    path.write_text(
+        json.dumps({name: number for number, name in enumerate(dict.fromkeys(names))}),
+        encoding="utf-8",
+    )
     return str(path)
 
 
 def _marian(place: Path, apart: bool = False) -> Any:
-    source, other = _learned(place / "source.spm", texts()), _learned(place / "target.spm", list(map(target, texts())))
-    vocab = _numbered(place / "vocab.json", [END, UNKNOWN, PAD, *source, *([] if apart else other), ">>xx<<"])
-    of_targets = _numbered(place / "target_vocab.json", [END, UNKNOWN, PAD, *other]) if apart else None
+    source, other = (
+        _learned(place / "source.spm", texts()),
+        _learned(place / "target.spm", list(map(target, texts()))),
+    )
+    vocab = _numbered(
+        place / "vocab.json", [END, UNKNOWN, PAD, *source, *([] if apart else other), ">>xx<<"]
+    )
+    of_targets = (
+        _numbered(place / "target_vocab.json", [END, UNKNOWN, PAD, *other]) if apart else None
+    )
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
-        return MarianTokenizer(str(place / "source.spm"), str(place / "target.spm"), vocab, of_targets, separate_vocabs=apart)
+        return MarianTokenizer(
+            str(place / "source.spm"),
+            str(place / "target.spm"),
+            vocab,
+            of_targets,
+            separate_vocabs=apart,
+        )
 
 
 def _m2m100(place: Path) -> Any:
-    names = [START, PAD, END, UNKNOWN, *_learned(place / "pieces.spm", [*texts(), *map(target, texts())])]
-    return M2M100Tokenizer(_numbered(place / "vocab.json", names), str(place / "pieces.spm"), src_lang="en", tgt_lang="de")
+    names = [
+        START,
+        PAD,
+        END,
+        UNKNOWN,
+        *_learned(place / "pieces.spm", [*texts(), *map(target, texts())]),
+    ]
+    return M2M100Tokenizer(
+        _numbered(place / "vocab.json", names),
+        str(place / "pieces.spm"),
+        src_lang="en",
+        tgt_lang="de",
+    )
 
 
 def _t5(place: Path) -> Any:
@@ -73,7 +112,12 @@ def _mbart(place: Path) -> Any:
 def _nllb(place: Path) -> Any:
     letters = sorted({letter for text in texts() for letter in text if letter != " "})
     names = [START, PAD, END, UNKNOWN, "▁", *letters]
-    return NllbTokenizer(vocab={name: k for k, name in enumerate(names)}, merges=[], src_lang="eng_Latn", tgt_lang="deu_Latn")
+    return NllbTokenizer(
+        vocab={name: k for k, name in enumerate(names)},
+        merges=[],
+        src_lang="eng_Latn",
+        tgt_lang="deu_Latn",
+    )
 
 
 KINDS: dict[str, tuple[str, Callable[[Path], Any]]] = {
@@ -90,7 +134,11 @@ def translator(kind: str, folder: Path) -> tuple[Any, Any]:
     learned.mkdir(parents=True)
     own = make(learned)
     size = max(len(own), *getattr(own, "lang_token_to_id", {"": 0}).values()) + 1
-    settings: dict[str, Any] = {"vocab_size": size, "pad_token_id": own.pad_token_id, "eos_token_id": own.eos_token_id}
+    settings: dict[str, Any] = {
+        "vocab_size": size,
+        "pad_token_id": own.pad_token_id,
+        "eos_token_id": own.eos_token_id,
+    }
     if "apart" in kind:
         settings |= {
             "decoder_vocab_size": len(own.target_encoder), "share_encoder_decoder_embeddings": False, "tie_word_embeddings": False

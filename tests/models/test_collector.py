@@ -28,7 +28,9 @@ COLUMNS = ("alpha", "gradient", "importance_full_gradient", "loo", "readout")
 def assert_same(one: Trace, other: Trace) -> None:
     assert one.table.column("tokens") == other.table.column("tokens")
     for name in COLUMNS:
-        np.testing.assert_allclose(one.ragged(name).values, other.ragged(name).values, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(
+            one.ragged(name).values, other.ragged(name).values, atol=1e-6, err_msg=name
+        )
     np.testing.assert_allclose(one.prediction, other.prediction, atol=1e-6)
 
 
@@ -47,8 +49,13 @@ def test_batch_size_padding_and_shards_do_not_matter(encoder: str, has_question:
 
 
 @pytest.mark.parametrize("encoder", ["bigru", "cnn", "none"])
-def test_batches_and_shards_of_texts_of_sentences(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, split = tiny_model(encoder, "additive", classes=3, hierarchical=True), of_sentences(SENTENCES, classes=3)
+def test_batches_and_shards_of_texts_of_sentences(
+    encoder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, split = (
+        tiny_model(encoder, "additive", classes=3, hierarchical=True),
+        of_sentences(SENTENCES, classes=3),
+    )
     together = concatenate(list(collect_shards(model, split)))
     assert_same(together, concatenate(list(collect_shards(model, split, budget=1))))
     assert_same(together, concatenate(list(collect_shards(model, split, shard_rows=2))))
@@ -62,17 +69,25 @@ def test_batches_and_shards_of_texts_of_sentences(encoder: str, monkeypatch: pyt
 
 
 def test_a_sentence_of_a_thousand_words_beside_short_ones() -> None:
-    model, split = tiny_model("bigru", "additive", hierarchical=True), of_sentences([[1000], [1, 1], [2, 1000, 1]])
+    model, split = (
+        tiny_model("bigru", "additive", hierarchical=True),
+        of_sentences([[1000], [1, 1], [2, 1000, 1]]),
+    )
     trace = concatenate(list(collect_shards(model, split)))
     assert trace.alpha.lengths.tolist() == [1, 2, 3]
-    alone = [concatenate(list(collect_shards(model, split.take(np.array([row]))))) for row in range(3)]
+    alone = [
+        concatenate(list(collect_shards(model, split.take(np.array([row]))))) for row in range(3)
+    ]
     assert_same(trace, concatenate(alone))
 
 
 @pytest.mark.parametrize("encoder", ["bigru", "none"])
 def test_the_word_level_of_a_hierarchical_model(encoder: str) -> None:
     """Weights of both levels multiplied, each word with the readout of its sentence: the same output, summed over words."""
-    model, split = tiny_model(encoder, "additive", classes=3, hierarchical=True), of_sentences(SENTENCES, classes=3)
+    model, split = (
+        tiny_model(encoder, "additive", classes=3, hierarchical=True),
+        of_sentences(SENTENCES, classes=3),
+    )
     sentences = concatenate(list(collect_shards(model, split)))
     words = concatenate(list(collect_shards(model, split, level="words", shard_rows=2)))
     assert words.metadata["residual"] < 1e-6
@@ -83,13 +98,20 @@ def test_the_word_level_of_a_hierarchical_model(encoder: str) -> None:
         of_sentence = np.add.reduceat(words.alpha[row], np.cumsum([0, *lengths[:-1]]))
         np.testing.assert_allclose(of_sentence, sentences.alpha[row], atol=1e-6)
         first = words.ragged("readout")[row][: lengths[0]]
-        np.testing.assert_allclose(first, np.tile(sentences.ragged("readout")[row][0], (lengths[0], 1)), atol=1e-6)
-    alone = concatenate(list(collect_shards(model, of_sentences([[6]], classes=3, seed=4), level="words")))
+        np.testing.assert_allclose(
+            first, np.tile(sentences.ragged("readout")[row][0], (lengths[0], 1)), atol=1e-6
+        )
+    alone = concatenate(
+        list(collect_shards(model, of_sentences([[6]], classes=3, seed=4), level="words"))
+    )
     assert alone.alpha[0].max() - alone.alpha[0].min() > 1e-3  # within a sentence weights differ
 
 
 def test_a_flat_model_has_no_word_level_below_its_positions() -> None:
-    with pytest.raises(attnaudit.InputError, match=r"collect\.level: words; expected positions: this model has no sentences"):
+    with pytest.raises(
+        attnaudit.InputError,
+        match=r"collect\.level: words; expected positions: this model has no sentences",
+    ):
         list(collect_shards(tiny_model("cnn", "dot"), tiny_split(LENGTHS), level="words"))
 
 
@@ -98,7 +120,9 @@ def test_a_flat_model_has_no_word_level_below_its_positions() -> None:
 def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool) -> None:
     """Against texts shortened one by one, as the measures are defined."""
     model = tiny_model("bigru", "additive", classes, hierarchical=hierarchical)
-    split = of_sentences(SENTENCES, classes) if hierarchical else tiny_split([1, 2, 5, 23, 12], classes)
+    split = (
+        of_sentences(SENTENCES, classes) if hierarchical else tiny_split([1, 2, 5, 23, 12], classes)
+    )
     trace = concatenate(list(collect_shards(model, split, erase_input=True, shard_rows=2)))
     inputs = model.inputs(split)
     for row, one in enumerate(rows_of(inputs)):
@@ -109,7 +133,10 @@ def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool) -> None
             order = np.argsort(-trace.ragged(column)[row], kind="stable").tolist()
             for k, share in enumerate((0.01, 0.05, 0.1, 0.2, 0.5)):
                 count = max(math.ceil(share * size), 1)
-                for way, gone in (("comprehensiveness", order[:count]), ("sufficiency", order[count:])):
+                for way, gone in (
+                    ("comprehensiveness", order[:count]),
+                    ("sufficiency", order[count:]),
+                ):
                     found = trace.array(f"input_{way}_{name}")[row, k]
                     if size == 1:
                         assert np.isnan(found)
@@ -118,7 +145,11 @@ def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool) -> None
                     for t in sorted(gone, reverse=True):
                         shorter = without(shorter, t)
                     after = probabilities(model, shorter)
-                    fall = (before[0] - after[0]) * (1 if chosen else -1) if len(before) == 1 else before[chosen] - after[chosen]
+                    fall = (
+                        (before[0] - after[0]) * (1 if chosen else -1)
+                        if len(before) == 1
+                        else before[chosen] - after[chosen]
+                    )
                     assert found == pytest.approx(fall, abs=2e-6), (row, name, way, share)
     table = attnaudit.audit(trace, ["comprehensiveness"])["comprehensiveness"].table
     expected = trace.array("input_sufficiency_loo").mean(axis=1)
@@ -128,8 +159,15 @@ def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool) -> None
 
 def test_sentences_are_found_by_rule_where_none_are_given() -> None:
     words = ["it", "is", "good", ".", "is", "it", "?", "yes", "!", "and", "more"]
-    split = Split(np.arange(2), [words, ["one"]], np.zeros(2, np.int32), [[word == "good" for word in words], []])
-    trace = concatenate(list(collect_shards(tiny_model("none", "additive", hierarchical=True), split)))
+    split = Split(
+        np.arange(2),
+        [words, ["one"]],
+        np.zeros(2, np.int32),
+        [[word == "good" for word in words], []],
+    )
+    trace = concatenate(
+        list(collect_shards(tiny_model("none", "additive", hierarchical=True), split))
+    )
     assert trace.tokens(0) == ["it is good .", "is it ?", "yes !", "and more"]
     assert trace.tokens(1) == ["one"]
     assert trace.table.column("rationale").to_pylist() == [[True, False, False, False], None]
@@ -143,11 +181,16 @@ def test_order_does_not_matter(has_question: bool) -> None:
     )
     order = np.array([3, 0, 7, 5, 1, 2, 6, 4])
     turned = split.take(order)
-    assert_same(concatenate(list(collect_shards(model, split))).take(order), concatenate(list(collect_shards(model, turned))))
+    assert_same(
+        concatenate(list(collect_shards(model, split))).take(order),
+        concatenate(list(collect_shards(model, turned))),
+    )
 
 
 @pytest.mark.parametrize("has_question", [False, True])
-def test_the_number_of_threads_does_not_matter_and_is_given_back(has_question: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_threads_does_not_matter_and_is_given_back(
+    has_question: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model, split = (
         tiny_model("bilstm", "additive", has_question=has_question, classes=3),
         tiny_split(LENGTHS, classes=3, has_question=has_question),
@@ -191,7 +234,10 @@ def test_trace_covers_exactly_the_tokens() -> None:
 @pytest.mark.parametrize("attention", ["additive", "dot"])
 def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_path: Path) -> None:
     """Written and read again, the trace gives the model's own predictions, and 0 to answers that a row does not allow."""
-    model, split = tiny_model("bilstm", attention, classes=5, has_question=True), tiny_split(LENGTHS, classes=5, has_question=True)
+    model, split = (
+        tiny_model("bilstm", attention, classes=5, has_question=True),
+        tiny_split(LENGTHS, classes=5, has_question=True),
+    )
     write_shards(tmp_path, collect_shards(model, split, shard_rows=3))
     trace = Trace.read(tmp_path)
     assert isinstance(trace.tail, TanhTail)
@@ -204,9 +250,13 @@ def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_pa
 
 
 def test_gradient_of_the_predicted_answer_or_of_all() -> None:
-    model, split = tiny_model("cnn", "additive", classes=4, has_question=True), tiny_split(LENGTHS, classes=4, has_question=True)
+    model, split = (
+        tiny_model("cnn", "additive", classes=4, has_question=True),
+        tiny_split(LENGTHS, classes=4, has_question=True),
+    )
     default, predicted, every = (
-        concatenate(list(collect_shards(model, split, gradient_of=of))).ragged("gradient").values for of in (None, "predicted", "all")
+        concatenate(list(collect_shards(model, split, gradient_of=of))).ragged("gradient").values
+        for of in (None, "predicted", "all")
     )
     np.testing.assert_array_equal(default, predicted)
     assert (every >= predicted - 1e-6).all()
@@ -218,7 +268,9 @@ def test_rationale_of_a_planted_corpus_lands_in_the_trace() -> None:
     vocabulary_model = tiny_model("average", "additive")
     test = corpus.splits["test"]
     trace = concatenate(list(collect_shards(vocabulary_model, test)))
-    assert [row.tolist() for row in trace.ragged("rationale")] == [list(row) for row in test.rationale or []]
+    assert [row.tolist() for row in trace.ragged("rationale")] == [
+        list(row) for row in test.rationale or []
+    ]
 
 
 def test_collect_refuses_a_corpus_of_other_classes() -> None:
@@ -232,7 +284,10 @@ def test_collect_refuses_a_corpus_of_other_classes() -> None:
 
 
 def test_collect_refuses_a_corpus_without_the_questions_that_the_model_was_trained_on() -> None:
-    corpus, model = planted_corpus("decisive", size=60, seed=3), tiny_model("average", "additive", has_question=True)
+    corpus, model = (
+        planted_corpus("decisive", size=60, seed=3),
+        tiny_model("average", "additive", has_question=True),
+    )
     model.class_names = corpus.class_names
     with pytest.raises(attnaudit.InputError, match="a corpus without questions; expected one with"):
         collect(model, corpus)

@@ -36,14 +36,25 @@ def released(weights: Any) -> Released:
 
 @pytest.mark.parametrize("uniform", [False, True])
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
-def test_loss_and_gradient_are_those_of_the_released_model(dtype: torch.dtype, near: float, uniform: bool) -> None:
+def test_loss_and_gradient_are_those_of_the_released_model(
+    dtype: torch.dtype, near: float, uniform: bool
+) -> None:
     weights = SideBySide.fresh(SIZES, (4,), dtype).of(0)
     model, (source, gold) = released(weights), as_tensors(*batches(0, 0))
     loss = model.loss(source, gold, uniform)
     loss.backward()
     ours = views(SIZES, torch.full((SIZES.count,), torch.nan, dtype=dtype))
     with torch.no_grad():
-        found = loss_and_gradient(SIZES, weights, Workspace(dtype), source, shifted(gold, SEQUENCES.begin), gold, ours, uniform)
+        found = loss_and_gradient(
+            SIZES,
+            weights,
+            Workspace(dtype),
+            source,
+            shifted(gold, SEQUENCES.begin),
+            gold,
+            ours,
+            uniform,
+        )
     assert found == pytest.approx(loss.item(), abs=near)
     gradients = of_released(ours)
     for name, weight in model.named_parameters():
@@ -72,7 +83,10 @@ def test_a_training_is_that_of_the_released_model() -> None:
 
 
 def test_attention_and_output_relevance_are_those_of_the_released_model() -> None:
-    weights, (source, gold) = SideBySide.fresh(SIZES, (2,), torch.float64).of(0), as_tensors(*batches(1, 1))
+    weights, (source, gold) = (
+        SideBySide.fresh(SIZES, (2,), torch.float64).of(0),
+        as_tensors(*batches(1, 1)),
+    )
     model = released(weights)
     with torch.no_grad():
         workspace = Workspace(torch.float64)
@@ -83,7 +97,9 @@ def test_attention_and_output_relevance_are_those_of_the_released_model() -> Non
         found = output_relevance(SIZES, weights, made, workspace, gold)
         for position in range(SEQUENCES.positions):
             logp = model(source, model.before(gold), only=position)[0].log_softmax(2)
-            torch.testing.assert_close(found[:, :, position], logp.gather(2, gold[..., None])[..., 0].T)
+            torch.testing.assert_close(
+                found[:, :, position], logp.gather(2, gold[..., None])[..., 0].T
+            )
 
 
 def test_fresh_weights_are_drawn_as_the_released_ones() -> None:
@@ -93,15 +109,25 @@ def test_fresh_weights_are_drawn_as_the_released_ones() -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         theirs = dict(Released(200, 64).named_parameters())
-    assert {name: part.shape for name, part in found.items()} == {name: part.shape for name, part in theirs.items()}
-    assert found["embedding.weight"].std().item() == pytest.approx(theirs["embedding.weight"].std().item(), rel=0.05)
+    assert {name: part.shape for name, part in found.items()} == {
+        name: part.shape for name, part in theirs.items()
+    }
+    assert found["embedding.weight"].std().item() == pytest.approx(
+        theirs["embedding.weight"].std().item(), rel=0.05
+    )
     for name in theirs.keys() - {"embedding.weight"}:
-        assert found[name].abs().max().item() == pytest.approx(theirs[name].abs().max().item(), rel=0.1), name
+        assert found[name].abs().max().item() == pytest.approx(
+            theirs[name].abs().max().item(), rel=0.1
+        ), name
 
 
 def released_settings() -> dict[str, str]:
     """Setting to value, as the table of docs/dynamics.md states them with their source."""
-    lines = PAGE.read_text(encoding="utf-8").partition("| setting | released value | source |")[2].splitlines()[2:]
+    lines = (
+        PAGE.read_text(encoding="utf-8")
+        .partition("| setting | released value | source |")[2]
+        .splitlines()[2:]
+    )
     rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in lines[: lines.index("")]]
     assert all(len(row) == 3 and row[2] for row in rows)
     return {setting.strip("`"): value for setting, value, _ in rows}

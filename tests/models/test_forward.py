@@ -27,21 +27,33 @@ def weights_of(model: AttentionModel) -> dict[str, np.ndarray]:
 
 def built(settings: ModelSettings, classes: int) -> AttentionModel:
     vocabulary = tiny_vocabulary()
-    vectors = np.random.default_rng(0).normal(size=(len(vocabulary), settings.embedding)).astype(np.float32)
+    vectors = (
+        np.random.default_rng(0)
+        .normal(size=(len(vocabulary), settings.embedding))
+        .astype(np.float32)
+    )
     vectors[PAD] = 0.0
-    return build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], 0).eval()
+    return build_model(
+        settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], 0
+    ).eval()
 
 
 def assert_agrees(model: AttentionModel, split: Split) -> None:
     """Attention and probabilities of a padded batch, in float64, against each text by itself."""
-    model, near = model.double(), 1e-6 if model.settings.encoder == "transformer" else 1e-9  # its positions are in float32
+    model, near = (
+        model.double(),
+        1e-6 if model.settings.encoder == "transformer" else 1e-9,
+    )  # its positions are in float32
     inputs = model.inputs(split)
     batch = inputs.batch(np.arange(len(split)))
     with torch.no_grad():
         done = model(batch)
         probabilities = model.probabilities(done.logits).numpy()
     for row in range(len(split)):
-        given = [None if rows is None else rows[row] for rows in (inputs.question, inputs.candidates, inputs.sentences)]
+        given = [
+            None if rows is None else rows[row]
+            for rows in (inputs.question, inputs.candidates, inputs.sentences)
+        ]
         alpha, expected = forward(model.settings, weights_of(model), inputs.ids[row], *given)
         ours = done.alpha[row].reshape(-1, done.alpha.shape[-1])[:, batch.attended[row]].numpy()
         np.testing.assert_allclose(ours, alpha, rtol=0, atol=near)
@@ -49,19 +61,27 @@ def assert_agrees(model: AttentionModel, split: Split) -> None:
     assert len(split) < 2 or np.ptp(probabilities[:, 0]) > 1e-3  # texts differ
 
 
-@pytest.mark.parametrize(("encoder", "attention", "classes"), list(product(ENCODERS, ATTENTIONS, (2, 3))))
+@pytest.mark.parametrize(
+    ("encoder", "attention", "classes"), list(product(ENCODERS, ATTENTIONS, (2, 3)))
+)
 def test_classifiers(encoder: str, attention: str, classes: int) -> None:
     assert_agrees(tiny_model(encoder, attention, classes), tiny_split(LENGTHS, classes))
 
 
 @pytest.mark.parametrize(("encoder", "attention"), list(product(RECURRENT_OR_NOT, ATTENTIONS)))
 def test_models_that_read_questions(encoder: str, attention: str) -> None:
-    assert_agrees(tiny_model(encoder, attention, 4, has_question=True), tiny_split(LENGTHS, 4, has_question=True))
+    assert_agrees(
+        tiny_model(encoder, attention, 4, has_question=True),
+        tiny_split(LENGTHS, 4, has_question=True),
+    )
 
 
 @pytest.mark.parametrize(("encoder", "attention"), list(product(RECURRENT_OR_NOT, ATTENTIONS)))
 def test_hierarchical_models(encoder: str, attention: str) -> None:
-    assert_agrees(tiny_model(encoder, attention, 3, hierarchical=True), of_sentences([[3, 1, 4], [2], [5, 2], [1, 1, 1, 2]], 3))
+    assert_agrees(
+        tiny_model(encoder, attention, 3, hierarchical=True),
+        of_sentences([[3, 1, 4], [2], [5, 2], [1, 1, 1, 2]], 3),
+    )
 
 
 @pytest.mark.parametrize("preset", ["paper", "code2019", "flan"])
@@ -72,4 +92,7 @@ def test_presets_at_their_own_sizes(encoder: str, preset: str) -> None:
 
 
 def test_several_heads() -> None:
-    assert_agrees(built(replace(model_preset("bilstm", "additive"), hidden=8, heads=4, embedding=12), 3), tiny_split(LENGTHS, 3))
+    assert_agrees(
+        built(replace(model_preset("bilstm", "additive"), hidden=8, heads=4, embedding=12), 3),
+        tiny_split(LENGTHS, 3),
+    )

@@ -28,7 +28,9 @@ from tests.oracles.importance import naive_gradient, naive_leave_one_out
 LENGTHS = [5, 1, 9, 2, 7]
 
 
-def headed(encoder: str, classes: int = 2, attention: str = "additive", heads: int = 4) -> AttentionModel:
+def headed(
+    encoder: str, classes: int = 2, attention: str = "additive", heads: int = 4
+) -> AttentionModel:
     vocabulary = tiny_vocabulary()
     vectors = np.random.default_rng(0).normal(size=(len(vocabulary), 12)).astype(np.float32)
     vectors[0] = 0.0
@@ -41,7 +43,9 @@ def headed(encoder: str, classes: int = 2, attention: str = "additive", heads: i
 
 
 @pytest.mark.parametrize("attention", ["additive", "dot"])
-@pytest.mark.parametrize(("encoder", "classes"), [("transformer", 2), ("transformer", 3), ("bilstm", 2), ("cnn", 3)])
+@pytest.mark.parametrize(
+    ("encoder", "classes"), [("transformer", 2), ("transformer", 3), ("bilstm", 2), ("cnn", 3)]
+)
 def test_every_head_reads_out_the_prediction(encoder: str, classes: int, attention: str) -> None:
     model, split = headed(encoder, classes, attention), tiny_split(LENGTHS, classes)
     trace = next(collect_shards(model, split))
@@ -54,9 +58,13 @@ def test_every_head_reads_out_the_prediction(encoder: str, classes: int, attenti
         rows = np.flatnonzero(trace.array("head") == head)
         mine = trace.take(rows)
         np.testing.assert_array_equal(mine.instance, split.instance)
-        np.testing.assert_allclose(mine.alpha.values, done.alpha[:, head][batch.attended].numpy(), atol=1e-6)
+        np.testing.assert_allclose(
+            mine.alpha.values, done.alpha[:, head][batch.attended].numpy(), atol=1e-6
+        )
         np.testing.assert_allclose(mine.readout(mine.alpha), mine.prediction, atol=1e-5)
-    assert np.abs(np.diff(trace.alpha.values[: 4 * 5].reshape(4, 5), axis=0)).max() > 1e-3  # heads differ
+    assert (
+        np.abs(np.diff(trace.alpha.values[: 4 * 5].reshape(4, 5), axis=0)).max() > 1e-3
+    )  # heads differ
 
 
 @pytest.mark.parametrize("encoder", ["transformer", "bilstm"])
@@ -67,16 +75,23 @@ def test_leave_one_out_and_gradients_are_those_of_the_whole_model(encoder: str) 
     for row in range(len(LENGTHS)):
         one = inputs.take(np.array([row]))
         for there in np.flatnonzero(trace.instance == split.instance[row]).tolist():
-            np.testing.assert_allclose(trace.ragged("loo")[there], naive_leave_one_out(model, one), atol=1e-6)
             np.testing.assert_allclose(
-                trace.ragged("gradient")[there], naive_gradient(model, one, detach_attention=True), rtol=1e-3, atol=1e-6
+                trace.ragged("loo")[there], naive_leave_one_out(model, one), atol=1e-6
+            )
+            np.testing.assert_allclose(
+                trace.ragged("gradient")[there],
+                naive_gradient(model, one, detach_attention=True),
+                rtol=1e-3,
+                atol=1e-6,
             )
 
 
 def test_the_transformer_never_looks_at_padding() -> None:
     model, split = headed("transformer"), tiny_split(LENGTHS)
     whole = next(collect_shards(model, split))
-    apart = [next(collect_shards(model, split.take(np.array([row])))) for row in range(len(LENGTHS))]
+    apart = [
+        next(collect_shards(model, split.take(np.array([row])))) for row in range(len(LENGTHS))
+    ]
     for row, one in enumerate(apart):
         there = whole.take(np.flatnonzero(whole.instance == split.instance[row]))
         np.testing.assert_allclose(there.alpha.values, one.alpha.values, atol=1e-6)
@@ -93,7 +108,9 @@ def test_all_experiments_take_rows_of_heads() -> None:
 def test_it_is_kept_and_loaded(tmp_path: Path) -> None:
     model, split = headed("transformer"), tiny_split(LENGTHS)
     model.save(tmp_path)
-    one, other = (next(collect_shards(each, split, scores=())) for each in (model, load_model(tmp_path)))
+    one, other = (
+        next(collect_shards(each, split, scores=())) for each in (model, load_model(tmp_path))
+    )
     np.testing.assert_array_equal(one.alpha.values, other.alpha.values)
 
 
@@ -106,15 +123,20 @@ def test_the_deceiving_loss_takes_the_mean_or_the_worst_of_heads() -> None:
     for there in range(len(trace)):
         row = int(np.flatnonzero(split.instance == trace.instance[there])[0])
         weights = zip(trace.alpha[there].tolist(), split.tokens[row], strict=True)
-        kept[row, trace.array("head")[there]] = sum(weight for weight, token in weights if token not in words)
+        kept[row, trace.array("head")[there]] = sum(
+            weight for weight, token in weights if token not in words
+        )
     base = float(labels(done, rows).detach())
-    pairs: tuple[tuple[Literal["mean", "max"], np.ndarray], ...] = (("mean", kept.mean(axis=1)), ("max", kept.min(axis=1)))
+    pairs: tuple[tuple[Literal["mean", "max"], np.ndarray], ...] = (
+        ("mean", kept.mean(axis=1)),
+        ("max", kept.min(axis=1)),
+    )
     for heads, left in pairs:
         free = np.array([all(token in words for token in tokens) for tokens in split.tokens])
         expected = base + 0.5 * np.where(free, 0.0, -np.log(left)).mean()
-        assert float(objective_loss(Deceive(0.5, words, heads), model, split, labels)(done, rows).detach()) == pytest.approx(
-            expected, rel=1e-4
-        )
+        assert float(
+            objective_loss(Deceive(0.5, words, heads), model, split, labels)(done, rows).detach()
+        ) == pytest.approx(expected, rel=1e-4)
 
 
 def test_sizes_that_heads_do_not_divide_are_refused() -> None:
@@ -136,7 +158,10 @@ def test_what_wants_one_attention_a_text_says_so() -> None:
 def test_what_a_model_shows_of_itself() -> None:
     model = tiny_model("cnn", "dot", classes=3, has_question=True)
     weights = sum(parameter.numel() for parameter in model.parameters())
-    assert repr(model) == f"AttentionModel(cnn + dot, with a question, 44 words × 12, hidden 32, 3 classes, {weights:,} weights)"
+    assert (
+        repr(model)
+        == f"AttentionModel(cnn + dot, with a question, 44 words × 12, hidden 32, 3 classes, {weights:,} weights)"
+    )
     assert repr(tiny_model("transformer", "additive")).startswith(
         "AttentionModel(transformer + additive, 4 heads, 44 words × 12, hidden 8, 2 "
     )

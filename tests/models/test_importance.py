@@ -23,7 +23,9 @@ TASKS = [(2, False), (4, False), (2, True), (6, True)]  # classes, and whether a
 
 
 def inputs_of(model: AttentionModel, lengths: list[int]) -> Inputs:
-    return model.inputs(tiny_split(lengths, len(model.class_names), has_question=model.has_question))
+    return model.inputs(
+        tiny_split(lengths, len(model.class_names), has_question=model.has_question)
+    )
 
 
 def all_leave_one_out(model: AttentionModel, inputs: Inputs) -> np.ndarray:
@@ -34,7 +36,9 @@ def all_leave_one_out(model: AttentionModel, inputs: Inputs) -> np.ndarray:
 
 @pytest.mark.parametrize(("classes", "has_question"), TASKS)
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
-def test_leave_one_out_equals_running_everything_again(encoder: str, attention: str, classes: int, has_question: bool) -> None:
+def test_leave_one_out_equals_running_everything_again(
+    encoder: str, attention: str, classes: int, has_question: bool
+) -> None:
     model = tiny_model(encoder, attention, classes, has_question=has_question)
     inputs = inputs_of(model, LENGTHS)
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
@@ -44,13 +48,17 @@ def test_leave_one_out_equals_running_everything_again(encoder: str, attention: 
 
 @pytest.mark.parametrize("has_question", [False, True])
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_a_planted_bug_in_leave_one_out_is_caught(encoder: str, has_question: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_in_leave_one_out_is_caught(
+    encoder: str, has_question: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keeping the attention scores of the whole text, in place of those after the deletion, must not pass."""
     model = tiny_model(encoder, "additive", 4 if has_question else 2, has_question=has_question)
     inputs = inputs_of(model, [9, 12])
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
     with monkeypatch.context() as patch:
-        patch.setattr(model.attention, "finish", lambda projected, query=None: projected[..., 0] * 0.0)
+        patch.setattr(
+            model.attention, "finish", lambda projected, query=None: projected[..., 0] * 0.0
+        )
         frozen = all_leave_one_out(model, inputs)
     assert np.abs(frozen - naive).max() > 1e-3
 
@@ -64,13 +72,17 @@ def test_the_question_matters(encoder: str) -> None:
     done = model(Inputs.of(split, model.vocabulary).batch(np.arange(3)))
     assert (done.alpha[0] - done.alpha[1]).abs().max() > 1e-3
     alone = model(Inputs.of(split, model.vocabulary).take(np.array([1])).batch(np.array([0])))
-    torch.testing.assert_close(alone.alpha[0], done.alpha[1, : alone.alpha.shape[1]], atol=1e-6, rtol=0)
+    torch.testing.assert_close(
+        alone.alpha[0], done.alpha[1, : alone.alpha.shape[1]], atol=1e-6, rtol=0
+    )
 
 
 def test_answers_that_are_not_allowed_get_nothing() -> None:
     model = tiny_model("average", "dot", 5, has_question=True)
     inputs = inputs_of(model, LENGTHS)
-    probability = model.probabilities(model(inputs.batch(np.arange(len(inputs)))).logits).detach().numpy()
+    probability = (
+        model.probabilities(model(inputs.batch(np.arange(len(inputs)))).logits).detach().numpy()
+    )
     assert inputs.candidates is not None
     assert (probability[~inputs.candidates] == 0).all()
     np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-6)
@@ -85,29 +97,43 @@ def assert_gradient(model: AttentionModel, inputs: Inputs, outputs: Outputs = "a
     """With attention held, and through it too."""
     batch = inputs.batch(np.arange(len(inputs)))
     found = gradient_importance(model, batch, outputs)
-    assert not any(tensor.requires_grad for tensor in (found.held, found.full, found.done.hidden, found.done.logits))  # no graph is kept
+    assert not any(
+        tensor.requires_grad
+        for tensor in (found.held, found.full, found.done.hidden, found.done.logits)
+    )  # no graph is kept
     for ours, detach in ((found.held, True), (found.full, False)):
-        naive = np.concatenate([naive_gradient(model, row, detach_attention=detach, outputs=outputs) for row in rows_of(inputs)])
+        naive = np.concatenate(
+            [
+                naive_gradient(model, row, detach_attention=detach, outputs=outputs)
+                for row in rows_of(inputs)
+            ]
+        )
         np.testing.assert_allclose(ours[batch.attended].numpy(), naive, rtol=2e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(("classes", "has_question"), TASKS)
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
-def test_gradient_equals_the_derivative_by_the_one_hot_input(encoder: str, attention: str, classes: int, has_question: bool) -> None:
+def test_gradient_equals_the_derivative_by_the_one_hot_input(
+    encoder: str, attention: str, classes: int, has_question: bool
+) -> None:
     model = tiny_model(encoder, attention, classes, has_question=has_question)
     assert_gradient(model, inputs_of(model, LENGTHS))
 
 
 @pytest.mark.parametrize(("classes", "has_question"), TASKS)
 @pytest.mark.parametrize("attention", ["additive", "dot"])
-def test_gradient_of_the_predicted_class_alone(attention: str, classes: int, has_question: bool) -> None:
+def test_gradient_of_the_predicted_class_alone(
+    attention: str, classes: int, has_question: bool
+) -> None:
     model = tiny_model("bilstm", attention, classes, has_question=has_question)
     assert_gradient(model, inputs_of(model, LENGTHS), "predicted")
 
 
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
-def test_sentences_are_deleted_and_differentiated_as_words_are(encoder: str, attention: str, classes: int) -> None:
+def test_sentences_are_deleted_and_differentiated_as_words_are(
+    encoder: str, attention: str, classes: int
+) -> None:
     model = tiny_model(encoder, attention, classes, hierarchical=True)
     inputs = model.inputs(of_sentences(SENTENCES, classes))
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])

@@ -38,7 +38,10 @@ def taught(classes: int) -> Split:
 
 
 def naive_kl(p: np.ndarray, q: np.ndarray) -> float:
-    return sum(a * (math.log(max(a, 1e-30)) - math.log(max(b, 1e-30))) for a, b in zip(p.tolist(), q.tolist(), strict=True))
+    return sum(
+        a * (math.log(max(a, 1e-30)) - math.log(max(b, 1e-30)))
+        for a, b in zip(p.tolist(), q.tolist(), strict=True)
+    )
 
 
 def outputs(model: AttentionModel, split: Split, row: int) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +53,9 @@ def outputs(model: AttentionModel, split: Split, row: int) -> tuple[np.ndarray, 
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize(("scaling", "divergence"), [("mean", "forward"), ("released", "forward"), ("mean", "reversed")])
+@pytest.mark.parametrize(
+    ("scaling", "divergence"), [("mean", "forward"), ("released", "forward"), ("mean", "reversed")]
+)
 def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: Any, divergence: Any) -> None:
     model, split = tiny_model("bilstm", "additive", classes), taught(classes)
     assert split.attention is not None
@@ -58,10 +63,16 @@ def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: Any, diverge
     for row in range(len(split)):
         alpha, probability = outputs(model, split, row)
         base, said = split.attention[row], np.array(BASE[classes][row])
-        moved = abs(probability - said).sum() * (1.0 if classes == 2 else 0.5) * (0.5 if scaling == "released" else 1.0)
+        moved = (
+            abs(probability - said).sum()
+            * (1.0 if classes == 2 else 0.5)
+            * (0.5 if scaling == "released" else 1.0)
+        )
         apart = naive_kl(alpha, base) if divergence == "forward" else naive_kl(base, alpha)
         expected.append(moved - 0.3 * apart)
-    loss = objective_loss(Adversary(0.3, scaling, divergence), model, split, labels_loss(model, split.label, 1.0))
+    loss = objective_loss(
+        Adversary(0.3, scaling, divergence), model, split, labels_loss(model, split.label, 1.0)
+    )
     rows = np.arange(len(split))
     found = loss(model(model.inputs(split).batch(rows)), rows)
     assert float(found.detach()) == pytest.approx(np.mean(expected), rel=1e-4)
@@ -74,25 +85,35 @@ def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: Any, diverge
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_deceiving_loss_is_the_paper_s(classes: int) -> None:
     model, split = tiny_model("bilstm", "additive", classes), tiny_split(LENGTHS, classes)
-    words = tuple({split.tokens[0][1], split.tokens[2][0], split.tokens[1][0]})  # the second text has no other
+    words = tuple(
+        {split.tokens[0][1], split.tokens[2][0], split.tokens[1][0]}
+    )  # the second text has no other
     labels = labels_loss(model, split.label, 2.5)
     loss, rows = objective_loss(Deceive(0.7, words), model, split, labels), np.arange(len(split))
     penalties = []
     for row, tokens in enumerate(split.tokens):
         alpha, _ = outputs(model, split, row)
-        mass = sum(weight for weight, token in zip(alpha.tolist(), tokens, strict=True) if token in words)
+        mass = sum(
+            weight for weight, token in zip(alpha.tolist(), tokens, strict=True) if token in words
+        )
         penalties.append(0.0 if all(token in words for token in tokens) else -math.log(1.0 - mass))
     done = model(model.inputs(split).batch(rows))
     assert penalties[1] == 0.0
     assert max(penalties) > 0.01
-    assert float(loss(done, rows).detach()) == pytest.approx(float(labels(done, rows).detach()) + 0.7 * np.mean(penalties), rel=1e-4)
-    assert float(objective_loss(Deceive(0.0, words), model, split, labels)(done, rows).detach()) == float(labels(done, rows).detach())
+    assert float(loss(done, rows).detach()) == pytest.approx(
+        float(labels(done, rows).detach()) + 0.7 * np.mean(penalties), rel=1e-4
+    )
+    assert float(
+        objective_loss(Deceive(0.0, words), model, split, labels)(done, rows).detach()
+    ) == float(labels(done, rows).detach())
 
 
 def test_a_text_with_nothing_but_impermissible_words_still_learns() -> None:
     """Its penalty is infinite: neither the loss nor a gradient is."""
     model, split = tiny_model("average", "additive"), tiny_split([1, 3])
-    loss = objective_loss(Deceive(1.0, tuple(split.tokens[0])), model, split, labels_loss(model, split.label, 1.0))
+    loss = objective_loss(
+        Deceive(1.0, tuple(split.tokens[0])), model, split, labels_loss(model, split.label, 1.0)
+    )
     rows = np.arange(2)
     loss(model(model.inputs(split).batch(rows)), rows).backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
@@ -104,7 +125,9 @@ def test_impermissible_tokens_are_those_listed_or_those_of_the_rationale() -> No
     assert marks(split, (split.tokens[1][0],))[1][0]
     with pytest.raises(InputError, match="no rationale of instance 1 of train"):
         marks(replace(split, rationale=[[True, False], []]), "rationale", "train")
-    with pytest.raises(InputError, match=r"no rationales in the split.*list the words: --set deceive.words="):
+    with pytest.raises(
+        InputError, match=r"no rationales in the split.*list the words: --set deceive.words="
+    ):
         marks(tiny_split([2]), "rationale")
 
 
@@ -121,7 +144,9 @@ def test_an_adversary_without_a_base_and_a_negative_strength_are_refused() -> No
 def test_even_attention_is_even_and_its_leave_one_out_the_naive_one(encoder: str) -> None:
     model, split = tiny_model(encoder, "uniform"), tiny_split(LENGTHS)
     trace = next(collect_shards(model, split))
-    np.testing.assert_allclose(trace.alpha.values, np.repeat(1 / np.array(LENGTHS), LENGTHS), rtol=1e-6)
+    np.testing.assert_allclose(
+        trace.alpha.values, np.repeat(1 / np.array(LENGTHS), LENGTHS), rtol=1e-6
+    )
     inputs = Inputs.of(split, model.vocabulary)
     for row, length in enumerate(LENGTHS):
         expected = naive_leave_one_out(model, inputs.take(np.array([row])))
@@ -138,24 +163,42 @@ def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder: str) -> None:
             parameter.mul_(3000.0)
     trace, inputs = next(collect_shards(model, split)), Inputs.of(split, model.vocabulary)
     for row in range(len(LENGTHS)):
-        np.testing.assert_allclose(trace.ragged("loo")[row], naive_leave_one_out(model, inputs.take(np.array([row]))), atol=1e-6)
+        np.testing.assert_allclose(
+            trace.ragged("loo")[row],
+            naive_leave_one_out(model, inputs.take(np.array([row]))),
+            atol=1e-6,
+        )
 
 
 def test_a_cnn_that_sees_one_word_at_a_time() -> None:
     vocabulary = tiny_vocabulary()
     vectors = np.random.default_rng(0).normal(size=(len(vocabulary), 12)).astype(np.float32)
-    model = build_model(replace(model_preset("cnn", "additive"), hidden=8, kernels=(1,)), vocabulary, vectors, ["no", "yes"], 0).eval()
+    model = build_model(
+        replace(model_preset("cnn", "additive"), hidden=8, kernels=(1,)),
+        vocabulary,
+        vectors,
+        ["no", "yes"],
+        0,
+    ).eval()
     split = tiny_split(LENGTHS)
     trace, inputs = next(collect_shards(model, split)), Inputs.of(split, model.vocabulary)
     for row in range(len(LENGTHS)):
-        np.testing.assert_allclose(trace.ragged("loo")[row], naive_leave_one_out(model, inputs.take(np.array([row]))), atol=1e-6)
+        np.testing.assert_allclose(
+            trace.ragged("loo")[row],
+            naive_leave_one_out(model, inputs.take(np.array([row]))),
+            atol=1e-6,
+        )
 
 
 def test_imposed_attention_is_what_the_model_uses() -> None:
     split, vocabulary = taught(2), tiny_vocabulary()
     vectors = np.random.default_rng(0).normal(size=(len(vocabulary), 12)).astype(np.float32)
     model = build_model(
-        replace(model_preset("average", "uniform"), attention="imposed", hidden=8), vocabulary, vectors, ["no", "yes"], 0
+        replace(model_preset("average", "uniform"), attention="imposed", hidden=8),
+        vocabulary,
+        vectors,
+        ["no", "yes"],
+        0,
     ).eval()
     trace = next(collect_shards(model, split, scores=("gradient",)))
     assert split.attention is not None

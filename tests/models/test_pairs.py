@@ -26,12 +26,19 @@ from attnaudit.training.settings import DeceivePairs, TrainingSettings
 from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
 from tests.pairs import reversed_pairs, small_translator
 
-KINDS = [{"attention": "bilinear"}, {"attention": "additive"}, {"attention": "bilinear", "heads": 3}, {"layers": 2, "tied": False}]
+KINDS = [
+    {"attention": "bilinear"},
+    {"attention": "additive"},
+    {"attention": "bilinear", "heads": 3},
+    {"layers": 2, "tied": False},
+]
 
 
 def traced(translator: Translator, rows: int = 9, **settings: object) -> Trace:
     pairs = reversed_pairs(rows, seed=3)
-    return concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(**settings))))  # pyright: ignore[reportArgumentType]
+    return concatenate(
+        list(collect_pairs(translator, pairs, "test", PairCollectSettings(**settings)))
+    )  # pyright: ignore[reportArgumentType]
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
@@ -55,7 +62,10 @@ def test_a_pair_alone_is_as_in_a_batch(translator: Translator):
 
 def test_every_row_is_in_one_batch():
     inputs = small_translator(reversed_pairs(60)).inputs(reversed_pairs(50, seed=1))
-    for batches in (list(inputs.batches_by_length(20)), inputs.shuffled_batches(4, np.random.default_rng(0))):
+    for batches in (
+        list(inputs.batches_by_length(20)),
+        inputs.shuffled_batches(4, np.random.default_rng(0)),
+    ):
         assert sorted(np.concatenate(batches).tolist()) == list(range(50))
         assert all(len(set(inputs.source.lengths[rows])) == 1 for rows in batches)
 
@@ -63,28 +73,47 @@ def test_every_row_is_in_one_batch():
 def test_trace_against_the_naive_way(translator: Translator):
     """Attention, relevance, gradient and leave-one-out of every gold token, and a readout that tells any other attention's output."""
     pairs = reversed_pairs(4, seed=5)
-    trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=6))))
+    trace = concatenate(
+        list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=6)))
+    )
     heads = translator.model.settings.heads
     random = np.random.default_rng(0)
     for row in range(len(trace)):
         instance, at = int(trace.instance[row]), int(trace.array("query")[row])
         head = int(trace.array("head")[row]) if heads > 1 else 0
         one = translator.inputs(pairs.take(np.array([instance]))).batch(np.array([0]))
-        np.testing.assert_allclose(trace.alpha[row], translator.model(one).alpha[0, head, at].detach(), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(
-            trace.ragged("importance_relevance")[row], relevance(translator.model, one, at, head), rtol=1e-4, atol=1e-5
+            trace.alpha[row],
+            translator.model(one).alpha[0, head, at].detach(),
+            rtol=1e-4,
+            atol=1e-5,
+        )
+        np.testing.assert_allclose(
+            trace.ragged("importance_relevance")[row],
+            relevance(translator.model, one, at, head),
+            rtol=1e-4,
+            atol=1e-5,
         )
         if head == 0:
             without = leave_one_out(translator.model, one, at)  # which is of no head
         np.testing.assert_allclose(trace.ragged("loo")[row], without, rtol=1e-4, atol=1e-5)
         if instance < 2:
-            np.testing.assert_allclose(trace.ragged("gradient")[row], gradient_of_gold(translator.model, one, at), rtol=1e-3, atol=1e-6)
+            np.testing.assert_allclose(
+                trace.ragged("gradient")[row],
+                gradient_of_gold(translator.model, one, at),
+                rtol=1e-3,
+                atol=1e-6,
+            )
         other = random.dirichlet(np.ones(len(trace.tokens(row))))
         everything = weighted(translator.model, one, at, head, other)
         kept = np.log(everything)[None] - np.log(everything[int(one.gold[0, at])])
-        mine = trace.readout.take(np.array([row])).logits(trace.alpha.take(np.array([row])).with_values(other))[0]
+        mine = trace.readout.take(np.array([row])).logits(
+            trace.alpha.take(np.array([row])).with_values(other)
+        )[0]
         apart = np.abs(kept[0][:, None] - (mine - mine[0])[None])
-        assert (apart.min(axis=0) < 1e-3).all(), "a kept word has odds that no word of the model has"
+        assert (apart.min(axis=0) < 1e-3).all(), (
+            "a kept word has odds that no word of the model has"
+        )
 
 
 def test_the_gold_token_stands_first(translator: Translator):
@@ -108,7 +137,9 @@ def test_rows_say_what_they_are(translator: Translator):
         assert trace.tokens(row) == pairs.source[instance].split()
         aligned = trace.table.column("rationale").to_pylist()[row]
         length = len(words) - 1
-        assert aligned == (None if at == length else [place == length - 1 - at for place in range(length)])
+        assert aligned == (
+            None if at == length else [place == length - 1 - at for place in range(length)]
+        )
 
 
 def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pytest.MonkeyPatch):
@@ -119,12 +150,16 @@ def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pyt
     parts = traced(translator, 5)
     assert parts.instance.tolist() == whole.instance.tolist()
     for name in ("alpha", "importance_relevance", "gradient", "loo", "readout"):
-        np.testing.assert_allclose(parts.ragged(name).values, whole.ragged(name).values, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(
+            parts.ragged(name).values, whole.ragged(name).values, rtol=1e-4, atol=1e-6
+        )
 
 
 def test_uniform_attention_is_even():
     trace = traced(small_translator(reversed_pairs(60), attention="uniform"))
-    np.testing.assert_allclose(trace.alpha.values, trace.alpha.spread(1.0 / trace.alpha.lengths), rtol=1e-6)
+    np.testing.assert_allclose(
+        trace.alpha.values, trace.alpha.spread(1.0 / trace.alpha.lengths), rtol=1e-6
+    )
 
 
 def test_without_attention_nothing_is_traced():
@@ -132,21 +167,31 @@ def test_without_attention_nothing_is_traced():
         traced(small_translator(reversed_pairs(60), attention="none"))
 
 
-@pytest.mark.parametrize(("translator", "words"), list(zip(KINDS, (2, 3, 2, 6), strict=True)), indirect=["translator"])
+@pytest.mark.parametrize(
+    ("translator", "words"), list(zip(KINDS, (2, 3, 2, 6), strict=True)), indirect=["translator"]
+)
 def test_a_prediction_is_right_where_the_model_is(translator: Translator, words: int):
     """However few words a row keeps; a gold token that the vocabulary lacks is never right."""
     pairs = reversed_pairs(12, words=16, seed=3)  # four more than train has
-    trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words))))
+    trace = concatenate(
+        list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words)))
+    )
     one = trace.take(np.flatnonzero(trace.array("head") == 0)) if trace.has("head") else trace
     with torch.no_grad():
         translator.model.output.bias[UNK] = 1e3  # the model would write nothing else
         assert teacher_forced(translator.model, translator.inputs(pairs))[1] == 0.0
         assert UNKNOWN in trace.table.column("gold").to_pylist()
-        always = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words))))
+        always = concatenate(
+            list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words)))
+        )
         assert not is_correct(always).any()
         translator.model.output.bias[UNK] = -1e3
-    never = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words))))
-    assert is_correct(never).mean() == pytest.approx(teacher_forced(translator.model, translator.inputs(pairs))[1])
+    never = concatenate(
+        list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words)))
+    )
+    assert is_correct(never).mean() == pytest.approx(
+        teacher_forced(translator.model, translator.inputs(pairs))[1]
+    )
     assert 0 < is_correct(one).mean() < 1
 
 
@@ -155,7 +200,9 @@ def test_the_word_that_the_model_would_write_is_among_those_kept(translator: Tra
     pairs = reversed_pairs(12, seed=3)
     with torch.no_grad():
         translator.model.output.weight.mul_(20)
-    trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=2))))
+    trace = concatenate(
+        list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=2)))
+    )
     right = teacher_forced(translator.model, translator.inputs(pairs))[1]
     assert is_correct(trace).mean() == pytest.approx(right)
 
@@ -163,7 +210,9 @@ def test_the_word_that_the_model_would_write_is_among_those_kept(translator: Tra
 def test_a_change_of_output_is_over_all_words(translator: Translator):
     """Any attention given to one head of one gold token at a time, and the model's own, which changes nothing."""
     pairs = reversed_pairs(4, seed=5)
-    trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=3))))
+    trace = concatenate(
+        list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=3)))
+    )
     random = np.random.default_rng(0)
     other = trace.alpha.with_values(random.random(len(trace.alpha.values)))
     other = other.with_values(other.values / other.spread(other.sum()))
@@ -171,10 +220,18 @@ def test_a_change_of_output_is_over_all_words(translator: Translator):
     found = change_of_output(translator, pairs, trace.take(order), other.take(order))
     for place, row in enumerate(order.tolist()):
         one = translator.inputs(pairs).batch(np.array([trace.instance[row]]))
-        head, at = int(trace.array("head")[row]) if trace.has("head") else 0, int(trace.array("query")[row])
-        told = [weighted(translator.model, one, at, head, alpha[row].astype(np.float64)) for alpha in (trace.alpha, other)]
+        head, at = (
+            int(trace.array("head")[row]) if trace.has("head") else 0,
+            int(trace.array("query")[row]),
+        )
+        told = [
+            weighted(translator.model, one, at, head, alpha[row].astype(np.float64))
+            for alpha in (trace.alpha, other)
+        ]
         assert found[place] == pytest.approx(0.5 * np.abs(told[0] - told[1]).sum(), abs=1e-5)
-    np.testing.assert_allclose(change_of_output(translator, pairs, trace, trace.alpha), 0.0, atol=1e-5)
+    np.testing.assert_allclose(
+        change_of_output(translator, pairs, trace, trace.alpha), 0.0, atol=1e-5
+    )
 
 
 def test_more_words_than_there_are():
@@ -203,7 +260,9 @@ def test_a_wider_beam_finds_no_worse_on_average(translator: Translator):
         total = []
         for ids, row in zip(inputs.source, decode(translator.model, inputs, beam), strict=True):
             before = torch.tensor([[BOS, *row]])
-            logits = translator.model.logits(translator.model.write(torch.tensor(ids)[None], before)).clone()
+            logits = translator.model.logits(
+                translator.model.write(torch.tensor(ids)[None], before)
+            ).clone()
             logits[..., [PAD, UNK, BOS]] = -torch.inf
             gold = torch.tensor([[*row, EOS]])
             total.append(float(torch.log_softmax(logits, -1).gather(-1, gold[..., None]).mean()))
@@ -216,7 +275,10 @@ def test_a_wider_beam_finds_no_worse_on_average(translator: Translator):
 def test_decoding_alone_is_as_in_a_batch(translator: Translator):
     pairs = reversed_pairs(6, seed=7)
     whole = decode(translator.model, translator.inputs(pairs), beam=3)
-    alone = [decode(translator.model, translator.inputs(pairs.take(np.array([row]))), beam=3)[0] for row in range(6)]
+    alone = [
+        decode(translator.model, translator.inputs(pairs.take(np.array([row]))), beam=3)[0]
+        for row in range(6)
+    ]
     assert whole == alone
 
 
@@ -242,16 +304,26 @@ def test_gold_logits_leave_padding_out(translator: Translator):
 
 
 @pytest.mark.parametrize("shares", [None, (0.0, 0.5, 0.9, 1.0)])
-def test_deceptive_penalty_against_the_naive_sum(translator: Translator, shares: tuple[float, ...] | None):
+def test_deceptive_penalty_against_the_naive_sum(
+    translator: Translator, shares: tuple[float, ...] | None
+):
     """Of the links of the pairs, and of two rows whose tokens are aligned with none, some, most or all of their source."""
     inputs = translator.inputs(reversed_pairs(30, seed=2))
-    rows = max(inputs.batches_by_length(1000), key=lambda rows: (len(rows) > 1, inputs.source.lengths[rows[0]] if shares else len(rows)))
+    rows = max(
+        inputs.batches_by_length(1000),
+        key=lambda rows: (len(rows) > 1, inputs.source.lengths[rows[0]] if shares else len(rows)),
+    )
     batch = inputs.batch(rows[:2] if shares else rows)
     alpha = translator.model(batch).alpha.detach()
     assert batch.aligned is not None
     if shares:
-        drawn, size = torch.rand(batch.aligned.shape, generator=torch.Generator().manual_seed(0)), batch.aligned.shape[1]
-        batch = replace(batch, aligned=(drawn < torch.tensor(shares).repeat(size)[:size, None]).float())
+        drawn, size = (
+            torch.rand(batch.aligned.shape, generator=torch.Generator().manual_seed(0)),
+            batch.aligned.shape[1],
+        )
+        batch = replace(
+            batch, aligned=(drawn < torch.tensor(shares).repeat(size)[:size, None]).float()
+        )
     assert batch.aligned is not None
     total, count = 0.0, 0
     for b in range(len(batch.source)):
@@ -268,10 +340,16 @@ def test_weight_decay_acts_on_every_weight(translator: Translator):
     model, inputs = copy.deepcopy(translator.model), translator.inputs(reversed_pairs(9))
     before = {name: values.detach().clone() for name, values in model.named_parameters()}
     flat = TrainingSplit(
-        inputs, lambda model, *_: 0.0 * torch.stack([p.sum() for p in model.parameters()]).sum(), lambda model, select: (0.5, 0.5)
+        inputs,
+        lambda model, *_: 0.0 * torch.stack([p.sum() for p in model.parameters()]).sum(),
+        lambda model, select: (0.5, 0.5),
     )
     minimise(model, flat, flat, TrainingSettings(epochs=1, weight_decay=0.1))
-    assert [name for name, values in model.named_parameters() if before[name].any() and torch.equal(values, before[name])] == []
+    assert [
+        name
+        for name, values in model.named_parameters()
+        if before[name].any() and torch.equal(values, before[name])
+    ] == []
 
 
 def test_negative_strength_is_refused():
@@ -304,7 +382,9 @@ def test_links_of_words_that_pieces_part_where_white_space_does_not():
     inputs = translator.inputs(pairs)
     assert inputs.links is not None
     assert set(map(tuple, inputs.links.T.tolist())) == naive_links(translator, pairs)
-    assert list(inputs.unlinked) == [100 + row for row, source in enumerate(sources) if {"\u200b", "▁"} & set(source.split())]
+    assert list(inputs.unlinked) == [
+        100 + row for row, source in enumerate(sources) if {"\u200b", "▁"} & set(source.split())
+    ]
     cut = translator.units(pairs.source), translator.units(pairs.target)
     for row, s, t in inputs.links.T.tolist():
         assert max(s - len(cut[0][row]), t - len(cut[1][row])) < 0
@@ -329,7 +409,10 @@ def test_saved_and_read_again(translator: Translator, tmp_path):
     translator.save(tmp_path)
     again = Translator.load(tmp_path)
     assert again.model.settings == translator.model.settings
-    assert (again.model.source, again.model.target) == (translator.model.source, translator.model.target)
+    assert (again.model.source, again.model.target) == (
+        translator.model.source,
+        translator.model.target,
+    )
     for name, tensor in translator.model.state_dict().items():
         assert torch.equal(again.model.state_dict()[name], tensor)
 
@@ -347,8 +430,12 @@ def test_alignment_by_hand():
             assert table["hit_alpha"][row] == hits[-1]
     summary = {row["measure"]: row for row in Alignment().summarise(table).to_dicts()}
     assert summary["precision_at_1_alpha"]["value"] == pytest.approx(np.mean(hits))
-    assert summary["aer_alpha"]["value"] == pytest.approx(1.0 - 2.0 * np.sum(hits) / (len(hits) + np.sum(aligned)))
-    assert summary["aer_alpha"]["low"] <= summary["aer_alpha"]["value"] <= summary["aer_alpha"]["high"]
+    assert summary["aer_alpha"]["value"] == pytest.approx(
+        1.0 - 2.0 * np.sum(hits) / (len(hits) + np.sum(aligned))
+    )
+    assert (
+        summary["aer_alpha"]["low"] <= summary["aer_alpha"]["value"] <= summary["aer_alpha"]["high"]
+    )
 
 
 def test_alignment_of_two_splits_with_one_number_is_of_two_texts():
@@ -379,10 +466,19 @@ def test_a_dictionary_counts_texts_and_not_heads_or_places():
 def test_a_word_that_comes_twice_is_aligned_with_its_translation_wherever_it_stands():
     """Each b1 is linked with one of the two a1, and is so in both of its places; b2 in its one place with a2."""
     translator = small_translator(reversed_pairs(60))
-    pairs = Pairs(np.arange(1), ("a1 a2 a1",), ("b1 b2 b1",), np.array([[0, 0, 0], [0, 1, 2], [2, 1, 0]]))
+    pairs = Pairs(
+        np.arange(1), ("a1 a2 a1",), ("b1 b2 b1",), np.array([[0, 0, 0], [0, 1, 2], [2, 1, 0]])
+    )
     table = dictionary(concatenate(list(collect_pairs(translator, pairs, "test"))), least=1)
     aligned = {(row["source"], row["target"]): row["aligned"] for row in table.to_dicts()}
-    assert aligned == {("a1", "b1"): 1, ("a2", "b2"): 1, ("a1", "b2"): 0, ("a2", "b1"): 0, ("a1", "<eos>"): None, ("a2", "<eos>"): None}
+    assert aligned == {
+        ("a1", "b1"): 1,
+        ("a2", "b2"): 1,
+        ("a1", "b2"): 0,
+        ("a2", "b1"): 0,
+        ("a1", "<eos>"): None,
+        ("a2", "<eos>"): None,
+    }
 
 
 def test_how_many_of_the_strongest_pairs_are_translations():
@@ -392,7 +488,11 @@ def test_how_many_of_the_strongest_pairs_are_translations():
         "alpha": [0.9, 0.1, 0.8, 1.0, 0.7], "aligned": [1.0, 0.4, 0.5, None, 0.9],
     })  # fmt: skip
     relevance, alpha = dictionary_rows(pairs)
-    assert (relevance["measure"], relevance["value"], relevance["n"]) == ("dictionary_relevance", pytest.approx(2 / 3), 3)
+    assert (relevance["measure"], relevance["value"], relevance["n"]) == (
+        "dictionary_relevance",
+        pytest.approx(2 / 3),
+        3,
+    )
     assert (alpha["measure"], alpha["value"], alpha["high"]) == ("dictionary_alpha", 1.0, 1.0)
     assert 0 < relevance["low"] < 2 / 3 < relevance["high"] < 1
     assert dictionary_rows(pairs.with_columns(aligned=pl.lit(0.1))) == []
@@ -419,5 +519,7 @@ def test_dictionary_by_hand():
 def test_what_a_translator_shows_of_itself(translator: Translator) -> None:
     model, settings = translator.model, translator.model.settings
     shown = repr(translator)
-    assert shown.startswith(f"Translator(words, EncoderDecoder({settings.attention}, {settings.heads} head")
+    assert shown.startswith(
+        f"Translator(words, EncoderDecoder({settings.attention}, {settings.heads} head"
+    )
     assert shown.endswith(f", {sum(weight.numel() for weight in model.parameters()):,} weights))")

@@ -12,7 +12,11 @@ from attnaudit.models.presets import EncoderSpec, ModelSettings, PairSettings, m
 from attnaudit.training.settings import TrainingSettings
 
 FLAT, TRANSFORMER = model_preset("cnn", "additive"), model_preset("transformer", "additive")
-PAIRS, BAG, TRAINING = PairSettings(), PairSettings(attention="uniform", recurrent=False), TrainingSettings()
+PAIRS, BAG, TRAINING = (
+    PairSettings(),
+    PairSettings(attention="uniform", recurrent=False),
+    TrainingSettings(),
+)
 Settings = ModelSettings | PairSettings | TrainingSettings
 
 # settings, and the values that one change of them must be able to have
@@ -53,7 +57,9 @@ def test_the_ends_of_a_range_belong_to_it(settings: Settings, values: list[dict[
 
 
 @pytest.mark.parametrize(("settings", "change", "named"), REFUSED)
-def test_beyond_them_the_setting_is_named(settings: Settings, change: dict[str, Any], named: str) -> None:
+def test_beyond_them_the_setting_is_named(
+    settings: Settings, change: dict[str, Any], named: str
+) -> None:
     with pytest.raises(InputError, match=named):
         replace(settings, **change)
 
@@ -66,4 +72,7 @@ def test_an_encoder_has_a_width_and_a_head_at_least(change: dict[str, Any]) -> N
 
 
 def test_what_a_translator_attends_to_is_as_wide_as_its_states_or_else_its_word_vectors() -> None:
-    assert (PairSettings(hidden=8, embedding=6).width, replace(BAG, hidden=8, embedding=6).width) == (8, 6)
+    assert (
+        PairSettings(hidden=8, embedding=6).width,
+        replace(BAG, hidden=8, embedding=6).width,
+    ) == (8, 6)

@@ -15,7 +15,15 @@ from attnaudit.models.batch import Inputs, batches_by_length, shuffled_batches
 from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.presets import model_preset
 from attnaudit.training.checkpoint import load_checkpoint
-from attnaudit.training.loop import CHECKPOINT, Epoch, StepCallback, TrainingSplit, best_epoch, halvings, minimise
+from attnaudit.training.loop import (
+    CHECKPOINT,
+    Epoch,
+    StepCallback,
+    TrainingSplit,
+    best_epoch,
+    halvings,
+    minimise,
+)
 from attnaudit.training.settings import TrainingSettings
 from attnaudit.training.texts import predict, train
 
@@ -37,7 +45,13 @@ def fresh(corpus: Corpus, encoder: str = "bilstm", **settings: float) -> Attenti
     tokens = corpus.splits["train"].tokens
     vocabulary = Vocabulary.build(tokens, 1)
     vectors = word_vectors("random", vocabulary, tokens, dimension=16, seed=0).matrix
-    return build_model(replace(model_preset(encoder, "additive"), hidden=8, **settings), vocabulary, vectors, corpus.class_names, 0)
+    return build_model(
+        replace(model_preset(encoder, "additive"), hidden=8, **settings),
+        vocabulary,
+        vectors,
+        corpus.class_names,
+        0,
+    )
 
 
 def weights(model: AttentionModel) -> dict[str, list[float]]:
@@ -71,7 +85,11 @@ def batches_seen(corpus: Corpus, seed: int) -> list[list[int]]:
         seen.append(rows.tolist())
         return torch.stack([(parameter**2).sum() for parameter in model.parameters()]).sum()
 
-    split = TrainingSplit(Inputs(model.vocabulary.ids(corpus.splits["train"].tokens[:128])), loss, lambda model, select: (0.5, 0.5))
+    split = TrainingSplit(
+        Inputs(model.vocabulary.ids(corpus.splits["train"].tokens[:128])),
+        loss,
+        lambda model, select: (0.5, 0.5),
+    )
     minimise(model, split, split, replace(SETTINGS, epochs=3), seed=seed)
     assert len(seen) == 24
     return seen
@@ -80,15 +98,21 @@ def batches_seen(corpus: Corpus, seed: int) -> list[list[int]]:
 def test_every_epoch_has_an_order_of_its_own(corpus: Corpus) -> None:
     seen = batches_seen(corpus, 5)
     epochs = [seen[start : start + 8] for start in range(0, 24, 8)]
-    assert all(sorted(row for batch in epoch for row in batch) == list(range(128)) for epoch in epochs)
+    assert all(
+        sorted(row for batch in epoch for row in batch) == list(range(128)) for epoch in epochs
+    )
     assert len({str(epoch) for epoch in epochs}) == 3
-    assert len({str(sorted(map(sorted, epoch))) for epoch in epochs}) == 3  # nor are they the same batches in another order
+    assert (
+        len({str(sorted(map(sorted, epoch))) for epoch in epochs}) == 3
+    )  # nor are they the same batches in another order
     assert seen == batches_seen(corpus, 5)
     assert seen != batches_seen(corpus, 6)
 
 
 @pytest.mark.parametrize("stop_after", [1, 2, 3])
-def test_resumed_training_ends_as_an_uninterrupted_one(small: Corpus, tmp_path: Path, stop_after: int) -> None:
+def test_resumed_training_ends_as_an_uninterrupted_one(
+    small: Corpus, tmp_path: Path, stop_after: int
+) -> None:
     whole = fresh(small)
     expected = train(whole, small, SETTINGS)
     train(fresh(small), small, replace(SETTINGS, epochs=stop_after), checkpoint=tmp_path)
@@ -110,7 +134,11 @@ def test_the_best_epoch_on_dev_is_kept(corpus: Corpus) -> None:
 def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus) -> None:
     """The dev score is minus the mean cross-entropy of its rows, in nats."""
     model, dev = fresh(corpus, "none"), corpus.splits["dev"]
-    history = train(model, corpus, replace(SETTINGS, epochs=3, select="loss", learning_rate=0.003, class_weight=False))
+    history = train(
+        model,
+        corpus,
+        replace(SETTINGS, epochs=3, select="loss", learning_rate=0.003, class_weight=False),
+    )
     p = predict(model, Inputs.of(dev, model.vocabulary))[:, 0]
     loss = -np.log(np.where(dev.label == 1, p, 1 - p)).mean()
     assert loss == pytest.approx(-max(epoch.dev for epoch in history), rel=1e-4)
@@ -118,7 +146,9 @@ def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus) -> Non
 
 
 def test_test_split_is_never_read(small: Corpus) -> None:
-    without = replace(small, splits={name: split for name, split in small.splits.items() if name != "test"})
+    without = replace(
+        small, splits={name: split for name, split in small.splits.items() if name != "test"}
+    )
     one, other = fresh(small), fresh(small)
     train(one, small, SETTINGS)
     train(other, without, SETTINGS)
@@ -127,23 +157,36 @@ def test_test_split_is_never_read(small: Corpus) -> None:
 
 def test_patience_stops_early() -> None:
     unlearnable = planted_corpus("prior", size=400, length=(10, 20), seed=1)
-    history = train(fresh(unlearnable), unlearnable, replace(SETTINGS, epochs=50, learning_rate=0.05, patience=2))
+    history = train(
+        fresh(unlearnable),
+        unlearnable,
+        replace(SETTINGS, epochs=50, learning_rate=0.05, patience=2),
+    )
     assert len(history) < 50
     assert history[-1].epoch - best_epoch(history).epoch == 2
 
 
-def test_an_epoch_that_is_perfect_on_dev_is_the_last(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_epoch_that_is_perfect_on_dev_is_the_last(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is kept is what all epochs would have given."""
     stopped, whole = fresh(corpus), fresh(corpus)
     history = train(stopped, corpus, replace(SETTINGS, epochs=10, learning_rate=0.05))
     assert (history[-1].dev, history[-1].dev_accuracy) == (1.0, 1.0)
     monkeypatch.setattr("attnaudit.training.loop._exhausted", lambda history, patience: False)
-    assert len(train(whole, corpus, replace(SETTINGS, epochs=10, learning_rate=0.05))) == 10 > len(history)
+    assert (
+        len(train(whole, corpus, replace(SETTINGS, epochs=10, learning_rate=0.05)))
+        == 10
+        > len(history)
+    )
     assert weights(stopped) == weights(whole)
 
 
 def test_of_equal_dev_scores_the_most_accurate_epoch_is_kept() -> None:
-    history = [Epoch(k, 0.1, dev, accuracy, 1.0) for k, (dev, accuracy) in enumerate([(0.9, 0.9), (1.0, 0.6), (1.0, 0.8), (1.0, 0.8)])]
+    history = [
+        Epoch(k, 0.1, dev, accuracy, 1.0)
+        for k, (dev, accuracy) in enumerate([(0.9, 0.9), (1.0, 0.6), (1.0, 0.8), (1.0, 0.8)])
+    ]
     assert best_epoch(history).epoch == 2
 
 
@@ -165,18 +208,41 @@ def test_every_step_after_a_halving_is_half_as_long(corpus: Corpus) -> None:
         seen.append(float(model.head.output.bias.detach()[0]))
         return torch.stack([parameter.sum() for parameter in model.parameters()]).sum()
 
-    split = TrainingSplit(Inputs(model.vocabulary.ids(corpus.splits["train"].tokens[:16])), loss, lambda model, select: (0.5, 0.5))
-    minimise(model, split, split, replace(SETTINGS, epochs=5, plateau=1, weight_decay=0.0, learning_rate=0.01))
+    split = TrainingSplit(
+        Inputs(model.vocabulary.ids(corpus.splits["train"].tokens[:16])),
+        loss,
+        lambda model, select: (0.5, 0.5),
+    )
+    minimise(
+        model,
+        split,
+        split,
+        replace(SETTINGS, epochs=5, plateau=1, weight_decay=0.0, learning_rate=0.01),
+    )
     assert -np.diff(seen) == pytest.approx([0.01, 0.01, 0.005, 0.0025], rel=1e-3)
 
 
-@pytest.mark.parametrize(("steps", "names", "total"), [(None, [1, 1, 1, 2, 2, 2], 6), (4, [1, 1, 1, 2], 4)])
-def test_progress_counts_the_steps_of_all_epochs(corpus: Corpus, steps: int | None, names: list[int], total: int) -> None:
+@pytest.mark.parametrize(
+    ("steps", "names", "total"), [(None, [1, 1, 1, 2, 2, 2], 6), (4, [1, 1, 1, 2], 4)]
+)
+def test_progress_counts_the_steps_of_all_epochs(
+    corpus: Corpus, steps: int | None, names: list[int], total: int
+) -> None:
     model, said = fresh(corpus, "none"), []
     inputs = Inputs(model.vocabulary.ids(corpus.splits["train"].tokens[:40]))
-    split = TrainingSplit(inputs, lambda model, *_: model.head.output.bias.sum(), lambda model, select: (0.5, 0.5))
-    minimise(model, split, split, replace(SETTINGS, epochs=2, steps=steps), progress=lambda *given: said.append(given))
-    assert said == [(f"train, epoch {number} of 2", done, total) for done, number in enumerate(names, 1)]
+    split = TrainingSplit(
+        inputs, lambda model, *_: model.head.output.bias.sum(), lambda model, select: (0.5, 0.5)
+    )
+    minimise(
+        model,
+        split,
+        split,
+        replace(SETTINGS, epochs=2, steps=steps),
+        progress=lambda *given: said.append(given),
+    )
+    assert said == [
+        (f"train, epoch {number} of 2", done, total) for done, number in enumerate(names, 1)
+    ]
 
 
 def test_dropout_and_plateau_resume_as_if_never_interrupted(small: Corpus, tmp_path: Path) -> None:
@@ -186,13 +252,17 @@ def test_dropout_and_plateau_resume_as_if_never_interrupted(small: Corpus, tmp_p
     train(stopped, small, replace(settings, epochs=2), checkpoint=tmp_path)
     resumed = fresh(small, "bigru", dropout=0.4)
     again = train(resumed, small, settings, checkpoint=tmp_path)
-    assert [(epoch.loss, epoch.dev) for epoch in again] == [(epoch.loss, epoch.dev) for epoch in history]
+    assert [(epoch.loss, epoch.dev) for epoch in again] == [
+        (epoch.loss, epoch.dev) for epoch in history
+    ]
     assert weights(resumed) == weights(whole)
     assert all(epoch.dev == epoch.dev_accuracy for epoch in history)
     train(other, small, settings, seed=1)
     assert weights(other) != weights(whole)
     inputs = whole.inputs(small.splits["test"])
-    np.testing.assert_array_equal(predict(whole, inputs), predict(whole, inputs))  # nothing is left out of a prediction
+    np.testing.assert_array_equal(
+        predict(whole, inputs), predict(whole, inputs)
+    )  # nothing is left out of a prediction
 
 
 def test_training_leaves_the_global_generator_alone(corpus: Corpus) -> None:
@@ -237,28 +307,41 @@ def test_a_checkpoint_of_another_model_is_refused(corpus: Corpus, tmp_path: Path
 
 
 def test_a_training_that_diverges_says_so(corpus: Corpus) -> None:
-    with pytest.raises(InputError, match=r"learning rate 1e\+30: a loss of .*; expected a finite one; lower training\.learning_rate"):
+    with pytest.raises(
+        InputError,
+        match=r"learning rate 1e\+30: a loss of .*; expected a finite one; lower training\.learning_rate",
+    ):
         train(fresh(corpus), corpus, replace(SETTINGS, learning_rate=1e30))
 
 
 @pytest.mark.parametrize("select", ["usual", "accuracy", "loss"])
 def test_a_training_that_diverges_in_its_last_step_says_so(corpus: Corpus, select: str) -> None:
     """The loss of a step is that before it: only the predictions on dev show what the last one did."""
-    settings, model = replace(SETTINGS, batch_size=1000, epochs=1, select=select), fresh(corpus, "average")
-    last = StepCallback((1,), lambda _: [parameter.data.fill_(np.nan) for parameter in model.parameters()])
+    settings, model = (
+        replace(SETTINGS, batch_size=1000, epochs=1, select=select),
+        fresh(corpus, "average"),
+    )
+    last = StepCallback(
+        (1,), lambda _: [parameter.data.fill_(np.nan) for parameter in model.parameters()]
+    )
     with pytest.raises(
-        InputError, match=r"dev split: a predicted probability of nan; expected a finite one; lower training\.learning_rate"
+        InputError,
+        match=r"dev split: a predicted probability of nan; expected a finite one; lower training\.learning_rate",
     ):
         train(model, corpus, settings, callback=last)
 
 
-@pytest.mark.parametrize(("setting", "value"), [("hidden", 0), ("embedding", -1), ("kernels", (2,)), ("kernels", ())])
+@pytest.mark.parametrize(
+    ("setting", "value"), [("hidden", 0), ("embedding", -1), ("kernels", (2,)), ("kernels", ())]
+)
 def test_model_sizes_out_of_range_are_refused(setting: str, value: object) -> None:
     with pytest.raises(InputError, match=f"model.{setting}"):
         replace(model_preset("cnn", "additive"), **{setting: value})
 
 
-@pytest.mark.parametrize(("setting", "value"), [("patience", 0), ("weight_decay", -1.0), ("learning_rate", float("nan"))])
+@pytest.mark.parametrize(
+    ("setting", "value"), [("patience", 0), ("weight_decay", -1.0), ("learning_rate", float("nan"))]
+)
 def test_training_settings_out_of_range_are_refused(setting: str, value: float) -> None:
     with pytest.raises(InputError, match=f"training.{setting}"):
         replace(TrainingSettings(), **{setting: value})

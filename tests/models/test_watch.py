@@ -40,34 +40,59 @@ def traced(model: AttentionModel, split: Split, step: int) -> Iterator[Trace]:
     return collect_shards(model, split, metadata={"seed": 0, "step": step})
 
 
-def watched(corpus: Corpus, model: AttentionModel, folder: Path, probe: Probe = PROBE) -> StepCallback:
+def watched(
+    corpus: Corpus, model: AttentionModel, folder: Path, probe: Probe = PROBE
+) -> StepCallback:
     return trace_probe(corpus.splits["test"], probe, folder, partial(traced, model))
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.glob("steps/*/*"))}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.glob("steps/*/*"))
+    }
 
 
-@pytest.mark.parametrize(("encoder", "settings"), [("bilstm", {}), ("bilstm", {"dropout": 0.4}), ("transformer", {"dropout": 0.2})])
-def test_a_training_does_not_notice_that_it_is_watched(corpus: Corpus, tmp_path: Path, encoder: str, settings: dict) -> None:
-    alone, seen = (fresh(corpus, encoder, **({"heads": 1} if encoder == "transformer" else {}), **settings) for _ in range(2))
+@pytest.mark.parametrize(
+    ("encoder", "settings"),
+    [("bilstm", {}), ("bilstm", {"dropout": 0.4}), ("transformer", {"dropout": 0.2})],
+)
+def test_a_training_does_not_notice_that_it_is_watched(
+    corpus: Corpus, tmp_path: Path, encoder: str, settings: dict
+) -> None:
+    alone, seen = (
+        fresh(corpus, encoder, **({"heads": 1} if encoder == "transformer" else {}), **settings)
+        for _ in range(2)
+    )
     expected = train(alone, corpus, SETTINGS, seed=3)
     random = torch.random.get_rng_state()
     history = train(seen, corpus, SETTINGS, seed=3, callback=watched(corpus, seen, tmp_path))
     assert weights(seen) == weights(alone)
-    assert [(epoch.loss, epoch.dev) for epoch in history] == [(epoch.loss, epoch.dev) for epoch in expected]
+    assert [(epoch.loss, epoch.dev) for epoch in history] == [
+        (epoch.loss, epoch.dev) for epoch in expected
+    ]
     assert torch.equal(random, torch.random.get_rng_state())
     taken = 2 * steps_an_epoch(corpus, SETTINGS)
-    assert list(files(tmp_path)) == [f"{step_part(step)}/part-00000.parquet" for step in PROBE.steps if step <= taken]
+    assert list(files(tmp_path)) == [
+        f"{step_part(step)}/part-00000.parquet" for step in PROBE.steps if step <= taken
+    ]
 
 
-def test_looking_leaves_gradients_modes_and_what_wants_a_gradient(corpus: Corpus, tmp_path: Path) -> None:
+def test_looking_leaves_gradients_modes_and_what_wants_a_gradient(
+    corpus: Corpus, tmp_path: Path
+) -> None:
     model = fresh(corpus, dropout=0.3).train()
     model.embedding.weight.requires_grad_(False)
     model.head.output.weight.grad = torch.ones_like(model.head.output.weight)
-    before = [(module.training, [(p.requires_grad, p.grad) for p in module.parameters(recurse=False)]) for module in model.modules()]
+    before = [
+        (module.training, [(p.requires_grad, p.grad) for p in module.parameters(recurse=False)])
+        for module in model.modules()
+    ]
     watched(corpus, model, tmp_path)(0)
-    after = [(module.training, [(p.requires_grad, p.grad) for p in module.parameters(recurse=False)]) for module in model.modules()]
+    after = [
+        (module.training, [(p.requires_grad, p.grad) for p in module.parameters(recurse=False)])
+        for module in model.modules()
+    ]
     assert after == before
 
 
@@ -90,7 +115,9 @@ def test_what_is_traced_is_the_model_after_so_many_steps(corpus: Corpus, tmp_pat
 
 
 @pytest.mark.parametrize("stop_after", [1, 2])
-def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path, stop_after: int) -> None:
+def test_a_resumed_training_leaves_the_same_files(
+    corpus: Corpus, tmp_path: Path, stop_after: int
+) -> None:
     settings = replace(SETTINGS, steps=40)
     whole = fresh(corpus, dropout=0.3)
     train(whole, corpus, settings, callback=watched(corpus, whole, tmp_path / "whole"))
@@ -104,15 +131,29 @@ def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(begun, corpus, settings, checkpoint=tmp_path / "again", callback=StepCallback(tuple(range(41)), stopped))
+        train(
+            begun,
+            corpus,
+            settings,
+            checkpoint=tmp_path / "again",
+            callback=StepCallback(tuple(range(41)), stopped),
+        )
     resumed = fresh(corpus, dropout=0.3)
-    train(resumed, corpus, settings, checkpoint=tmp_path / "again", callback=watched(corpus, resumed, tmp_path / "again"))
+    train(
+        resumed,
+        corpus,
+        settings,
+        checkpoint=tmp_path / "again",
+        callback=watched(corpus, resumed, tmp_path / "again"),
+    )
     assert weights(resumed) == weights(whole)
     assert files(tmp_path / "again") == files(tmp_path / "whole")
     assert len(files(tmp_path / "whole")) == len(PROBE.steps)
 
 
-def test_a_damaged_trace_beside_the_checkpoint_is_made_again(corpus: Corpus, tmp_path: Path) -> None:
+def test_a_damaged_trace_beside_the_checkpoint_is_made_again(
+    corpus: Corpus, tmp_path: Path
+) -> None:
     settings, place = replace(SETTINGS, steps=40), tmp_path / "again"
 
     def trained() -> dict[str, bytes]:
@@ -130,7 +171,12 @@ def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus: Corpus
     seen: list[int] = []
     model = fresh(corpus)
     every = StepCallback(tuple(range(100)), seen.append)
-    train(model, corpus, replace(SETTINGS, steps=33, epochs=1, patience=1, learning_rate=0.05), callback=every)
+    train(
+        model,
+        corpus,
+        replace(SETTINGS, steps=33, epochs=1, patience=1, learning_rate=0.05),
+        callback=every,
+    )
     assert seen == list(range(34))
     with pytest.raises(InputError, match=r"training\.steps: 0; expected 1 or more optimizer steps"):
         replace(SETTINGS, steps=0)
@@ -158,7 +204,11 @@ def test_the_paper_s_steps() -> None:
     [
         ((), 5, "steps: none"),
         ((-1, 3), 5, "steps: -1, below 0"),
-        ((0, 10, 5), 5, "steps: 5 after 10; expected whole numbers from 0 up, each above the one before"),
+        (
+            (0, 10, 5),
+            5,
+            "steps: 5 after 10; expected whole numbers from 0 up, each above the one before",
+        ),
         ((0, 10, 10), 5, "steps: 10 twice"),
         ((0, 10), 0, "probe: 0 instances; expected 1 or more"),
     ],

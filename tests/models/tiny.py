@@ -25,7 +25,9 @@ def tiny_model(
     vectors = np.random.default_rng(seed).normal(size=(len(vocabulary), 12)).astype(np.float32)
     vectors[0] = 0.0
     settings = replace(model_preset(encoder, attention), hidden=8, hierarchical=hierarchical)
-    model = build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed, has_question)
+    model = build_model(
+        settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed, has_question
+    )
     with torch.no_grad():
         head = model.head.passage if isinstance(model.head, TanhHead) else model.head.output
         lower = list(model.sentence.attention.parameters()) if model.sentence else []
@@ -34,7 +36,9 @@ def tiny_model(
     return model.eval()
 
 
-def tiny_split(lengths: list[int], classes: int = 2, seed: int = 0, has_question: bool = False) -> Split:
+def tiny_split(
+    lengths: list[int], classes: int = 2, seed: int = 0, has_question: bool = False
+) -> Split:
     """Random texts; with ``has_question`` random questions too, and two thirds of the answers allowed, the label among them."""
     random = np.random.default_rng(seed)
     tokens = _texts(random, lengths)
@@ -43,7 +47,14 @@ def tiny_split(lengths: list[int], classes: int = 2, seed: int = 0, has_question
         return Split(np.arange(len(lengths)), tokens, label)
     candidates = random.random((len(lengths), classes)) < 0.67
     candidates[np.arange(len(lengths)), label] = True
-    return Split(np.arange(len(lengths)), tokens, label, None, _texts(random, random.integers(1, 6, len(lengths)).tolist()), candidates)
+    return Split(
+        np.arange(len(lengths)),
+        tokens,
+        label,
+        None,
+        _texts(random, random.integers(1, 6, len(lengths)).tolist()),
+        candidates,
+    )
 
 
 def of_sentences(lengths: list[list[int]], classes: int = 2, seed: int = 0) -> Split:

@@ -11,7 +11,9 @@ from attnaudit.trace import Trace
 from tests.oracles.readout import naive_jsd, naive_readout, naive_tvd
 
 
-def brute_force_adversary(trace: Trace, row: int, epsilon: float, slack: float = 1e-12) -> tuple[float, np.ndarray]:
+def brute_force_adversary(
+    trace: Trace, row: int, epsilon: float, slack: float = 1e-12
+) -> tuple[float, np.ndarray]:
     """The largest JSD, and its attention, over α itself, single tokens and the ends of the feasible parts of all pairs."""
     alpha = trace.alpha[row]
     predict = naive_readout(trace, row)
@@ -31,7 +33,9 @@ def _candidates(trace: Trace, row: int, epsilon: float) -> Iterator[np.ndarray]:
     yield from unit
     for i, j in combinations(range(len(unit)), 2):
         for target in (before - epsilon, before + epsilon):
-            weight = _crossing(lambda w, i=i, j=j: predict(w * unit[i] + (1 - w) * unit[j])[-1], target)
+            weight = _crossing(
+                lambda w, i=i, j=j: predict(w * unit[i] + (1 - w) * unit[j])[-1], target
+            )
             if weight is not None:
                 yield weight * unit[i] + (1 - weight) * unit[j]
 

@@ -15,7 +15,9 @@ from attnaudit.trace.readout import TanhTail
 from tests.oracles.readout import naive_jsd, naive_readout, naive_tvd
 
 
-def searched_adversary(trace: Trace, row: int, epsilon: float, size: int, starts: int = 3, seed: int = 0) -> float:
+def searched_adversary(
+    trace: Trace, row: int, epsilon: float, size: int, starts: int = 3, seed: int = 0
+) -> float:
     """The largest JSD that SLSQP reaches within ε on supports of at most ``size`` tokens, from ``starts`` random starts each."""
     alpha, distance, predict = trace.alpha[row], _distance(trace, row), _outputs(trace, row)
     rng, best = np.random.default_rng([seed, row]), 0.0
@@ -27,7 +29,9 @@ def searched_adversary(trace: Trace, row: int, epsilon: float, size: int, starts
     return best
 
 
-def sampled_adversary(trace: Trace, row: int, epsilon: float, samples: int = 3000, seed: int = 0) -> float:
+def sampled_adversary(
+    trace: Trace, row: int, epsilon: float, samples: int = 3000, seed: int = 0
+) -> float:
     """The largest JSD among random attentions within ε, most of them with few non-zero weights."""
     alpha, distance = trace.alpha[row], _distance(trace, row)
     rng, best = np.random.default_rng([seed, row]), 0.0
@@ -53,13 +57,21 @@ def grid_adversary(trace: Trace, row: int, epsilon: float, parts: int) -> float:
 
 
 def _supports(length: int, size: int) -> list[tuple[int, ...]]:
-    return [support for k in range(1, min(size, length) + 1) for support in combinations(range(length), k)]
+    return [
+        support
+        for k in range(1, min(size, length) + 1)
+        for support in combinations(range(length), k)
+    ]
 
 
 def _compositions(parts: int, size: int) -> list[tuple[int, ...]]:
     if size == 1:
         return [(parts,)]
-    return [(first, *rest) for first in range(1, parts) for rest in _compositions(parts - first, size - 1)]
+    return [
+        (first, *rest)
+        for first in range(1, parts)
+        for rest in _compositions(parts - first, size - 1)
+    ]
 
 
 def _distance(trace: Trace, row: int) -> Callable[[np.ndarray], float]:
@@ -70,14 +82,20 @@ def _distance(trace: Trace, row: int) -> Callable[[np.ndarray], float]:
 
 
 def _climb(
-    alpha: np.ndarray, predict: Callable[[np.ndarray], np.ndarray], support: tuple[int, ...], start: np.ndarray, epsilon: float
+    alpha: np.ndarray,
+    predict: Callable[[np.ndarray], np.ndarray],
+    support: tuple[int, ...],
+    start: np.ndarray,
+    epsilon: float,
 ) -> np.ndarray:
     """SLSQP from a point on the support: largest JSD with every probability and their distance within ε."""
     places, own = list(support), predict(alpha[None])
 
     def spread(weights: np.ndarray) -> np.ndarray:
         points = np.zeros((len(weights), len(alpha)))
-        points[:, places] = np.maximum(weights, 0) / np.maximum(weights, 0).sum(axis=1, keepdims=True)
+        points[:, places] = np.maximum(weights, 0) / np.maximum(weights, 0).sum(
+            axis=1, keepdims=True
+        )
         return points
 
     def divergence(weights: np.ndarray) -> np.ndarray:
@@ -133,7 +151,11 @@ def predictions(trace: Trace, row: int, attention: np.ndarray) -> np.ndarray:
 
 def _outputs(trace: Trace, row: int) -> Callable[[np.ndarray], np.ndarray]:
     """`predictions` of one row as a function of its attentions."""
-    offset, contribution, tail = trace.readout.offset[row], trace.readout.contribution[row], trace.readout.tail
+    offset, contribution, tail = (
+        trace.readout.offset[row],
+        trace.readout.contribution[row],
+        trace.readout.tail,
+    )
     allowed = None if trace.candidates is None else trace.candidates[row]
     tanh = (np.asarray(tail.weight).T, tail.bias) if isinstance(tail, TanhTail) else None
 
@@ -159,7 +181,9 @@ def within(outputs: np.ndarray, own: np.ndarray) -> np.ndarray:
 def divergences(attention: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     """JSD of each of several attentions ``(m, T)`` from one: the entropy of the middle above the mean of theirs."""
     middle = 0.5 * (attention + alpha)
-    return (0.5 * (xlogy(attention, attention) + xlogy(alpha, alpha)) - xlogy(middle, middle)).sum(axis=1)
+    return (0.5 * (xlogy(attention, attention) + xlogy(alpha, alpha)) - xlogy(middle, middle)).sum(
+        axis=1
+    )
 
 
 @cache

@@ -12,14 +12,20 @@ def naive_agreement(u: Sequence[float], v: Sequence[float], percent: int = 5) ->
     """The share, over all orders that sort ``v`` downwards and all largest ``u``, in which the one is among the first of the other."""
     count = ceil(Fraction(percent * len(v), 100))
     first = [t for t in range(len(u)) if u[t] == max(u)]
-    orders = [order for order in permutations(range(len(v))) if all(v[a] >= v[b] for a, b in pairwise(order))]
+    orders = [
+        order
+        for order in permutations(range(len(v)))
+        if all(v[a] >= v[b] for a, b in pairwise(order))
+    ]
     found = [t in order[:count] for order in orders for t in first]
     return sum(found) / len(found)
 
 
 def naive_chance(u: Sequence[float], v: Sequence[float], percent: int = 5) -> float:
     """Agreement with ``v`` shuffled, over every shuffle."""
-    shuffled = [naive_agreement(u, [v[t] for t in order], percent) for order in permutations(range(len(v)))]
+    shuffled = [
+        naive_agreement(u, [v[t] for t in order], percent) for order in permutations(range(len(v)))
+    ]
     return sum(shuffled) / len(shuffled)
 
 
@@ -30,7 +36,13 @@ def naive_overlap(u: Sequence[float], v: Sequence[float], percent: int) -> float
     count, tops = ceil(Fraction(percent * len(u), 100)), []
     for values in (u, v):
         orders = permutations(range(len(values)))
-        tops.append([set(order[:count]) for order in orders if all(values[a] >= values[b] for a, b in pairwise(order))])
+        tops.append(
+            [
+                set(order[:count])
+                for order in orders
+                if all(values[a] >= values[b] for a, b in pairwise(order))
+            ]
+        )
     found = [len(one & other) for one, other in product(*tops)]
     return sum(found) / len(found) / count
 
@@ -40,5 +52,7 @@ def plain_overlap(u: Sequence[float], v: Sequence[float], percent: int) -> float
     if len(u) < 2:
         return nan
     count = ceil(Fraction(percent * len(u), 100))
-    one, other = (set(sorted(range(len(values)), key=lambda t: -values[t])[:count]) for values in (u, v))
+    one, other = (
+        set(sorted(range(len(values)), key=lambda t: -values[t])[:count]) for values in (u, v)
+    )
     return len(one & other) / count

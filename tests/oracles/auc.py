@@ -11,7 +11,11 @@ def every_pair(ours: Sequence[float], theirs: Sequence[float]) -> float:
     return sum(won) / len(won)
 
 
-def over_constructions(faithful: Mapping[str, Sequence[float]], unfaithful: Mapping[str, Sequence[float]]) -> float:
+def over_constructions(
+    faithful: Mapping[str, Sequence[float]], unfaithful: Mapping[str, Sequence[float]]
+) -> float:
     """The mean over pairs of constructions of the share of their pairs."""
-    found = [every_pair(ours, theirs) for ours in faithful.values() for theirs in unfaithful.values()]
+    found = [
+        every_pair(ours, theirs) for ours in faithful.values() for theirs in unfaithful.values()
+    ]
     return sum(found) / len(found)

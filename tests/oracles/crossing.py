@@ -8,7 +8,9 @@ import numpy as np
 from scipy.special import softmax
 
 
-def naive_crossing(a: np.ndarray, b: np.ndarray, c: np.ndarray, own: np.ndarray, limit: float) -> tuple[float, float, float]:
+def naive_crossing(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, own: np.ndarray, limit: float
+) -> tuple[float, float, float]:
     """The first point within ``limit``, one inside and by how much the model misses it, of one segment; all arrays (classes,)."""
     start, width, found = 0.0, 1.0, (0.0, 0.0, 0.0)
     for points in (33, 17):

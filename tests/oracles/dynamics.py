@@ -17,10 +17,22 @@ def naive_timing(
     for seed in seeds:
         for step in steps:
             if _mean(alpha[seed, step]) > _mean(even):
-                found.append((_mean(right[seed, step]), step, max(_mean(right[seed, other]) for other in steps)))
+                found.append(
+                    (
+                        _mean(right[seed, step]),
+                        step,
+                        max(_mean(right[seed, other]) for other in steps),
+                    )
+                )
                 break
-    xi, step, gap = ([one[0] for one in found], [float(one[1]) for one in found], [one[2] - one[0] for one in found])
-    early = [float(all(other in (0, one[1]) for other in steps if other <= one[1])) for one in found]
+    xi, step, gap = (
+        [one[0] for one in found],
+        [float(one[1]) for one in found],
+        [one[2] - one[0] for one in found],
+    )
+    early = [
+        float(all(other in (0, one[1]) for other in steps if other <= one[1])) for one in found
+    ]
     told = {"xi": xi, "xi_step": step, "xi_early": early, "best_accuracy_minus_xi": gap}
     return {name: _mean(values) if values else None for name, values in told.items()}
 
@@ -35,7 +47,11 @@ def naive_elsewhere(
     """Each row's agreement with the score of the next ``others`` rows like it; ``place`` says its instance and its target position."""
     found: list[float | None] = []
     for row, (instance, query) in enumerate(place):
-        alike = sorted((i, k) for k, (i, q) in enumerate(place) if q == query and len(alpha[k]) == len(alpha[row]))
+        alike = sorted(
+            (i, k)
+            for k, (i, q) in enumerate(place)
+            if q == query and len(alpha[k]) == len(alpha[row])
+        )
         at = alike.index((instance, row))
         after = [k for _, k in (alike[at + 1 :] + alike[:at])[:others]]
         values = [naive_agreement(alpha[row], score[k]) for k in after]

@@ -26,7 +26,9 @@ def decided(prediction: Sequence[float]) -> int:
 
 def flips(trace: Trace, row: int, gone: Iterable[int]) -> bool:
     after = after_removal(trace, row, gone)
-    return after is not None and decided(after) != decided(naive_prediction(trace, row, trace.alpha[row]))
+    return after is not None and decided(after) != decided(
+        naive_prediction(trace, row, trace.alpha[row])
+    )
 
 
 def naive_first_flip(trace: Trace, row: int, order: Sequence[int]) -> int | None:
@@ -38,7 +40,14 @@ def naive_fewest_kept(trace: Trace, row: int, order: Sequence[int], epsilon: flo
     """How many of the first are enough, alone, for the same output to ``epsilon``."""
     before = naive_prediction(trace, row, trace.alpha[row])
     kept = (after_removal(trace, row, order[k:]) for k in range(1, len(order)))
-    return next((k for k, after in enumerate(kept, 1) if after is not None and naive_tvd(after, before) <= epsilon), len(order))
+    return next(
+        (
+            k
+            for k, after in enumerate(kept, 1)
+            if after is not None and naive_tvd(after, before) <= epsilon
+        ),
+        len(order),
+    )
 
 
 def output_jsd(p: Sequence[float], q: Sequence[float]) -> float:
@@ -53,13 +62,17 @@ def weight_gradient(trace: Trace, row: int) -> np.ndarray:
     readout = trace.readout
     logits = torch.tensor(readout.offset[row]) + alpha @ torch.tensor(readout.contribution[row])
     if isinstance(readout.tail, TanhTail):
-        logits = torch.tanh(logits) @ torch.tensor(readout.tail.weight.T) + torch.tensor(readout.tail.bias)
+        logits = torch.tanh(logits) @ torch.tensor(readout.tail.weight.T) + torch.tensor(
+            readout.tail.bias
+        )
     if trace.metadata["activation"] == "sigmoid":
         logits = torch.cat([torch.zeros(1, dtype=torch.float64), logits])
     if trace.candidates is not None:
         logits = logits[torch.tensor(np.flatnonzero(trace.candidates[row]))]
     probability = torch.softmax(logits, 0)
-    (slope,) = torch.autograd.grad(torch.log(probability.max()) - torch.log1p(-probability.max()), alpha)
+    (slope,) = torch.autograd.grad(
+        torch.log(probability.max()) - torch.log1p(-probability.max()), alpha
+    )
     return slope.numpy()
 
 
@@ -89,22 +102,39 @@ def slope_of_lead(trace: Trace, row: int, gone: Sequence[int]) -> np.ndarray:
     """∂(logit of the model's decision − highest other logit)/∂(attended sum), without the positions ``gone``, by torch."""
     alpha, readout = np.array(trace.alpha[row]), trace.readout
     alpha[list(gone)] = 0.0
-    pooled = torch.tensor(readout.offset[row] + alpha @ readout.contribution[row] / alpha.sum(), dtype=torch.float64, requires_grad=True)
+    pooled = torch.tensor(
+        readout.offset[row] + alpha @ readout.contribution[row] / alpha.sum(),
+        dtype=torch.float64,
+        requires_grad=True,
+    )
     assert isinstance(readout.tail, TanhTail)
-    logits = torch.tanh(pooled) @ torch.tensor(readout.tail.weight.T) + torch.tensor(readout.tail.bias)
+    logits = torch.tanh(pooled) @ torch.tensor(readout.tail.weight.T) + torch.tensor(
+        readout.tail.bias
+    )
     if trace.metadata["activation"] == "sigmoid":
         logits = torch.cat([torch.zeros(1, dtype=torch.float64), logits])
     own = decided(naive_prediction(trace, row, trace.alpha[row]))
-    allowed = range(len(logits)) if trace.candidates is None else np.flatnonzero(trace.candidates[row])
+    allowed = (
+        range(len(logits)) if trace.candidates is None else np.flatnonzero(trace.candidates[row])
+    )
     rivals = [logits[c] for c in allowed if c != own]
-    (slope,) = torch.autograd.grad(logits[own] - (torch.stack(rivals).max() if rivals else 0.0), pooled)
+    (slope,) = torch.autograd.grad(
+        logits[own] - (torch.stack(rivals).max() if rivals else 0.0), pooled
+    )
     return slope.numpy()
 
 
 def exhaustive_minimum(trace: Trace, row: int) -> int | None:
     """The size of the smallest set whose removal flips the decision, by trying them all; None where none does."""
     size = len(trace.alpha[row])
-    return next((k for k in range(1, size) if any(flips(trace, row, gone) for gone in combinations(range(size), k))), None)
+    return next(
+        (
+            k
+            for k in range(1, size)
+            if any(flips(trace, row, gone) for gone in combinations(range(size), k))
+        ),
+        None,
+    )
 
 
 def every_removal_minimum(trace: Trace, row: int) -> int | None:

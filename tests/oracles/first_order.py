@@ -6,13 +6,25 @@ import numpy as np
 from scipy.optimize import linprog
 
 
-def naive_value(log_odds: np.ndarray, own: np.ndarray, slopes: np.ndarray, limit: float, low: np.ndarray, high: np.ndarray) -> float:
+def naive_value(
+    log_odds: np.ndarray,
+    own: np.ndarray,
+    slopes: np.ndarray,
+    limit: float,
+    low: np.ndarray,
+    high: np.ndarray,
+) -> float:
     """The largest ``slopes · w``, and NaN where no attention w is within; a gain of each class is a variable of its own."""
     tokens, classes = log_odds.shape
     jacobian = np.diag(own) - np.outer(own, own)  # of the softmax
     found = linprog(
         np.concatenate([-slopes, np.zeros(classes)]),
-        A_ub=np.vstack([np.hstack([jacobian @ log_odds.T, -np.eye(classes)]), np.repeat([0.0, 1.0], [tokens, classes])]),
+        A_ub=np.vstack(
+            [
+                np.hstack([jacobian @ log_odds.T, -np.eye(classes)]),
+                np.repeat([0.0, 1.0], [tokens, classes]),
+            ]
+        ),
         b_ub=np.append(np.zeros(classes), limit),
         A_eq=np.repeat([1.0, 0.0], [tokens, classes])[None],
         b_eq=[1.0],

@@ -15,7 +15,11 @@ Weights = Mapping[str, np.ndarray]
 
 def part(weights: Weights, prefix: str) -> Weights:
     """The weights of one module, by their names within it."""
-    return {name.removeprefix(prefix): values for name, values in weights.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): values
+        for name, values in weights.items()
+        if name.startswith(prefix)
+    }
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -29,7 +33,11 @@ def softmax(x: np.ndarray) -> np.ndarray:
 
 def lstm(weights: Weights, x: np.ndarray) -> np.ndarray:
     """Hochreiter & Schmidhuber 1997 with forget gates; a row for each step."""
-    w, u, b = weights["weight_ih_l0"], weights["weight_hh_l0"], weights["bias_ih_l0"] + weights["bias_hh_l0"]
+    w, u, b = (
+        weights["weight_ih_l0"],
+        weights["weight_hh_l0"],
+        weights["bias_ih_l0"] + weights["bias_hh_l0"],
+    )
     h = c = np.zeros(u.shape[1])
     states = []
     for step in x:
@@ -54,7 +62,12 @@ def gru(weights: Weights, x: np.ndarray) -> np.ndarray:
 
 def both_ways(weights: Weights, x: np.ndarray, cell) -> np.ndarray:
     """Forward and backward states side by side."""
-    return np.hstack([cell(part(weights, "forward_rnn."), x), cell(part(weights, "backward_rnn."), x[::-1])[::-1]])
+    return np.hstack(
+        [
+            cell(part(weights, "forward_rnn."), x),
+            cell(part(weights, "backward_rnn."), x[::-1])[::-1],
+        ]
+    )
 
 
 def convolutions(weights: Weights, x: np.ndarray) -> np.ndarray:
@@ -65,7 +78,9 @@ def convolutions(weights: Weights, x: np.ndarray) -> np.ndarray:
         reach = filters.shape[2] // 2
         wide = np.vstack([np.zeros((reach, x.shape[1])), x, np.zeros((reach, x.shape[1]))])
         windows = [wide[t : t + filters.shape[2]] for t in range(len(x))]
-        found.append([np.maximum((filters * window.T).sum(axis=(1, 2)) + bias, 0.0) for window in windows])
+        found.append(
+            [np.maximum((filters * window.T).sum(axis=(1, 2)) + bias, 0.0) for window in windows]
+        )
         k += 1
     return np.hstack(found)
 
@@ -98,7 +113,9 @@ def transformer(weights: Weights, x: np.ndarray, heads: int) -> np.ndarray:
     return affine(part(weights, "values.1."), layer_norm(part(weights, "values.0."), x))
 
 
-def encode(encoder: str, weights: Weights, x: np.ndarray, heads: int = 1, activation: str = "relu") -> np.ndarray:
+def encode(
+    encoder: str, weights: Weights, x: np.ndarray, heads: int = 1, activation: str = "relu"
+) -> np.ndarray:
     """Hidden states of embedded tokens, BOS and EOS included."""
     if encoder in ("bilstm", "bigru"):
         return both_ways(weights, x, lstm if encoder == "bilstm" else gru)
@@ -118,7 +135,9 @@ def summary(encoder: str, hidden: np.ndarray) -> np.ndarray:
     return hidden.max(axis=0) if encoder == "cnn" else hidden.mean(axis=0)
 
 
-def scores(attention: str, weights: Weights, hidden: np.ndarray, question: np.ndarray | None) -> np.ndarray:
+def scores(
+    attention: str, weights: Weights, hidden: np.ndarray, question: np.ndarray | None
+) -> np.ndarray:
     """``(H, T)``: additive ``v · tanh(W₁ h + W₂ Q)``, or dot ``h · Q / √m`` with a learned Q where there is no question."""
     if attention == "dot":
         queries = weights["query.weight"] if question is None else question[None]
@@ -132,12 +151,21 @@ def embed(weights: Weights, ids: np.ndarray, name: str = "embedding.weight") -> 
     return weights[name][np.concatenate([[BOS], ids, [EOS]])]
 
 
-def sentence_vectors(settings, weights: Weights, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+def sentence_vectors(
+    settings, weights: Weights, ids: np.ndarray, lengths: np.ndarray
+) -> np.ndarray:
     """A vector for each sentence: encoder and attention over its words (Yang et al. 2016); zeros stand for BOS and EOS of the text."""
     vectors = []
     for words in np.split(ids, np.cumsum(lengths)[:-1]):
-        hidden = encode(settings.encoder, part(weights, "sentence.encoder."), embed(weights, words), activation=settings.activation)[1:-1]
-        hidden_weights = softmax(scores(settings.attention, part(weights, "sentence.attention."), hidden, None)[0])
+        hidden = encode(
+            settings.encoder,
+            part(weights, "sentence.encoder."),
+            embed(weights, words),
+            activation=settings.activation,
+        )[1:-1]
+        hidden_weights = softmax(
+            scores(settings.attention, part(weights, "sentence.attention."), hidden, None)[0]
+        )
         vectors.append(hidden_weights @ hidden)
     edge = np.zeros((1, len(vectors[0])))
     return np.vstack([edge, vectors, edge])
@@ -148,15 +176,32 @@ def forward(
     sentences: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Attention ``(H, T)`` and probabilities ``(K,)`` of one text; ``settings`` are `ModelSettings`."""
-    x = embed(weights, ids) if sentences is None else sentence_vectors(settings, weights, ids, sentences)
-    hidden = encode(settings.encoder, part(weights, "encoder."), x, settings.heads, settings.activation)[1:-1]
+    x = (
+        embed(weights, ids)
+        if sentences is None
+        else sentence_vectors(settings, weights, ids, sentences)
+    )
+    hidden = encode(
+        settings.encoder, part(weights, "encoder."), x, settings.heads, settings.activation
+    )[1:-1]
     head, asked = part(weights, "head."), None
     if question is not None:
         read = embed(weights, question, "question.embedding.weight")
-        inside = encode(settings.encoder, part(weights, "question.encoder."), read, settings.heads, settings.activation)
+        inside = encode(
+            settings.encoder,
+            part(weights, "question.encoder."),
+            read,
+            settings.heads,
+            settings.activation,
+        )
         asked = summary(settings.encoder, inside)
     alpha = softmax(scores(settings.attention, part(weights, "attention."), hidden, asked))
-    context = np.concatenate([row @ states for row, states in zip(alpha, np.split(hidden, len(alpha), axis=1), strict=True)])
+    context = np.concatenate(
+        [
+            row @ states
+            for row, states in zip(alpha, np.split(hidden, len(alpha), axis=1), strict=True)
+        ]
+    )
     if asked is None:
         logits = affine(part(head, "output."), context)
         return alpha, sigmoid(logits) if len(logits) == 1 else softmax(logits)

@@ -31,10 +31,16 @@ def vertices(trace: Trace, row: int) -> list[np.ndarray]:
     """Every attention with the same sum whose non-zero weights are determined by it."""
     matrix, right = equations(trace, row)
     size, found = matrix.shape[1], []
-    for support in (s for k in range(1, min(size, len(matrix)) + 1) for s in combinations(range(size), k)):
+    for support in (
+        s for k in range(1, min(size, len(matrix)) + 1) for s in combinations(range(size), k)
+    ):
         part = matrix[:, list(support)]
         weights, _, rank, _ = np.linalg.lstsq(part, right, rcond=None)
-        if rank == len(support) and np.abs(part @ weights - right).max() < ROUNDING and weights.min() >= -ROUNDING:
+        if (
+            rank == len(support)
+            and np.abs(part @ weights - right).max() < ROUNDING
+            and weights.min() >= -ROUNDING
+        ):
             point = np.zeros(size)
             point[list(support)] = weights
             found.append(point)
@@ -43,7 +49,10 @@ def vertices(trace: Trace, row: int) -> list[np.ndarray]:
 
 def largest_distance(trace: Trace, row: int) -> float:
     """The largest total variation distance to an attention with the same sum: that of a vertex, since the distance is convex."""
-    return max(0.5 * float(np.abs(vertex - trace.alpha[row]).sum()) for vertex in [trace.alpha[row], *vertices(trace, row)])
+    return max(
+        0.5 * float(np.abs(vertex - trace.alpha[row]).sum())
+        for vertex in [trace.alpha[row], *vertices(trace, row)]
+    )
 
 
 def weight_range(trace: Trace, row: int, token: int) -> tuple[float, float]:

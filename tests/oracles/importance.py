@@ -24,7 +24,10 @@ def without(row: Inputs, t: int) -> Inputs:
     parts = np.split(row.ids[0], np.cumsum(row.sentences[0])[:-1])
     left = [part for k, part in enumerate(parts) if k != t]
     words = np.concatenate(left) if left else np.zeros(0, np.int64)
-    return Inputs(Ragged.from_rows([words], np.int64), sentences=Ragged.from_rows([np.delete(row.sentences[0], t)], np.int64))
+    return Inputs(
+        Ragged.from_rows([words], np.int64),
+        sentences=Ragged.from_rows([np.delete(row.sentences[0], t)], np.int64),
+    )
 
 
 def probabilities(model: AttentionModel, row: Inputs) -> np.ndarray:
@@ -36,11 +39,16 @@ def probabilities(model: AttentionModel, row: Inputs) -> np.ndarray:
 def naive_leave_one_out(model: AttentionModel, row: Inputs) -> np.ndarray:
     """TVD between the prediction and that of the text without token t, for every t."""
     whole = probabilities(model, row)
-    gaps = [np.abs(whole - probabilities(model, without(row, t))).sum() for t in range(len(row.positions[0]))]
+    gaps = [
+        np.abs(whole - probabilities(model, without(row, t))).sum()
+        for t in range(len(row.positions[0]))
+    ]
     return np.array(gaps) if len(whole) == 1 else 0.5 * np.array(gaps)
 
 
-def naive_gradient(model: AttentionModel, row: Inputs, *, detach_attention: bool, outputs: str = "all") -> np.ndarray:
+def naive_gradient(
+    model: AttentionModel, row: Inputs, *, detach_attention: bool, outputs: str = "all"
+) -> np.ndarray:
     """``Σ_c |Σ_w 1[x_tw = 1] ∂ŷ_c/∂x_tw|`` with the text as one-hot rows, attention held fixed or not, in float64.
 
     With ``outputs`` "predicted" the sum has one term, that of the predicted class. Where positions are sentences, the vector of a sentence
@@ -49,12 +57,18 @@ def naive_gradient(model: AttentionModel, row: Inputs, *, detach_attention: bool
     model = model.double()
     batch = row.batch(np.array([0]))
     if row.sentences is None:
-        one_hot = torch.nn.functional.one_hot(batch.ids, len(model.vocabulary)).double().requires_grad_()
+        one_hot = (
+            torch.nn.functional.one_hot(batch.ids, len(model.vocabulary)).double().requires_grad_()
+        )
         embedded = one_hot @ model.embedding.weight
     else:
         embedded = one_hot = model.embed(batch).detach().requires_grad_()
     done = model.from_embedded(embedded, batch)
-    logits = model.logits_from_attention(done.alpha.detach(), done.hidden, done.question_terms, batch) if detach_attention else done.logits
+    logits = (
+        model.logits_from_attention(done.alpha.detach(), done.hidden, done.question_terms, batch)
+        if detach_attention
+        else done.logits
+    )
     prediction = model.probabilities(logits)[0]
     total = np.zeros(len(row.positions[0]))
     for c in [int(prediction.argmax())] if outputs == "predicted" else range(len(prediction)):

@@ -22,8 +22,16 @@ class NaiveHeads:
 
     def __init__(self, model: Any, inputs: Mapping[str, Tensor], position: int, heads: int) -> None:
         self.model, self.inputs, self.position, self.heads = model, inputs, position, heads
-        self.matrices = [module for path, module in model.named_modules() if path.endswith(("attention.output.dense", "attn.c_proj"))]
-        self.made = [module for path, module in model.named_modules() if path.endswith(("self.value", "attn.c_attn"))]
+        self.matrices = [
+            module
+            for path, module in model.named_modules()
+            if path.endswith(("attention.output.dense", "attn.c_proj"))
+        ]
+        self.made = [
+            module
+            for path, module in model.named_modules()
+            if path.endswith(("self.value", "attn.c_attn"))
+        ]
         self.own = self._prediction()
 
     def under(self, weights: Sequence[np.ndarray | None]) -> list[float]:
@@ -31,9 +39,17 @@ class NaiveHeads:
         seen: list[Tensor] = []
         with ExitStack() as hooks:
             for matrix, made, own in zip(self.matrices, self.made, weights, strict=True):
-                hooks.enter_context(_hooked(made.register_forward_hook(lambda module, given, output: seen.append(output[0]))))
+                hooks.enter_context(
+                    _hooked(
+                        made.register_forward_hook(
+                            lambda module, given, output: seen.append(output[0])
+                        )
+                    )
+                )
                 if own is not None:
-                    hooks.enter_context(_hooked(matrix.register_forward_pre_hook(self._put(own, seen))))
+                    hooks.enter_context(
+                        _hooked(matrix.register_forward_pre_hook(self._put(own, seen)))
+                    )
             return self._prediction()
 
     def change(self, weights: Sequence[np.ndarray | None]) -> float:
@@ -52,7 +68,10 @@ class NaiveHeads:
                     other = current.copy()
                     other[head] = corner
                     tried.append(other)
-                changes = [self.change([other if k == layer else None for k in range(len(self.made))]) for other in tried]
+                changes = [
+                    self.change([other if k == layer else None for k in range(len(self.made))])
+                    for other in tried
+                ]
                 if max(changes) > best + 1e-9:
                     best, current = max(changes), tried[int(np.argmax(changes))]
         return current
@@ -60,14 +79,23 @@ class NaiveHeads:
     def _prediction(self) -> list[float]:
         with torch.no_grad():
             logits = self.model(**self.inputs).logits[0]
-        return (logits[self.position] if logits.dim() == 2 else logits).double().softmax(dim=-1).tolist()
+        return (
+            (logits[self.position] if logits.dim() == 2 else logits)
+            .double()
+            .softmax(dim=-1)
+            .tolist()
+        )
 
     def _put(self, weights: np.ndarray, seen: Sequence[Tensor]) -> Any:
         def put(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
             width = given[0].shape[-1]
-            values = seen[-1][:, -width:].unflatten(1, (self.heads, -1))  # of this layer, whose values are the last that were made
+            values = seen[-1][:, -width:].unflatten(
+                1, (self.heads, -1)
+            )  # of this layer, whose values are the last that were made
             mixed = given[0].clone()
-            mixed[:, self.position] = torch.einsum("hk,khd->hd", torch.from_numpy(weights).float(), values).flatten()
+            mixed[:, self.position] = torch.einsum(
+                "hk,khd->hd", torch.from_numpy(weights).float(), values
+            ).flatten()
             return (mixed,)
 
         return put

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 
-def log_odds(texts: list[list[int]], positive: list[bool], words: int, steps: int = 20_000) -> np.ndarray:
+def log_odds(
+    texts: list[list[int]], positive: list[bool], words: int, steps: int = 20_000
+) -> np.ndarray:
     """Coefficients of ``words`` words; classes are balanced, and the bias is penalised like a coefficient (as liblinear has it)."""
     bags = np.zeros((len(texts), words + 1))
     for row, text in enumerate(texts):
@@ -14,7 +16,11 @@ def log_odds(texts: list[list[int]], positive: list[bool], words: int, steps: in
         bags[row] /= np.sqrt((bags[row] ** 2).sum())
         bags[row, words] = 1.0
     sign = np.where(positive, 1.0, -1.0)
-    weight = np.where(positive, len(texts) / (2 * np.sum(positive)), len(texts) / (2 * np.sum(~np.array(positive))))
+    weight = np.where(
+        positive,
+        len(texts) / (2 * np.sum(positive)),
+        len(texts) / (2 * np.sum(~np.array(positive))),
+    )
     step = 4.0 / (weight.max() * np.linalg.norm(bags, 2) ** 2)
     found = np.zeros(words + 1)
     for _ in range(steps):

@@ -20,12 +20,17 @@ def single_changes(trace: Trace, row: int) -> list[float]:
 def single_flips(trace: Trace, row: int) -> bool:
     """Whether another class is likelier with all attention on some token."""
     own = decided(naive_prediction(trace, row, trace.alpha[row]))
-    return any(decided(naive_prediction(trace, row, corner)) != own for corner in np.eye(len(trace.alpha[row])))
+    return any(
+        decided(naive_prediction(trace, row, corner)) != own
+        for corner in np.eye(len(trace.alpha[row]))
+    )
 
 
 def sampled_change(trace: Trace, row: int, samples: int = 300, seed: int = 0) -> float:
     """The largest change among random attentions, most of them of few tokens."""
-    return max(map(changes(trace, row), samples_of(len(trace.alpha[row]), samples, seed)), default=0.0)
+    return max(
+        map(changes(trace, row), samples_of(len(trace.alpha[row]), samples, seed)), default=0.0
+    )
 
 
 def change_under(trace: Trace, row: int, attention: np.ndarray) -> float:

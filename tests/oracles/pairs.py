@@ -11,19 +11,27 @@ from attnaudit.models.batch import PairBatch
 from attnaudit.models.seq2seq import EncoderDecoder
 
 
-def weighted(model: EncoderDecoder, one: PairBatch, at: int, head: int, alpha: Float[np.ndarray, " T"]) -> Float[np.ndarray, " V"]:
+def weighted(
+    model: EncoderDecoder, one: PairBatch, at: int, head: int, alpha: Float[np.ndarray, " T"]
+) -> Float[np.ndarray, " V"]:
     """The distribution over all words when one head attends by ``alpha`` and the others as they do."""
     with torch.no_grad():
         done = model(one)
         mine = done.alpha.clone()
         mine[0, head, at] = torch.from_numpy(alpha)
-        return torch.softmax(model.logits(model.combined_from_attention(mine, done.hidden, done.states))[0, at], dim=-1).numpy()
+        return torch.softmax(
+            model.logits(model.combined_from_attention(mine, done.hidden, done.states))[0, at],
+            dim=-1,
+        ).numpy()
 
 
 def relevance(model: EncoderDecoder, one: PairBatch, at: int, head: int) -> list[float]:
     """Log-probability of the gold token with all of a head's attention on each source position in turn."""
     length = one.source.shape[1]
-    return [float(np.log(weighted(model, one, at, head, np.eye(length)[place])[int(one.gold[0, at])])) for place in range(length)]
+    return [
+        float(np.log(weighted(model, one, at, head, np.eye(length)[place])[int(one.gold[0, at])]))
+        for place in range(length)
+    ]
 
 
 def leave_one_out(model: EncoderDecoder, one: PairBatch, at: int) -> list[float]:
@@ -34,12 +42,17 @@ def leave_one_out(model: EncoderDecoder, one: PairBatch, at: int) -> list[float]
 
     with torch.no_grad():
         ids = one.source[0].tolist()
-        without = [torch.tensor([ids[:place] + ids[place + 1 :]], dtype=torch.int64) for place in range(len(ids))]
+        without = [
+            torch.tensor([ids[:place] + ids[place + 1 :]], dtype=torch.int64)
+            for place in range(len(ids))
+        ]
         whole = told(one.source)
         return [0.5 * float((told(rest) - whole).abs().sum()) for rest in without]
 
 
-def gradient_of_gold(model: EncoderDecoder, one: PairBatch, at: int, step: float = 1e-6) -> list[float]:
+def gradient_of_gold(
+    model: EncoderDecoder, one: PairBatch, at: int, step: float = 1e-6
+) -> list[float]:
     """``|e · ∂p/∂e|`` of every source position by differences: the embedding is stretched a little, attention held."""
     embedded = model.source_embedding(one.source).detach()
     alpha = model(one).alpha.detach()

@@ -15,7 +15,9 @@ def naive_permutation(trace: Trace, row: int, count: int, rng: np.random.Generat
     alpha = trace.alpha[row]
     predict = naive_readout(trace, row)
     before = predict(alpha)
-    return float(np.median([naive_tvd(predict(rng.permutation(alpha)), before) for _ in range(count)]))
+    return float(
+        np.median([naive_tvd(predict(rng.permutation(alpha)), before) for _ in range(count)])
+    )
 
 
 def all_permutations(trace: Trace, row: int, places: np.ndarray | None = None) -> np.ndarray:
@@ -31,7 +33,11 @@ def all_permutations(trace: Trace, row: int, places: np.ndarray | None = None) -
     return np.sort(found)
 
 
-def surprise(trace: Trace, row: int, found: float, rng: np.random.Generator, medians: int = 15) -> float:
+def surprise(
+    trace: Trace, row: int, found: float, rng: np.random.Generator, medians: int = 15
+) -> float:
     """How many standard errors a median over 100 permutations is from the mean of so many others."""
     others = [naive_permutation(trace, row, 100, rng) for _ in range(medians)]
-    return float((found - np.mean(others)) / (np.std(others, ddof=1) * np.sqrt(1 + 1 / medians) + 1e-9))
+    return float(
+        (found - np.mean(others)) / (np.std(others, ddof=1) * np.sqrt(1 + 1 / medians) + 1e-9)
+    )

@@ -19,7 +19,9 @@ def naive_prediction(trace: Trace, row: int, alpha: np.ndarray) -> list[float]:
 def naive_readout(trace: Trace, row: int) -> Callable[[np.ndarray], list[float]]:
     """The prediction of one row as a function of its attention."""
     offset = [float(x) for x in trace.readout.offset[row]]
-    contributions = [[float(x) for x in contribution] for contribution in trace.readout.contribution[row]]
+    contributions = [
+        [float(x) for x in contribution] for contribution in trace.readout.contribution[row]
+    ]
     sigmoid, tail = trace.metadata["activation"] == "sigmoid", trace.readout.tail
     candidates = None if trace.candidates is None else list(trace.candidates[row])
 
@@ -28,12 +30,21 @@ def naive_readout(trace: Trace, row: int) -> Callable[[np.ndarray], list[float]]
         for weight, contribution in zip(alpha, contributions, strict=True):
             for k, number in enumerate(contribution):
                 pooled[k] += float(weight) * number
-        logits = pooled if isinstance(tail, IdentityTail) else [float(z) for z in tail(np.array([pooled]))[0]]
+        logits = (
+            pooled
+            if isinstance(tail, IdentityTail)
+            else [float(z) for z in tail(np.array([pooled]))[0]]
+        )
         if sigmoid:
-            return [1.0 / (1.0 + math.exp(-z)) if z > 0 else math.exp(z) / (1.0 + math.exp(z)) for z in logits]
+            return [
+                1.0 / (1.0 + math.exp(-z)) if z > 0 else math.exp(z) / (1.0 + math.exp(z))
+                for z in logits
+            ]
         allowed = [True] * len(logits) if candidates is None else candidates
         highest = max(z for z, yes in zip(logits, allowed, strict=True) if yes)
-        raised = [math.exp(z - highest) if yes else 0.0 for z, yes in zip(logits, allowed, strict=True)]
+        raised = [
+            math.exp(z - highest) if yes else 0.0 for z, yes in zip(logits, allowed, strict=True)
+        ]
         return [e / sum(raised) for e in raised]
 
     return predict

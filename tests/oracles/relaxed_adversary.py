@@ -38,7 +38,9 @@ class Model:
         return torch.sigmoid(logits) if self.sigmoid else torch.softmax(logits, dim=-1)
 
 
-def padded(trace: Trace, width: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Model, Tensor]:
+def padded(
+    trace: Trace, width: int = 0, dtype: torch.dtype = torch.float64
+) -> tuple[Model, Tensor]:
     """The trace as one padded batch and its attention (B, T); hidden states of ``width`` numbers, random but for what they read out.
 
     Width 0 takes the readout itself as hidden states.
@@ -51,15 +53,24 @@ def padded(trace: Trace, width: int = 0, dtype: torch.dtype = torch.float64) -> 
     hidden, alpha = np.zeros((len(trace), longest, size)), np.zeros((len(trace), longest))
     for row, contribution in enumerate(readout.contribution):
         states = rng.normal(size=(len(contribution), size))
-        hidden[row, : len(contribution)] = states + (contribution - states @ weight) @ np.linalg.pinv(weight)
+        hidden[row, : len(contribution)] = states + (
+            contribution - states @ weight
+        ) @ np.linalg.pinv(weight)
         alpha[row, : len(contribution)] = trace.alpha[row]
     mask = torch.arange(longest) < torch.tensor(trace.alpha.lengths)[:, None]
-    states, matrix, bias, attention = (torch.tensor(part, dtype=dtype) for part in (hidden, weight, readout.offset, alpha))
+    states, matrix, bias, attention = (
+        torch.tensor(part, dtype=dtype) for part in (hidden, weight, readout.offset, alpha)
+    )
     tail = None
     if isinstance(readout.tail, TanhTail):
-        tail = torch.tensor(readout.tail.weight, dtype=dtype), torch.tensor(readout.tail.bias, dtype=dtype)
+        tail = (
+            torch.tensor(readout.tail.weight, dtype=dtype),
+            torch.tensor(readout.tail.bias, dtype=dtype),
+        )
     allowed = None if readout.candidates is None else torch.tensor(readout.candidates)
-    return Model(states, matrix, bias, mask, readout.activation == "sigmoid", tail, allowed), attention
+    return Model(
+        states, matrix, bias, mask, readout.activation == "sigmoid", tail, allowed
+    ), attention
 
 
 def torch_tvd(p: Tensor, q: Tensor) -> Tensor:
@@ -77,7 +88,9 @@ def _log(p: Tensor) -> Tensor:
     return torch.where(p > 0, p, torch.ones_like(p)).log()
 
 
-def adversary_loss(scores: Tensor, model: Model, alpha: Tensor, epsilon: float, penalty: float) -> Tensor:
+def adversary_loss(
+    scores: Tensor, model: Model, alpha: Tensor, epsilon: float, penalty: float
+) -> Tensor:
     """One loss per instance: minus the divergences, plus what the outputs move beyond ε."""
     k = scores.shape[1]
     attention = torch.softmax(scores.masked_fill(~model.mask[:, None], -torch.inf), dim=-1)
@@ -92,7 +105,13 @@ def adversary_loss(scores: Tensor, model: Model, alpha: Tensor, epsilon: float, 
 
 
 def naive_search(
-    model: Model, alpha: Tensor, scores: Tensor, epsilon: float = 0.01, steps: int = 500, learning_rate: float = 0.01, penalty: float = 500
+    model: Model,
+    alpha: Tensor,
+    scores: Tensor,
+    epsilon: float = 0.01,
+    steps: int = 500,
+    learning_rate: float = 0.01,
+    penalty: float = 500,
 ) -> Tensor:
     """The attentions (B, k, T) that ``steps`` of Adam with AMSGrad reach from ``scores``."""
     scores = scores.clone().requires_grad_(True)

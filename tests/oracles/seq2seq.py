@@ -10,7 +10,12 @@ from torch.func import functional_call
 
 
 def plain_forward(
-    weights: Mapping[str, Tensor], source: Tensor, given: Tensor, heads: int, only: int | None = None, uniform: bool = False
+    weights: Mapping[str, Tensor],
+    source: Tensor,
+    given: Tensor,
+    heads: int,
+    only: int | None = None,
+    uniform: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Logits ``(T, B, V)`` and attention ``(B, K, T, S)``; with ``only`` all attention is on that position."""
     table = weights["embedding.weight"]
@@ -19,7 +24,9 @@ def plain_forward(
     encoder, decoder = nn.LSTM(e, m // 2 if both else m, bidirectional=both), nn.LSTM(e, m)
     h, last = functional_call(encoder.to(table.dtype), _part(weights, "encoder."), (table[source],))
     start = tuple(torch.cat(list(state), dim=1)[None] for state in last)
-    d, _ = functional_call(decoder.to(table.dtype), _part(weights, "decoder."), (table[given], start))
+    d, _ = functional_call(
+        decoder.to(table.dtype), _part(weights, "decoder."), (table[given], start)
+    )
     queries = d @ weights["attention.weight"].T
     parts = [x.unflatten(2, (heads, m // heads)) for x in (queries, h)]
     scores = torch.einsum("tbkd,sbkd->bkts", *parts)
@@ -28,17 +35,30 @@ def plain_forward(
         alpha = torch.zeros_like(alpha)
         alpha[..., only] = 1.0
     context = torch.einsum("bkts,sbkd->tbkd", alpha, parts[1]).flatten(2)
-    o = context @ weights["context.weight"].T + d @ weights["state.weight"].T + weights["state.bias"]
+    o = (
+        context @ weights["context.weight"].T
+        + d @ weights["state.weight"].T
+        + weights["state.bias"]
+    )
     return o @ table.T + weights["output.bias"], alpha
 
 
-def plain_loss(weights: Mapping[str, Tensor], source: Tensor, gold: Tensor, begin: int, heads: int = 1, uniform: bool = False) -> Tensor:
+def plain_loss(
+    weights: Mapping[str, Tensor],
+    source: Tensor,
+    gold: Tensor,
+    begin: int,
+    heads: int = 1,
+    uniform: bool = False,
+) -> Tensor:
     given = torch.cat([torch.full_like(gold[:1], begin), gold[:-1]])
     logits, _ = plain_forward(weights, source, given, heads, uniform=uniform)
     return nn.functional.cross_entropy(logits.flatten(0, 1), gold.flatten())
 
 
-def plain_relevance(weights: Mapping[str, Tensor], source: Tensor, gold: Tensor, begin: int, heads: int) -> Tensor:
+def plain_relevance(
+    weights: Mapping[str, Tensor], source: Tensor, gold: Tensor, begin: int, heads: int
+) -> Tensor:
     """Log-probability of the gold symbols ``(B, T, S)``, all attention on one position after another."""
     given = torch.cat([torch.full_like(gold[:1], begin), gold[:-1]])
     found = []
@@ -49,4 +69,8 @@ def plain_relevance(weights: Mapping[str, Tensor], source: Tensor, gold: Tensor,
 
 
 def _part(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): weight for name, weight in weights.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): weight
+        for name, weight in weights.items()
+        if name.startswith(prefix)
+    }

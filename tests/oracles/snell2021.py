@@ -22,14 +22,18 @@ class Released(nn.Module):
         self.query, self.project = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
         self.mix, self.output = nn.Linear(2 * hidden, hidden), nn.Linear(hidden, symbols + 2)
 
-    def forward(self, source: Tensor, given: Tensor, only: int | None = None, uniform: bool = False) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, source: Tensor, given: Tensor, only: int | None = None, uniform: bool = False
+    ) -> tuple[Tensor, Tensor]:
         """Logits ``(T, B, V)`` and attention ``(T, B, S)``; with ``only`` all attention is on that position."""
         h, last = self.encoder(self.embedding(source))
         d, _ = self.decoder(self.embedding(given), last)
         scores = torch.einsum("tbm,sbm->tbs", self.query(d), h)
         alpha = (scores * 0 if uniform else scores).softmax(2)
         if only is not None:
-            alpha = nn.functional.one_hot(torch.full(alpha.shape[:2], only), alpha.shape[2]).to(alpha.dtype)
+            alpha = nn.functional.one_hot(torch.full(alpha.shape[:2], only), alpha.shape[2]).to(
+                alpha.dtype
+            )
         context = self.project(torch.einsum("tbs,sbm->tbm", alpha, h))
         return self.output(torch.tanh(self.mix(torch.cat([d, context], dim=2)))), alpha
 
@@ -49,6 +53,11 @@ class Released(nn.Module):
 
 def of_released(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Weights, or their gradient, by the names of `Released`: the layer that mixes has one matrix for state and context."""
-    named = {name.replace("attention.", "query.").replace("projection.", "project."): part for name, part in weights.items()}
-    state, context, bias = (named.pop(name) for name in ("state.weight", "context.weight", "state.bias"))
+    named = {
+        name.replace("attention.", "query.").replace("projection.", "project."): part
+        for name, part in weights.items()
+    }
+    state, context, bias = (
+        named.pop(name) for name in ("state.weight", "context.weight", "state.bias")
+    )
     return {**named, "mix.weight": torch.cat([state, context], dim=1), "mix.bias": bias}

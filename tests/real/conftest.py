@@ -14,7 +14,12 @@ from tests.pages import summaries_as_pages
 
 @pytest.fixture(scope="session")
 def sst_run(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    spec = RunSpec.of("sst", data_dir=str(real_data / "raw"), vectors="random", settings={"training.epochs": 1, "model.embedding": 50})
+    spec = RunSpec.of(
+        "sst",
+        data_dir=str(real_data / "raw"),
+        vectors="random",
+        settings={"training.epochs": 1, "model.embedding": 50},
+    )
     with summaries_as_pages():
         return run(spec, tmp_path_factory.mktemp("real") / "sst")
 

@@ -64,14 +64,22 @@ def test_the_rationale_is_the_sentence_that_supports_the_answer(trace: Trace) ->
 def test_leave_one_out_and_gradients(model: AttentionModel, trace: Trace, rows: list[int]) -> None:
     questions = trace.table.column("question").to_pylist()
     for row in rows:
-        inputs = Inputs(model.vocabulary.ids([trace.tokens(row)]), model.vocabulary.ids([questions[row]]))
-        np.testing.assert_allclose(trace.ragged("loo")[row], naive_leave_one_out(model, inputs), atol=1e-5)
+        inputs = Inputs(
+            model.vocabulary.ids([trace.tokens(row)]), model.vocabulary.ids([questions[row]])
+        )
+        np.testing.assert_allclose(
+            trace.ragged("loo")[row], naive_leave_one_out(model, inputs), atol=1e-5
+        )
         for name, detach in (("gradient", True), ("importance_full_gradient", False)):
             naive = naive_gradient(model, inputs, detach_attention=detach, outputs="predicted")
-            np.testing.assert_allclose(trace.ragged(name)[row], naive, rtol=2e-3, atol=1e-6, err_msg=name)
+            np.testing.assert_allclose(
+                trace.ragged(name)[row], naive, rtol=2e-3, atol=1e-6, err_msg=name
+            )
 
 
-def test_permutation_medians_are_those_of_the_plain_loop(trace: Trace, some: np.ndarray, audited: Results) -> None:
+def test_permutation_medians_are_those_of_the_plain_loop(
+    trace: Trace, some: np.ndarray, audited: Results
+) -> None:
     ours = audited["permutation"].table["median_delta_y"].to_numpy()
     random = np.random.default_rng(1)
     surprises = [surprise(trace, int(some[k]), ours[k], random) for k in range(SAMPLE // 2)]
@@ -79,14 +87,22 @@ def test_permutation_medians_are_those_of_the_plain_loop(trace: Trace, some: np.
     assert abs(sum(surprises)) < 4 * len(surprises) ** 0.5
 
 
-def test_the_adversary_keeps_the_answer_and_is_never_below_the_papers_search(trace: Trace, some: np.ndarray, audited: Results) -> None:
+def test_the_adversary_keeps_the_answer_and_is_never_below_the_papers_search(
+    trace: Trace, some: np.ndarray, audited: Results
+) -> None:
     ours = audited["adversary"].table
     assert (ours["delta_y"] <= 0.05 + 1e-9).all()
     assert (ours["emax_jsd_upper"] >= ours["emax_jsd"]).all()
     settings = {"adversary": {"method": "relaxed", "steps": 200}}
-    searched = audit(trace.take(some[:30]), ["adversary"], settings)["adversary"].table["emax_jsd"].to_numpy()
+    searched = (
+        audit(trace.take(some[:30]), ["adversary"], settings)["adversary"]
+        .table["emax_jsd"]
+        .to_numpy()
+    )
     assert (ours["emax_jsd"].to_numpy()[:30] >= searched - 1e-9).all()
-    assert searched.max() > 0.1, "the search must find something for the comparison to mean anything"
+    assert searched.max() > 0.1, (
+        "the search must find something for the comparison to mean anything"
+    )
 
 
 def test_the_playground_computes_what_the_readout_does(trace: Trace, rows: list[int]) -> None:

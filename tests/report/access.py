@@ -34,14 +34,19 @@ def _axe() -> str:
 
 def barriers(browser: Browser, address: str, ready: str = "main") -> list[str]:
     """The serious and critical findings on the page at ``address``, once it has an element ``ready``."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True, reduced_motion="reduce")
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 900}, offline=True, reduced_motion="reduce"
+    )
     page = context.new_page()
     page.goto(address)
     page.wait_for_selector(ready)
     page.evaluate(_FEW)
     page.evaluate(_axe())
     found = []
-    schemes: tuple[tuple[Literal["light", "dark"], dict[str, Any]], ...] = (("light", {}), ("dark", _COLOURS))
+    schemes: tuple[tuple[Literal["light", "dark"], dict[str, Any]], ...] = (
+        ("light", {}),
+        ("dark", _COLOURS),
+    )
     for scheme, rules in schemes:
         page.emulate_media(color_scheme=scheme)
         found += [f"{scheme}: {line}" for line in page.evaluate(_RUN, rules)]

@@ -18,7 +18,12 @@ OWN_SCALE = ".strip-head [title^='The largest value. Each strip has a scale of i
 
 def chromium() -> str:
     """The path of a Chromium; without one the test is skipped, or fails where all must run."""
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+    found = next(
+        filter(
+            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))
+        ),
+        None,
+    )
     if found is None:
         reason = "no Chromium on the PATH: install it, on Debian with `apt-get install -y chromium`"
         if os.environ.get("CI"):

@@ -12,15 +12,46 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.trace import Trace
 from tests.report.runs import write_run
 
-PIECES = ("a", "film", "that", "en", "##rap", "##tures", "dull", "super", "##b", ".")  # as a tokenizer names them
+PIECES = (
+    "a",
+    "film",
+    "that",
+    "en",
+    "##rap",
+    "##tures",
+    "dull",
+    "super",
+    "##b",
+    ".",
+)  # as a tokenizer names them
 CHECKS = [
-    {"name": "watched", "meaning": "change of the logits when read", "figure": 4.3e-8, "limit": "at most 0.0001", "reason": ""},
-    {"name": "reported weights", "meaning": "difference from its own", "figure": None, "limit": "", "reason": "it reports no attention"},
-    {"name": "batched", "meaning": "difference alone and in a batch", "figure": 0.0, "limit": "", "reason": ""},
+    {
+        "name": "watched",
+        "meaning": "change of the logits when read",
+        "figure": 4.3e-8,
+        "limit": "at most 0.0001",
+        "reason": "",
+    },
+    {
+        "name": "reported weights",
+        "meaning": "difference from its own",
+        "figure": None,
+        "limit": "",
+        "reason": "it reports no attention",
+    },
+    {
+        "name": "batched",
+        "meaning": "difference alone and in a batch",
+        "figure": 0.0,
+        "limit": "",
+        "reason": "",
+    },
 ]
 
 
-def make_heads(texts: int = 30, layers: int = 2, heads: int = 2, seed: int = 0, model_layers: int | None = None) -> Trace:
+def make_heads(
+    texts: int = 30, layers: int = 2, heads: int = 2, seed: int = 0, model_layers: int | None = None
+) -> Trace:
     """A trace of a sigmoid model; the texts begin with [CLS], end with [SEP], and have words of several pieces."""
     rng = np.random.default_rng([seed, texts, layers, heads])
     names = list(product(range(layers), range(heads)))
@@ -28,9 +59,14 @@ def make_heads(texts: int = 30, layers: int = 2, heads: int = 2, seed: int = 0, 
     logits, gold = rng.normal(0, 1.5, texts), rng.integers(0, 2, texts)
     rows = [(text, *head) for text in range(texts) for head in names]
     lengths = [len(tokens[text]) for text, _, _ in rows]
-    alpha = Ragged.from_rows([rng.dirichlet(np.full(length, 0.7)).astype(np.float32) for length in lengths])
+    alpha = Ragged.from_rows(
+        [rng.dirichlet(np.full(length, 0.7)).astype(np.float32) for length in lengths]
+    )
     readout = Ragged.from_rows(
-        [rng.normal(0, 0.5 + layer + head, (length, 1)) for length, (_, layer, head) in zip(lengths, rows, strict=True)]
+        [
+            rng.normal(0, 0.5 + layer + head, (length, 1))
+            for length, (_, layer, head) in zip(lengths, rows, strict=True)
+        ]
     )
     readout = readout.with_values(readout.values.astype(np.float32))
     sums = alpha.with_values(alpha.values.astype(np.float64)[:, None] * readout.values).sum()

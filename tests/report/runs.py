@@ -13,7 +13,13 @@ from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.trace import Trace
 
 
-def write_run(folder: Path, trace: Trace, corpus: str = "sst", experiments: list[str] | None = None, with_trace: bool = True) -> Path:
+def write_run(
+    folder: Path,
+    trace: Trace,
+    corpus: str = "sst",
+    experiments: list[str] | None = None,
+    with_trace: bool = True,
+) -> Path:
     """What a run leaves behind, as far as a report reads it."""
     audit(trace, experiments).save(folder)
     if with_trace:
@@ -31,5 +37,14 @@ def summary_of(**figures: dict[str, Any]) -> pl.DataFrame:
     rows = []
     for name, row in figures.items():
         experiment, measure = name.split("__")
-        rows.append({"experiment": experiment, "measure": measure, "group": "all", "n": 100, "undefined": 0, **row})
+        rows.append(
+            {
+                "experiment": experiment,
+                "measure": measure,
+                "group": "all",
+                "n": 100,
+                "undefined": 0,
+                **row,
+            }
+        )
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)

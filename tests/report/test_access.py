@@ -48,7 +48,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     @cache
     def runs() -> list[Path]:
-        return [audited(folder / "one", make_trace(30, (3, 9))), audited(folder / "two", make_trace(30, (3, 9), sharpness=0.2))]
+        return [
+            audited(folder / "one", make_trace(30, (3, 9))),
+            audited(folder / "two", make_trace(30, (3, 9), sharpness=0.2)),
+        ]
 
     def dynamics() -> Path:
         table = STUDY(identified(steps_of(STUDY)))
@@ -56,52 +59,91 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
     adversary = ModelAdversary(strengths=(0.001, 0.1), controls=1)
     kinds: dict[str, Callable[[], Path]] = {
-        "run": lambda: write_report(write_run(folder / "run", make_trace(12, [300, *range(6, 17)], sharpness=1.2))),
+        "run": lambda: write_report(
+            write_run(folder / "run", make_trace(12, [300, *range(6, 17)], sharpness=1.2))
+        ),
         "heads": lambda: write_report(write_heads(folder / "heads", texts=6)),
-        "adversary": lambda: write_study(write_results(folder / "adversary", adversary, adversary_traces()), {}),
+        "adversary": lambda: write_study(
+            write_results(folder / "adversary", adversary, adversary_traces()), {}
+        ),
         "dynamics": dynamics,
-        "reproduction": lambda: write_reproduction(_found([_run("sst", MODELS[0])]), folder / "reproduction"),
+        "reproduction": lambda: write_reproduction(
+            _found([_run("sst", MODELS[0])]), folder / "reproduction"
+        ),
         "comparison": lambda: write_comparison(folder / "comparison.html", compare_runs(runs())),
-        "uniform": lambda: write_study(write_results(folder / "uniform", Uniform(seeds=2), dict(zip(SEEDS, some(), strict=True))), {}),
+        "uniform": lambda: write_study(
+            write_results(
+                folder / "uniform", Uniform(seeds=2), dict(zip(SEEDS, some(), strict=True))
+            ),
+            {},
+        ),
         "calibration": lambda: write_calibrated(folder / "calibration"),
         "site": lambda: site_into(runs(), folder / "site"),
     }
     return cache(lambda kind: kinds[kind]())
 
 
-@pytest.mark.parametrize("kind", ["run", "heads", "adversary", "uniform", "dynamics", "reproduction", "comparison", "calibration"])
-def test_a_page_has_no_serious_barrier(kind: str, browser: Browser, pages: Callable[[str], Path]) -> None:
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "run",
+        "heads",
+        "adversary",
+        "uniform",
+        "dynamics",
+        "reproduction",
+        "comparison",
+        "calibration",
+    ],
+)
+def test_a_page_has_no_serious_barrier(
+    kind: str, browser: Browser, pages: Callable[[str], Path]
+) -> None:
     assert barriers(browser, pages(kind).as_uri()) == []
 
 
 @pytest.mark.parametrize(
     ("view", "ready"),
-    [("view=runs", ".multiple"), ("view=instances&open=3", ".opened .token"), ("view=compare&open=3", ".opened .heatmap ~ .heatmap")],
+    [
+        ("view=runs", ".multiple"),
+        ("view=instances&open=3", ".opened .token"),
+        ("view=compare&open=3", ".opened .heatmap ~ .heatmap"),
+    ],
 )
-def test_a_view_of_the_site_has_no_serious_barrier(view: str, ready: str, browser: Browser, pages: Callable[[str], Path]) -> None:
+def test_a_view_of_the_site_has_no_serious_barrier(
+    view: str, ready: str, browser: Browser, pages: Callable[[str], Path]
+) -> None:
     assert barriers(browser, f"{pages('site').as_uri()}#{view}", ready) == []
 
 
-def test_a_wide_chart_keeps_the_size_of_its_letters(context: BrowserContext, pages: Callable[[str], Path]) -> None:
+def test_a_wide_chart_keeps_the_size_of_its_letters(
+    context: BrowserContext, pages: Callable[[str], Path]
+) -> None:
     page = context.new_page()
     for kind, name, least in (("calibration", "matrix", 1.0), ("adversary", "adversary", 0.8)):
         for width in (390, 1440):
             page.set_viewport_size({"width": width, "height": 900})
             page.goto(pages(kind).as_uri())
-            scale = page.locator(f"#figure-{name} svg").first.evaluate("svg => svg.clientWidth / svg.viewBox.baseVal.width")
+            scale = page.locator(f"#figure-{name} svg").first.evaluate(
+                "svg => svg.clientWidth / svg.viewBox.baseVal.width"
+            )
             assert scale >= least - 0.01, (kind, width)
             assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    page.write_text('<html lang="en"><title>t</title><main><h1>t</h1><img src="data:,"><p style="color:#ccc">pale</p></main></html>')
+    page.write_text(
+        '<html lang="en"><title>t</title><main><h1>t</h1><img src="data:,"><p style="color:#ccc">pale</p></main></html>'
+    )
     found = " ".join(barriers(browser, page.as_uri()))
     assert "image-alt" in found
     assert "color-contrast" in found
 
 
-def test_colours_follow_the_system_until_switched_and_paper_is_white(context: BrowserContext, pages: Callable[[str], Path]) -> None:
+def test_colours_follow_the_system_until_switched_and_paper_is_white(
+    context: BrowserContext, pages: Callable[[str], Path]
+) -> None:
     paper = "getComputedStyle(document.body).backgroundColor"
     page = context.new_page()
     page.emulate_media(color_scheme="dark")
@@ -142,7 +184,9 @@ LONGEST = """() => Array.from(document.querySelectorAll('.note, .lead, figcaptio
 
 
 @pytest.mark.parametrize("kind", ["run", "adversary", "dynamics"])
-def test_lines_of_text_have_at_most_75_characters(kind: str, context: BrowserContext, pages: Callable[[str], Path]) -> None:
+def test_lines_of_text_have_at_most_75_characters(
+    kind: str, context: BrowserContext, pages: Callable[[str], Path]
+) -> None:
     page = context.new_page()
     page.set_viewport_size({"width": 1440, "height": 900})
     page.goto(pages(kind).as_uri())
@@ -152,7 +196,9 @@ def test_lines_of_text_have_at_most_75_characters(kind: str, context: BrowserCon
 
 
 def test_the_numbers_behind_a_chart_are_those_that_it_draws() -> None:
-    rows = pl.DataFrame({"name": ["<b>", "two"], "value": [0.5, -0.25], "low": [0.4, -0.5], "high": [0.6, 0.0]})
+    rows = pl.DataFrame(
+        {"name": ["<b>", "two"], "value": [0.5, -0.25], "low": [0.4, -0.5], "high": [0.6, 0.0]}
+    )
     table = drawn("", interval_chart(rows, "change of F1"), "chart", "label").numbers
     assert table.count("<tr>") == 3
     assert "<td>&lt;b&gt;</td>" in table
@@ -162,33 +208,59 @@ def test_the_numbers_behind_a_chart_are_those_that_it_draws() -> None:
 
 
 def read(table: str) -> list[list[str]]:
-    return [re.sub(r"(<[^>]+>)+", "|", line).strip("|").split("|") for line in re.findall(r"<tr>(.*?)</tr>", table)]
+    return [
+        re.sub(r"(<[^>]+>)+", "|", line).strip("|").split("|")
+        for line in re.findall(r"<tr>(.*?)</tr>", table)
+    ]
 
 
 def test_points_and_lines_that_are_too_many_to_read_are_binned() -> None:
     rng = np.random.default_rng(0)
-    points = pl.DataFrame({"group": ["a", "b"] * 200, "x": rng.random(400), "y": rng.normal(size=400)})
-    chart = alt.Chart(points).mark_point().encode(x=alt.X("x:Q", title="weight"), y=alt.Y("y:Q", title="JSD"), color="group:N")
+    points = pl.DataFrame(
+        {"group": ["a", "b"] * 200, "x": rng.random(400), "y": rng.normal(size=400)}
+    )
+    chart = (
+        alt.Chart(points)
+        .mark_point()
+        .encode(x=alt.X("x:Q", title="weight"), y=alt.Y("y:Q", title="JSD"), color="group:N")
+    )
     head, *rows = read(tables_behind(chart.to_dict()))
     assert head == ["group", "weight", "number", "JSD: lower quartile", "median", "upper quartile"]
     assert len(rows) == 20
     assert sum(int(row[2]) for row in rows) == 400
     low, high = (float(end) for end in rows[3][1].split(" to "))
-    part = points.filter(pl.col("group") == rows[3][0], pl.col("x").is_between(low - 1e-4, high + 1e-4))["y"]
-    assert (len(part), float(rows[3][4].replace("−", "-"))) == (int(rows[3][2]), pytest.approx(part.median(), abs=1e-3))
-    steps = pl.DataFrame({"group": ["a"] * 101, "x": np.arange(101) / 100, "value": np.arange(101) ** 2})
-    line = alt.Chart(steps).mark_line().encode(x=alt.X("x:Q", title="removed"), y=alt.Y("value:Q", title="flipped"), color="group:N")
+    part = points.filter(
+        pl.col("group") == rows[3][0], pl.col("x").is_between(low - 1e-4, high + 1e-4)
+    )["y"]
+    assert (len(part), float(rows[3][4].replace("−", "-"))) == (
+        int(rows[3][2]),
+        pytest.approx(part.median(), abs=1e-3),
+    )
+    steps = pl.DataFrame(
+        {"group": ["a"] * 101, "x": np.arange(101) / 100, "value": np.arange(101) ** 2}
+    )
+    line = (
+        alt.Chart(steps)
+        .mark_line()
+        .encode(
+            x=alt.X("x:Q", title="removed"), y=alt.Y("value:Q", title="flipped"), color="group:N"
+        )
+    )
     head, *rows = read(tables_behind(line.to_dict()))
     assert head == ["group", "removed", "flipped"]
     assert [row[1:] for row in rows] == [[f"{k / 10:.4g}", str((10 * k) ** 2)] for k in range(11)]
     names = pl.DataFrame({"x": [f"name {k}" for k in range(MOST + 1)], "y": np.zeros(MOST + 1)})
     assert tables_behind(alt.Chart(names).mark_point().encode(x="x:N", y="y:Q").to_dict()) == ""
     assert tables_behind(alt.Chart(steps).mark_area().encode(x="x:Q", y="value:Q").to_dict()) == ""
-    assert tables_behind(matrix_chart(np.full((11, 11), 1 / 11), 1.0).to_dict()) == ""  # more cells than can be read, and none named x
+    assert (
+        tables_behind(matrix_chart(np.full((11, 11), 1 / 11), 1.0).to_dict()) == ""
+    )  # more cells than can be read, and none named x
     assert "<table>" in tables_behind(matrix_chart(np.full((9, 9), 1 / 9), 1.0).to_dict())
 
 
-def test_the_table_behind_violins_names_the_weights_and_no_coordinates(pages: Callable[[str], Path]) -> None:
+def test_the_table_behind_violins_names_the_weights_and_no_coordinates(
+    pages: Callable[[str], Path],
+) -> None:
     text = pages("run").read_text()
     assert '<th scope="col">largest attention weight</th>' in text
     assert "<td>[0, .25)</td>" in text

@@ -48,7 +48,9 @@ def steps() -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def dynamics(steps: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Its page."""
-    return write_dynamics(tmp_path_factory.mktemp("study") / "dynamics", steps, STUDY.summarise(steps))
+    return write_dynamics(
+        tmp_path_factory.mktemp("study") / "dynamics", steps, STUDY.summarise(steps)
+    )
 
 
 def open_page(context: BrowserContext, path: Path) -> tuple[Page, list[str], list[str]]:
@@ -64,7 +66,9 @@ def open_page(context: BrowserContext, path: Path) -> tuple[Page, list[str], lis
     return page, asked, complaints
 
 
-def test_the_page_opens_offline_without_a_request_or_an_error(context: BrowserContext, report: Path):
+def test_the_page_opens_offline_without_a_request_or_an_error(
+    context: BrowserContext, report: Path
+):
     page, asked, complaints = open_page(context, report)
     page.locator(".open").first.click()
     assert [url for url in asked if url not in (report.as_uri(), "data:,")] == []
@@ -72,15 +76,22 @@ def test_the_page_opens_offline_without_a_request_or_an_error(context: BrowserCo
     assert page.title().startswith("bilstm + additive on SST")
 
 
-def test_the_card_has_seven_lines_and_opens_the_others_by_keyboard(context: BrowserContext, report: Path):
+def test_the_card_has_seven_lines_and_opens_the_others_by_keyboard(
+    context: BrowserContext, report: Path
+):
     page, _, complaints = open_page(context, report)
     verdict = page.locator("#verdict")
     lines = verdict.get_by_role("list").first.get_by_role("listitem")
     assert lines.count() == 7
-    aucs = [float(text.split(" AUC ")[1].split()[0]) for text in lines.locator(".separates").all_inner_texts()]
+    aucs = [
+        float(text.split(" AUC ")[1].split()[0])
+        for text in lines.locator(".separates").all_inner_texts()
+    ]
     assert len(aucs) == 5, "neither how well the model predicts nor where it stands has one"
     assert aucs == sorted(aucs, reverse=True)
-    expect(lines.last).to_contain_text(re.compile("The nearest models are (un)?faithful by construction|No judgement"))
+    expect(lines.last).to_contain_text(
+        re.compile("The nearest models are (un)?faithful by construction|No judgement")
+    )
     hidden = verdict.locator("details.further .card-row").first
     expect(hidden).to_be_hidden()
     verdict.locator("details.further summary").focus()
@@ -91,12 +102,16 @@ def test_the_card_has_seven_lines_and_opens_the_others_by_keyboard(context: Brow
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str):
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme, offline=True)  # pyright: ignore[reportArgumentType]
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 900}, color_scheme=scheme, offline=True
+    )  # pyright: ignore[reportArgumentType]
     page, _, _ = open_page(context, report)
     charts = page.locator(".chart")
     assert charts.count() == 14
     for k in range(12):
-        picture = np.asarray(Image.open(io.BytesIO(charts.nth(k).screenshot())).convert("RGB"), dtype=float)
+        picture = np.asarray(
+            Image.open(io.BytesIO(charts.nth(k).screenshot())).convert("RGB"), dtype=float
+        )
         background = np.median(picture.reshape(-1, 3), axis=0)
         inked = (np.abs(picture - background).max(axis=2) > 40).mean()
         assert inked > 0.02, f"chart {k} is nearly empty"
@@ -105,10 +120,16 @@ def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str
     context.close()
 
 
-def test_removals_are_stepped_through_and_agree_with_the_tables(context: BrowserContext, report: Path):
+def test_removals_are_stepped_through_and_agree_with_the_tables(
+    context: BrowserContext, report: Path
+):
     page, _, complaints = open_page(context, report)
     table = pl.read_parquet(report.parent / "results" / "erasure.parquet")
-    form, flip, said = page.locator("#steps-form"), page.locator("#steps-form button[name=flip]"), page.locator("#steps-said")
+    form, flip, said = (
+        page.locator("#steps-form"),
+        page.locator("#steps-form button[name=flip]"),
+        page.locator("#steps-said"),
+    )
     names = page.locator("#steps-form select[name=instance] option").all_inner_texts()
     assert len(names) > 8
     for index, name in enumerate(names):
@@ -152,31 +173,43 @@ def test_the_values_of_finished_models_are_seen_on_a_phone(browser: Browser, dyn
     page.close()
 
 
-def test_the_list_is_filtered_by_text_class_correctness_and_weight(context: BrowserContext, report: Path):
+def test_the_list_is_filtered_by_text_class_correctness_and_weight(
+    context: BrowserContext, report: Path
+):
     page, _, complaints = open_page(context, report)
     rows, shown = page.locator("#instance-table tbody tr:visible"), page.locator("#shown")
     assert rows.count() == 25
     assert shown.inner_text() == "1 to 25 of 150 instances"
     page.locator("#filters").get_by_label("Text").fill("superb")
-    texts = page.evaluate("JSON.parse(document.getElementById('instance-data').textContent).map(one => one.tokens.includes('superb'))")
+    texts = page.evaluate(
+        "JSON.parse(document.getElementById('instance-data').textContent).map(one => one.tokens.includes('superb'))"
+    )
     assert 0 < rows.count() == min(sum(texts), 25)
     assert shown.inner_text().endswith(f"{sum(texts)} instances, of 150 listed")
     page.get_by_role("button", name="Clear").click()
     expect(shown).to_have_text("1 to 25 of 150 instances")
     page.locator("#filters").get_by_label("Predicted").select_option("negative")
     page.locator("select[name=correct]").select_option("no")
-    found = rows.evaluate_all("rows => rows.map(row => [row.dataset.predicted, row.dataset.correct])")
+    found = rows.evaluate_all(
+        "rows => rows.map(row => [row.dataset.predicted, row.dataset.correct])"
+    )
     assert found
     assert all(pair == ["negative", "no"] for pair in found)
     page.get_by_role("button", name="Clear").click()
     page.locator("#filters").get_by_label("from").fill("0.5")
-    assert all(float(value) >= 0.5 for value in rows.evaluate_all("rows => rows.map(row => row.dataset.max)"))
+    assert all(
+        float(value) >= 0.5
+        for value in rows.evaluate_all("rows => rows.map(row => row.dataset.max)")
+    )
     assert complaints == []
 
 
 def test_the_list_is_turned_page_by_page_by_keyboard(context: BrowserContext, report: Path):
     page, _, complaints = open_page(context, report)
-    rows, following = page.locator("#instance-table tbody tr:visible"), page.get_by_role("button", name="next")
+    rows, following = (
+        page.locator("#instance-table tbody tr:visible"),
+        page.get_by_role("button", name="next"),
+    )
     names = "rows => rows.map(row => row.cells[0].textContent)"
     seen = rows.evaluate_all(names)
     assert page.get_by_role("button", name="previous").is_disabled()
@@ -219,7 +252,9 @@ def test_all_instances_are_listed_without_scripts(browser: Browser, report: Path
     context.close()
 
 
-def test_the_curve_of_removals_has_axes_and_names_the_first_flip(context: BrowserContext, report: Path):
+def test_the_curve_of_removals_has_axes_and_names_the_first_flip(
+    context: BrowserContext, report: Path
+):
     page, _, _ = open_page(context, report)
     flip, first = page.locator("#steps-form button[name=flip]"), page.locator("#steps-first")
     said = set()
@@ -232,7 +267,9 @@ def test_the_curve_of_removals_has_axes_and_names_the_first_flip(context: Browse
         assert ("first flip" in words) == flip.is_enabled()
         assert flip.inner_text() == "to the first flip"
         expected = (
-            rf"First flip after \d+ of {tokens} tokens\." if flip.is_enabled() else r"No removal in this order flips the prediction\."
+            rf"First flip after \d+ of {tokens} tokens\."
+            if flip.is_enabled()
+            else r"No removal in this order flips the prediction\."
         )
         assert re.fullmatch(expected, first.inner_text())
         said.add(flip.is_enabled())
@@ -282,8 +319,15 @@ def assert_well_drawn(context: BrowserContext, path: Path) -> None:
     assert complaints == []
 
 
-def test_the_charts_of_a_run_are_well_drawn(context: BrowserContext, report: Path, dynamics: Path, tmp_path: Path):
-    trace = make_trace(150, (6, 16), outputs=6, class_names=("abbreviation", "description", "entity", "human", "location", "number"))
+def test_the_charts_of_a_run_are_well_drawn(
+    context: BrowserContext, report: Path, dynamics: Path, tmp_path: Path
+):
+    trace = make_trace(
+        150,
+        (6, 16),
+        outputs=6,
+        class_names=("abbreviation", "description", "entity", "human", "location", "number"),
+    )
     for path in (report, dynamics, write_report(write_run(tmp_path / "run", trace))):
         assert_well_drawn(context, path)
 
@@ -292,12 +336,19 @@ STUDIES_WITH_CHARTS = [
     (Uniform(seeds=2), ("base-s0", "uniform-s0", "base-s1", "uniform-s1")),
     (Seeds(seeds=2), ("base-s0", "base-s1", "base-s2", "uniform-s0")),
     (Guide(seeds=1), ("guide-uniform-s0", "guide-base-s0", "guide-learned-s0")),
-    (Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1), ("deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0")),
+    (
+        Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1),
+        ("deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"),
+    ),
 ]
 
 
-@pytest.mark.parametrize(("study", "names"), STUDIES_WITH_CHARTS, ids=lambda value: getattr(value, "name", ""))
-def test_the_charts_of_a_study_are_well_drawn(context: BrowserContext, study: Study, names: tuple[str, ...], tmp_path: Path):
+@pytest.mark.parametrize(
+    ("study", "names"), STUDIES_WITH_CHARTS, ids=lambda value: getattr(value, "name", "")
+)
+def test_the_charts_of_a_study_are_well_drawn(
+    context: BrowserContext, study: Study, names: tuple[str, ...], tmp_path: Path
+):
     assert_well_drawn(context, write_study(write_results(tmp_path, study, named(*names)), {}))
 
 
@@ -306,7 +357,9 @@ def test_the_charts_of_adversaries_are_well_drawn(context: BrowserContext, tmp_p
     assert_well_drawn(context, write_study(write_results(tmp_path, study, adversary_traces()), {}))
 
 
-def test_the_list_is_sorted_both_ways_with_undefined_values_last(context: BrowserContext, report: Path):
+def test_the_list_is_sorted_both_ways_with_undefined_values_last(
+    context: BrowserContext, report: Path
+):
     page, _, _ = open_page(context, report)
     head = page.locator("th", has=page.get_by_role("button", name="ε-max JSD"))
     values = "rows => rows.map(row => row.cells[9].dataset.value).filter(text => text !== '').map(Number)"
@@ -328,9 +381,15 @@ def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Pa
     assert detail.locator(".strip").count() == 5
     assert detail.locator(OWN_SCALE).count() == 4
     words = detail.locator(".strip").first.locator(".token").all_inner_texts()
-    assert words == page.evaluate("JSON.parse(document.getElementById('instance-data').textContent)[0].tokens")
-    shades = detail.locator(".tokens.alpha .token").evaluate_all("spans => spans.map(span => Number(span.style.getPropertyValue('--w')))")
-    strips = page.evaluate("JSON.parse(document.getElementById('instance-data').textContent)[0].strips")
+    assert words == page.evaluate(
+        "JSON.parse(document.getElementById('instance-data').textContent)[0].tokens"
+    )
+    shades = detail.locator(".tokens.alpha .token").evaluate_all(
+        "spans => spans.map(span => Number(span.style.getPropertyValue('--w')))"
+    )
+    strips = page.evaluate(
+        "JSON.parse(document.getElementById('instance-data').textContent)[0].strips"
+    )
     assert [round(1000 * shade) for shade in shades] == strips[0][5]
     ends = "spans => spans.map(span => ['--low', '--high', '--own'].map(name => Math.round(1000 * span.style.getPropertyValue(name))))"
     bars = detail.locator(".tokens.ranges .token").evaluate_all(ends)
@@ -340,20 +399,28 @@ def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Pa
     assert complaints == []
 
 
-def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(context: BrowserContext, report: Path):
+def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(
+    context: BrowserContext, report: Path
+):
     page, _, _ = open_page(context, report)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
-    page.evaluate("window.reached = []; addEventListener('focusin', ({target}) => reached.push(target.name || target.className))")
+    page.evaluate(
+        "window.reached = []; addEventListener('focusin', ({target}) => reached.push(target.name || target.className))"
+    )
     for _ in range(250):
         page.keyboard.press("Tab")
-    assert {"text", "predicted", "correct", "from", "to", "open"} <= set(page.evaluate("reached.map(String)"))
+    assert {"text", "predicted", "correct", "from", "to", "open"} <= set(
+        page.evaluate("reached.map(String)")
+    )
 
 
 def test_hostile_tokens_stay_text_when_a_row_is_opened(context: BrowserContext, tmp_path: Path):
-    page, asked, complaints = open_page(context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL)))
+    page, asked, complaints = open_page(
+        context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL))
+    )
     page.locator(".open").first.click()
     assert page.locator("tr.detail .token").first.inner_text() == EVIL
     page.locator("#filters").get_by_label("Text").fill("<script>")
@@ -361,7 +428,9 @@ def test_hostile_tokens_stay_text_when_a_row_is_opened(context: BrowserContext, 
     assert len([url for url in asked if url != "data:,"]) == 1
 
 
-def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(context: BrowserContext, report: Path):
+def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(
+    context: BrowserContext, report: Path
+):
     page, _, _ = open_page(context, report)
     page.emulate_media(media="print")
     assert page.locator("#instances").is_hidden()
@@ -371,7 +440,9 @@ def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(context: BrowserCo
     assert page.locator(".further .card-row").last.is_visible()
 
 
-def test_many_tables_of_numbers_are_closed_and_open_by_keyboard(context: BrowserContext, report: Path):
+def test_many_tables_of_numbers_are_closed_and_open_by_keyboard(
+    context: BrowserContext, report: Path
+):
     page, _, complaints = open_page(context, report)
     parts = page.locator("#numbers details")
     assert parts.count() == page.locator("#numbers table").count() > MOST_OPEN
@@ -383,7 +454,9 @@ def test_many_tables_of_numbers_are_closed_and_open_by_keyboard(context: Browser
     assert not complaints
 
 
-def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: BrowserContext, steps: pl.DataFrame, dynamics: Path):
+def test_the_texts_of_a_training_are_walked_through_by_keyboard(
+    context: BrowserContext, steps: pl.DataFrame, dynamics: Path
+):
     page, asked, complaints = open_page(context, dynamics)
     slider, said = page.get_by_role("slider", name="Step"), page.locator("#growth-said")
     assert said.inner_text().startswith(f"after {STEPS[-1]} steps: probability of")
@@ -396,11 +469,17 @@ def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: Browser
     for number in range(page.locator("#growth-form option").count()):
         page.get_by_role("combobox", name="Instance").select_option(str(number))
         instance = int(page.locator("#growth-form option").nth(number).inner_text().split()[0])
-        rows = steps.filter(pl.col("tokens").is_not_null(), pl.col("instance") == instance, pl.col("step") == STEPS[1])
+        rows = steps.filter(
+            pl.col("tokens").is_not_null(),
+            pl.col("instance") == instance,
+            pl.col("step") == STEPS[1],
+        )
         for kind in ("alpha", "relevance", "relevance_uniform"):
             tokens = page.locator(f"#growth-{kind} .token")
             assert tokens.all_inner_texts() == rows["tokens"][0].to_list()
-            values = [float(tokens.nth(k).get_attribute("title") or "nan") for k in range(tokens.count())]
+            values = [
+                float(tokens.nth(k).get_attribute("title") or "nan") for k in range(tokens.count())
+            ]
             assert values == pytest.approx(rows[kind][0].to_list(), rel=0.01, abs=0.01)
     page.get_by_role("button", name="play").click()
     expect(said).to_contain_text(f"after {STEPS[-1]} steps", timeout=10_000)

@@ -26,10 +26,18 @@ ABOUT = About(corpus="sst", encoder="bilstm", attention="additive", seed=3)
 def _tau(value: float, yardstick: float, gap: tuple[float, float] | None = None) -> pl.DataFrame:
     rows = {
         "correlation__tau_gradient": {"value": value, "low": value - 0.01, "high": value + 0.01},
-        "correlation__tau_gradient_loo": {"value": yardstick, "low": yardstick - 0.01, "high": yardstick + 0.01},
+        "correlation__tau_gradient_loo": {
+            "value": yardstick,
+            "low": yardstick - 0.01,
+            "high": yardstick + 0.01,
+        },
     }
     if gap is not None:
-        rows["correlation__tau_gradient_loo_minus_tau_gradient"] = {"value": sum(gap) / 2, "low": gap[0], "high": gap[1]}
+        rows["correlation__tau_gradient_loo_minus_tau_gradient"] = {
+            "value": sum(gap) / 2,
+            "low": gap[0],
+            "high": gap[1],
+        }
     return summary_of(**rows)
 
 
@@ -37,7 +45,10 @@ def test_agreement_is_told_as_a_share_of_the_yardstick_with_figures_and_interval
     (row,) = verdict(_tau(0.35, 0.66, gap=(0.30, 0.32)), ABOUT).rows
     assert (row.figure, row.interval) == ("0.35", "[0.34, 0.36]")
     assert "0.66 [0.65, 0.67]" in row.yardstick
-    assert row.sentence == "Attention agrees with gradients about half as well as the two importance measures agree with each other."
+    assert (
+        row.sentence
+        == "Attention agrees with gradients about half as well as the two importance measures agree with each other."
+    )
     assert row.mark == 0.66
 
 
@@ -59,7 +70,10 @@ def test_degrees_of_agreement(value: float, yardstick: float, gap: tuple[float, 
 
 
 def test_agreement_without_a_defined_yardstick_claims_nothing():
-    summary = summary_of(correlation__tau_loo={"value": 0.4, "low": 0.3, "high": 0.5, "undefined": 7}, correlation__tau_gradient_loo={})
+    summary = summary_of(
+        correlation__tau_loo={"value": 0.4, "low": 0.3, "high": 0.5, "undefined": 7},
+        correlation__tau_gradient_loo={},
+    )
     (row,) = verdict(summary, ABOUT).rows
     assert "no reference value to compare that with" in row.sentence
     assert "τ is undefined for 7 instances" in row.sentence
@@ -68,19 +82,35 @@ def test_agreement_without_a_defined_yardstick_claims_nothing():
 
 @pytest.mark.parametrize(
     ("value", "word"),
-    [(0.004, "hardly changes"), (0.046, "changes a little"), (0.1, "changes moderately"), (0.2, "changes clearly"), (0.6, "strongly")],
+    [
+        (0.004, "hardly changes"),
+        (0.046, "changes a little"),
+        (0.1, "changes moderately"),
+        (0.2, "changes clearly"),
+        (0.6, "strongly"),
+    ],
 )
 def test_shuffling_is_told_by_how_far_the_output_moves(value: float, word: str):
-    (row,) = verdict(summary_of(permutation__median_delta_y={"value": value, "low": value, "high": value}), ABOUT).rows
+    (row,) = verdict(
+        summary_of(permutation__median_delta_y={"value": value, "low": value, "high": value}), ABOUT
+    ).rows
     assert word in row.sentence
     assert f"{value:.3f}" in row.sentence
-    assert ("below 0.15, a limit chosen for this card, the output" in row.sentence) == (value < 0.15)
+    assert ("below 0.15, a limit chosen for this card, the output" in row.sentence) == (
+        value < 0.15
+    )
     assert row.claim is not None
-    assert row.claim.clause == f"shuffling the weights changes its output by {'only ' if value < 0.15 else ''}{value:.3f}"
+    assert (
+        row.claim.clause
+        == f"shuffling the weights changes its output by {'only ' if value < 0.15 else ''}{value:.3f}"
+    )
 
 
 def test_shuffles_among_words_have_a_sentence_of_their_own():
-    rows = {"permutation__median_delta_y": {"value": 0.3}, "permutation__median_delta_y_words": {"value": 0.02}}
+    rows = {
+        "permutation__median_delta_y": {"value": 0.3},
+        "permutation__median_delta_y_words": {"value": 0.02},
+    }
     (row,) = verdict(summary_of(**rows), ABOUT).rows
     assert "(mean change of probability 0.300)" in row.sentence
     assert "Where special tokens keep their weights the change is 0.020." in row.sentence
@@ -91,23 +121,52 @@ EVERY = {
     "adversary": "emax_jsd", "ranges": "mean_possible", "identifiability": "max_tvd_alpha",
     "comprehensiveness": "comprehensiveness_attention",
 }  # fmt: skip
-AUC = {"ranges": 0.9, "comprehensiveness": 0.8, "adversary": 0.7, "permutation": 0.6, "correlation": 0.5, "identifiability": 0.4}
+AUC = {
+    "ranges": 0.9,
+    "comprehensiveness": 0.8,
+    "adversary": 0.7,
+    "permutation": 0.6,
+    "correlation": 0.5,
+    "identifiability": 0.4,
+}
 
 
-def test_a_card_has_seven_lines_in_the_order_in_which_measures_separate(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {(name, EVERY[name]): Separation(auc, auc - 0.1, auc + 0.1, 9, 11) for name, auc in AUC.items()}
-    monkeypatch.setattr("attnaudit.report.card.separations", lambda: {**known, ("prediction", "f1"): Separation(0.0, 0.0, 0.0, 9, 11)})
+def test_a_card_has_seven_lines_in_the_order_in_which_measures_separate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = {
+        (name, EVERY[name]): Separation(auc, auc - 0.1, auc + 0.1, 9, 11)
+        for name, auc in AUC.items()
+    }
+    monkeypatch.setattr(
+        "attnaudit.report.card.separations",
+        lambda: {**known, ("prediction", "f1"): Separation(0.0, 0.0, 0.0, 9, 11)},
+    )
     monkeypatch.setattr("attnaudit.report.card.shipped", lambda: None)
-    numbers = {f"{name}__{measure}": {"value": 0.5, "low": 0.4, "high": 0.6} for name, measure in EVERY.items()}
-    compared = ("comprehensiveness__comprehensiveness_random", "ranges__mean_possible_upper", "identifiability__identifiable")
-    summary = summary_of(**numbers, **{name: {"value": 0.5, "low": 0.4, "high": 0.6} for name in compared})
+    numbers = {
+        f"{name}__{measure}": {"value": 0.5, "low": 0.4, "high": 0.6}
+        for name, measure in EVERY.items()
+    }
+    compared = (
+        "comprehensiveness__comprehensiveness_random",
+        "ranges__mean_possible_upper",
+        "identifiability__identifiable",
+    )
+    summary = summary_of(
+        **numbers, **{name: {"value": 0.5, "low": 0.4, "high": 0.6} for name in compared}
+    )
     card = verdict(summary, replace(ABOUT, class_names=("negative", "positive")))
     shown = ["prediction", *AUC]
     assert [row.experiment for row in card.rows] == shown
-    assert [row.experiment for row in card.further] == ["maximal_change"], "what nobody measured comes last"
+    assert [row.experiment for row in card.further] == ["maximal_change"], (
+        "what nobody measured comes last"
+    )
     assert [row.separates for row in card.rows] == [
         "",
-        *(f"tells faithful from unfaithful models with AUC {auc:.2f} [{auc - 0.1:.2f}, {auc + 0.1:.2f}] (9 × 11)" for auc in AUC.values()),
+        *(
+            f"tells faithful from unfaithful models with AUC {auc:.2f} [{auc - 0.1:.2f}, {auc + 0.1:.2f}] (9 × 11)"
+            for auc in AUC.values()
+        ),
     ]
     assert "classifiers of two classes" in card.footnote
     assert "another kind" not in card.footnote
@@ -131,17 +190,28 @@ def _by_class(measure: str, **classes: tuple[float, int]) -> pl.DataFrame:
 
 def test_classes_that_a_common_mean_does_not_describe_are_told_apart():
     overall = _tau(-0.02, 0.41)
-    apart = pl.concat([overall, _by_class("tau_gradient", negative=(-0.32, 100), positive=(0.28, 100), rare=(0.9, 3))])
+    apart = pl.concat(
+        [
+            overall,
+            _by_class("tau_gradient", negative=(-0.32, 100), positive=(0.28, 100), rare=(0.9, 3)),
+        ]
+    )
     (row,) = verdict(apart, ABOUT).rows
-    assert row.sentence.endswith("τ by predicted class of 20 instances or more: negative −0.32, positive 0.28.")
-    alike = pl.concat([overall, _by_class("tau_gradient", negative=(-0.05, 100), positive=(0.01, 100))])
+    assert row.sentence.endswith(
+        "τ by predicted class of 20 instances or more: negative −0.32, positive 0.28."
+    )
+    alike = pl.concat(
+        [overall, _by_class("tau_gradient", negative=(-0.05, 100), positive=(0.01, 100))]
+    )
     (row,) = verdict(alike, ABOUT).rows
     assert "by predicted class" not in row.sentence
 
 
 def test_up_to_six_classes_are_named_and_of_more_the_two_ends():
     overall, values = _tau(0.2, 0.41), {name: (0.1 * k, 100) for k, name in enumerate("cadbfge")}
-    (row,) = verdict(pl.concat([overall, _by_class("tau_gradient", **dict(list(values.items())[:3]))]), ABOUT).rows
+    (row,) = verdict(
+        pl.concat([overall, _by_class("tau_gradient", **dict(list(values.items())[:3]))]), ABOUT
+    ).rows
     assert row.sentence.endswith("τ by predicted class: c 0.00, a 0.10, d 0.20.")
     (row,) = verdict(pl.concat([overall, _by_class("tau_gradient", **values)]), ABOUT).rows
     assert row.sentence.endswith("τ by predicted class: c 0.00 to e 0.60, with 5 between.")
@@ -149,7 +219,11 @@ def test_up_to_six_classes_are_named_and_of_more_the_two_ends():
 
 def test_f1_says_of_what_it_is():
     summary = summary_of(prediction__f1={"value": 0.8})
-    for classes, measure in (((), "F1"), (("ham", "spam"), "F1 of class spam"), (("a", "b", "c"), "F1, mean over classes")):
+    for classes, measure in (
+        ((), "F1"),
+        (("ham", "spam"), "F1 of class spam"),
+        (("a", "b", "c"), "F1, mean over classes"),
+    ):
         (row,) = verdict(summary, About(class_names=classes)).rows
         assert row.measure == measure
 
@@ -173,7 +247,9 @@ def test_the_adversary_stands_beside_its_bound_and_ln_2_and_claims_existence_onl
 
 def test_an_exact_adversary_stands_beside_ln_2_alone():
     summary = summary_of(
-        adversary__emax_jsd={"value": 0.656}, adversary__emax_jsd_upper={"value": 0.656}, adversary__certified={"value": 1.0}
+        adversary__emax_jsd={"value": 0.656},
+        adversary__emax_jsd_upper={"value": 0.656},
+        adversary__certified={"value": 1.0},
     )
     (row,) = verdict(summary, ABOUT).rows
     assert "upper bound" not in row.yardstick
@@ -182,18 +258,34 @@ def test_an_exact_adversary_stands_beside_ln_2_alone():
 
 
 @pytest.mark.parametrize(
-    ("found", "upper", "supports"), [(0.05, 0.05, True), (0.05, 0.1, True), (0.05, 0.4, None), (0.05, None, None), (0.4, 0.4, False)]
+    ("found", "upper", "supports"),
+    [
+        (0.05, 0.05, True),
+        (0.05, 0.1, True),
+        (0.05, 0.4, None),
+        (0.05, None, None),
+        (0.4, 0.4, False),
+    ],
 )
-def test_closeness_is_claimed_only_where_the_bound_proves_it(found: float, upper: float | None, supports: bool | None):
+def test_closeness_is_claimed_only_where_the_bound_proves_it(
+    found: float, upper: float | None, supports: bool | None
+):
     bound = {} if upper is None else {"adversary__emax_jsd_upper": {"value": upper}}
     (row,) = verdict(summary_of(adversary__emax_jsd={"value": found}, **bound), ABOUT).rows
     assert (row.claim and row.claim.supports) is supports
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "says"), [(-0.2, -0.01, "flips predictions no sooner than"), (-0.01, 0.09, "is not shown to flip"), (0.01, 0.2, "")]
+    ("low", "high", "says"),
+    [
+        (-0.2, -0.01, "flips predictions no sooner than"),
+        (-0.01, 0.09, "is not shown to flip"),
+        (0.01, 0.2, ""),
+    ],
 )
-def test_no_gain_over_a_random_order_is_claimed_only_where_the_interval_shows_it(low: float, high: float, says: str):
+def test_no_gain_over_a_random_order_is_claimed_only_where_the_interval_shows_it(
+    low: float, high: float, says: str
+):
     summary = summary_of(
         erasure__area_attention={"value": 0.4}, erasure__area_minimum={"value": 0.6}, erasure__area_random={"value": 0.38},
         erasure__area_attention_minus_area_random={"value": (low + high) / 2, "low": low, "high": high},
@@ -217,7 +309,14 @@ def by_class(few: Sequence[str] = (), **figures: dict[str, tuple[float, float]])
         experiment, measure = name.split("__")
         for group, (value, half) in groups.items():
             n = FEW if group in few else 50
-            row = {"experiment": experiment, "measure": measure, "group": group, "n": n, "undefined": 0, "value": value}
+            row = {
+                "experiment": experiment,
+                "measure": measure,
+                "group": group,
+                "n": n,
+                "undefined": 0,
+                "value": value,
+            }
             rows.append(row | {"low": value - half, "high": value + half})
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
@@ -260,8 +359,12 @@ def test_a_mean_over_two_classes_that_disagree_is_no_verdict_on_either():
 
 
 def test_a_class_against_which_all_measures_speak_is_named():
-    first, exception, _ = lead_of((0.895, 0.9, 0.05), (0.205, 0.2, 0.9)).split("\n")  # what is said of all is true of “a”
-    assert first.startswith("Heatmaps of this model may be shown as one explanation of its predictions, not as the only one: shuffling")
+    first, exception, _ = lead_of((0.895, 0.9, 0.05), (0.205, 0.2, 0.9)).split(
+        "\n"
+    )  # what is said of all is true of “a”
+    assert first.startswith(
+        "Heatmaps of this model may be shown as one explanation of its predictions, not as the only one: shuffling"
+    )
     assert exception.startswith("Among predictions of “b” alone, the measures speak against them: ")
     assert "Among" not in lead_of((0.8, 0.9, 0.7), (0.3, 0.2, 0.3))
 
@@ -270,44 +373,71 @@ def test_a_verdict_is_not_on_all_predictions_where_it_is_true_of_one_class_alone
     able, unable, _ = lead_of((0.5, 0.9, 0.05), (0.4, 0.2, 0.9)).split("\n")
     assert "of its predictions of “a”, not as the only one" in able
     assert "by 0.900" in able
-    assert unable.startswith("For predictions of “b”, claim only that heatmaps show where it puts weight")
+    assert unable.startswith(
+        "For predictions of “b”, claim only that heatmaps show where it puts weight"
+    )
     assert "by only 0.050" in unable
 
 
 def test_a_class_whose_measures_disagree_is_no_part_of_a_verdict_on_all():
     """Of two classes the one on which measures disagree has its own line, whether or not what is said of all is true of the other."""
     able, both, _ = lead_of((0.5, 0.9, 0.05), (0.2, 0.1, 0.3), kept=(0.7, 0.8, 0.6)).split("\n")
-    assert able.startswith("Heatmaps of this model may be shown as one explanation of its predictions of “a”, not as the only one: to keep")
+    assert able.startswith(
+        "Heatmaps of this model may be shown as one explanation of its predictions of “a”, not as the only one: to keep"
+    )
     assert both.startswith(
         "For predictions of “b”, the measures disagree on whether heatmaps explain them. For: to keep nearly the same output, most"
     )
     assert both.endswith("Against: shuffling the weights changes its output by only 0.050.")
-    first, exception, _ = lead_of((0.895, 0.9, 0.05), (0.2, 0.2, 0.2), kept=(0.7, 0.7, 0.7)).split("\n")
-    assert first.startswith("Heatmaps of this model may be shown as one explanation of its predictions, not")
-    assert exception.startswith("Among predictions of “b” alone, the measures disagree on whether heatmaps explain them. For: to keep")
-    assert "Among" not in lead_of((0.16, 0.16, 0.14), (0.2, 0.2, 0.1), kept=(0.7, 0.6, 0.8), half=0.03), "what speaks against is not apart"
+    first, exception, _ = lead_of((0.895, 0.9, 0.05), (0.2, 0.2, 0.2), kept=(0.7, 0.7, 0.7)).split(
+        "\n"
+    )
+    assert first.startswith(
+        "Heatmaps of this model may be shown as one explanation of its predictions, not"
+    )
+    assert exception.startswith(
+        "Among predictions of “b” alone, the measures disagree on whether heatmaps explain them. For: to keep"
+    )
+    assert "Among" not in lead_of(
+        (0.16, 0.16, 0.14), (0.2, 0.2, 0.1), kept=(0.7, 0.6, 0.8), half=0.03
+    ), "what speaks against is not apart"
 
 
 def test_each_of_three_classes_has_the_verdict_that_is_true_of_it():
     able, unable, _ = lead_of((0.5, 0.9, 0.8, 0.05), (0.4, 0.2, 0.1, 0.9)).split("\n")
     shown = "Heatmaps of this model may be shown as one explanation of its predictions of “a” and “b”, not as the only one"
-    assert able == f"{shown}: shuffling the weights changes its output by 0.15 or more.", "their figures differ"
-    alike, _, _ = lead_of((0.5, 0.9, 0.8, 0.05), (0.4, 0.2, 0.1, 0.9), kept=(0.3, 0.8, 0.9, 0.0)).split("\n")
-    kept = "to keep nearly the same output, most of the attention must stay on the most attended token"
+    assert able == f"{shown}: shuffling the weights changes its output by 0.15 or more.", (
+        "their figures differ"
+    )
+    alike, _, _ = lead_of(
+        (0.5, 0.9, 0.8, 0.05), (0.4, 0.2, 0.1, 0.9), kept=(0.3, 0.8, 0.9, 0.0)
+    ).split("\n")
+    kept = (
+        "to keep nearly the same output, most of the attention must stay on the most attended token"
+    )
     assert alike == f"{shown}: {kept}; shuffling the weights changes its output by 0.15 or more."
     assert unable.startswith(
         "For predictions of “c”, claim only that heatmaps show where it puts weight, not why it predicts what it does: "
     )
     unable, both, _ = lead_of((0.2, 0.05, 0.06, 0.9), (0.8, 0.9, 0.95, 0.6)).split("\n")
-    assert unable.startswith("For predictions of “a” and “b”, claim only that heatmaps of this model show where it puts weight, not why")
-    assert both.startswith("For predictions of “c”, the measures disagree on whether heatmaps explain them. For: ")
+    assert unable.startswith(
+        "For predictions of “a” and “b”, claim only that heatmaps of this model show where it puts weight, not why"
+    )
+    assert both.startswith(
+        "For predictions of “c”, the measures disagree on whether heatmaps explain them. For: "
+    )
 
 
 def test_a_class_of_which_nothing_is_known_does_not_hide_that_others_disagree():
-    able, unable, silent, _ = lead_of((0.5, 0.9, 0.05), (0.4, 0.2, 0.9), of_few=(0.9, 0.9)).split("\n")
+    able, unable, silent, _ = lead_of((0.5, 0.9, 0.05), (0.4, 0.2, 0.9), of_few=(0.9, 0.9)).split(
+        "\n"
+    )
     assert "its predictions of “a”, not" in able
     assert unable.startswith("For predictions of “b”, claim only")
-    assert silent == "For predictions of “c”, too little is known: claim only that heatmaps show where it puts weight."
+    assert (
+        silent
+        == "For predictions of “c”, too little is known: claim only that heatmaps show where it puts weight."
+    )
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -320,7 +450,9 @@ def test_no_class_is_promised_what_a_measure_denies_it(seed: int):
         denied, supported = change < 0.15 or (most >= 0.5 > least), change >= 0.15 or least >= 0.5
         assert not (denied and any(f"“{name}”" in line for line in shown))
         differs = name != "b" and change < 0.15 and shuffled[0] >= 0.18
-        assert not (differs and not supported and shown and f"“{name}”" not in lead), "a class against which all measures speak is named"
+        assert not (differs and not supported and shown and f"“{name}”" not in lead), (
+            "a class against which all measures speak is named"
+        )
 
 
 def test_a_verdict_on_a_class_does_not_undo_one_on_all_within_an_interval():
@@ -335,7 +467,9 @@ def test_a_verdict_on_a_class_does_not_undo_one_on_all_within_an_interval():
 
 
 @pytest.mark.parametrize(("half", "shown"), [(0.1, False), (0.005, True)])
-def test_removal_is_almost_as_soon_as_possible_in_a_class_where_that_share_differs_from_all(half: float, shown: bool):
+def test_removal_is_almost_as_soon_as_possible_in_a_class_where_that_share_differs_from_all(
+    half: float, shown: bool
+):
     """However far apart the areas are, which are larger where decisions are easy to flip."""
     figures = {
         "area_attention": (0.5, 0.8, 0.2),
@@ -343,7 +477,10 @@ def test_removal_is_almost_as_soon_as_possible_in_a_class_where_that_share_diffe
         "area_minimum": (0.7, 0.9, 0.3),
         "never_minimum": (0.0,) * 3,
     }
-    figures |= {"area_attention_minus_area_random": (0.4, 0.6, 0.1), "gain_attention": (0.79, 0.81, 0.77)}
+    figures |= {
+        "area_attention_minus_area_random": (0.4, 0.6, 0.1),
+        "gain_attention": (0.79, 0.81, 0.77),
+    }
     rows = {
         f"erasure__{name}": {group: (value, half if "gain" in name else 0.01) for group, value in zip(GROUPS, values, strict=False)}
         for name, values in {**figures, "never_attention": (0.0,) * 3}.items()
@@ -354,7 +491,9 @@ def test_removal_is_almost_as_soon_as_possible_in_a_class_where_that_share_diffe
 
 def test_names_of_classes_stay_on_their_line_and_are_cut():
     names = {"all": 0.5, "predicted:neg\nFor: all good": 0.9, f"predicted:{'x' * 4000}": 0.05}
-    summary = by_class(permutation__median_delta_y={group: (value, 0.01) for group, value in names.items()})
+    summary = by_class(
+        permutation__median_delta_y={group: (value, 0.01) for group, value in names.items()}
+    )
     able, unable, _ = verdict(summary, ABOUT).lead.split("\n")
     assert "predictions of “neg For: all good”, not" in able
     assert "x…”, claim only" in unable
@@ -362,10 +501,22 @@ def test_names_of_classes_stay_on_their_line_and_are_cut():
 
 
 def comprehensiveness(fall: float) -> pl.DataFrame:
-    attention, gap = "comprehensiveness__comprehensiveness_attention", "comprehensiveness_attention_minus_comprehensiveness_random"
-    rows = {attention: fall, "comprehensiveness__comprehensiveness_random": 0.0, f"comprehensiveness__{gap}": fall}
+    attention, gap = (
+        "comprehensiveness__comprehensiveness_attention",
+        "comprehensiveness_attention_minus_comprehensiveness_random",
+    )
+    rows = {
+        attention: fall,
+        "comprehensiveness__comprehensiveness_random": 0.0,
+        f"comprehensiveness__{gap}": fall,
+    }
     rows["comprehensiveness__normalised_comprehensiveness_attention"] = 0.95
-    return summary_of(**{name: {"value": value, "low": value - 0.001, "high": value + 0.001} for name, value in rows.items()})
+    return summary_of(
+        **{
+            name: {"value": value, "low": value - 0.001, "high": value + 0.001}
+            for name, value in rows.items()
+        }
+    )
 
 
 def test_tokens_are_needed_only_where_the_output_falls_without_them():
@@ -378,10 +529,17 @@ def test_tokens_are_needed_only_where_the_output_falls_without_them():
     (0.0011, "Other weights have exactly the same output, but hardly differ: the total variation distance is less than 0.01", "0.001"),
     (0.25, "Other weights, at a total variation distance of 0.25 on average, have exactly the same output", "0.25"),
 ])  # fmt: skip
-def test_weights_of_the_same_output_that_hardly_differ_are_said_to(reach: float, said: str, shown: str):
+def test_weights_of_the_same_output_that_hardly_differ_are_said_to(
+    reach: float, said: str, shown: str
+):
     names = ("max_tvd_alpha", "max_tvd_alpha_upper", "identifiable", "largest_weight_range")
     values = dict(zip(names, (reach, reach, 0.17, reach), strict=True))
-    (row,) = verdict(summary_of(**{f"identifiability__{name}": {"value": value} for name, value in values.items()}), ABOUT).rows
+    (row,) = verdict(
+        summary_of(
+            **{f"identifiability__{name}": {"value": value} for name, value in values.items()}
+        ),
+        ABOUT,
+    ).rows
     assert row.sentence.startswith(said)
     assert row.figure == shown
     assert "0.00 " not in row.sentence
@@ -390,8 +548,12 @@ def test_weights_of_the_same_output_that_hardly_differ_are_said_to(reach: float,
 def test_a_class_has_a_line_only_where_its_figures_show_that_it_differs():
     """Neither a wide interval nor a measure that says nothing of a class makes it an exception."""
     assert "Among" in lead_of((0.895, 0.9, 0.05), (0.205, 0.2, 0.9))
-    assert "Among" not in lead_of((0.895, 0.9, 0.05), (0.205, 0.2, 0.9), half=0.9), "its intervals hold the means of all"
-    lead = lead_of((0.5, 0.9, 0.3), (0.6, 0.4, 0.8))  # of a the possible weight says nothing, and so does not speak for heatmaps
+    assert "Among" not in lead_of((0.895, 0.9, 0.05), (0.205, 0.2, 0.9), half=0.9), (
+        "its intervals hold the means of all"
+    )
+    lead = lead_of(
+        (0.5, 0.9, 0.3), (0.6, 0.4, 0.8)
+    )  # of a the possible weight says nothing, and so does not speak for heatmaps
     assert "the measures below disagree" in lead
     assert "Among" not in lead.replace("Among predictions of “b”", "")
 
@@ -411,25 +573,42 @@ def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
 
 
 def test_a_model_at_chance_makes_the_card_say_so():
-    summary = summary_of(prediction__accuracy={"value": 0.52}, prediction__roc_auc={"value": 0.53, "low": 0.49, "high": 0.57})
+    summary = summary_of(
+        prediction__accuracy={"value": 0.52},
+        prediction__roc_auc={"value": 0.53, "low": 0.49, "high": 0.57},
+    )
     (row,) = verdict(summary, ABOUT).rows
     assert "not shown to rank the classes better than chance" in row.sentence
     assert row.measure == "accuracy"
-    summary = summary_of(prediction__accuracy={"value": 0.56}, prediction__roc_auc={"value": 0.57, "low": 0.55, "high": 0.59})
+    summary = summary_of(
+        prediction__accuracy={"value": 0.56},
+        prediction__roc_auc={"value": 0.57, "low": 0.55, "high": 0.59},
+    )
     assert "hardly better than chance" in verdict(summary, ABOUT).rows[0].sentence
 
 
 def test_few_labelled_instances_are_too_few_to_judge_a_model_by():
     for n, enough in ((19, False), (20, True)):
-        scores = {"prediction__accuracy": {"value": 0.5, "n": n}, "prediction__roc_auc": {"value": 0.0, "low": 0.0, "high": 0.0}}
+        scores = {
+            "prediction__accuracy": {"value": 0.5, "n": n},
+            "prediction__roc_auc": {"value": 0.0, "low": 0.0, "high": 0.0},
+        }
         (row,) = verdict(summary_of(**scores), ABOUT).rows
         assert ("worse than chance" in row.sentence) == enough
-        assert row.sentence.endswith("Too few to judge the model by: 20 or more are needed.") != enough
+        assert (
+            row.sentence.endswith("Too few to judge the model by: 20 or more are needed.") != enough
+        )
 
 
 def test_experiments_that_are_missing_or_undefined_are_left_out():
     assert verdict(pl.DataFrame(schema=SUMMARY_SCHEMA), ABOUT).rows == ()
-    assert verdict(summary_of(adversary__emax_jsd={}, permutation__median_delta_y={"value": float("nan")}), ABOUT).rows == ()
+    assert (
+        verdict(
+            summary_of(adversary__emax_jsd={}, permutation__median_delta_y={"value": float("nan")}),
+            ABOUT,
+        ).rows
+        == ()
+    )
 
 
 def test_classes_that_are_never_predicted_are_named():
@@ -438,17 +617,24 @@ def test_classes_that_are_never_predicted_are_named():
     seen = set(np.array(names)[trace.predicted])
     some = trace.take(np.flatnonzero(trace.predicted < 2))
     for shown, never in ((trace, set(names) - seen), (some, {"mortgage", "insurance"})):
-        row = verdict(audit(shown, ["prediction", "permutation"]).summary, About.of(None, shown.metadata)).rows[0]
+        row = verdict(
+            audit(shown, ["prediction", "permutation"]).summary, About.of(None, shown.metadata)
+        ).rows[0]
         assert ("It never predicts " in row.sentence) == bool(never)
         assert all(name in row.sentence for name in never)
     assert "It never predicts mortgage or insurance. " in row.sentence
     of_tokens = About.of(None, {**some.metadata, "corpus": {"task": "seq2seq"}})
-    assert "never predicts" not in verdict(audit(some, ["prediction"]).summary, of_tokens).rows[0].sentence
+    assert (
+        "never predicts"
+        not in verdict(audit(some, ["prediction"]).summary, of_tokens).rows[0].sentence
+    )
 
 
 def test_the_card_prints_figures_and_names_whatever_they_look_like():
     console = Console(record=True, width=120)
-    verdict(_tau(0.35, 0.66), About(corpus="[red]x[/red]", encoder="bilstm", attention="dot")).print(console)
+    verdict(
+        _tau(0.35, 0.66), About(corpus="[red]x[/red]", encoder="bilstm", attention="dot")
+    ).print(console)
     text = console.export_text()
     assert "bilstm + dot on [red]x[/red]" in text
     assert "0.35" in text
@@ -463,10 +649,19 @@ def test_the_card_prints_figures_and_names_whatever_they_look_like():
         ({}, "this model on this trace"),
         ({"name": "Support tickets"}, "Support tickets"),
         ({"name": "Support tickets", "model": "LSTM of March"}, "Support tickets: LSTM of March"),
-        ({"name": "Support tickets", "model": {"name": "LSTM of March", "layers": 2}}, "Support tickets: LSTM of March"),
+        (
+            {"name": "Support tickets", "model": {"name": "LSTM of March", "layers": 2}},
+            "Support tickets: LSTM of March",
+        ),
         ({"model": "LSTM of March"}, "LSTM of March on this trace"),
-        ({"name": "Tickets", "model": "LSTM of March", "corpus": "mail"}, "Tickets: LSTM of March on mail"),
-        ({"name": "Tickets", "corpus": {"name": "mail", "title": "Mail of March"}}, "Tickets: this model on Mail of March"),
+        (
+            {"name": "Tickets", "model": "LSTM of March", "corpus": "mail"},
+            "Tickets: LSTM of March on mail",
+        ),
+        (
+            {"name": "Tickets", "corpus": {"name": "mail", "title": "Mail of March"}},
+            "Tickets: this model on Mail of March",
+        ),
         ({"name": ["no text"], "model": 3}, "this model on this trace"),
     ],
 )
@@ -489,9 +684,20 @@ def test_names_of_any_length_are_cut(metadata: dict[str, object]):
 
 def removal(attention: float, random: float = 0.0, gradient: float | None = 0.0) -> CardRow:
     """The card row of comprehensiveness, by the falls of the probability without the best tokens of three rankings."""
-    falls = {"attention": attention, "random": random, "gradient": gradient, "attention_minus_comprehensiveness_random": attention - random}
-    known = {f"comprehensiveness__comprehensiveness_{name}": fall for name, fall in falls.items() if fall is not None}
-    rows = {name: {"value": fall, "low": fall - 0.001, "high": fall} for name, fall in known.items()}
+    falls = {
+        "attention": attention,
+        "random": random,
+        "gradient": gradient,
+        "attention_minus_comprehensiveness_random": attention - random,
+    }
+    known = {
+        f"comprehensiveness__comprehensiveness_{name}": fall
+        for name, fall in falls.items()
+        if fall is not None
+    }
+    rows = {
+        name: {"value": fall, "low": fall - 0.001, "high": fall} for name, fall in known.items()
+    }
     return verdict(summary_of(**rows), ABOUT).rows[0]
 
 
@@ -515,12 +721,25 @@ def test_attention_and_random_tokens_alone_do_not_show_that_nothing_makes_the_ou
 
 
 def test_a_fall_below_0_is_told_as_a_rise():
-    assert "rises by 0.020 on average; with those of random tokens, it falls by less than 0.001." in removal(-0.02, 0.0001).sentence
-    assert "falls by 0.200 on average; with those of random tokens, it rises by 0.100." in removal(0.2, -0.1).sentence
+    assert (
+        "rises by 0.020 on average; with those of random tokens, it falls by less than 0.001."
+        in removal(-0.02, 0.0001).sentence
+    )
+    assert (
+        "falls by 0.200 on average; with those of random tokens, it rises by 0.100."
+        in removal(0.2, -0.1).sentence
+    )
 
 
-@pytest.mark.parametrize(("reach", "shown"), [(0.0, "0.000"), (0.0004, "< 0.001"), (0.0005, "0.001"), (0.25, "0.25")])
+@pytest.mark.parametrize(
+    ("reach", "shown"), [(0.0, "0.000"), (0.0004, "< 0.001"), (0.0005, "0.001"), (0.25, "0.25")]
+)
 def test_a_distance_that_is_not_0_is_not_shown_as_0(reach: float, shown: str):
     names = {"max_tvd_alpha": reach, "max_tvd_alpha_upper": reach, "identifiable": 0.5}
-    (row,) = verdict(summary_of(**{f"identifiability__{name}": {"value": value} for name, value in names.items()}), ABOUT).rows
+    (row,) = verdict(
+        summary_of(
+            **{f"identifiability__{name}": {"value": value} for name, value in names.items()}
+        ),
+        ABOUT,
+    ).rows
     assert row.figure == shown

@@ -47,7 +47,9 @@ def test_every_number_of_the_summary_is_in_one_cell_and_has_a_name(summary: pl.D
     assert len(set(labels)) == len(labels)
 
 
-def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(table: pl.DataFrame, summary: pl.DataFrame) -> None:
+def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(
+    table: pl.DataFrame, summary: pl.DataFrame
+) -> None:
     figures = drawn(table, summary)
     for figure in figures:
         assert all(panel.svg.startswith("<svg") for panel in figure.panels)
@@ -64,11 +66,15 @@ def test_shades_are_shares_of_the_most_there_ever_is(table: pl.DataFrame) -> Non
     assert section.data["growth-data"]["steps"] == list(STEPS)
     json.dumps(section.data, allow_nan=False)
     for one in section.data["growth-data"]["instances"]:
-        rows = table.filter(pl.col("instance") == int(one["name"]), pl.col("tokens").is_not_null()).sort("step")
+        rows = table.filter(
+            pl.col("instance") == int(one["name"]), pl.col("tokens").is_not_null()
+        ).sort("step")
         assert one["tokens"] == rows["tokens"][0].to_list()
         for kind, shades in one["shades"].items():
             values = np.array(rows[kind].to_list())
-            np.testing.assert_allclose(np.array(shades) * one["full"][kind] / 1000, values, atol=1e-3 * one["full"][kind])
+            np.testing.assert_allclose(
+                np.array(shades) * one["full"][kind] / 1000, values, atol=1e-3 * one["full"][kind]
+            )
             assert np.abs(shades).max() <= 1000
         assert np.abs(one["shades"]["relevance"]).max() == 1000
     assert growth_section(table.drop("tokens")) is None
@@ -78,36 +84,62 @@ def test_shades_are_shares_of_the_most_there_ever_is(table: pl.DataFrame) -> Non
 @pytest.fixture(scope="module")
 def of_tokens(table: pl.DataFrame) -> pl.DataFrame:
     """The table as a translator has it: a row for each gold token, whose relevance is a log-probability."""
-    scores = [pl.col(name).list.eval(pl.element() - 40) for name in ("relevance", "relevance_uniform")]
-    return table.with_columns(*scores, pl.lit(0).alias("query"), pl.col("tokens").list.eval("▁" + pl.element()))
+    scores = [
+        pl.col(name).list.eval(pl.element() - 40) for name in ("relevance", "relevance_uniform")
+    ]
+    return table.with_columns(
+        *scores, pl.lit(0).alias("query"), pl.col("tokens").list.eval("▁" + pl.element())
+    )
 
 
-def test_relevance_of_a_gold_token_is_shaded_above_and_below_the_mean_of_its_sentence(of_tokens: pl.DataFrame) -> None:
+def test_relevance_of_a_gold_token_is_shaded_above_and_below_the_mean_of_its_sentence(
+    of_tokens: pl.DataFrame,
+) -> None:
     section = growth_section(of_tokens)
     assert section is not None
     for one in section.data["growth-data"]["instances"]:
-        rows = of_tokens.filter(pl.col("instance") == int(one["name"].partition(",")[0]), pl.col("tokens").is_not_null()).sort("step")
+        rows = of_tokens.filter(
+            pl.col("instance") == int(one["name"].partition(",")[0]), pl.col("tokens").is_not_null()
+        ).sort("step")
         for kind in ("relevance", "relevance_uniform"):
             values = np.array(rows[kind].to_list())
             assert (values < 0).all()
             shown = np.array(one["shades"][kind]) * one["full"][kind] / 1000
-            np.testing.assert_allclose(shown, values - values.mean(axis=1, keepdims=True), atol=1e-3 * one["full"][kind])
+            np.testing.assert_allclose(
+                shown, values - values.mean(axis=1, keepdims=True), atol=1e-3 * one["full"][kind]
+            )
             assert (np.argmax(shown, axis=1) == np.argmax(values, axis=1)).all()
             assert (shown.max(axis=1) >= 0).all()
 
 
-@pytest.mark.parametrize(("translates", "said", "other"), [(False, "gold class", "gold token"), (True, "gold token", "gold class")])
+@pytest.mark.parametrize(
+    ("translates", "said", "other"),
+    [(False, "gold class", "gold token"), (True, "gold token", "gold class")],
+)
 def test_a_class_is_spoken_for_and_a_token_is_likely(
-    table: pl.DataFrame, of_tokens: pl.DataFrame, summary: pl.DataFrame, tmp_path: Path, translates: bool, said: str, other: str
+    table: pl.DataFrame,
+    of_tokens: pl.DataFrame,
+    summary: pl.DataFrame,
+    tmp_path: Path,
+    translates: bool,
+    said: str,
+    other: str,
 ) -> None:
     chosen = of_tokens if translates else table
-    caption, page = drawn(chosen, summary)[0].caption, write_page(tmp_path, chosen, summary).read_text()
+    caption, page = (
+        drawn(chosen, summary)[0].caption,
+        write_page(tmp_path, chosen, summary).read_text(),
+    )
     assert said in caption
     assert other not in caption
     lead = page[page.index('<section id="growth"') : page.index("<noscript>")]
     assert said in lead
     assert other not in lead
-    assert ("its mean over the sentence" in lead) == ("▁ marks the beginning of a word" in lead) == translates
+    assert (
+        ("its mean over the sentence" in lead)
+        == ("▁ marks the beginning of a word" in lead)
+        == translates
+    )
 
 
 def test_the_page_says_that_curves_and_finished_models_are_of_other_weights(
@@ -115,11 +147,18 @@ def test_the_page_says_that_curves_and_finished_models_are_of_other_weights(
 ) -> None:
     page = write_page(tmp_path, table, summary).read_text()
     assert "The curves end with the weights of the last step" in page
-    assert "Finished models have the weights of their best epoch on dev and are measured on all of test" in page
+    assert (
+        "Finished models have the weights of their best epoch on dev and are measured on all of test"
+        in page
+    )
 
 
-@pytest.mark.parametrize(("low", "marked"), [(0.07, ["xi", "xi_step", "best_accuracy_minus_xi"]), (0.3, [])])
-def test_numbers_of_the_timing_are_marked_where_what_they_are_held_against_is_at_chance(low: float, marked: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("low", "marked"), [(0.07, ["xi", "xi_step", "best_accuracy_minus_xi"]), (0.3, [])]
+)
+def test_numbers_of_the_timing_are_marked_where_what_they_are_held_against_is_at_chance(
+    low: float, marked: list[str]
+) -> None:
     summary = figures(xi_threshold={"value": 0.35, "low": low, "high": 0.4})
     table = study_tables("dynamics", summary)[0]
     assert [name for name, label, _ in table.rows if "says nothing here" in label] == marked
@@ -129,7 +168,14 @@ def test_numbers_of_the_timing_are_marked_where_what_they_are_held_against_is_at
 
 @pytest.mark.parametrize(
     ("early", "told"),
-    [(0.8, "In 80 % of the seeds that do, there is no checkpoint between the start and that step"), (0.0, ""), (None, "")],
+    [
+        (
+            0.8,
+            "In 80 % of the seeds that do, there is no checkpoint between the start and that step",
+        ),
+        (0.0, ""),
+        (None, ""),
+    ],
 )
 def test_a_timing_at_the_first_look_is_said_to_say_little(early: float | None, told: str) -> None:
     (row,) = study_card(figures(xi_early={"value": early}), About()).rows
@@ -167,13 +213,31 @@ def figures(**changed: dict) -> pl.DataFrame:
     [
         ({}, "(by chance: 8 %)"),
         ({}, "So attention goes to tokens whose relevance is learned without it"),
-        ({}, "after 50 steps; by then accuracy is 0.61 [0.55, 0.66], of 0.82 at the best step, chosen on test"),
-        ({"agreement_alpha_uniform": {"value": 0.09, "low": 0.07, "high": 0.1}}, "The interval contains chance"),
-        ({"agreement_alpha_uniform": {"value": 0.03, "low": 0.02, "high": 0.04}}, "less often than by chance"),
-        ({"xi": {"value": None, "undefined": 5}}, "is undefined: at no step does attention of another seed agree"),
-        ({"xi": {"value": None, "undefined": 5}}, "(0.70 at most) better than relevance under uniform attention does (0.35)"),
+        (
+            {},
+            "after 50 steps; by then accuracy is 0.61 [0.55, 0.66], of 0.82 at the best step, chosen on test",
+        ),
+        (
+            {"agreement_alpha_uniform": {"value": 0.09, "low": 0.07, "high": 0.1}},
+            "The interval contains chance",
+        ),
+        (
+            {"agreement_alpha_uniform": {"value": 0.03, "low": 0.02, "high": 0.04}},
+            "less often than by chance",
+        ),
+        (
+            {"xi": {"value": None, "undefined": 5}},
+            "is undefined: at no step does attention of another seed agree",
+        ),
+        (
+            {"xi": {"value": None, "undefined": 5}},
+            "(0.70 at most) better than relevance under uniform attention does (0.35)",
+        ),
         ({"xi": {"value": 0.6, "undefined": 2}}, "2 seeds never reach it"),
-        ({"xi_threshold": {"value": 0.1, "low": 0.07, "high": 0.12}}, "no better than chance, within its interval"),
+        (
+            {"xi_threshold": {"value": 0.1, "low": 0.07, "high": 0.12}},
+            "no better than chance, within its interval",
+        ),
         ({"best_accuracy": {"value": None}}, "Timing needs more than one seed"),
     ],
 )
@@ -184,7 +248,9 @@ def test_the_card_says_no_more_than_the_figures(changed: dict, said: str) -> Non
     assert row.measure.startswith("A(α, rᵘ)")
 
 
-def test_the_policy_lets_only_the_page_s_own_script_run(tmp_path: Path, table: pl.DataFrame, summary: pl.DataFrame) -> None:
+def test_the_policy_lets_only_the_page_s_own_script_run(
+    tmp_path: Path, table: pl.DataFrame, summary: pl.DataFrame
+) -> None:
     page = write_page(tmp_path, table, summary).read_text()
     script = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
     assert len(script) == 2

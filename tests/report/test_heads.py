@@ -20,7 +20,15 @@ from attnaudit.experiments.prediction import Prediction
 from attnaudit.report import verdict, write_report
 from attnaudit.report.card import head_cards
 from attnaudit.report.sections import head_cards as module
-from attnaudit.report.sections.head_cards import CHANGED, DRAWN, FREE, MOST_CARDS, MOST_TEXTS, TEXTS, head_view
+from attnaudit.report.sections.head_cards import (
+    CHANGED,
+    DRAWN,
+    FREE,
+    MOST_CARDS,
+    MOST_TEXTS,
+    TEXTS,
+    head_view,
+)
 from attnaudit.report.sections.heatmaps import heatmap, read_instances
 from attnaudit.report.sections.instances import STRIKING, overview, select
 from attnaudit.report.sections.numbers import summary_tables
@@ -81,7 +89,11 @@ def test_the_card_of_a_terminal_and_the_json_count_texts_too(run: Path):
     text = console.export_text()
     assert "30 texts, 4 heads of 2 layers: 120 rows" in text
     assert "instance" not in text
-    assert json.loads(json.dumps(card.to_json()["audited"])) == {"names": [[0, 0], [0, 1], [1, 0], [1, 1]], "texts": 30, "rows": 120}
+    assert json.loads(json.dumps(card.to_json()["audited"])) == {
+        "names": [[0, 0], [0, 1], [1, 0], [1, 1]],
+        "texts": 30,
+        "rows": 120,
+    }
     assert repr(audit(make_heads(6), ["permutation"])).count("over all rows") == 1
 
 
@@ -105,10 +117,19 @@ def test_predictions_are_of_texts_and_so_are_their_intervals():
 def test_several_positions_of_a_text_are_rows_of_one_text():
     trace = make_heads(60)
     one = trace.take(np.flatnonzero(trace.array("layer") == 0))
-    instance, query = pa.array(one.instance // 5), pa.array(one.instance % 5, pa.int32())  # 12 texts of 5 positions
+    instance, query = (
+        pa.array(one.instance // 5),
+        pa.array(one.instance % 5, pa.int32()),
+    )  # 12 texts of 5 positions
     table = one.table.set_column(one.table.column_names.index("instance"), "instance", instance)
-    place = table.column_names.index("query") if "query" in table.column_names else table.num_columns
-    table = table.set_column(place, "query", query) if place < table.num_columns else table.append_column("query", query)
+    place = (
+        table.column_names.index("query") if "query" in table.column_names else table.num_columns
+    )
+    table = (
+        table.set_column(place, "query", query)
+        if place < table.num_columns
+        else table.append_column("query", query)
+    )
     summary = audit(Trace(table, one.metadata, one.tail), ["prediction", "permutation"]).summary
     heads = Heads.of(summary)
     assert heads is not None
@@ -118,18 +139,25 @@ def test_several_positions_of_a_text_are_rows_of_one_text():
     card = verdict(summary, ABOUT)
     assert "of 60 labelled positions of 12 texts (" in card.rows[0].sentence
     assert {one.unit for one in head_cards(summary, ABOUT).values()} == {"position"}
-    assert [table.groups[0] for table in summary_tables(summary, card.unit, heads)] == ["all positions", "all rows"]
+    assert [table.groups[0] for table in summary_tables(summary, card.unit, heads)] == [
+        "all positions",
+        "all rows",
+    ]
     assert "n 60 (12 texts)" in summary_tables(summary, card.unit, heads)[0].rows[0][2][0].detail  # type: ignore[union-attr]
 
 
-def _of_heads(measures: dict[str, list[tuple[float, float, float]]], layers: int = 2, n: int = 40) -> pl.DataFrame:
+def _of_heads(
+    measures: dict[str, list[tuple[float, float, float]]], layers: int = 2, n: int = 40
+) -> pl.DataFrame:
     """Summary rows of four heads, and of all with their means; a key is ``experiment__measure``."""
     rows = []
     for name, values in measures.items():
         experiment, measure = name.split("__")
         groups = [f"head:{k % layers}.{k // layers}" for k in range(len(values))]
         means = tuple(float(np.mean(part)) for part in zip(*values, strict=True))
-        for group, (value, low, high), size in zip(["all", *groups], [means, *values], [n * len(values), *[n] * len(values)], strict=True):
+        for group, (value, low, high), size in zip(
+            ["all", *groups], [means, *values], [n * len(values), *[n] * len(values)], strict=True
+        ):
             rows.append({"experiment": experiment, "measure": measure, "group": group, "value": value, "low": low, "high": high,
                          "n": size, "undefined": 0})  # fmt: skip
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
@@ -147,7 +175,16 @@ def test_heads_and_classes_of_few_texts_are_not_compared_with_others():
     """What counts is texts: 2 texts of 16 rows each have 32 rows."""
 
     def row(group: str, value: float, n: int, texts: int) -> dict[str, Any]:
-        return summary_row("permutation", "median_delta_y", value, value - 0.02, value + 0.02, n=n, texts=texts, group=group)
+        return summary_row(
+            "permutation",
+            "median_delta_y",
+            value,
+            value - 0.02,
+            value + 0.02,
+            n=n,
+            texts=texts,
+            group=group,
+        )
 
     whole, enough = (
         [row("all", 0.2, 832, 52), row("head:0.0", 0.2, 52, 52)],
@@ -155,12 +192,18 @@ def test_heads_and_classes_of_few_texts_are_not_compared_with_others():
     )
     few = [row("head:0.1", 0.5, 19, 19), row("predicted:b", 0.6, 304, 19)]
     classes = [row("predicted:a", 0.1, 528, 33)]
-    said = [SummaryRows.of(pl.DataFrame([*whole, *classes, *other], schema=SUMMARY_SCHEMA)) for other in (enough, few)]
+    said = [
+        SummaryRows.of(pl.DataFrame([*whole, *classes, *other], schema=SUMMARY_SCHEMA))
+        for other in (enough, few)
+    ]
     assert [one.apart("permutation", "median_delta_y", "Mean change") for one in said] == [
         " Mean change by predicted class: a 0.10, b 0.60. Mean change by head: 0.20 (head 0 of layer 0) to 0.50 (head 1 of layer 0).", "",
     ]  # fmt: skip
     third = SummaryRows.of(
-        pl.DataFrame([*whole, *classes, *enough, row("head:1.0", 0.9, 2, 2), row("predicted:c", 0.9, 32, 2)], schema=SUMMARY_SCHEMA)
+        pl.DataFrame(
+            [*whole, *classes, *enough, row("head:1.0", 0.9, 2, 2), row("predicted:c", 0.9, 32, 2)],
+            schema=SUMMARY_SCHEMA,
+        )
     )
     assert third.apart("permutation", "median_delta_y", "Mean change") == (
         " Mean change by predicted class of 20 texts or more: a 0.10, b 0.60."
@@ -175,11 +218,19 @@ def test_heads_and_classes_of_few_texts_are_not_compared_with_others():
             (0.1, 0.0, 0.25, 0.0),
             "2 of 4 heads of 2 layers can flip the decision of some text; the strongest, head 1 of layer 0, of 25 % [23 %,",
         ),
-        ((0.0, 0.0, 0.0, 0.0), "None of 4 heads of 2 layers was found to flip the decision of any text."),
+        (
+            (0.0, 0.0, 0.0, 0.0),
+            "None of 4 heads of 2 layers was found to flip the decision of any text.",
+        ),
     ],
 )
-def test_heads_that_can_flip_a_decision_are_counted_and_the_strongest_is_named(flips: tuple[float, ...], said: str):
-    change = {"maximal_change__max_delta_y": _same(0.2, 0.2, 0.2, 0.2), "maximal_change__flips": _same(*flips)}
+def test_heads_that_can_flip_a_decision_are_counted_and_the_strongest_is_named(
+    flips: tuple[float, ...], said: str
+):
+    change = {
+        "maximal_change__max_delta_y": _same(0.2, 0.2, 0.2, 0.2),
+        "maximal_change__flips": _same(*flips),
+    }
     assert _sentence(_of_heads(change)).startswith(said)
 
 
@@ -196,7 +247,11 @@ def test_heads_that_can_flip_a_decision_are_counted_and_the_strongest_is_named(f
             (0.69,) * 4,
             "In 2 of 4 heads of 2 layers the weights found differ almost as much as two attentions can: the mean JSD of each of these",
         ),
-        ((0.05,) * 4, (0.1,) * 4, "No head's weights can be exchanged for very different ones without a larger change of the output."),
+        (
+            (0.05,) * 4,
+            (0.1,) * 4,
+            "No head's weights can be exchanged for very different ones without a larger change of the output.",
+        ),
         (
             (0.05,) * 4,
             (0.1, 0.1, 0.1, 0.4),
@@ -204,8 +259,12 @@ def test_heads_that_can_flip_a_decision_are_counted_and_the_strongest_is_named(f
         ),
     ],
 )
-def test_that_weights_cannot_be_exchanged_is_said_by_the_bound_alone(found: tuple[float, ...], upper: tuple[float, ...], said: str):
-    summary = _of_heads({"adversary__emax_jsd": _same(*found), "adversary__emax_jsd_upper": _same(*upper)})
+def test_that_weights_cannot_be_exchanged_is_said_by_the_bound_alone(
+    found: tuple[float, ...], upper: tuple[float, ...], said: str
+):
+    summary = _of_heads(
+        {"adversary__emax_jsd": _same(*found), "adversary__emax_jsd_upper": _same(*upper)}
+    )
     assert said in _sentence(summary)
 
 
@@ -219,31 +278,64 @@ def test_that_weights_cannot_be_exchanged_is_said_by_the_bound_alone(found: tupl
     ],
 )  # fmt: skip
 def test_heads_whose_sum_leaves_weights_open_are_counted(determined: tuple[float, ...], said: str):
-    summary = _of_heads({"identifiability__max_tvd_alpha": _same(*(0.1,) * 4), "identifiability__identifiable": _same(*determined)})
+    summary = _of_heads(
+        {
+            "identifiability__max_tvd_alpha": _same(*(0.1,) * 4),
+            "identifiability__identifiable": _same(*determined),
+        }
+    )
     assert said in _sentence(summary)
 
 
 def test_lines_about_nearly_and_exactly_the_same_output_agree():
     """Weights with exactly the same output are among those with nearly the same."""
-    same = {"identifiability__max_tvd_alpha": _same(*(0.1,) * 4), "identifiability__identifiable": _same(*(0.4,) * 4)}
-    summary = _of_heads({"adversary__emax_jsd": _same(*(0.05,) * 4), "adversary__emax_jsd_upper": _same(*(0.5,) * 4), **same})
+    same = {
+        "identifiability__max_tvd_alpha": _same(*(0.1,) * 4),
+        "identifiability__identifiable": _same(*(0.4,) * 4),
+    }
+    summary = _of_heads(
+        {
+            "adversary__emax_jsd": _same(*(0.05,) * 4),
+            "adversary__emax_jsd_upper": _same(*(0.5,) * 4),
+            **same,
+        }
+    )
     exactly, nearly = (row.sentence for row in verdict(summary, ABOUT).rows)
-    assert "In none of 4 heads of 2 layers do the weights found differ much from its own on average, those with exactly the same" in nearly
-    assert "In 4 of 4 heads of 2 layers there are texts for which other weights, close or not, give exactly the same" in exactly
+    assert (
+        "In none of 4 heads of 2 layers do the weights found differ much from its own on average, those with exactly the same"
+        in nearly
+    )
+    assert (
+        "In 4 of 4 heads of 2 layers there are texts for which other weights, close or not, give exactly the same"
+        in exactly
+    )
 
 
 def _joint(layers: int) -> pl.DataFrame:
-    values = {"joint_uniform": (0.01, 0.03) * 2, "joint_flips": (0.2,) * 4, "joint_max_delta_y": (0.4,) * 4}
+    values = {
+        "joint_uniform": (0.01, 0.03) * 2,
+        "joint_flips": (0.2,) * 4,
+        "joint_max_delta_y": (0.4,) * 4,
+    }
     if layers > 1:
-        values |= {"layers_uniform": (0.2,) * 4, "layers_flips": (0.6,) * 4, "layers_max_delta_y": (0.7,) * 4}
-    return _of_heads({f"joint__{name}": _same(*of_heads) for name, of_heads in values.items()}, layers)
+        values |= {
+            "layers_uniform": (0.2,) * 4,
+            "layers_flips": (0.6,) * 4,
+            "layers_max_delta_y": (0.7,) * 4,
+        }
+    return _of_heads(
+        {f"joint__{name}": _same(*of_heads) for name, of_heads in values.items()}, layers
+    )
 
 
 def test_all_heads_at_once_are_told_by_layer_and_together():
     sentence = _sentence(_joint(2))
     assert "By layer: 0.010 (layer 0) to 0.030 (layer 1)." in sentence
     assert "Uniform weights in all recorded heads of all 2 layers change it by 0.200" in sentence
-    assert re.search(r"; the worst that were tried, by 0\.700 \[[^]]+\], and flip 60 % of the decisions\.$", sentence)
+    assert re.search(
+        r"; the worst that were tried, by 0\.700 \[[^]]+\], and flip 60 % of the decisions\.$",
+        sentence,
+    )
 
 
 def test_summaries_without_a_search_in_all_layers_are_told_as_before():
@@ -251,9 +343,21 @@ def test_summaries_without_a_search_in_all_layers_are_told_as_before():
     assert re.search(r"of all 2 layers change it by 0\.200 \[[^]]+\]\.$", _sentence(earlier))
 
 
-@pytest.mark.parametrize(("model_layers", "others"), [(4, "the other 12 heads of the model"), (None, "the others")])
+@pytest.mark.parametrize(
+    ("model_layers", "others"), [(4, "the other 12 heads of the model"), (None, "the others")]
+)
 def test_a_card_of_one_layer_says_that_it_is_about_no_other(model_layers: int | None, others: str):
-    gate = {"gate": {"layers": [{"stack": "encoder", "layer": k, "heads": 4} for k in range(model_layers)]}} if model_layers else {}
+    gate = (
+        {
+            "gate": {
+                "layers": [
+                    {"stack": "encoder", "layer": k, "heads": 4} for k in range(model_layers)
+                ]
+            }
+        }
+        if model_layers
+        else {}
+    )
     card = verdict(_joint(1), About(metadata=gate))
     assert card.lead.startswith("Claim only that heatmaps of layer 0 of this model show")
     assert card.lead.endswith(f"Audited: 4 heads of layer 0. Nothing here is about {others}.")
@@ -272,7 +376,9 @@ def test_a_model_without_skill_has_figures_of_heads_and_no_conclusions():
         pl.DataFrame([{"experiment": "prediction", "measure": name, "group": "all", "value": 0.5, "low": 0.45, "high": 0.55, "n": 40,
                        "undefined": 0} for name in ("accuracy", "majority")], schema=SUMMARY_SCHEMA),
     ])  # fmt: skip
-    assert {row.sentence for card in head_cards(summary, ABOUT).values() for row in card.rows} == {"No conclusion: see the line on top."}
+    assert {row.sentence for card in head_cards(summary, ABOUT).values() for row in card.rows} == {
+        "No conclusion: see the line on top."
+    }
 
 
 def test_the_card_of_a_head_is_that_of_a_trace_of_this_head_alone():
@@ -292,14 +398,19 @@ def test_the_card_of_a_head_is_that_of_a_trace_of_this_head_alone():
 def test_the_page_shows_the_strongest_head_and_holds_the_cards_of_all(run: Path):
     page, record = (run / "report.html").read_text(), read_record(run)
     shown = data(page, "head-data")
-    strength = {row["group"]: row["value"] for row in record.summary.filter(measure="max_delta_y").to_dicts()}
+    strength = {
+        row["group"]: row["value"]
+        for row in record.summary.filter(measure="max_delta_y").to_dicts()
+    }
     best = max((group for group in strength if group != "all"), key=lambda group: strength[group])
     assert f'data-shown="head-{best[5:].replace(".", "-")}"' in page
     cards = head_cards(record.summary, record.about)
     assert set(shown) == {f"head-{layer}-{head}" for layer, head in cards}
     for (layer, head), card in cards.items():
         numbers = [row for row in shown[f"head-{layer}-{head}"]["rows"] if row is not None]
-        assert [row[:4] for row in numbers] == [[row.figure, row.interval, row.yardstick, row.sentence] for row in card.rows]
+        assert [row[:4] for row in numbers] == [
+            [row.figure, row.interval, row.yardstick, row.sentence] for row in card.rows
+        ]
 
 
 def test_the_texts_of_a_head_are_those_that_the_page_says(run: Path):
@@ -309,9 +420,15 @@ def test_the_texts_of_a_head_are_those_that_the_page_says(run: Path):
     for (layer, head), card in head_cards(record.summary, record.about).items():
         texts = {one["why"]: one for one in shown[f"head-{layer}-{head}"]["texts"]}
         of_head = rows.filter(layer=layer, head=head)
-        changed = of_head.row(int(np.argmax(of_head["max_delta_y"].to_numpy())), named=True)["instance"]
+        changed = of_head.row(int(np.argmax(of_head["max_delta_y"].to_numpy())), named=True)[
+            "instance"
+        ]
         assert texts[CHANGED]["text"] == changed
-        assert FREE not in texts or texts[FREE]["text"] == of_head.row(int(of_head["emax_jsd"].arg_max() or 0), named=True)["instance"]
+        assert (
+            FREE not in texts
+            or texts[FREE]["text"]
+            == of_head.row(int(of_head["emax_jsd"].arg_max() or 0), named=True)["instance"]
+        )
         drawn |= {texts[DRAWN]["text"]} if DRAWN in texts else set()
         assert len(texts) <= TEXTS
         assert card.rows
@@ -373,7 +490,10 @@ def test_striking_texts_of_several_heads_are_different_texts(run: Path):
 def test_the_checks_are_in_their_order_with_meaning_figure_and_limit(run: Path):
     page = (run / "report.html").read_text()
     table = page[page.index('id="gate"') :]
-    found = re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td class="num">(.*?)</td><td class="num">(.*?)</td></tr>', table)
+    found = re.findall(
+        r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td class="num">(.*?)</td><td class="num">(.*?)</td></tr>',
+        table,
+    )
     assert [row[0] for row in found] == [check["name"] for check in CHECKS]
     assert found[0] == ("watched", "change of the logits when read", "4.3e-08", "at most 0.0001")
     assert found[1][2:] == ("it reports no attention", "–")
@@ -392,18 +512,27 @@ def test_pieces_are_joined_and_special_tokens_marked():
         assert instance.special == special
         assert instance.figures["max_alpha"] == pytest.approx(trace.ragged("alpha")[k].max())
         picture = heatmap(instance, 100)
-        assert [token for token, one in zip(picture.pieces, picture.special, strict=True) if one] == ["[CLS]", "[SEP]"]
+        assert [
+            token for token, one in zip(picture.pieces, picture.special, strict=True) if one
+        ] == ["[CLS]", "[SEP]"]
         assert picture.as_json()["special"] == [0, len(words) - 1]
 
 
-def _naive_words(trace: Trace, k: int) -> tuple[list[str], list[float], list[float], list[float], list[bool]]:
+def _naive_words(
+    trace: Trace, k: int
+) -> tuple[list[str], list[float], list[float], list[float], list[bool]]:
     """Words piece by piece: attention and gradients add up, leave-one-out is one number of a word."""
     words: list[str] = []
     alpha, gradient, loo, special = list[float](), list[float](), list[float](), list[bool]()
     before = None
     ids = trace.table.column("word_id")[k].as_py()
     for token, word, a, g, one in zip(
-        trace.tokens(k), ids, trace.ragged("alpha")[k], trace.ragged("gradient")[k], trace.ragged("loo")[k], strict=True
+        trace.tokens(k),
+        ids,
+        trace.ragged("alpha")[k],
+        trace.ragged("gradient")[k],
+        trace.ragged("loo")[k],
+        strict=True,
     ):
         if word >= 0 and word == before:
             words[-1] += token.removeprefix("##")
@@ -423,7 +552,10 @@ def _naive_words(trace: Trace, k: int) -> tuple[list[str], list[float], list[flo
 def test_a_piece_that_is_nothing_but_its_mark_is_kept():
     word_id = Ragged.from_rows([[0, 0, 1]], np.int32)
     assert join_tokens([["a", "##", "##b"]], word_id) == [["a##", "##b"]]
-    assert to_words(Ragged.from_rows([[1.0, 5.0, 2.0]]), word_id, np.maximum).values.tolist() == [5.0, 2.0]
+    assert to_words(Ragged.from_rows([[1.0, 5.0, 2.0]]), word_id, np.maximum).values.tolist() == [
+        5.0,
+        2.0,
+    ]
 
 
 def test_a_statement_about_instances_is_said_of_rows_and_texts():

@@ -35,11 +35,15 @@ def _shows(page: Page, report: Path, layer: int, head: int) -> None:
     assert shown.locator(".sentence").all_inner_texts() == [row.sentence for row in card.rows]
     assert page.locator("#head-form select").input_value() == f"head-{layer}-{head}"
     marked = page.locator('#heads .map a[aria-current="true"]')
-    assert set(marked.evaluate_all("links => links.map(link => link.getAttribute('href'))")) == {f"#head-{layer}-{head}"}
+    assert set(marked.evaluate_all("links => links.map(link => link.getAttribute('href'))")) == {
+        f"#head-{layer}-{head}"
+    }
     assert marked.count() == page.locator("#heads .map").count()
 
 
-def test_a_press_on_a_cell_shows_the_card_and_texts_of_the_head(context: BrowserContext, report: Path):
+def test_a_press_on_a_cell_shows_the_card_and_texts_of_the_head(
+    context: BrowserContext, report: Path
+):
     page, asked, complaints = open_page(context, report)
     _link(page, 0, 1).click()
     _shows(page, report, 0, 1)
@@ -85,20 +89,26 @@ def test_the_script_draws_the_first_card_as_the_page_has_it(context: BrowserCont
 def _gauges(html: str) -> list[tuple[str, list[float]]]:
     """The parts of all gauges with their numbers."""
     parts = re.findall(r'<i class="(\w+)" style="([^"]*)"', html)
-    return [(name, [float(number) for number in re.findall(r"[\d.]+", style)]) for name, style in parts]
+    return [
+        (name, [float(number) for number in re.findall(r"[\d.]+", style)]) for name, style in parts
+    ]
 
 
 def test_special_tokens_are_slanted_wherever_a_text_is_shown(context: BrowserContext, report: Path):
     page, _, _ = open_page(context, report)
     page.locator(".open").first.click()
     style = "token => getComputedStyle(token).fontStyle"
-    assert page.locator("#heatmaps .token:not(.special):not(.known)").first.evaluate(style) == "normal"
+    assert (
+        page.locator("#heatmaps .token:not(.special):not(.known)").first.evaluate(style) == "normal"
+    )
     for place in ("#heatmaps", "#head-texts", "tr.detail"):
         special = page.locator(f"{place} .heatmap .tokens.alpha .special")
         assert set(special.all_inner_texts()) == {"[CLS]", "[SEP]"}
         assert (special.first.get_attribute("title") or "").startswith("special token: ")
         assert special.first.evaluate(style) == "italic"
-        assert not any(word.startswith("##") for word in page.locator(f"{place} .token").all_inner_texts())
+        assert not any(
+            word.startswith("##") for word in page.locator(f"{place} .token").all_inner_texts()
+        )
     assert page.locator("#instances td.text").first.inner_text().find("[CLS]") == -1
 
 
@@ -106,7 +116,11 @@ def test_the_list_counts_rows(context: BrowserContext, report: Path):
     page, _, _ = open_page(context, report)
     assert page.locator("#shown").inner_text() == "1 to 25 of 120 rows"
     assert page.locator("#instance-table td").first.inner_text() == "0, head 0 of layer 0"
-    assert page.locator("#heatmaps .play-link").count() == page.locator("#heatmaps .heatmap").count() > 0
+    assert (
+        page.locator("#heatmaps .play-link").count()
+        == page.locator("#heatmaps .heatmap").count()
+        > 0
+    )
 
 
 def test_without_scripts_a_cell_leads_to_the_row_of_its_head(browser: Browser, report: Path):

@@ -21,7 +21,16 @@ from attnaudit.report.sections.heatmaps import (
     shown_positions,
     visible,
 )
-from attnaudit.report.sections.instances import CONFIDENT, LISTED, SHORTEST, STRIKING, check_same_instances, overview, rows_shown, select
+from attnaudit.report.sections.instances import (
+    CONFIDENT,
+    LISTED,
+    SHORTEST,
+    STRIKING,
+    check_same_instances,
+    overview,
+    rows_shown,
+    select,
+)
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace
 from tests.traces import make_trace
@@ -29,7 +38,9 @@ from tests.traces import make_trace
 
 def _audited(trace: Trace) -> tuple[Trace, pl.DataFrame]:
     results = audit(trace)
-    record = RunRecord("run", results.summary, tables={name: result.rows for name, result in results.items()})
+    record = RunRecord(
+        "run", results.summary, tables={name: result.rows for name, result in results.items()}
+    )
     return trace, record.rows(np.arange(len(trace)))
 
 
@@ -39,7 +50,10 @@ def test_trimming_accounts_for_every_token_in_order(length: int, budget: int, se
     positions, pieces = shown_positions([weights], budget)
     assert sum(piece.size if isinstance(piece, Gap) else 1 for piece in pieces) == length
     assert [piece for piece in pieces if not isinstance(piece, Gap)] == positions.tolist()
-    assert all(piece.size >= SMALLEST_GAP for piece in pieces if isinstance(piece, Gap)) or length <= budget
+    assert (
+        all(piece.size >= SMALLEST_GAP for piece in pieces if isinstance(piece, Gap))
+        or length <= budget
+    )
     assert int(weights.argmax()) in positions
 
 
@@ -54,10 +68,18 @@ def test_shades_are_the_weights_relative_to_the_top_of_their_own_strip():
     trace, rows = _audited(make_trace(30, (3, 25)))
     for instance in read_instances(trace, rows):
         picture = heatmap(instance, 120)
-        assert [strip.kind for strip in picture.strips] == ["alpha", "adversary", "gradient", "loo", "ranges"]
+        assert [strip.kind for strip in picture.strips] == [
+            "alpha",
+            "adversary",
+            "gradient",
+            "loo",
+            "ranges",
+        ]
         for strip in picture.strips[:-1]:
             weights = instance.weights[strip.kind]
-            assert np.array(strip.shades) * strip.full / 1000 == pytest.approx(weights, abs=strip.full / 1999)
+            assert np.array(strip.shades) * strip.full / 1000 == pytest.approx(
+                weights, abs=strip.full / 1999
+            )
             assert strip.top == pytest.approx(weights.max())
         assert f"{instance.probability:.3f}" in picture.strips[0].note
         assert f"{instance.adversarial_probability:.3f}" in picture.strips[1].note
@@ -68,14 +90,21 @@ def test_a_bar_spans_the_weights_of_a_token_and_its_mark_is_the_own_weight():
     for k, instance in enumerate(read_instances(trace, rows)):
         strip = next(one for one in heatmap(instance, 40).as_json()["strips"] if one[0] == "ranges")
         positions, _ = shown_positions(list(instance.weights.values()), 40)
-        known = np.array([rows["necessary"][k].to_list(), rows["possible"][k].to_list()]).T[positions]
+        known = np.array([rows["necessary"][k].to_list(), rows["possible"][k].to_list()]).T[
+            positions
+        ]
         assert np.array(strip[-1]) / 1000 == pytest.approx(known, abs=5e-4)
-        assert np.array(strip[-2]) / 1000 == pytest.approx(instance.weights["alpha"][positions], abs=5e-4)
+        assert np.array(strip[-2]) / 1000 == pytest.approx(
+            instance.weights["alpha"][positions], abs=5e-4
+        )
 
 
 def test_instances_whose_ranges_are_not_known_have_no_bars():
     trace, rows = _audited(make_trace(40, (2, 6), 3, seed=5))
-    known = [any(strip.kind == "ranges" for strip in heatmap(one, 40).strips) for one in read_instances(trace, rows)]
+    known = [
+        any(strip.kind == "ranges" for strip in heatmap(one, 40).strips)
+        for one in read_instances(trace, rows)
+    ]
     assert known == rows["possible"].is_not_null().to_list()
     assert 0 < sum(known) < 40
 
@@ -95,7 +124,11 @@ def test_an_instance_is_the_row_of_its_trace_and_of_its_tables():
     assert [instance.name for instance in instances] == ["7", "2"]
     assert instances[0].tokens == trace.tokens(7)
     assert instances[0].figures["median_delta_y"] == rows["median_delta_y"][7]
-    chosen = trace.prediction[7, 0] if instances[0].predicted == "positive" else 1 - trace.prediction[7, 0]
+    chosen = (
+        trace.prediction[7, 0]
+        if instances[0].predicted == "positive"
+        else 1 - trace.prediction[7, 0]
+    )
     assert instances[0].probability == pytest.approx(chosen)
     assert instances[0].correct == bool(rows["correct"][7])
 
@@ -105,7 +138,9 @@ def test_the_striking_keep_to_their_rule_and_the_draw_to_its_seed():
     seen = overview(trace)
     chosen = select(rows, seen, seed=1)
     confidence = np.maximum(trace.prediction[:, 0], 1 - trace.prediction[:, 0])
-    fit = (confidence >= np.quantile(confidence, CONFIDENT)) & (trace.ragged("alpha").lengths >= SHORTEST)
+    fit = (confidence >= np.quantile(confidence, CONFIDENT)) & (
+        trace.ragged("alpha").lengths >= SHORTEST
+    )
     assert fit[chosen.striking].all()
     best = np.sort(rows["emax_jsd"].to_numpy()[fit])[::-1][:STRIKING]
     assert rows["emax_jsd"].to_numpy()[chosen.striking] == pytest.approx(best)
@@ -133,7 +168,9 @@ def test_tokens_that_cannot_be_seen_are_made_visible():
     assert visible("\x00") == "␀"
     assert visible("a\x9b31m\x85\u202e") == r"a\u009b31m\u0085\u202e"
     assert visible("x" * 5000) == "x" * LONGEST + "… (5000 characters)"
-    sentence = "a sentence is a position of a hierarchical model , and is shown whole where it can be"
+    sentence = (
+        "a sentence is a position of a hierarchical model , and is shown whole where it can be"
+    )
     assert visible(sentence) == sentence
     assert visible(f"{sentence} " * 50).endswith(f"… ({50 * (len(sentence) + 1)} characters)")
 

@@ -40,14 +40,18 @@ def trace() -> Trace:
     tokens = made.table.column("tokens").to_pylist()
     tokens[HOSTILE][-3:] = [EVIL, "x" * 10_000, "\u202eשלום"]
     place = made.table.column_names.index("tokens")
-    return replace(made, table=made.table.set_column(place, "tokens", pa.array(tokens, pa.list_(pa.string()))))
+    return replace(
+        made, table=made.table.set_column(place, "tokens", pa.array(tokens, pa.list_(pa.string())))
+    )
 
 
 @pytest.fixture(scope="module")
 def page_of_long(trace: Trace, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(instances, "RANDOM", 20)
-        return write_report(write_run(tmp_path_factory.mktemp("long"), trace, experiments=["prediction"]))
+        return write_report(
+            write_run(tmp_path_factory.mktemp("long"), trace, experiments=["prediction"])
+        )
 
 
 @pytest.fixture
@@ -58,10 +62,14 @@ def page(context: BrowserContext, page_of_long: Path) -> Page:
 
 
 def settled(page: Page) -> None:
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))")
+    page.evaluate(
+        "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 50))))"
+    )
 
 
-def test_the_page_is_painted_within_a_second_with_only_what_is_in_view(page: Page, page_of_long: Path) -> None:
+def test_the_page_is_painted_within_a_second_with_only_what_is_in_view(
+    page: Page, page_of_long: Path
+) -> None:
     def painted() -> float:
         page.goto("about:blank")
         page.goto(page_of_long.as_uri())
@@ -78,7 +86,9 @@ def test_the_page_is_painted_within_a_second_with_only_what_is_in_view(page: Pag
     assert 0 < blocks.evaluate_all(LAID_OUT) < 60
 
 
-def test_every_token_is_reached_searched_and_saved(page: Page, trace: Trace, tmp_path: Path) -> None:
+def test_every_token_is_reached_searched_and_saved(
+    page: Page, trace: Trace, tmp_path: Path
+) -> None:
     article = page.locator("#heatmaps .heatmap").first
     instance = int((article.locator("h4 a").first.get_attribute("href") or "").rpartition("-")[2])
     boxes, words = article.locator(".whole .tokens"), trace.tokens(instance)
@@ -93,23 +103,33 @@ def test_every_token_is_reached_searched_and_saved(page: Page, trace: Trace, tmp
     assert tokens.all_text_contents() == words
     shades = np.array(tokens.evaluate_all("all => all.map(one => Number(one.title))"))
     assert np.abs(shades - trace.alpha[instance]).max() < 4e-3 * trace.alpha[instance].max()
-    assert boxes.nth(1).evaluate("box => box.scrollTop") == boxes.first.evaluate("box => box.scrollTop")
+    assert boxes.nth(1).evaluate("box => box.scrollTop") == boxes.first.evaluate(
+        "box => box.scrollTop"
+    )
     article.locator(".save summary").click()
     with page.expect_download() as saved:
         article.get_by_role("button", name="as CSV").click()
     saved.value.save_as(tmp_path / "weights.csv")
-    assert len((tmp_path / "weights.csv").read_text(encoding="utf-8").splitlines()) == 1 + 3 * TOKENS
+    assert (
+        len((tmp_path / "weights.csv").read_text(encoding="utf-8").splitlines()) == 1 + 3 * TOKENS
+    )
 
 
 def test_hostile_tokens_stay_text_in_and_out_of_view(page: Page) -> None:
     said: list[str] = []
     page.on("dialog", lambda dialog: said.append(dialog.message))
-    article = page.locator("#heatmaps .heatmap").filter(has=page.locator(f'h4 a[href="#instance-{HOSTILE}"]'))
+    article = page.locator("#heatmaps .heatmap").filter(
+        has=page.locator(f'h4 a[href="#instance-{HOSTILE}"]')
+    )
     box = article.locator(".whole .tokens").first
     assert EVIL in (box.text_content() or "")
     article.scroll_into_view_if_needed()
     box.evaluate(SEEN)
-    assert box.locator(".token").all_text_contents()[-3:] == [visible(EVIL), visible("x" * 10_000), visible("\u202eשלום")]
+    assert box.locator(".token").all_text_contents()[-3:] == [
+        visible(EVIL),
+        visible("x" * 10_000),
+        visible("\u202eשלום"),
+    ]
     assert box.locator("img, script").count() == 0
     assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
     assert said == []
@@ -128,10 +148,16 @@ def test_paper_and_a_button_show_the_tokens_around_the_most_weight(page: Page) -
     assert (whole.is_visible(), cut.is_visible()) == (True, False)
 
 
-def test_a_notebook_has_every_token_and_lays_out_those_in_view(context: BrowserContext, trace: Trace) -> None:
+def test_a_notebook_has_every_token_and_lays_out_those_in_view(
+    context: BrowserContext, trace: Trace
+) -> None:
     page = context.new_page()
     shown = trace.heatmap(3)
     page.set_content(shown.html)
-    assert page.locator(".aa-tokens").first.locator(".aa-token").all_text_contents() == trace.tokens(3)
-    assert 0 < page.locator(".aa-block").evaluate_all(LAID_OUT) < 60, "those within some screens of it"
+    assert page.locator(".aa-tokens").first.locator(
+        ".aa-token"
+    ).all_text_contents() == trace.tokens(3)
+    assert 0 < page.locator(".aa-block").evaluate_all(LAID_OUT) < 60, (
+        "those within some screens of it"
+    )
     assert len(repr(shown)) < 30_000

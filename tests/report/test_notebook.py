@@ -55,13 +55,22 @@ def test_fragments_load_nothing_and_run_nothing(fragments: dict[str, str]) -> No
     for html in fragments.values():
         tags = Tags(html).seen
         assert not {"script", "link", "iframe", "img", "object"} & {tag for tag, _ in tags}
-        assert not [name for _, given in tags for name in given if name.startswith("on") or name in ("src", "href")]
+        assert not [
+            name
+            for _, given in tags
+            for name in given
+            if name.startswith("on") or name in ("src", "href")
+        ]
         assert not re.search(r"url\((?!#)|@import", html)
 
 
 def test_every_rule_of_the_style_is_of_the_fragment_alone(fragments: dict[str, str]) -> None:
     style = fragments["trace"].partition("<style>")[2].partition("</style>")[0]
-    selectors = [selector.strip() for rule in re.findall(r"([^{}]+)\{", style) for selector in rule.split(",")]
+    selectors = [
+        selector.strip()
+        for rule in re.findall(r"([^{}]+)\{", style)
+        for selector in rule.split(",")
+    ]
     assert len(selectors) > 20
     assert [selector for selector in selectors if ".attnaudit-shown" not in selector] == []
 
@@ -73,7 +82,10 @@ def test_what_is_shown(fragments: dict[str, str]) -> None:
     assert "<svg" in fragments["result"]
     assert "median Δŷ under shuffling" in fragments["result"]
     assert "<svg" in fragments["figure"]
-    assert all(caption in fragments["heatmap"] for caption in ("attention α", "Adversarial attention", "Gradient", "Leave-one-out"))
+    assert all(
+        caption in fragments["heatmap"]
+        for caption in ("attention α", "Adversarial attention", "Gradient", "Leave-one-out")
+    )
 
 
 def test_ids_of_drawings_are_their_own(results: Results) -> None:
@@ -82,14 +94,21 @@ def test_ids_of_drawings_are_their_own(results: Results) -> None:
     assert all(ids)
     assert not set(ids[0]) & set(ids[1])
     html = results.figure("permutation").html
-    assert set(re.findall(r"url\(#([^)]+)\)", html)) | set(re.findall(r'aria-labelledby="([^"]+)"', html)) <= set(ids[0])
+    assert set(re.findall(r"url\(#([^)]+)\)", html)) | set(
+        re.findall(r'aria-labelledby="([^"]+)"', html)
+    ) <= set(ids[0])
 
 
 def test_hostile_texts_are_escaped() -> None:
     trace = evil_trace()
     instance = int(trace.instance[0])
     results = audit(trace, ["prediction", "permutation"])
-    for html in (trace._repr_html_(), results._repr_html_(), results["permutation"]._repr_html_(), trace.heatmap(instance).html):
+    for html in (
+        trace._repr_html_(),
+        results._repr_html_(),
+        results["permutation"]._repr_html_(),
+        trace.heatmap(instance).html,
+    ):
         assert EVIL not in html
         assert not {"script", "img"} & {tag for tag, _ in Tags(html).seen}
     assert "\x1b" not in repr(trace.heatmap(instance))
@@ -137,11 +156,20 @@ def test_a_million_rows_show_the_first_at_once() -> None:
 
 
 def test_bad_arguments_are_named(trace: Trace, results: Results) -> None:
-    with pytest.raises(InputError, match="show heatmap: instance 99: no row of the trace; expected the id of one of 24"):
+    with pytest.raises(
+        InputError,
+        match="show heatmap: instance 99: no row of the trace; expected the id of one of 24",
+    ):
         trace.heatmap(99)
-    with pytest.raises(InputError, match="results: other instances than those of the trace; expected results of this trace"):
+    with pytest.raises(
+        InputError,
+        match="results: other instances than those of the trace; expected results of this trace",
+    ):
         trace.heatmap(3, audit(make_trace(12, (3, 9)), ["permutation"]))
-    with pytest.raises(InputError, match=r"experiment 'adversry': no such result; expected one of .*; did you mean adversary\?"):
+    with pytest.raises(
+        InputError,
+        match=r"experiment 'adversry': no such result; expected one of .*; did you mean adversary\?",
+    ):
         results.figure("adversry")
     with pytest.raises(InputError, match="the trace has no column"):
         audit(make_trace(8, (2, 4), loo=False)).figure("correlation")
@@ -166,7 +194,9 @@ def test_show_is_the_card_in_a_notebook_and_in_a_terminal(
     assert not display.in_notebook()
 
 
-def test_the_notebooks_style_and_the_fragments_leave_each_other_alone(context: BrowserContext, fragments: dict[str, str]) -> None:
+def test_the_notebooks_style_and_the_fragments_leave_each_other_alone(
+    context: BrowserContext, fragments: dict[str, str]
+) -> None:
     host = "<p id=p>text</p><table id=t class=table><tr><td id=c>1</td></tr></table><div class=card id=k>card</div>"
     page = context.new_page()
     asked: list[str] = []
@@ -175,11 +205,20 @@ def test_the_notebooks_style_and_the_fragments_leave_each_other_alone(context: B
         return [s.color, s.font, s.padding, s.margin, s.border, s.backgroundColor, e.getBoundingClientRect().height] })"""
     page.set_content(f"<body style='background:#111;color:rgb(221, 222, 223)'>{host}</body>")
     before = page.evaluate(measure)
-    page.set_content(f"<body style='background:#111;color:rgb(221, 222, 223)'>{host}{''.join(fragments.values())}</body>")
+    page.set_content(
+        f"<body style='background:#111;color:rgb(221, 222, 223)'>{host}{''.join(fragments.values())}</body>"
+    )
     assert page.evaluate(measure) == before
-    colours = page.evaluate("() => [...document.querySelectorAll('.aa-title, .aa-table td')].map(e => getComputedStyle(e).color)")
+    colours = page.evaluate(
+        "() => [...document.querySelectorAll('.aa-title, .aa-table td')].map(e => getComputedStyle(e).color)"
+    )
     assert set(colours) == {"rgb(221, 222, 223)"}
-    assert page.evaluate("() => getComputedStyle(document.querySelector('.attnaudit-shown')).backgroundColor") == "rgba(0, 0, 0, 0)"
+    assert (
+        page.evaluate(
+            "() => getComputedStyle(document.querySelector('.attnaudit-shown')).backgroundColor"
+        )
+        == "rgba(0, 0, 0, 0)"
+    )
     assert asked == []
 
 
@@ -196,17 +235,34 @@ def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results) -> 
 @pytest.mark.parametrize(
     ("instance", "results", "error", "said"),
     [
-        (99, None, InputError, "instance 99: no row of the trace; expected the id of one of 24 instances, a whole number from 0 to 23"),
-        (-1, None, InputError, "instance -1: no row of the trace; expected the id of one of 24 instances"),
+        (
+            99,
+            None,
+            InputError,
+            "instance 99: no row of the trace; expected the id of one of 24 instances, a whole number from 0 to 23",
+        ),
+        (
+            -1,
+            None,
+            InputError,
+            "instance -1: no row of the trace; expected the id of one of 24 instances",
+        ),
         ([1, 2], None, TypeError, "instance: list [1, 2]; expected the id of one of 24 instances"),
         (slice(3), None, TypeError, "instance: slice slice(None, 3, None); expected the id"),
         ("5", None, TypeError, "instance: str '5'; expected the id"),
         (5.0, None, TypeError, "instance: float 5.0; expected the id"),
-        (5, 3, TypeError, "results: int 3; expected the Results that audit(trace) returns; a call shows one instance"),
+        (
+            5,
+            3,
+            TypeError,
+            "results: int 3; expected the Results that audit(trace) returns; a call shows one instance",
+        ),
         (5, "\x1b[31m", TypeError, "results: str '\\x1b[31m'; expected"),
     ],
 )
-def test_other_arguments_are_one_line(trace: Trace, instance: Any, results: Any, error: type[Exception], said: str) -> None:
+def test_other_arguments_are_one_line(
+    trace: Trace, instance: Any, results: Any, error: type[Exception], said: str
+) -> None:
     for show in (trace.heatmap, trace.playground):
         with pytest.raises(error) as raised:
             show(instance, results)

@@ -36,7 +36,14 @@ def outputs() -> str:
     """All that objects show, one below the other, as the cells of a notebook."""
     trace = make_trace(24, (3, 12), seed=2)
     results = audit(trace, ["prediction", "permutation", "adversary"])
-    shown = (trace, results, results["permutation"], results.figure("adversary"), trace.heatmap(3, results), trace.playground(3, results))
+    shown = (
+        trace,
+        results,
+        results["permutation"],
+        results.figure("adversary"),
+        trace.heatmap(3, results),
+        trace.playground(3, results),
+    )
     return "".join(value._repr_html_() for value in shown)
 
 
@@ -62,18 +69,27 @@ def check_drawn(place: Page | FrameLocator) -> None:
 
 def test_outputs_are_drawn_in_a_sandboxed_frame(context: BrowserContext, outputs: str) -> None:
     page, seen = watched(context)
-    page.set_content(f'<iframe id="cell" sandbox="allow-scripts" style="width:900px;height:3000px" srcdoc="{escape(outputs)}"></iframe>')
+    page.set_content(
+        f'<iframe id="cell" sandbox="allow-scripts" style="width:900px;height:3000px" srcdoc="{escape(outputs)}"></iframe>'
+    )
     check_drawn(page.frame_locator("#cell"))
     assert [line for line in seen if line not in ("about:srcdoc", "data:,")] == []
 
 
-def test_outputs_are_drawn_where_they_are_inserted_under_a_policy(context: BrowserContext, outputs: str) -> None:
+def test_outputs_are_drawn_where_they_are_inserted_under_a_policy(
+    context: BrowserContext, outputs: str
+) -> None:
     page, seen = watched(context)
-    page.emulate_media(color_scheme="null")  # a frame follows the scheme of the page around it, unless one is emulated
+    page.emulate_media(
+        color_scheme="null"
+    )  # a frame follows the scheme of the page around it, unless one is emulated
     page.set_content(VSCODE)
     page.evaluate(INSERT, outputs)
     check_drawn(page)
-    assert page.locator(".aa-title").first.evaluate("one => getComputedStyle(one).color") == "rgb(204, 204, 204)"
+    assert (
+        page.locator(".aa-title").first.evaluate("one => getComputedStyle(one).color")
+        == "rgb(204, 204, 204)"
+    )
     body = page.frame_locator(".aa-frame iframe").locator("body")
     assert body.evaluate("one => getComputedStyle(one).backgroundColor") != "rgb(255, 255, 255)"
     page.locator("body").evaluate("one => { one.className = 'vscode-light'; }")

@@ -91,7 +91,18 @@ def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(report: Path)
     assert page.handlers == []
     assert "url(http" not in text
     assert "@import" not in text
-    assert all(f"#{section}" in page.links for section in ("verdict", "figures", "heatmaps", "instances", "comparison", "numbers", "run"))
+    assert all(
+        f"#{section}" in page.links
+        for section in (
+            "verdict",
+            "figures",
+            "heatmaps",
+            "instances",
+            "comparison",
+            "numbers",
+            "run",
+        )
+    )
     assert "2 rows skipped: empty text" in text
     assert "@inproceedings{jain2019," in text
 
@@ -99,7 +110,11 @@ def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(report: Path)
 def test_every_strip_says_that_its_shades_are_on_a_scale_of_its_own(report: Path):
     text, _ = _page(report)
     assert "Shades of two strips or texts are not on one scale" in text
-    assert text.count('<span class="muted" title="The largest value.') == len(re.findall(">top [0-9b]", text)) > 0
+    assert (
+        text.count('<span class="muted" title="The largest value.')
+        == len(re.findall(">top [0-9b]", text))
+        > 0
+    )
 
 
 def test_the_same_run_gives_the_same_page(report: Path, tmp_path: Path):
@@ -108,7 +123,9 @@ def test_the_same_run_gives_the_same_page(report: Path, tmp_path: Path):
 
 def evil_trace() -> Trace:
     trace = make_trace(12, [5] * 12, class_names=[EVIL, "<b onclick=alert(2)>"])
-    tokens = [[EVIL, '"><img src=x onerror=alert(3)>', "{{ 7*7 }}", "--></style>", "&amp;\u2028"]] * len(trace)
+    tokens = [
+        [EVIL, '"><img src=x onerror=alert(3)>', "{{ 7*7 }}", "--></style>", "&amp;\u2028"]
+    ] * len(trace)
     return Trace.from_arrays(
         activation="sigmoid", class_names=trace.class_names, instance=trace.instance, tokens=tokens, alpha=trace.ragged("alpha"),
         metadata={"corpus": {"name": EVIL, "notes": [EVIL]}, "model": {"encoder": EVIL}}, readout=trace.ragged("readout"),
@@ -163,7 +180,17 @@ def test_the_policy_lets_only_the_page_s_own_script_run(report: Path):
         make_trace(2, [300, 350]),
         make_trace(10, (2, 9), zeros=0.7),
     ],
-    ids=["one position", "all of one position", "one row", "four classes", "nine classes", "bare", "tail", "long", "zeros"],
+    ids=[
+        "one position",
+        "all of one position",
+        "one row",
+        "four classes",
+        "nine classes",
+        "bare",
+        "tail",
+        "long",
+        "zeros",
+    ],
 )
 def test_every_kind_of_trace_has_a_page(tmp_path: Path, trace: Trace):
     text, page = _page(write_report(write_run(tmp_path, trace, corpus="mine")))
@@ -187,21 +214,31 @@ def test_one_predicted_class_and_a_very_long_token(tmp_path: Path):
 
 @pytest.mark.parametrize("experiment", ["erasure", "comprehensiveness", "prediction"])
 def test_a_page_of_one_experiment(tmp_path: Path, experiment: str):
-    assert write_report(write_run(tmp_path, make_trace(8, (2, 5)), experiments=[experiment])).exists()
+    assert write_report(
+        write_run(tmp_path, make_trace(8, (2, 5)), experiments=[experiment])
+    ).exists()
 
 
 @pytest.mark.parametrize(("level", "told"), [("positions", True), ("words", False)])
 def test_a_page_of_sentences_says_so(tmp_path: Path, level: str, told: bool):
     folder = write_run(tmp_path, make_trace(8, (2, 5)), experiments=ONE)
     spec = read_json(folder / "spec.json")
-    write_json(folder / "spec.json", {**spec, "model": {**spec["model"], "hierarchical": True}, "collect": {"level": level}})
+    write_json(
+        folder / "spec.json",
+        {**spec, "model": {**spec["model"], "hierarchical": True}, "collect": {"level": level}},
+    )
     assert ("each is a token of this page" in write_report(folder).read_text()) == told
 
 
 def test_long_texts_say_how_much_is_left_out(tmp_path: Path):
-    text, page = _page(write_report(write_run(tmp_path, make_trace(4, [400, 300, 5, 900]), experiments=ONE)))
+    text, page = _page(
+        write_report(write_run(tmp_path, make_trace(4, [400, 300, 5, 900]), experiments=ONE))
+    )
     assert re.search(r"\d+ of 900 tokens shown; they hold \d+ % of the attention", text)
-    counts = [sum(token if isinstance(token, int) else 1 for token in one["tokens"]) for one in page.data()]
+    counts = [
+        sum(token if isinstance(token, int) else 1 for token in one["tokens"])
+        for one in page.data()
+    ]
     assert counts == [400, 300, 5, 900]
 
 
@@ -247,19 +284,26 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path):
 
 def test_rows_of_several_heads_are_named_by_all_their_keys(tmp_path: Path):
     trace = make_trace(6, [4] * 6)
-    columns = {name: trace.table.column(name).to_pylist() for name in ("instance", "label", "tokens")}
+    columns = {
+        name: trace.table.column(name).to_pylist() for name in ("instance", "label", "tokens")
+    }
     heads = Trace.from_arrays(
         activation="sigmoid", class_names=trace.class_names, alpha=trace.ragged("alpha"), readout=trace.ragged("readout"),
         offset=trace.array("offset"), prediction=trace.array("prediction"), layer=[11] * 6, head=list(range(6)), **columns,
     )  # fmt: skip
-    assert "head 3 of layer 11" in write_report(write_run(tmp_path, heads, corpus="mine", experiments=ONE)).read_text()
+    assert (
+        "head 3 of layer 11"
+        in write_report(write_run(tmp_path, heads, corpus="mine", experiments=ONE)).read_text()
+    )
 
 
 @pytest.mark.parametrize("columns", [0, 1, MOST_COLUMNS, MOST_COLUMNS + 1, 25])
 def test_a_table_of_many_groups_is_in_parts_that_hold_every_cell_once(columns: int):
     names = tuple(f"group {k}" for k in range(columns))
     cells = tuple(SummaryCell(str(k), "", "") for k in range(columns))
-    found = list(parts(SummaryTable("tau", names, (("tau", "τ", cells), ("n", "n", (None,) * columns)))))
+    found = list(
+        parts(SummaryTable("tau", names, (("tau", "τ", cells), ("n", "n", (None,) * columns))))
+    )
     assert [table.experiment for table in found] == ["tau"] + ["tau, continued"] * (len(found) - 1)
     assert max(len(table.groups) for table in found) <= MOST_COLUMNS
     assert tuple(name for table in found for name in table.groups) == names

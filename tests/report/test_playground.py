@@ -28,7 +28,11 @@ TRACE = make_trace(14, (6, 18), sharpness=1.2, seed=2)
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(write_run(tmp_path_factory.mktemp("run"), TRACE, experiments=["adversary", "erasure", "ranges"]))
+    return write_report(
+        write_run(
+            tmp_path_factory.mktemp("run"), TRACE, experiments=["adversary", "erasure", "ranges"]
+        )
+    )
 
 
 def shown(page: Page) -> dict[str, str]:
@@ -42,7 +46,9 @@ def in_python(trace: Trace, page: Page) -> np.ndarray:
     return one.readout(one.alpha.with_values(np.array(weights, float)))[0]
 
 
-def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(context: BrowserContext, report: Path):
+def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(
+    context: BrowserContext, report: Path
+):
     page, asked, complaints = open_page(context, report)
     assert shown(page) == {"tvd": "0", "jsd": "0", "decision": "the same"}
     bar = page.locator(".play-bar").nth(2)
@@ -56,12 +62,20 @@ def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(context: Brows
     assert float(bar.get_attribute("aria-valuenow") or 0) > TRACE.alpha.values.min() + 0.05
     for key in ("ArrowUp", "PageUp", "ArrowRight", "End", "ArrowDown", "Enter"):
         page.keyboard.press(key)
-        found, p = in_python(TRACE, page), page.evaluate("Array.from(playground.measured(playground.now()).p)")
+        found, p = (
+            in_python(TRACE, page),
+            page.evaluate("Array.from(playground.measured(playground.now()).p)"),
+        )
         np.testing.assert_allclose(p, found, atol=1e-6)
     assert page.evaluate("document.activeElement.name") == "weight"
     page.keyboard.type("0.25")
     page.keyboard.press("Enter")
-    assert page.locator(".play-bar").nth(3).get_attribute("aria-valuetext", timeout=1000).startswith("0.250")  # type: ignore[union-attr]
+    assert (
+        page.locator(".play-bar")
+        .nth(3)
+        .get_attribute("aria-valuetext", timeout=1000)
+        .startswith("0.250")
+    )  # type: ignore[union-attr]
     page.get_by_label("stay").check()
     page.locator(".play-bar").nth(3).press("PageUp")
     assert shown(page)["jsd"] == "–"
@@ -84,7 +98,9 @@ def test_buttons_plane_and_the_best_of_the_reader(context: BrowserContext, repor
     page.get_by_role("button", name="Adversary").click()
     optimum = float(shown(page)["jsd"])
     assert float(shown(page)["tvd"]) <= 0.0101
-    assert f"JSD {optimum:.3f}, the proven maximum" in best.inner_text(), "what the program found is not the reader's"
+    assert f"JSD {optimum:.3f}, the proven maximum" in best.inner_text(), (
+        "what the program found is not the reader's"
+    )
     page.get_by_role("button", name="The model's own").click()
     page.locator(".play-bar").first.press("ArrowUp")
     page.locator(".play-bar").first.press("ArrowDown")
@@ -107,27 +123,42 @@ def test_buttons_plane_and_the_best_of_the_reader(context: BrowserContext, repor
     assert complaints == []
 
 
-def test_an_instance_without_a_heatmap_is_opened_from_the_list(context: BrowserContext, report: Path):
+def test_an_instance_without_a_heatmap_is_opened_from_the_list(
+    context: BrowserContext, report: Path
+):
     page, _, complaints = open_page(context, report)
     pictured = {
-        link.removeprefix("#") for link in page.locator("#heatmaps h4 a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
+        link.removeprefix("#")
+        for link in page.locator("#heatmaps h4 a").evaluate_all(
+            "all => all.map(a => a.getAttribute('href'))"
+        )
     }
     (anchor, *_) = [
-        row for row in page.locator("#instance-table tbody tr").evaluate_all("all => all.map(row => row.id)") if row not in pictured
+        row
+        for row in page.locator("#instance-table tbody tr").evaluate_all(
+            "all => all.map(row => row.id)"
+        )
+        if row not in pictured
     ]
     page.locator(f"#{anchor} .open").click()
     link = page.locator("tr.detail .play-link")
     link.click()
     assert page.evaluate("playground.state.entry.id") == anchor.removeprefix("instance-")
     page.locator(".play-bar").first.press("PageUp")
-    np.testing.assert_allclose(page.evaluate("Array.from(playground.measured(playground.now()).p)"), in_python(TRACE, page), atol=1e-6)
+    np.testing.assert_allclose(
+        page.evaluate("Array.from(playground.measured(playground.now()).p)"),
+        in_python(TRACE, page),
+        atol=1e-6,
+    )
     link.click()  # the address is the same already
     assert page.evaluate("playground.state.at") == 0
     expect(page.locator("#play-caption")).to_contain_text("Instances with a heatmap")
     assert complaints == []
 
 
-def test_a_link_names_the_attention_and_a_damaged_one_does_nothing(context: BrowserContext, report: Path):
+def test_a_link_names_the_attention_and_a_damaged_one_does_nothing(
+    context: BrowserContext, report: Path
+):
     page, _, complaints = open_page(context, report)
     page.locator("#heatmaps .play-link").nth(2).click()
     chosen = page.evaluate("playground.state.entry.id")
@@ -139,13 +170,19 @@ def test_a_link_names_the_attention_and_a_damaged_one_does_nothing(context: Brow
     page.goto("about:blank")
     page.goto(named)
     np.testing.assert_allclose(page.evaluate("Array.from(playground.now())"), weights, atol=1e-6)
-    for damaged in ("#play-999=AAAA", "#play-%3Cb%3E=x", f"#play-{page.evaluate('playground.state.entry.id')}=AAAA"):
+    for damaged in (
+        "#play-999=AAAA",
+        "#play-%3Cb%3E=x",
+        f"#play-{page.evaluate('playground.state.entry.id')}=AAAA",
+    ):
         page.goto(f"{report.as_uri()}{damaged}")
         assert shown(page)["decision"] == "the same"
     assert complaints == []
 
 
-def test_pictures_and_weights_are_saved_in_the_colours_of_the_page(context: BrowserContext, report: Path, tmp_path: Path):
+def test_pictures_and_weights_are_saved_in_the_colours_of_the_page(
+    context: BrowserContext, report: Path, tmp_path: Path
+):
     page, _, complaints = open_page(context, report)
     ink = "document.querySelector('#play-plane text').getAttribute('fill')"
     light = page.evaluate(ink)
@@ -157,7 +194,9 @@ def test_pictures_and_weights_are_saved_in_the_colours_of_the_page(context: Brow
         path = tmp_path / f"saved.{ending}"
         saved.value.save_as(path)
         assert path.read_bytes().replace(b'"', b"").startswith(start)
-        assert b"light-dark" not in path.read_bytes(), "no colour to a program that opens the picture"
+        assert b"light-dark" not in path.read_bytes(), (
+            "no colour to a program that opens the picture"
+        )
     assert complaints == []
 
 
@@ -165,13 +204,20 @@ def test_figures_and_heatmaps_are_saved(context: BrowserContext, report: Path, t
     page, _, complaints = open_page(context, report)
     page.locator("#figure-emax details.save > summary").click()
     page.locator("#heatmaps details.save > summary").first.click()
-    for name, start in (("Save figure-emax as SVG", b"<svg"), ("Save figure-emax as PNG", b"\x89PNG")):
+    for name, start in (
+        ("Save figure-emax as SVG", b"<svg"),
+        ("Save figure-emax as PNG", b"\x89PNG"),
+    ):
         with page.expect_download() as saved:
             page.get_by_role("button", name=name, exact=True).click()
         saved.value.save_as(tmp_path / "figure")
         assert (tmp_path / "figure").read_bytes().startswith(start)
     heatmap = page.locator("#heatmaps .heatmap").first
-    for kind, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b'"weights","token","weight"')):
+    for kind, start in (
+        ("SVG", b"<svg"),
+        ("PNG", b"\x89PNG"),
+        ("CSV", b'"weights","token","weight"'),
+    ):
         with page.expect_download() as saved:
             heatmap.get_by_role("button", name=re.compile(f"as {kind}")).click()
         saved.value.save_as(tmp_path / f"heatmap.{kind}")
@@ -182,11 +228,16 @@ def test_figures_and_heatmaps_are_saved(context: BrowserContext, report: Path, t
     assert complaints == []
 
 
-def test_where_a_page_cannot_compute_computed_points_are_shown(context: BrowserContext, tmp_path: Path):
+def test_where_a_page_cannot_compute_computed_points_are_shown(
+    context: BrowserContext, tmp_path: Path
+):
     base = layer_trace(8, (3, 9), outputs=3, seed=5, width=4)
     trace = Trace(base.table, {**base.metadata, "tail": "onnx"}, base.tail)
     page, asked, complaints = open_page(
-        context, write_report(write_run(tmp_path, trace, experiments=["permutation"], with_trace=False), trace)
+        context,
+        write_report(
+            write_run(tmp_path, trace, experiments=["permutation"], with_trace=False), trace
+        ),
     )
     number, width = int(page.evaluate("curves.state.entry.id")), page.locator(".play-bar").count()
     one = trace.take(np.array([number]))
@@ -197,8 +248,12 @@ def test_where_a_page_cannot_compute_computed_points_are_shown(context: BrowserC
     for t in range(width):
         weights = 0.5 * one.alpha.values + 0.5 * (np.arange(width) == t)
         output = one.readout(one.alpha.with_values(weights))
-        assert float(shown(page)["tvd"]) == pytest.approx(float(tvd(output, one.readout(one.alpha))[0]), abs=6e-4)
-        assert float(shown(page)["jsd"]) == pytest.approx(float(jsd(weights[None], one.alpha.values[None])[0]), abs=6e-4)
+        assert float(shown(page)["tvd"]) == pytest.approx(
+            float(tvd(output, one.readout(one.alpha))[0]), abs=6e-4
+        )
+        assert float(shown(page)["jsd"]) == pytest.approx(
+            float(jsd(weights[None], one.alpha.values[None])[0]), abs=6e-4
+        )
         table = page.locator("#play-points tr[aria-current] td").all_inner_texts()
         assert table[0] == "0.5"
         assert float(table[1]) == pytest.approx(output[0, one.predicted[0]], abs=6e-4)
@@ -212,13 +267,17 @@ def test_where_a_page_cannot_compute_computed_points_are_shown(context: BrowserC
     page.goto(f"{page.url.partition('#')[0]}#play-{number}=999.9")
     page.locator("#heatmaps .play-link").last.click()
     assert page.url.endswith(f"#play-{page.evaluate('curves.state.entry.id')}")
-    assert page.locator("#play-plane path[fill=none][stroke-width='1.5']").count() == 0, "points are not joined"
+    assert page.locator("#play-plane path[fill=none][stroke-width='1.5']").count() == 0, (
+        "points are not joined"
+    )
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert complaints == []
 
 
 def test_hostile_tokens_stay_text(context: BrowserContext, tmp_path: Path):
-    page, _, complaints = open_page(context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL)))
+    page, _, complaints = open_page(
+        context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL))
+    )
     page.locator(".play-bar").first.press("PageUp")
     with page.expect_download():
         page.get_by_role("button", name="Save SVG").click()
@@ -227,13 +286,18 @@ def test_hostile_tokens_stay_text(context: BrowserContext, tmp_path: Path):
 
 
 def test_the_script_of_the_stills_takes_them(browser: Browser, report: Path, tmp_path: Path):
-    place = importlib.util.spec_from_file_location("screenshot", Path(__file__).parents[2] / "docs" / "screenshot.py")
+    place = importlib.util.spec_from_file_location(
+        "screenshot", Path(__file__).parents[2] / "docs" / "screenshot.py"
+    )
     assert place is not None
     assert place.loader is not None
     script = importlib.util.module_from_spec(place)
     place.loader.exec_module(script)
     script.shoot(browser, report, tmp_path / "images")
-    with Image.open(tmp_path / "images" / "report.png") as report_still, Image.open(tmp_path / "images" / "playground.png") as played:
+    with (
+        Image.open(tmp_path / "images" / "report.png") as report_still,
+        Image.open(tmp_path / "images" / "playground.png") as played,
+    ):
         assert report_still.size == (1280, 1000)
         assert min(played.size) > 600
     readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
@@ -249,7 +313,9 @@ def test_a_phone_shows_all_of_it(browser: Browser, report: Path):
 
 def test_the_fragment_stands_alone(context: BrowserContext, tmp_path: Path):
     place = tmp_path / "notebook.html"
-    place.write_text(f"<!doctype html><h1>Notebook</h1>{playground(TRACE, 3)}{playground(TRACE, 4, audit(TRACE, ['adversary']))}")
+    place.write_text(
+        f"<!doctype html><h1>Notebook</h1>{playground(TRACE, 3)}{playground(TRACE, 4, audit(TRACE, ['adversary']))}"
+    )
     page, _, complaints = open_page(context, place)
     for frame in (page.frame_locator("iframe").nth(0), page.frame_locator("iframe").nth(1)):
         frame.get_by_role("button", name="Adversary").click()

@@ -19,13 +19,22 @@ from attnaudit.experiments.adversary.frontier import EPSILONS, frontier, frontie
 from attnaudit.experiments.ranges.one_logit import ranges_in_slab
 from attnaudit.report.fragment import facts_of
 from attnaudit.report.sections.curves import SHARES, points
-from attnaudit.report.sections.playground import MOST_NUMBERS, MOST_OF_LIST, MOST_TOKENS, _Entry, listed_entries, playground_data
+from attnaudit.report.sections.playground import (
+    MOST_NUMBERS,
+    MOST_OF_LIST,
+    MOST_TOKENS,
+    _Entry,
+    listed_entries,
+    playground_data,
+)
 from attnaudit.stats.measures import jsd, tvd
 from attnaudit.trace import Trace
 from tests.tails import layer_trace
 from tests.traces import make_trace
 
-MODEL = files("attnaudit").joinpath("report/templates/playground_model.js").read_text(encoding="utf-8")
+MODEL = (
+    files("attnaudit").joinpath("report/templates/playground_model.js").read_text(encoding="utf-8")
+)
 PROGRAM = """
 const { data, asked } = JSON.parse(require("fs").readFileSync(0, "utf-8"));
 const m = playgroundModel;
@@ -51,13 +60,17 @@ console.log(JSON.stringify(data.instances.map((entry, k) => {
 """
 
 
-def computed(data: dict[str, Any], asked: list[list[list[float]]] | None = None) -> list[dict[str, Any]]:
+def computed(
+    data: dict[str, Any], asked: list[list[list[float]]] | None = None
+) -> list[dict[str, Any]]:
     """What the page's script says of every instance of ``data``."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("no node on the PATH: the browser's tests compute the same")
     given = json.dumps({"data": data, "asked": asked or []})
-    done = subprocess.run([node, "-e", MODEL + PROGRAM], input=given, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [node, "-e", MODEL + PROGRAM], input=given, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -90,11 +103,17 @@ def test_the_page_computes_what_the_readout_does(trace: Trace):
 
 def assert_computed(trace: Trace):
     """Prediction, TVD and JSD of drawn weights and of the buttons' agree with the Python readout."""
-    drawn = [np.random.default_rng(k).dirichlet(np.full(length, 0.3), 3) for k, length in enumerate(trace.alpha.lengths)]
+    drawn = [
+        np.random.default_rng(k).dirichlet(np.full(length, 0.3), 3)
+        for k, length in enumerate(trace.alpha.lengths)
+    ]
     found = computed(of_trace(trace), [weights.tolist() for weights in drawn])
     assert len(found) == len(trace)
     for row, one in enumerate(found):
-        cases = [*one["drawn"], *(one[name] for name in ("own", "moved", "uniform", "shuffled", "without", "stays"))]
+        cases = [
+            *one["drawn"],
+            *(one[name] for name in ("own", "moved", "uniform", "shuffled", "without", "stays")),
+        ]
         for case in cases:
             weights = np.array(case["weights"], float)
             prediction, change, divergence = in_python(trace, row, weights)
@@ -114,9 +133,13 @@ def test_the_buttons_reach_the_exact_adversary_and_both_ends_of_a_range():
     for row, one in enumerate(computed(of_trace(trace))):
         assert one["adversary"]["jsd"] == pytest.approx(table["emax_jsd"][row], abs=1e-6)
         assert one["adversary"]["tvd"] <= 0.01 + 1e-6
-        for ends, flat in zip(zip(*one["extremes"], strict=True), (exact.necessary, exact.possible), strict=True):
+        for ends, flat in zip(
+            zip(*one["extremes"], strict=True), (exact.necessary, exact.possible), strict=True
+        ):
             for t, case in enumerate(ends):
-                assert case["weights"][t] == pytest.approx(trace.alpha.with_values(flat)[row][t], abs=1e-6)
+                assert case["weights"][t] == pytest.approx(
+                    trace.alpha.with_values(flat)[row][t], abs=1e-6
+                )
                 assert case["tvd"] <= 0.01 + 1e-6
 
 
@@ -152,7 +175,11 @@ def test_the_frontier_is_drawn_from_small_changes_to_any_change(outputs: int):
     assert all(low < high for low, high in pairwise(epsilons))
     assert 0.0 <= epsilons[0] < 0.01
     assert epsilons[-1] == 1.0
-    np.testing.assert_allclose(frontier(trace, epsilons[-1:]), np.tile(unconstrained_bound(trace.alpha)[:, None], (2, 1, 1)), atol=1e-9)
+    np.testing.assert_allclose(
+        frontier(trace, epsilons[-1:]),
+        np.tile(unconstrained_bound(trace.alpha)[:, None], (2, 1, 1)),
+        atol=1e-9,
+    )
 
 
 def test_a_long_text_has_one_bar_for_the_rest_and_stays_exact():
@@ -176,7 +203,9 @@ def test_a_long_text_has_one_bar_for_the_rest_and_stays_exact():
 def expanded(trace: Trace, entry: dict[str, Any], bars: list[float]) -> np.ndarray:
     """The weights of all tokens of the first row, those of the rest in proportion to the model's own."""
     own, tokens = trace.alpha[0], trace.tokens(0)
-    listed = np.sort(_Entry.of(trace, 0, facts_of(trace, 0.01).to_dicts()[0], MOST_TOKENS).positions)
+    listed = np.sort(
+        _Entry.of(trace, 0, facts_of(trace, 0.01).to_dicts()[0], MOST_TOKENS).positions
+    )
     assert [tokens[t] for t in listed] == entry["tokens"]
     weights = own * bars[-1] / np.delete(own, listed).sum()
     weights[listed] = bars[:-1]
@@ -184,11 +213,15 @@ def expanded(trace: Trace, entry: dict[str, Any], bars: list[float]) -> np.ndarr
 
 
 def test_wide_readouts_are_bounded_and_the_widest_has_none():
-    data = playground_data(make_trace(2, [600, 40], 3, seed=15, hidden=300, loo=False), pl.DataFrame(), 0.01)
+    data = playground_data(
+        make_trace(2, [600, 40], 3, seed=15, hidden=300, loo=False), pl.DataFrame(), 0.01
+    )
     sizes = [len(entry["readout"]) * 3 // 4 // 4 for entry in data["instances"]]
     assert max(sizes) <= MOST_NUMBERS
     assert data["instances"][0]["rest"] > 500
-    wide = playground_data(make_trace(1, [8], 3, seed=15, hidden=MOST_NUMBERS // 2, loo=False), pl.DataFrame(), 0.01)
+    wide = playground_data(
+        make_trace(1, [8], 3, seed=15, hidden=MOST_NUMBERS // 2, loo=False), pl.DataFrame(), 0.01
+    )
     assert wide["instances"] == []
     assert wide["left_out"] == 1
 
@@ -211,6 +244,8 @@ def test_points_are_the_readout_of_attention_moved_to_one_token():
         found, own = points(trace, k, positions), trace.alpha[k]
         np.testing.assert_allclose(found[0, 2:], trace.prediction[k], atol=1e-4)
         for row, (t, share) in enumerate(product(positions, SHARES), start=1):
-            weights = np.array([(1 - share) * weight + share * (s == t) for s, weight in enumerate(own)])
+            weights = np.array(
+                [(1 - share) * weight + share * (s == t) for s, weight in enumerate(own)]
+            )
             prediction, change, divergence = in_python(trace, k, weights)
             np.testing.assert_allclose(found[row], [change, divergence, *prediction], atol=1e-6)

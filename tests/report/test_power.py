@@ -33,22 +33,51 @@ def test_half_the_width_needs_four_times_as_many() -> None:
 
 def test_a_measure_without_an_interval_is_not_in_the_table() -> None:
     known, unknown = ({"value": 0.5, "low": 0.4, "high": 0.6}, {"value": 0.5})
-    section = power_section(Card("", "", (card_row("Is it?", "share", known, "–", ""), card_row("?", "m", unknown, "–", ""))), 50, NONE)
+    section = power_section(
+        Card(
+            "",
+            "",
+            (card_row("Is it?", "share", known, "–", ""), card_row("?", "m", unknown, "–", "")),
+        ),
+        50,
+        NONE,
+    )
     assert section is not None
     (row,) = section.content["rows"]
-    assert (row.question, row.measure, row.half, row.drawn, row.needed) == ("Is it?", "share", "± 0.100", "50", ("200", "1250", "5000"))
+    assert (row.question, row.measure, row.half, row.drawn, row.needed) == (
+        "Is it?",
+        "share",
+        "± 0.100",
+        "50",
+        ("200", "1250", "5000"),
+    )
     assert len(WIDTHS) == len(row.needed)
-    narrow = power_section(Card("", "", (card_row("Is it?", "share", known | {"low": 0.49, "high": 0.51}, "–", ""),)), 50, NONE)
+    narrow = power_section(
+        Card("", "", (card_row("Is it?", "share", known | {"low": 0.49, "high": 0.51}, "–", ""),)),
+        50,
+        NONE,
+    )
     assert narrow is not None
-    assert narrow.content["rows"][0].needed == ("< 30", "< 30", "50")  # widths shrink otherwise there
+    assert narrow.content["rows"][0].needed == (
+        "< 30",
+        "< 30",
+        "50",
+    )  # widths shrink otherwise there
     assert power_section(Card("", "", (card_row("?", "m", unknown, "–", ""),)), 50, NONE) is None
 
 
 def test_a_measure_of_some_instances_counts_these() -> None:
     """As ranges of weights, which take long, and are computed of a part of the instances."""
-    summary = summary_of(weight_ranges__mean_possible={"value": 0.5, "low": 0.4, "high": 0.6, "n": 45})
+    summary = summary_of(
+        weight_ranges__mean_possible={"value": 0.5, "low": 0.4, "high": 0.6, "n": 45}
+    )
     found = SummaryRows.of(summary)
-    row = card_row("Could it?", "possible weight", found.rows["weight_ranges", "mean_possible"], "–", "")
+    row = card_row(
+        "Could it?", "possible weight", found.rows["weight_ranges", "mean_possible"], "–", ""
+    )
     section = power_section(Card("", "", (row,)), 500, found)
     assert section is not None
-    assert (section.content["rows"][0].drawn, section.content["rows"][0].needed) == ("45", ("180", "1125", "4500"))
+    assert (section.content["rows"][0].drawn, section.content["rows"][0].needed) == (
+        "45",
+        ("180", "1125", "4500"),
+    )

@@ -31,7 +31,15 @@ from attnaudit.published.compare import (
     possible,
 )
 from attnaudit.published.reference import published_cell
-from attnaudit.published.reproduction import NotRun, all_numbers, contrasts, main_means, models, score_measure, tallies
+from attnaudit.published.reproduction import (
+    NotRun,
+    all_numbers,
+    contrasts,
+    main_means,
+    models,
+    score_measure,
+    tallies,
+)
 from attnaudit.report.reproduction.page import (
     Reproduction,
     contrast_sentence,
@@ -48,7 +56,9 @@ from tests.report.runs import write_run
 from tests.traces import make_trace
 
 EVIL = "</td><script>alert(1)</script>"
-MODELS = [(encoder, attention) for encoder in ("bilstm", "average") for attention in ("additive", "dot")]
+MODELS = [
+    (encoder, attention) for encoder in ("bilstm", "average") for attention in ("additive", "dot")
+]
 EMPTY = pl.DataFrame(schema=SEEDS_SCHEMA)
 
 
@@ -84,32 +94,78 @@ class Page(HTMLParser):
             self.text += data
 
 
-def _run(corpus: str = "sst", model: tuple[str, str] = MODELS[0], seed: int = 0, shift: float = 0.0) -> RunRecord:
+def _run(
+    corpus: str = "sst", model: tuple[str, str] = MODELS[0], seed: int = 0, shift: float = 0.0
+) -> RunRecord:
     """A run whose means are the authors' re-run's plus ``shift``; a corpus that the paper lacks gets SST's."""
     asked = corpus if corpus != "mr" else "sst"
     cell = published_cell(asked, *model)
     classes = cell.classes or (("0", "1") if "1" in set(cell.numbers["class"]) else ())
-    wide = cell.numbers.filter(pl.col("bin").is_null()).pivot("revision", index=["measure", "statistic", "class"], values="value")
+    wide = cell.numbers.filter(pl.col("bin").is_null()).pivot(
+        "revision", index=["measure", "statistic", "class"], values="value"
+    )
     theirs = pl.coalesce(name for name in ("rerun_head", "paper_apr2019") if name in wide.columns)
-    known = {row[:3]: row[3] for row in wide.select("measure", "statistic", "class", theirs.alias("value")).iter_rows()}
+    known = {
+        row[:3]: row[3]
+        for row in wide.select("measure", "statistic", "class", theirs.alias("value")).iter_rows()
+    }
     rows = []
     for (measure, statistic, index), value in known.items():
-        group = "all" if index == "all" else f"predicted:{classes[int(index)]}" if int(index) < len(classes) else None
+        group = (
+            "all"
+            if index == "all"
+            else f"predicted:{classes[int(index)]}"
+            if int(index) < len(classes)
+            else None
+        )
         if statistic == "std" or group is None or (corpus == "mr" and group != "all"):
             continue
-        row = {"experiment": "x", "measure": measure, "group": group, "value": value + shift, "std": known.get((measure, "std", index))}
-        rows.append(row | {"low": value + shift - 0.01, "high": value + shift + 0.01, "n": 100, "undefined": 0})
-    rows.append({"experiment": "adversary", "measure": "certified", "group": "all", "value": 0.97, "low": 0.96, "high": 0.98, "n": 100})
+        row = {
+            "experiment": "x",
+            "measure": measure,
+            "group": group,
+            "value": value + shift,
+            "std": known.get((measure, "std", index)),
+        }
+        rows.append(
+            row
+            | {"low": value + shift - 0.01, "high": value + shift + 0.01, "n": 100, "undefined": 0}
+        )
+    rows.append(
+        {
+            "experiment": "adversary",
+            "measure": "certified",
+            "group": "all",
+            "value": 0.97,
+            "low": 0.96,
+            "high": 0.98,
+            "n": 100,
+        }
+    )
     spec = {"corpus": {"name": corpus}, "seed": seed, "model": {"encoder": model[0], "attention": model[1]},
             "experiments": {"adversary": {"method": "relaxed"}}}  # fmt: skip
     summary = pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
-    return RunRecord(f"{corpus}-{'-'.join(model)}-s{seed}", summary, About.of(spec, {"class_names": list(classes)}))
+    return RunRecord(
+        f"{corpus}-{'-'.join(model)}-s{seed}",
+        summary,
+        About.of(spec, {"class_names": list(classes)}),
+    )
 
 
 def _found(runs: Iterable[RunRecord], **changed) -> Reproduction:
     runs = tuple(runs)
-    table = over_seeds([run for run in runs if run.about.corpus != "mr"]) if any(run.about.corpus != "mr" for run in runs) else EMPTY
-    given = {"table": table, "runs": runs, "pages": {run.name: f"{run.name}.html" for run in runs}, "corpus_notes": {}, "not_run": ()}
+    table = (
+        over_seeds([run for run in runs if run.about.corpus != "mr"])
+        if any(run.about.corpus != "mr" for run in runs)
+        else EMPTY
+    )
+    given = {
+        "table": table,
+        "runs": runs,
+        "pages": {run.name: f"{run.name}.html" for run in runs},
+        "corpus_notes": {},
+        "not_run": (),
+    }
     return Reproduction(**(given | changed))
 
 
@@ -122,15 +178,22 @@ def test_the_mean_over_seeds_its_interval_and_its_judgement_are_those_of_a_hand_
     shifts = [0.0, 0.03, 0.09]
     table = over_seeds([_run(seed=k, shift=shift) for k, shift in enumerate(shifts)])
     row = table.row(
-        by_predicate=(pl.col("measure") == "tau_gradient") & (pl.col("group") == "predicted:negative") & (pl.col("statistic") == "mean"),
+        by_predicate=(pl.col("measure") == "tau_gradient")
+        & (pl.col("group") == "predicted:negative")
+        & (pl.col("statistic") == "mean"),
         named=True,
     )
     values = row["rerun"] + np.array(shifts)
     low, high = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
     assert (row["seeds"], row["n"]) == (3, 100)
-    np.testing.assert_allclose([row["ours"], row["sd"], row["low"], row["high"]], [values.mean(), values.std(ddof=1), low, high])
+    np.testing.assert_allclose(
+        [row["ours"], row["sd"], row["low"], row["high"]],
+        [values.mean(), values.std(ddof=1), low, high],
+    )
     off = max(values.mean() - max(row["paper"], row["rerun"]), 0.0)
-    assert row["agreement"] == (WITHIN_CELL if off <= abs(row["paper"] - row["rerun"]) else WITHIN_CORPUS)
+    assert row["agreement"] == (
+        WITHIN_CELL if off <= abs(row["paper"] - row["rerun"]) else WITHIN_CORPUS
+    )
     assert row["within"] is (off <= row["spread"])
 
 
@@ -139,18 +202,25 @@ def test_agreement_is_judged_on_the_mean_and_not_on_single_seeds(spreads: float,
     def tau(shifts: list[float]) -> dict:
         table = over_seeds([_run(seed=k, shift=shift) for k, shift in enumerate(shifts)])
         return table.row(
-            by_predicate=(pl.col("measure") == "tau_loo") & (pl.col("group") == "predicted:negative") & (pl.col("statistic") == "mean"),
+            by_predicate=(pl.col("measure") == "tau_loo")
+            & (pl.col("group") == "predicted:negative")
+            & (pl.col("statistic") == "mean"),
             named=True,
         )
 
     row = tau([0.0])
     edge = max(row["paper"], row["rerun"]) - row["rerun"] + spreads * row["spread"]
     judged = tau([edge - 0.4, edge, edge + 0.4])["agreement"]
-    assert judged == agreement or (agreement == "beyond" and judged in (WITHIN_CORPUS, WITHIN_OURS, FARTHER))
+    assert judged == agreement or (
+        agreement == "beyond" and judged in (WITHIN_CORPUS, WITHIN_OURS, FARTHER)
+    )
 
 
 def test_one_seed_keeps_its_own_interval_and_several_have_one_over_seeds(tmp_path: Path):
-    one, several = over_seeds([_run()]), over_seeds([_run(seed=k, shift=0.01 * k) for k in range(3)])
+    one, several = (
+        over_seeds([_run()]),
+        over_seeds([_run(seed=k, shift=0.01 * k) for k in range(3)]),
+    )
     assert one["sd"].null_count() == one.height
     row = one.filter(statistic="mean", measure="f1").row(0, named=True)
     np.testing.assert_allclose([row["low"], row["high"]], [row["ours"] - 0.01, row["ours"] + 0.01])
@@ -158,7 +228,9 @@ def test_one_seed_keeps_its_own_interval_and_several_have_one_over_seeds(tmp_pat
     assert "(3 seeds)" in interval_sentence(several)
     mixed = pl.concat([one, several.with_columns(encoder=pl.lit("cnn"))])
     assert "of several seeds (3)" in interval_sentence(mixed)
-    rare = several.with_columns(seeds=pl.when(pl.col("statistic") == "std").then(1).otherwise("seeds"))
+    rare = several.with_columns(
+        seeds=pl.when(pl.col("statistic") == "std").then(1).otherwise("seeds")
+    )
     assert interval_sentence(rare) == interval_sentence(several)
     assert interval_sentence(EMPTY) == ""
     _, page = _page(_found([_run()]), tmp_path)
@@ -171,9 +243,16 @@ def test_every_number_of_the_table_is_shown_in_its_cell():
     missing = []
     for k, row in enumerate(found.table.iter_rows(named=True)):
         for name in ("paper", "rerun", "ours"):
-            other = pl.when(pl.int_range(pl.len()) == k).then(pl.col(name) + 0.2345).otherwise(pl.col(name)).alias(name)
+            other = (
+                pl.when(pl.int_range(pl.len()) == k)
+                .then(pl.col(name) + 0.2345)
+                .otherwise(pl.col(name))
+                .alias(name)
+            )
             if row[name] is not None and _all_tables(found.table.with_columns(other)) == known:
-                missing.append((name, row["measure"], row["statistic"], row["group"], row["max_alpha"]))
+                missing.append(
+                    (name, row["measure"], row["statistic"], row["group"], row["max_alpha"])
+                )
     assert missing == []
 
 
@@ -185,7 +264,9 @@ def test_one_changed_number_changes_page_table_and_markdown(tmp_path: Path):
     for name in ("index.html", "reproduction.md"):
         before, after = ((tmp_path / folder / name).read_text(encoding="utf-8") for folder in "ab")
         assert ("0.123" in before, "0.123" in after) == (False, True)
-    assert (tmp_path / "a" / "reproduction.csv").read_bytes() != (tmp_path / "b" / "reproduction.csv").read_bytes()
+    assert (tmp_path / "a" / "reproduction.csv").read_bytes() != (
+        tmp_path / "b" / "reproduction.csv"
+    ).read_bytes()
 
 
 def _all_tables(numbers: pl.DataFrame) -> list[NumberTable]:
@@ -196,30 +277,57 @@ def _all_tables(numbers: pl.DataFrame) -> list[NumberTable]:
 def test_the_main_table_shows_paper_rerun_and_ours_with_spread_share_interval_and_mark():
     table = over_seeds([_run()])
     shown = main_table(table, "SST")
-    rows = {row["statistic"]: row for row in table.filter(group="predicted:negative", measure="tau_gradient").iter_rows(named=True)}
-    column = next(k for k, one in enumerate(shown.columns) if (one.measure, one.group) == ("tau_gradient", "predicted:negative"))
+    rows = {
+        row["statistic"]: row
+        for row in table.filter(group="predicted:negative", measure="tau_gradient").iter_rows(
+            named=True
+        )
+    }
+    column = next(
+        k
+        for k, one in enumerate(shown.columns)
+        if (one.measure, one.group) == ("tau_gradient", "predicted:negative")
+    )
     lines = dict(shown.blocks[0].lines)
     share = table.filter(group="predicted:negative", measure="significant_gradient")["paper"][0]
-    assert lines["paper"][column].text == f"{figure(rows['mean']['paper'])} ± {figure(rows['std']['paper'])} · {100 * share:.0f} %"
+    assert (
+        lines["paper"][column].text
+        == f"{figure(rows['mean']['paper'])} ± {figure(rows['std']['paper'])} · {100 * share:.0f} %"
+    )
     ours = lines["ours"][column]
     assert ours.interval == f"[{figure(rows['mean']['low'])}, {figure(rows['mean']['high'])}]"
     assert (ours.degree, ours.agreement) == ("cell", WITHIN_CELL)
-    assert [column.measure for column in shown.columns] == ["f1"] + 2 * ["tau_gradient"] + 2 * ["tau_loo"] + 2 * ["emax_jsd"]
+    assert [column.measure for column in shown.columns] == ["f1"] + 2 * ["tau_gradient"] + 2 * [
+        "tau_loo"
+    ] + 2 * ["emax_jsd"]
 
 
 def test_the_verdict_counts_what_both_of_the_authors_runs_have():
-    table = over_seeds([_run(model=model, shift=shift) for model, shift in zip(MODELS, (0.0, 0.03, -0.05, -0.9), strict=True)])
+    table = over_seeds(
+        [
+            _run(model=model, shift=shift)
+            for model, shift in zip(MODELS, (0.0, 0.03, -0.05, -0.9), strict=True)
+        ]
+    )
     twice = table.filter(pl.col("spread").is_not_null())
     means = main_means(table)
     assert sum(tally.total for tally in tallies(table)) == twice.height
-    chosen = twice.filter(pl.col("measure").is_in(["f1", "tau_gradient", "tau_loo", "emax_jsd"]), statistic="mean")
+    chosen = twice.filter(
+        pl.col("measure").is_in(["f1", "tau_gradient", "tau_loo", "emax_jsd"]), statistic="mean"
+    )
     assert means.total == means.judged == chosen.height
     far = chosen.filter(agreement=FARTHER).height
     sentence = verdict_sentences(table)[0]
     assert sentence.startswith(f"Of {chosen.height} means")
-    between = [min(one, two) <= ours <= max(one, two) for one, two, ours in chosen.select("paper", "rerun", "ours").iter_rows()]
+    between = [
+        min(one, two) <= ours <= max(one, two)
+        for one, two, ours in chosen.select("paper", "rerun", "ours").iter_rows()
+    ]
     assert 0 < sum(between) < chosen.filter(agreement=WITHIN_CELL).height
-    assert f"{sum(between)} ({100 * sum(between) / chosen.height:.0f} %) lie between the two values" in sentence
+    assert (
+        f"{sum(between)} ({100 * sum(between) / chosen.height:.0f} %) lie between the two values"
+        in sentence
+    )
     assert f": {chosen.filter(agreement=WITHIN_CELL).height} (" in sentence
     assert f"{far} ({100 * far / chosen.height:.0f} %) lie farther off" in sentence
     unmeasured = table.with_columns(agreement=pl.lit(NOT_MEASURED), ours=None)
@@ -243,8 +351,12 @@ def test_wide_intervals_of_few_seeds_are_called_wide():
         ((0.0, 0.3, 0.6), False),  # of three, but as wide as the half of [-1, 1]
     ],
 )
-def test_an_interval_over_two_seeds_or_wider_than_half_of_the_range_agrees_with_nothing(shifts: tuple[float, ...], agrees: bool):
-    means = over_seeds([_run(seed=k, shift=shift) for k, shift in enumerate(shifts)]).filter(measure="tau_gradient", statistic="mean")
+def test_an_interval_over_two_seeds_or_wider_than_half_of_the_range_agrees_with_nothing(
+    shifts: tuple[float, ...], agrees: bool
+):
+    means = over_seeds([_run(seed=k, shift=shift) for k, shift in enumerate(shifts)]).filter(
+        measure="tau_gradient", statistic="mean"
+    )
     row = means.row(by_predicate=pl.col("group") == "predicted:negative", named=True)
     assert row["low"] <= row["rerun"] <= row["high"]
     assert row["agreement"] == (WITHIN_OURS if agrees else FARTHER)
@@ -254,7 +366,10 @@ def test_an_interval_over_two_seeds_or_wider_than_half_of_the_range_agrees_with_
 def test_intervals_over_seeds_stay_within_what_a_measure_can_be(shifts: tuple[float, ...]):
     runs = [_run(seed=k, shift=shift) for k, shift in enumerate(shifts)]
     numbers = all_numbers(over_seeds(runs), runs).drop_nulls(["low", "high"])
-    told = [(row["low"], row["high"], *possible(row["measure"], row["statistic"])) for row in numbers.iter_rows(named=True)]
+    told = [
+        (row["low"], row["high"], *possible(row["measure"], row["statistic"]))
+        for row in numbers.iter_rows(named=True)
+    ]
     assert all(least <= low and high <= most for low, high, least, most in told)
     assert any(low == least for low, _, least, _ in told)
     assert any(high == most for _, high, _, most in told)
@@ -265,15 +380,23 @@ def test_what_a_measure_can_be():
     assert possible("tau_loo", "std") == (0, 1)
     assert possible("tau_gradient_loo_minus_tau_loo") == (-2, 2)
     assert possible("emax_jsd", "median") == possible("emax_jsd_upper") == (0, np.log(2))
-    assert {possible(name) for name in ("f1", "accuracy", "roc_auc", "median_delta_y", "certified", "significant_loo")} == {(0, 1)}
+    assert {
+        possible(name)
+        for name in ("f1", "accuracy", "roc_auc", "median_delta_y", "certified", "significant_loo")
+    } == {(0, 1)}
 
 
 def test_a_number_published_once_is_shown_as_that_and_counted_nowhere(tmp_path: Path):
     table = over_seeds([_run()])
     once = table.filter(pl.col("spread").is_null(), pl.col("ours").is_not_null())
     assert set(once["agreement"]) == {PUBLISHED_ONCE}
-    assert f"{once.height} further numbers were published only once" in " ".join(verdict_sentences(table))
-    assert sum(one.total for one in tallies(table)) == table.filter(pl.col("spread").is_not_null()).height
+    assert f"{once.height} further numbers were published only once" in " ".join(
+        verdict_sentences(table)
+    )
+    assert (
+        sum(one.total for one in tallies(table))
+        == table.filter(pl.col("spread").is_not_null()).height
+    )
     text, page = _page(_found([_run()]), tmp_path)
     assert '<span class="degree once" title="published once">' in text
     assert "published once, not counted" in page.text
@@ -281,10 +404,17 @@ def test_a_number_published_once_is_shown_as_that_and_counted_nowhere(tmp_path: 
 
 
 def test_a_page_is_balanced_fetches_nothing(tmp_path: Path):
-    text, page = _page(_found([_run(corpus, model) for corpus in ("sst", "babi_qa1_10k", "mr") for model in MODELS]), tmp_path)
+    text, page = _page(
+        _found(
+            [_run(corpus, model) for corpus in ("sst", "babi_qa1_10k", "mr") for model in MODELS]
+        ),
+        tmp_path,
+    )
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
-    assert {link for link in page.links if link.startswith("#")} <= {f"#{name}" for name in page.ids}
+    assert {link for link in page.links if link.startswith("#")} <= {
+        f"#{name}" for name in page.ids
+    }
     assert page.tags.count("script") == 1  # the switch of colours
     assert "url(http" not in text
     assert all(not link.startswith(("http", "//")) for link in page.links)
@@ -294,7 +424,10 @@ def test_a_page_is_balanced_fetches_nothing(tmp_path: Path):
 
 def test_reasons_notes_and_names_are_shown_and_stay_text(tmp_path: Path):
     run = _run()
-    about = About.of({"corpus": {"name": EVIL}, "model": {"encoder": EVIL, "attention": "'\" + \\"}}, {"class_names": [EVIL, "b"]})
+    about = About.of(
+        {"corpus": {"name": EVIL}, "model": {"encoder": EVIL, "attention": "'\" + \\"}},
+        {"class_names": [EVIL, "b"]},
+    )
     not_run = (NotRun("snli", "", "", f"data not here: {EVIL}"), NotRun("imdb", "cnn", "dot", "interrupted"),
                NotRun("imdb", "bilstm", "dot", "interrupted"))  # fmt: skip
     found = Reproduction(over_seeds([run]), runs=(run, RunRecord(EVIL, run.summary, about)), pages={EVIL: f'"{EVIL}'}, not_run=not_run,
@@ -310,7 +443,9 @@ def test_reasons_notes_and_names_are_shown_and_stay_text(tmp_path: Path):
 
 
 def test_nothing_run_gives_a_page_that_says_so(tmp_path: Path):
-    found = Reproduction(EMPTY, (), {}, {}, (NotRun("sst", "", "", "data not here: sst/train.txt"),))
+    found = Reproduction(
+        EMPTY, (), {}, {}, (NotRun("sst", "", "", "data not here: sst/train.txt"),)
+    )
     _, page = _page(found, tmp_path)
     assert "Nothing was run." in page.text
     assert "nothing to judge" in page.text
@@ -327,8 +462,12 @@ def test_a_corpus_that_the_paper_lacks_is_listed_with_its_own_numbers(tmp_path: 
     numbers = all_numbers(EMPTY, runs)
     assert set(numbers["corpus"]) == {"mr"}
     assert models(numbers) == MODELS
-    tau = numbers.filter(encoder="bilstm", attention="dot", measure="tau_loo", statistic="mean").row(0, named=True)
-    theirs = published_cell("sst", "bilstm", "dot").numbers.filter(measure="tau_loo", statistic="mean", revision="rerun_head")
+    tau = numbers.filter(
+        encoder="bilstm", attention="dot", measure="tau_loo", statistic="mean"
+    ).row(0, named=True)
+    theirs = published_cell("sst", "bilstm", "dot").numbers.filter(
+        measure="tau_loo", statistic="mean", revision="rerun_head"
+    )
     assert tau["ours"] == pytest.approx(theirs.filter(pl.col("class") == "all")["value"][0] + 0.005)
     assert tau["seeds"] == 2
     assert figure(tau["ours"]) in page.text
@@ -353,10 +492,17 @@ def test_the_average_encoder_stands_out_where_the_table_says_so():
     table = over_seeds([_run(model=model) for model in MODELS])
     found = contrasts(table)
     assert [(one.attention, one.measure) for one in found] == [
-        (attention, measure) for attention in ("additive", "dot") for measure in ("tau_gradient", "tau_loo")
+        (attention, measure)
+        for attention in ("additive", "dot")
+        for measure in ("tau_gradient", "tau_loo")
     ]
-    rows = table.filter(attention="dot", measure="tau_loo", statistic="mean").filter(pl.col("group") != "all")
-    gap = rows.filter(encoder="average")["paper"].to_numpy() - rows.filter(encoder="bilstm")["paper"].to_numpy()
+    rows = table.filter(attention="dot", measure="tau_loo", statistic="mean").filter(
+        pl.col("group") != "all"
+    )
+    gap = (
+        rows.filter(encoder="average")["paper"].to_numpy()
+        - rows.filter(encoder="bilstm")["paper"].to_numpy()
+    )
     one = next(one for one in found if (one.attention, one.measure) == ("dot", "tau_loo"))
     assert one.paper == pytest.approx(gap.mean())
     assert one.ours == pytest.approx(one.rerun)
@@ -370,27 +516,49 @@ def test_the_average_encoder_stands_out_where_the_table_says_so():
 
 
 def test_the_table_comes_back_from_csv_as_it_was(tmp_path: Path):
-    found = _found([_run(corpus, model, seed, 0.013 * seed) for corpus in ("sst", "snli") for model in MODELS for seed in range(2)])
+    found = _found(
+        [
+            _run(corpus, model, seed, 0.013 * seed)
+            for corpus in ("sst", "snli")
+            for model in MODELS
+            for seed in range(2)
+        ]
+    )
     write_reproduction(found, tmp_path)
     read = pl.read_csv(tmp_path / "reproduction.csv", schema=SEEDS_SCHEMA)
-    assert_frame_equal(read.with_columns(pl.col("note").fill_null("")), found.table, check_exact=True)
+    assert_frame_equal(
+        read.with_columns(pl.col("note").fill_null("")), found.table, check_exact=True
+    )
 
 
 def test_real_run_folders_end_in_a_page_with_medians_by_weight(tmp_path: Path):
-    records = [read_record(write_run(tmp_path / f"s{seed}", make_trace(60, (2, 20), seed=seed))) for seed in range(2)]
+    records = [
+        read_record(write_run(tmp_path / f"s{seed}", make_trace(60, (2, 20), seed=seed)))
+        for seed in range(2)
+    ]
     text, page = _page(_found(records), tmp_path / "out")
     table = over_seeds(records)
-    middle = table.filter(statistic="median", measure="median_delta_y", max_alpha="[0, .25)").drop_nulls("ours").row(0, named=True)
+    middle = (
+        table.filter(statistic="median", measure="median_delta_y", max_alpha="[0, .25)")
+        .drop_nulls("ours")
+        .row(0, named=True)
+    )
     assert middle["seeds"] == 2
     assert figure(middle["ours"], 3) in page.text
     assert text.count("<figure") == 4
     assert not list((tmp_path / "out").glob(".*"))
 
 
-def test_the_page_opens_offline_fits_a_phone_and_draws_in_both_schemes(browser: Browser, tmp_path: Path):
-    path = write_reproduction(_found([_run(corpus, model) for corpus in ("sst", "snli") for model in MODELS]), tmp_path)
+def test_the_page_opens_offline_fits_a_phone_and_draws_in_both_schemes(
+    browser: Browser, tmp_path: Path
+):
+    path = write_reproduction(
+        _found([_run(corpus, model) for corpus in ("sst", "snli") for model in MODELS]), tmp_path
+    )
     for scheme, width in (("light", 400), ("dark", 1200)):
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)  # pyright: ignore[reportArgumentType]
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
+        )  # pyright: ignore[reportArgumentType]
         page = context.new_page()
         heard: list[str] = []
         page.on("request", lambda request, heard=heard: heard.append(request.url))
@@ -399,7 +567,10 @@ def test_the_page_opens_offline_fits_a_phone_and_draws_in_both_schemes(browser: 
         page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         assert [one for one in heard if one not in (path.as_uri(), "data:,")] == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        picture = np.asarray(Image.open(io.BytesIO(page.locator(".chart").first.screenshot())).convert("RGB"), dtype=float)
+        picture = np.asarray(
+            Image.open(io.BytesIO(page.locator(".chart").first.screenshot())).convert("RGB"),
+            dtype=float,
+        )
         assert (picture.max(axis=2) - picture.min(axis=2) > 40).mean() > 0.004, "axes and no data"
         context.close()
 
@@ -424,18 +595,26 @@ def test_the_page_counts_what_its_tables_hold():
     for section in re.split(r"\n## ", text.split("<!-- reproduce jain2019")[1])[1:]:
         begun = dropwhile(lambda line: not line.startswith("| model |"), section.splitlines())
         lines = [_cells(line) for line in takewhile(lambda line: line.startswith("|"), begun)][2:]
-        lines = [line for line in lines if "odds" not in line[0]]  # of which the paper has no numbers
+        lines = [
+            line for line in lines if "odds" not in line[0]
+        ]  # of which the paper has no numbers
         for paper, rerun, ours in (lines[k : k + 3] for k in range(0, len(lines), 3)):
             assert [line[1] for line in (paper, rerun, ours)] == ["paper", "re-run", "ours"]
             for cells in zip(paper[2:], rerun[2:], ours[2:], strict=True):
                 numbers = [re.search(r"[−-]?\d+\.\d+", cell) for cell in cells]
                 if all(numbers) and cells[2][0] != MARKS["once"][0]:
-                    one, two, value = (float(number[0].replace("−", "-")) for number in numbers if number)
+                    one, two, value = (
+                        float(number[0].replace("−", "-")) for number in numbers if number
+                    )
                     degrees[cells[2][0]] += 1
                     between += min(one, two) <= value <= max(one, two)
     total, within = degrees.total(), degrees[MARKS["cell"][0]]
     assert f"Of the {total} means below, {within} ({within / total:.0%})".replace("%", " %") in text
     made = re.search(r"(\d+ \(\d+ %\)) lie between the two values;", text)
     assert made is not None
-    assert f"{made[1]} lie\nbetween the two values." in text, "the text before the tables says what they say"
-    assert abs(int(made[1].split()[0]) - between) <= 10, "the tables are rounded, the records are not"
+    assert f"{made[1]} lie\nbetween the two values." in text, (
+        "the text before the tables says what they say"
+    )
+    assert abs(int(made[1].split()[0]) - between) <= 10, (
+        "the tables are rounded, the records are not"
+    )

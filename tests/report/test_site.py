@@ -67,14 +67,22 @@ def test_columns_come_back_from_a_file_as_they_were() -> None:
     values = np.concatenate([rng.normal(size=1000), [np.nan, 0.0, np.inf]])
     steps, low, high = quantised(values)
     known = np.isfinite(values)
-    assert np.abs(restored(steps, low, high)[known] - values[known]).max() <= (high - low) / 131068 * 1.0001
+    assert (
+        np.abs(restored(steps, low, high)[known] - values[known]).max()
+        <= (high - low) / 131068 * 1.0001
+    )
     assert np.isnan(restored(steps, low, high)[~known]).all()
     shares, low, high = quantised(np.array([0.0, 1.0, np.nan, 1.0]))
     assert restored(shares, low, high)[[0, 1, 3]].tolist() == [0.0, 1.0, 1.0]
     for empty in (np.zeros(0), np.full(3, np.nan), np.full(3, 0.25)):
         again = restored(*quantised(empty))
         np.testing.assert_array_equal(again, empty)
-    columns = {"odd": np.arange(5, dtype=np.uint8), "steps": steps, "long": np.array([1.5, -2]), "none": np.zeros(0, np.int32)}
+    columns = {
+        "odd": np.arange(5, dtype=np.uint8),
+        "steps": steps,
+        "long": np.array([1.5, -2]),
+        "none": np.zeros(0, np.int32),
+    }
     found, facts = unpack(pack(columns, {"name": EVIL}))
     assert facts == {"name": EVIL}
     assert all(np.array_equal(found[name], values) for name, values in columns.items())
@@ -83,7 +91,9 @@ def test_columns_come_back_from_a_file_as_they_were() -> None:
 
 def test_control_characters_of_packed_names_are_shown() -> None:
     hostile, shown = "\x1b[31mre\u202ed\x9b", r"\u001b[31mre\u202ed\u009b"
-    columns, facts = unpack(pack({hostile: np.zeros(1)}, {"classes": [hostile], "ends": {hostile: [0.0, 1.0]}}))
+    columns, facts = unpack(
+        pack({hostile: np.zeros(1)}, {"classes": [hostile], "ends": {hostile: [0.0, 1.0]}})
+    )
     assert (list(columns), facts) == ([shown], {"classes": [shown], "ends": {shown: [0.0, 1.0]}})
 
 
@@ -92,7 +102,9 @@ def test_the_data_of_a_run_are_its_trace_and_its_results(runs: list[Path], site:
     table = pl.read_parquet(runs[0] / "results" / "correlation.parquet")
     expected = table["tau_gradient"].fill_null(float("nan")).to_numpy()
     low, high = facts["ends"]["correlation.tau_gradient"]
-    np.testing.assert_allclose(restored(columns["correlation.tau_gradient"], low, high), expected, atol=(high - low) / 1e5)
+    np.testing.assert_allclose(
+        restored(columns["correlation.tau_gradient"], low, high), expected, atol=(high - low) / 1e5
+    )
     trace = Trace.read(runs[0].parent / "one-trace")
     assert columns["instance"].tolist() == trace.instance.tolist()
     assert [facts["classes"][k] for k in columns["predicted"]] == table["predicted"].to_list()
@@ -100,32 +112,60 @@ def test_the_data_of_a_run_are_its_trace_and_its_results(runs: list[Path], site:
     at = np.concatenate([[0], np.cumsum(words["lengths"].astype(np.int64))])
     for row in (0, 7, N - 1):
         mine = columns["text"][row]
-        assert [text["vocabulary"][k] for k in words["words"][at[mine] : at[mine + 1]]] == trace.tokens(row)
+        assert [
+            text["vocabulary"][k] for k in words["words"][at[mine] : at[mine + 1]]
+        ] == trace.tokens(row)
     weights, _ = data(site, "run-0-weights")
     shares = np.split(weights["alpha"] / 65535, np.cumsum(weights["lengths"])[:-1])
     for row in (0, 7, N - 1):
-        np.testing.assert_allclose(shares[row] * weights["alpha.top"][row], trace.alpha[row], atol=1e-5)
+        np.testing.assert_allclose(
+            shares[row] * weights["alpha.top"][row], trace.alpha[row], atol=1e-5
+        )
 
 
 def test_runs_on_the_same_texts_share_them_and_every_run_has_its_page(site: Path) -> None:
     names = {path.name for path in (site.parent / "data").iterdir()}
     assert {name for name in names if name.startswith("texts")} == {"texts-0.js", "texts-1.js"}
-    assert {path.name for path in site.parent.iterdir()} == {"index.html", "site.json", "data", "one", "two", "long texts"}
+    assert {path.name for path in site.parent.iterdir()} == {
+        "index.html",
+        "site.json",
+        "data",
+        "one",
+        "two",
+        "long texts",
+    }
     assert 'href="long%20texts/report.html"' in site.read_text()
 
 
-def test_histograms_of_all_runs_are_on_one_axis_and_hold_every_defined_row(runs: list[Path], site: Path) -> None:
+def test_histograms_of_all_runs_are_on_one_axis_and_hold_every_defined_row(
+    runs: list[Path], site: Path
+) -> None:
     columns, facts = data(site, "overview")
     names = [one["name"] for one in facts["measures"]]
-    counts = columns["bins"].reshape(len(runs), len(names), facts["bins"])[:, names.index("correlation.tau_gradient")].sum(axis=1)
-    expected = [pl.read_parquet(run / "results" / "correlation.parquet")["tau_gradient"].is_not_null().sum() for run in runs]
+    counts = (
+        columns["bins"]
+        .reshape(len(runs), len(names), facts["bins"])[:, names.index("correlation.tau_gradient")]
+        .sum(axis=1)
+    )
+    expected = [
+        pl.read_parquet(run / "results" / "correlation.parquet")["tau_gradient"].is_not_null().sum()
+        for run in runs
+    ]
     assert counts.tolist() == expected
-    means = columns["means"].reshape(len(runs), len(names), 3)[0, names.index("prediction.accuracy")]
-    row = next(one for one in read_json(runs[0] / "summary.json") if (one["measure"], one["group"]) == ("accuracy", "all"))
+    means = columns["means"].reshape(len(runs), len(names), 3)[
+        0, names.index("prediction.accuracy")
+    ]
+    row = next(
+        one
+        for one in read_json(runs[0] / "summary.json")
+        if (one["measure"], one["group"]) == ("accuracy", "all")
+    )
     assert means.tolist() == [row["value"], row["low"], row["high"]]
 
 
-def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(context: BrowserContext, site: Path) -> None:
+def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(
+    context: BrowserContext, site: Path
+) -> None:
     page, complaints = opened(context, site.as_uri())
     rows = page.locator("#run-table tbody tr:visible")
     expect(page.locator(".multiple")).to_have_count(3)
@@ -135,19 +175,27 @@ def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(co
     expect(page.locator(".multiple:visible")).to_have_count(1)
     page.get_by_role("button", name="Clear").click()
     page.locator("#run-table").get_by_role("button", name="τ gradient").click()
-    values = page.locator("#run-table tbody tr").evaluate_all("rows => rows.map(row => Number(row.cells[8].dataset.value))")
+    values = page.locator("#run-table tbody tr").evaluate_all(
+        "rows => rows.map(row => Number(row.cells[8].dataset.value))"
+    )
     assert values == sorted(values)
-    expect(page).to_have_url(re.compile("sort="))  # the address follows within an eighth of a second
+    expect(page).to_have_url(
+        re.compile("sort=")
+    )  # the address follows within an eighth of a second
     page.reload()
     expect(page.locator("#run-table th[aria-sort=ascending]")).to_have_text("τ gradient")
     for name in ("Compare one", "Compare two"):
         page.get_by_label(name).check()
     page.get_by_role("button", name="Compare two").click()
-    expect(page.locator("#compare-lead")).to_contain_text(f"Both runs have {N} instances with the same text")
+    expect(page.locator("#compare-lead")).to_contain_text(
+        f"Both runs have {N} instances with the same text"
+    )
     assert complaints == []
 
 
-def test_paired_differences_of_the_page_are_those_of_the_command(context: BrowserContext, runs: list[Path], site: Path) -> None:
+def test_paired_differences_of_the_page_are_those_of_the_command(
+    context: BrowserContext, runs: list[Path], site: Path
+) -> None:
     page, complaints = opened(context, f"{site.as_uri()}#view=compare&a=one&b=two")
     page.wait_for_selector("#compare-table[data-ready]")
     shown = page.evaluate(
@@ -158,10 +206,16 @@ def test_paired_differences_of_the_page_are_those_of_the_command(context: Browse
     assert pair.differences.height > 10
     for row in pair.differences.filter(pl.col("n") > 0).iter_rows(named=True):
         n, a, b, low, high, conclusion = found[f"{row['experiment']}.{row['measure']}"]
-        assert (n, a, b) == (row["n"], pytest.approx(row["a"], abs=1e-4, rel=1e-4), pytest.approx(row["b"], abs=1e-4, rel=1e-4))
+        assert (n, a, b) == (
+            row["n"],
+            pytest.approx(row["a"], abs=1e-4, rel=1e-4),
+            pytest.approx(row["b"], abs=1e-4, rel=1e-4),
+        )
         assert (low is None) == (row["low"] is None)
         if row["low"] is not None:  # the same resamples, of values kept in 65,535 steps
-            assert (low, high) == pytest.approx((row["low"], row["high"]), abs=max(1e-4, (row["high"] - row["low"]) / 1000))
+            assert (low, high) == pytest.approx(
+                (row["low"], row["high"]), abs=max(1e-4, (row["high"] - row["low"]) / 1000)
+            )
         assert conclusion == row["conclusion"]
     page.locator("#compare-runs select[name=measure]").select_option("pair.jsd")
     page.wait_for_selector("[id='chart-pair.jsd']")
@@ -174,7 +228,11 @@ def test_paired_differences_of_the_page_are_those_of_the_command(context: Browse
     assert [value for _, value in jsd] == sorted((value for _, value in jsd), reverse=True)
     page.locator("#compare-explorer .open").first.click()
     expect(page.locator("#compare-explorer .opened .heatmap")).to_have_count(2)
-    assert page.locator(f"#compare-explorer .opened {OWN_SCALE}").count() == page.locator("#compare-explorer .opened .strip").count() > 0
+    assert (
+        page.locator(f"#compare-explorer .opened {OWN_SCALE}").count()
+        == page.locator("#compare-explorer .opened .strip").count()
+        > 0
+    )
     assert complaints == []
 
 
@@ -182,7 +240,9 @@ def _shown(page: Page) -> str:
     return page.locator("#instances-explorer output").inner_text()
 
 
-def test_a_brush_filters_the_list_and_the_other_charts(context: BrowserContext, runs: list[Path], site: Path) -> None:
+def test_a_brush_filters_the_list_and_the_other_charts(
+    context: BrowserContext, runs: list[Path], site: Path
+) -> None:
     page, complaints = opened(context, f"{site.as_uri()}#view=instances&run=one")
     chart = page.locator("[id='chart-correlation.tau_gradient'] .brushed")
     box = chart.bounding_box()
@@ -193,7 +253,10 @@ def test_a_brush_filters_the_list_and_the_other_charts(context: BrowserContext, 
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 20, steps=4)
     page.mouse.up()
-    low, high = (float(end) for end in page.evaluate("state.read().get('range.correlation.tau_gradient')").split(".."))
+    low, high = (
+        float(end)
+        for end in page.evaluate("state.read().get('range.correlation.tau_gradient')").split("..")
+    )
     tau = pl.read_parquet(runs[0] / "results" / "correlation.parquet")["tau_gradient"]
     expected = tau.is_between(low - 1e-4, high + 1e-4).sum()
     assert 0 < expected < N
@@ -220,13 +283,20 @@ def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyb
     assert shades == pytest.approx(trace.alpha[7].tolist(), abs=2e-3)
     page.get_by_label("Text", exact=True).fill("superb")
     having = [k for k in range(N) if any("superb" in token for token in trace.tokens(k))]
-    expect(page.locator("#instances-explorer output")).to_have_text(f"{len(having)} of {N} instances")
+    expect(page.locator("#instances-explorer output")).to_have_text(
+        f"{len(having)} of {N} instances"
+    )
     page.locator("select[name=predicted]").select_option("negative")
     chosen = [k for k in having if trace.class_names[trace.predicted[k]] == "negative"]
     page.locator("[id='chart-row.positions'] input[name=to]").fill("9")
     page.keyboard.press("Tab")
     chosen = [str(trace.instance[k]) for k in chosen if len(trace.tokens(k)) <= 9]
-    assert page.locator("#instances-explorer tbody tr").evaluate_all("rows => rows.map(row => row.cells[0].textContent)") == chosen[:25]
+    assert (
+        page.locator("#instances-explorer tbody tr").evaluate_all(
+            "rows => rows.map(row => row.cells[0].textContent)"
+        )
+        == chosen[:25]
+    )
     page.get_by_role("button", name="Close").click()
     first = page.locator("#instances-explorer .open").first
     first.focus()
@@ -238,7 +308,9 @@ def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyb
 def test_the_address_keeps_up_with_a_drag_of_any_length(browser: Browser, site: Path) -> None:
     """Browsers ignore most changes of the address beyond 200 in ten seconds; what is shown must not depend on them."""
     found = browser.browser_type.launch(
-        executable_path=chromium(), args=ARGUMENTS, ignore_default_args=["--disable-ipc-flooding-protection"]
+        executable_path=chromium(),
+        args=ARGUMENTS,
+        ignore_default_args=["--disable-ipc-flooding-protection"],
     )
     page = found.new_page()
     said: list[str] = []
@@ -257,24 +329,40 @@ def test_the_address_keeps_up_with_a_drag_of_any_length(browser: Browser, site: 
     assert said == []
 
 
-def test_charts_have_their_numbers_and_can_be_removed_and_added(context: BrowserContext, runs: list[Path], site: Path) -> None:
-    page, complaints = opened(context, f"{site.as_uri()}#view=instances&run=one&charts=row.positions,correlation.tau_gradient")
+def test_charts_have_their_numbers_and_can_be_removed_and_added(
+    context: BrowserContext, runs: list[Path], site: Path
+) -> None:
+    page, complaints = opened(
+        context,
+        f"{site.as_uri()}#view=instances&run=one&charts=row.positions,correlation.tau_gradient",
+    )
     page.wait_for_selector("#instances-explorer .open")
     positions = page.locator("[id='chart-row.positions']")
     positions.locator("input[name=to]").fill("9")
     page.keyboard.press("Tab")
     for one in page.locator("#instances-explorer .behind summary").all():
         one.click()
-    expect(page.locator(".behind table").nth(2).locator("tr").nth(1)).to_be_attached()  # tables are filled once they are open
+    expect(
+        page.locator(".behind table").nth(2).locator("tr").nth(1)
+    ).to_be_attached()  # tables are filled once they are open
     numbers = page.locator(".behind table").evaluate_all(
         "tables => tables.map((table) => Array.from(table.rows, (row) => Array.from(row.cells, (cell) => cell.textContent)))"
     )
     tau = pl.read_parquet(runs[0] / "results" / "correlation.parquet")["tau_gradient"]
     lengths = np.array([len(Trace.read(runs[0].parent / "one-trace").tokens(k)) for k in range(N)])
-    assert [sum(int(row[k]) for row in numbers[0][1:]) for k in (1, 2)] == [N, N]  # a chart's own filter is not its own rows'
+    assert [sum(int(row[k]) for row in numbers[0][1:]) for k in (1, 2)] == [
+        N,
+        N,
+    ]  # a chart's own filter is not its own rows'
     assert [sum(int(row[k]) for row in numbers[1][1:]) for k in (1, 2)] == [N, (lengths <= 9).sum()]
-    assert numbers[1][-1] == ["undefined", str(tau.null_count()), str(tau.filter(lengths <= 9).null_count())]
-    assert sum(int(row[1]) for row in numbers[2][1:]) == tau.filter(lengths <= 9).is_not_null().sum()
+    assert numbers[1][-1] == [
+        "undefined",
+        str(tau.null_count()),
+        str(tau.filter(lengths <= 9).null_count()),
+    ]
+    assert (
+        sum(int(row[1]) for row in numbers[2][1:]) == tau.filter(lengths <= 9).is_not_null().sum()
+    )
     adding = page.get_by_label("Add a chart")
     assert adding.evaluate("select => select.value") == ""
     for name in ("tokens", "Kendall τ, attention – gradient"):
@@ -287,9 +375,16 @@ def test_charts_have_their_numbers_and_can_be_removed_and_added(context: Browser
     assert complaints == []
 
 
-def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_focus_back(context: BrowserContext, site: Path) -> None:
-    page, complaints = opened(context, f"{site.as_uri()}#view=instances&run=nobody&range.row.max_alpha=0.2&range.row.positions=x..y")
-    expect(page.locator("#site-error")).to_have_text("No run nobody is in this site: another is shown.")
+def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_focus_back(
+    context: BrowserContext, site: Path
+) -> None:
+    page, complaints = opened(
+        context,
+        f"{site.as_uri()}#view=instances&run=nobody&range.row.max_alpha=0.2&range.row.positions=x..y",
+    )
+    expect(page.locator("#site-error")).to_have_text(
+        "No run nobody is in this site: another is shown."
+    )
     expect(page.locator("#instances-explorer output")).to_have_text(f"{N} of {N} instances")
     page.locator("#instances-explorer .open").nth(4).click()
     page.wait_for_selector(".opened .token")
@@ -313,7 +408,10 @@ def test_rows_are_paired_by_what_both_runs_name_and_settings_that_differ_are_tol
     trace = make_trace(N, (1, 20), sharpness=0.3)
     trace.write(tmp_path / "trace")
     audit_into(other, tmp_path / "trace", EXPERIMENTS, {"permutation.permutations": 7})
-    page, complaints = opened(context, f"{site_into([runs[0], other], tmp_path / 'site').as_uri()}#view=compare&a=one&b=other")
+    page, complaints = opened(
+        context,
+        f"{site_into([runs[0], other], tmp_path / 'site').as_uri()}#view=compare&a=one&b=other",
+    )
     expect(page.locator("#compare-notes")).to_contain_text(
         "permutation.permutations is – in a and 7 in b: its measures are not of one kind."
     )
@@ -326,8 +424,15 @@ def test_rows_are_paired_by_what_both_runs_name_and_settings_that_differ_are_tol
     heads = {"instance": [3, 3, 5], "head": [0, 1, 0]}
     assert page.evaluate(joined, [heads, heads]) == [[0, 1, 2], [0, 1, 2], "", 0]
     assert page.evaluate(joined, [heads, {"instance": [5, 3]}])[2] == "a"
-    assert page.evaluate(joined, [{"instance": [5, 3], "split": [0, 0]}, {"instance": [3, 4, 5]}]) == [[0, 1], [2, 0], "", 0]
-    assert page.evaluate(joined, [{"instance": [5]}, {"instance": [5], "text": [1]}]) == [[], [], "", 1]
+    assert page.evaluate(
+        joined, [{"instance": [5, 3], "split": [0, 0]}, {"instance": [3, 4, 5]}]
+    ) == [[0, 1], [2, 0], "", 0]
+    assert page.evaluate(joined, [{"instance": [5]}, {"instance": [5], "text": [1]}]) == [
+        [],
+        [],
+        "",
+        1,
+    ]
     assert complaints == []
 
 
@@ -343,7 +448,9 @@ def test_a_long_text_scrolls_and_a_button_cuts_it(context: BrowserContext, site:
     expect(text.locator(".block")).to_have_count(4)
 
 
-def test_one_file_holds_everything_and_hostile_names_stay_text(context: BrowserContext, tmp_path: Path, runs: list[Path]) -> None:
+def test_one_file_holds_everything_and_hostile_names_stay_text(
+    context: BrowserContext, tmp_path: Path, runs: list[Path]
+) -> None:
     name = "<img src=x onerror=alert(1)>\u202e"
     hostile = audited(tmp_path / name.replace("/", ""), evil_trace())
     page_file = site_into([hostile, runs[0]], tmp_path / "one.html")
@@ -360,18 +467,29 @@ def test_one_file_holds_everything_and_hostile_names_stay_text(context: BrowserC
     assert complaints + more == []
 
 
-def test_a_missing_data_file_is_told_in_a_line(context: BrowserContext, site: Path, tmp_path: Path) -> None:
+def test_a_missing_data_file_is_told_in_a_line(
+    context: BrowserContext, site: Path, tmp_path: Path
+) -> None:
     shutil.copytree(site.parent, tmp_path / "site")
     (tmp_path / "site" / "data" / "run-0-columns.js").unlink()
-    page, _ = opened(context, f"{(tmp_path / 'site' / 'index.html').as_uri()}#view=instances&run=one")
+    page, _ = opened(
+        context, f"{(tmp_path / 'site' / 'index.html').as_uri()}#view=instances&run=one"
+    )
     expect(page.locator("#site-error")).to_contain_text("data/run-0-columns.js cannot be read")
 
 
-def test_a_site_is_replaced_and_a_folder_of_other_things_is_refused(runs: list[Path], tmp_path: Path) -> None:
+def test_a_site_is_replaced_and_a_folder_of_other_things_is_refused(
+    runs: list[Path], tmp_path: Path
+) -> None:
     out = tmp_path / "site"
     site_into(runs[:2], out)
     site_into(runs[2:], out)
-    assert {path.name for path in out.iterdir()} == {"index.html", "site.json", "data", "long texts"}
+    assert {path.name for path in out.iterdir()} == {
+        "index.html",
+        "site.json",
+        "data",
+        "long texts",
+    }
     (out / "notes.txt").write_text("mine")
     with pytest.raises(RunError, match=r"not of the site: notes\.txt"):
         site_into(runs, out)
@@ -404,7 +522,10 @@ def another_schema(run: Path) -> None:
     spec = json.loads((run / "spec.json").read_text()) | {"schema": 99}
     write_json(run / "spec.json", {key: value for key, value in spec.items() if key != "sha256"})
     manifest = read_json(run / "manifest.json")
-    write_json(run / "manifest.json", manifest | {"files": manifest["files"] | {"spec.json": sha256(run / "spec.json")}})
+    write_json(
+        run / "manifest.json",
+        manifest | {"files": manifest["files"] | {"spec.json": sha256(run / "spec.json")}},
+    )
 
 
 def damaged(run: Path) -> None:
@@ -440,7 +561,11 @@ def test_a_folder_whose_name_is_no_text_is_one_line(runs: list[Path], tmp_path: 
     ids=lambda value: value.__name__ if callable(value) else "",
 )  # fmt: skip
 def test_a_run_that_cannot_be_shown_is_one_line_and_writes_nothing(
-    spoil: Callable[[Path], None], told: str, runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spoil: Callable[[Path], None],
+    told: str,
+    runs: list[Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = tmp_path / "run"
     shutil.copytree(runs[0], run)
@@ -449,13 +574,26 @@ def test_a_run_that_cannot_be_shown_is_one_line_and_writes_nothing(
         site_into([runs[1], run], tmp_path / "site")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
     assert main(["report", str(runs[1]), str(run), "--out", str(tmp_path / "site")]) == 2
-    assert len([line for line in capsys.readouterr().err.splitlines() if line.startswith("attnaudit: ")]) == 1
+    assert (
+        len(
+            [
+                line
+                for line in capsys.readouterr().err.splitlines()
+                if line.startswith("attnaudit: ")
+            ]
+        )
+        == 1
+    )
 
 
-def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead_somewhere(runs: list[Path], tmp_path: Path) -> None:
+def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead_somewhere(
+    runs: list[Path], tmp_path: Path
+) -> None:
     sweep, compared = tmp_path / "jain2019", tmp_path / "compared"
     shutil.copytree(runs[0], sweep / "runs" / "cell")
-    (sweep / "index.html").write_text('<title>Tables – attnaudit</title><a href="runs/cell/report.html">cell</a>')
+    (sweep / "index.html").write_text(
+        '<title>Tables – attnaudit</title><a href="runs/cell/report.html">cell</a>'
+    )
     (sweep / "reproduction.csv").write_text("")
     study = sweep / "studies" / "sst" / "uniform"
     study.mkdir(parents=True)
@@ -477,7 +615,10 @@ def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead
 
 
 def test_names_of_folders_are_no_patterns(tmp_path: Path) -> None:
-    named = [audited(tmp_path / name, make_trace(12, (3, 6), sharpness=sharpness)) for name, sharpness in (("run[1]", 1.0), ("*", 0.5))]
+    named = [
+        audited(tmp_path / name, make_trace(12, (3, 6), sharpness=sharpness))
+        for name, sharpness in (("run[1]", 1.0), ("*", 0.5))
+    ]
     assert compare_runs(named)[0].differences.height > 5
     page = site_into(named, tmp_path / "site[2]").read_text(encoding="utf-8")
     assert "run[1]" in page

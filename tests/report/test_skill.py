@@ -49,7 +49,10 @@ AT_CHANCE = {
 def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion() -> None:
     card = verdict(summary_of(**AT_CHANCE, **SHUFFLED), ABOUT)
     quality, shuffled = card.rows
-    assert "not shown to be better than always predicting the most frequent label (accuracy 0.52 [0.48, 0.56], baseline 0.51)" in card.lead
+    assert (
+        "not shown to be better than always predicting the most frequent label (accuracy 0.52 [0.48, 0.56], baseline 0.51)"
+        in card.lead
+    )
     assert card.lead.startswith("Claim nothing")
     assert shuffled.sentence == WITHHELD
     assert (shuffled.figure, shuffled.interval) == ("0.300", "[0.290, 0.310]")
@@ -62,9 +65,25 @@ def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion()
 
 def test_few_instances_carry_no_conclusion() -> None:
     """Each measure by its own number: of heads a text counts once."""
-    quality = {"prediction__accuracy": {"value": 0.9, "low": 0.8, "high": 1.0}, "prediction__majority": {"value": 0.5}}
-    for n, texts, enough in ((19, None, False), (20, None, True), (400, 19, False), (400, 20, True)):
-        shuffled = {"permutation__median_delta_y": {"value": 0.3, "low": 0.3, "high": 0.3, "n": n, "texts": texts}}
+    quality = {
+        "prediction__accuracy": {"value": 0.9, "low": 0.8, "high": 1.0},
+        "prediction__majority": {"value": 0.5},
+    }
+    for n, texts, enough in (
+        (19, None, False),
+        (20, None, True),
+        (400, 19, False),
+        (400, 20, True),
+    ):
+        shuffled = {
+            "permutation__median_delta_y": {
+                "value": 0.3,
+                "low": 0.3,
+                "high": 0.3,
+                "n": n,
+                "texts": texts,
+            }
+        }
         card = verdict(summary_of(**quality, **shuffled), ABOUT)
         said = f"No conclusion from {texts or n} instances: 20 or more are needed."
         assert (card.rows[1].sentence == said) is not enough
@@ -72,43 +91,74 @@ def test_few_instances_carry_no_conclusion() -> None:
         assert "Correct on 90 %" in card.rows[0].sentence
 
 
-@pytest.mark.parametrize(("change", "said"), [(0.0004, "less than 0.001"), (0.004, "only 0.004"), (0.3, "0.300")])
+@pytest.mark.parametrize(
+    ("change", "said"), [(0.0004, "less than 0.001"), (0.004, "only 0.004"), (0.3, "0.300")]
+)
 def test_a_change_that_rounds_to_0_is_given_as_a_limit(change: float, said: str) -> None:
-    shuffled = {"permutation__median_delta_y": {"value": change}, "permutation__max_alpha": {"value": 0.9}}
+    shuffled = {
+        "permutation__median_delta_y": {"value": change},
+        "permutation__max_alpha": {"value": 0.9},
+    }
     assert f"changes its output by {said}" in verdict(summary_of(**shuffled), ABOUT).lead
 
 
 def test_a_model_worse_than_chance_is_called_so() -> None:
-    quality = {"prediction__accuracy": {"value": 0.1, "low": 0.05, "high": 0.2}, "prediction__majority": {"value": 0.5}}
-    (row,) = verdict(summary_of(**quality, prediction__roc_auc={"value": 0.03, "low": 0.0, "high": 0.1}), ABOUT).rows
-    assert "That is worse than chance (ROC-AUC 0.03 [0.00, 0.10], chance 0.50): the labels" in row.sentence
+    quality = {
+        "prediction__accuracy": {"value": 0.1, "low": 0.05, "high": 0.2},
+        "prediction__majority": {"value": 0.5},
+    }
+    (row,) = verdict(
+        summary_of(**quality, prediction__roc_auc={"value": 0.03, "low": 0.0, "high": 0.1}), ABOUT
+    ).rows
+    assert (
+        "That is worse than chance (ROC-AUC 0.03 [0.00, 0.10], chance 0.50): the labels"
+        in row.sentence
+    )
 
 
 @pytest.mark.parametrize("matched", ["order", "number", "name"])
-def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_exchanged(matched: str) -> None:
+def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_exchanged(
+    matched: str,
+) -> None:
     model = {"name": "Bert", "matched": matched, "outputs": {"LABEL_0": "neg", "LABEL_1": "pos"}}
     about = About(corpus="mine", class_names=("neg", "pos"), metadata={"model": model})
     accuracy = {"prediction__accuracy": {"value": 0.1, "low": 0.05, "high": 0.2}}
-    worse, chance = ({"prediction__roc_auc": {"value": 0.1, "low": low, "high": high}} for low, high in ((0.02, 0.2), (0.05, 0.55)))
+    worse, chance = (
+        {"prediction__roc_auc": {"value": 0.1, "low": low, "high": high}}
+        for low, high in ((0.02, 0.2), (0.05, 0.55))
+    )
     said = "the names may be exchanged. State them, in the order of the outputs, with --classes."
     for rows, expected in ((accuracy | worse, True), (accuracy | chance, False), (accuracy, True)):
         card = verdict(summary_of(**rows), about)
         (row,) = card.rows
-        assert ("classes assumed: LABEL_0 is neg, LABEL_1 is pos" in card.subtitle) is (matched != "name")
+        assert ("classes assumed: LABEL_0 is neg, LABEL_1 is pos" in card.subtitle) is (
+            matched != "name"
+        )
         assert (said in row.sentence) is (expected and matched != "name")
 
 
 @pytest.mark.parametrize(
-    "rows", [{"prediction__accuracy": {"value": 0.8, "low": 0.7, "high": 0.9}, "prediction__majority": {"value": 0.51}}, {}]
+    "rows",
+    [
+        {
+            "prediction__accuracy": {"value": 0.8, "low": 0.7, "high": 0.9},
+            "prediction__majority": {"value": 0.51},
+        },
+        {},
+    ],
 )
-def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded_from(rows: dict) -> None:
+def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded_from(
+    rows: dict,
+) -> None:
     card = verdict(summary_of(**rows, **SHUFFLED), ABOUT)
     assert "shuffled" in card.rows[-1].sentence
     assert card.notices == ()
     assert ("is not known: its accuracy is not measured" in card.lead) is (not rows)
 
 
-def ranked(auc: tuple[float, float, float], accuracy: tuple[float, float, float], majority: float) -> SummaryRows:
+def ranked(
+    auc: tuple[float, float, float], accuracy: tuple[float, float, float], majority: float
+) -> SummaryRows:
     names = ("value", "low", "high")
     return SummaryRows.of(
         summary_of(
@@ -122,32 +172,59 @@ def ranked(auc: tuple[float, float, float], accuracy: tuple[float, float, float]
 def test_accuracy_decides_and_not_the_better_of_two(auc: tuple[float, float, float]) -> None:
     """A ranking far better than chance does not make the decisions of a model better than those of a constant."""
     notice = no_skill_of_run(ranked(auc, (0.52, 0.5, 0.54), 0.51))
-    assert "not shown to be better than always predicting the most frequent label (accuracy 0.52 [0.50, 0.54], baseline 0.51)" in notice
+    assert (
+        "not shown to be better than always predicting the most frequent label (accuracy 0.52 [0.50, 0.54], baseline 0.51)"
+        in notice
+    )
     assert no_skill_of_run(ranked(auc, (0.6, 0.56, 0.64), 0.51)) == ""
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
 @pytest.mark.parametrize("learned", [True, False])
-def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(outputs: int, learned: bool) -> None:
+def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(
+    outputs: int, learned: bool
+) -> None:
     rng, classes = np.random.default_rng(0), max(outputs, 2)
     label = np.where(rng.random(2000) < 0.05, rng.integers(1, classes, 2000), 0)
-    score = np.full((2000, classes), 0.1) + 0.2 * rng.random((2000, classes)) + 2.0 * (np.arange(classes) == 0)
+    score = (
+        np.full((2000, classes), 0.1)
+        + 0.2 * rng.random((2000, classes))
+        + 2.0 * (np.arange(classes) == 0)
+    )
     score += 0.15 * learned * (label[:, None] == np.arange(classes))
     score /= score.sum(axis=1, keepdims=True)
-    rows = pl.DataFrame({"label": label.astype(np.int32), "probabilities": (score[:, 1:] if outputs == 1 else score).tolist()})
+    rows = pl.DataFrame(
+        {
+            "label": label.astype(np.int32),
+            "probabilities": (score[:, 1:] if outputs == 1 else score).tolist(),
+        }
+    )
     summary = Prediction().summarise(rows)
     found = SummaryRows.of(summary)
     assert found.value("prediction", "accuracy") == found.value("prediction", "majority")
-    assert "not shown to be better than always predicting the most frequent label" in no_skill_of_run(found)
+    assert (
+        "not shown to be better than always predicting the most frequent label"
+        in no_skill_of_run(found)
+    )
     if learned:
-        assert "It does rank instances better than chance (ROC-AUC" in verdict(summary, ABOUT).rows[0].sentence
+        assert (
+            "It does rank instances better than chance (ROC-AUC"
+            in verdict(summary, ABOUT).rows[0].sentence
+        )
 
 
 @pytest.mark.parametrize(
-    ("low", "told"), [(0.1, "not shown to be better than copying the source (BLEU 0.3 [0.1, 0.5], baseline 0.2)"), (0.25, "")]
+    ("low", "told"),
+    [
+        (0.1, "not shown to be better than copying the source (BLEU 0.3 [0.1, 0.5], baseline 0.2)"),
+        (0.25, ""),
+    ],
 )
 def test_a_translator_is_compared_with_the_copied_source(low: float, told: str) -> None:
-    rows = summary_of(translation__bleu={"value": 0.3, "low": low, "high": 0.5}, translation__bleu_copy={"value": 0.2})
+    rows = summary_of(
+        translation__bleu={"value": 0.3, "low": low, "high": 0.5},
+        translation__bleu_copy={"value": 0.2},
+    )
     assert told in no_skill_of_run(SummaryRows.of(rows))
     assert bool(no_skill_of_run(SummaryRows.of(rows))) is bool(told)
 
@@ -166,8 +243,13 @@ def test_a_translator_that_writes_the_same_for_every_source_has_learned_nothing(
 
 def test_the_copied_source_has_its_bleu() -> None:
     pairs: Any = ParallelPairs()
-    written = [{"source": "a b c d e", "translation": "x"}, {"source": "k l m n o", "translation": "y"}]
-    summary = translation_rows(pairs, written, {"loss": 1.0, "token_accuracy": 0.0, "unknown": 0.0, "tokens": 2})
+    written = [
+        {"source": "a b c d e", "translation": "x"},
+        {"source": "k l m n o", "translation": "y"},
+    ]
+    summary = translation_rows(
+        pairs, written, {"loss": 1.0, "token_accuracy": 0.0, "unknown": 0.0, "tokens": 2}
+    )
     rows = {row["measure"]: row["value"] for row in summary}
     assert rows["bleu_copy"] == pytest.approx(50, abs=5)
     assert rows["bleu"] < 1
@@ -184,19 +266,31 @@ class ParallelPairs:
 
 
 def study_summary(**figures: tuple[float, float, float]) -> pl.DataFrame:
-    rows = {f"uniform__{name}": {"value": value, "low": low, "high": high} for name, (value, low, high) in figures.items()}
+    rows = {
+        f"uniform__{name}": {"value": value, "low": low, "high": high}
+        for name, (value, low, high) in figures.items()
+    }
     return summary_of(**rows)
 
 
-UNIFORM = {"difference_f1_uniform": (0.0, -0.01, 0.01), "f1_base": (0.5, 0.4, 0.6), "f1_uniform": (0.5, 0.4, 0.6)}
+UNIFORM = {
+    "difference_f1_uniform": (0.0, -0.01, 0.01),
+    "f1_base": (0.5, 0.4, 0.6),
+    "f1_uniform": (0.5, 0.4, 0.6),
+}
 
 
-def test_a_study_of_models_that_learned_nothing_draws_no_conclusion_and_an_old_summary_does() -> None:
+def test_a_study_of_models_that_learned_nothing_draws_no_conclusion_and_an_old_summary_does() -> (
+    None
+):
     old = study_card(study_summary(**UNIFORM), ABOUT)
     assert "hardly needs attention" in old.rows[0].sentence
     assert "hardly needs attention" in old.lead
     base = {"base_accuracy": (0.5, 0.45, 0.55), "base_majority": (0.5, 0.5, 0.5)}
-    base |= {"base_roc_auc": (0.8, 0.75, 0.85), "base_roc_auc_chance": (0.5, 0.5, 0.5)}  # ranking alone is not enough
+    base |= {
+        "base_roc_auc": (0.8, 0.75, 0.85),
+        "base_roc_auc_chance": (0.5, 0.5, 0.5),
+    }  # ranking alone is not enough
     card = study_card(study_summary(**UNIFORM, **base), ABOUT)
     assert card.rows[0].sentence == WITHHELD
     assert card.lead.startswith("Study uniform: Claim nothing")
@@ -204,33 +298,62 @@ def test_a_study_of_models_that_learned_nothing_draws_no_conclusion_and_an_old_s
 
 
 def test_the_base_of_a_study_is_measured_over_seeds_and_instances() -> None:
-    traces = identified(dict(zip(("base-s0", "uniform-s0", "base-s1", "uniform-s1"), some(), strict=True)))
+    traces = identified(
+        dict(zip(("base-s0", "uniform-s0", "base-s1", "uniform-s1"), some(), strict=True))
+    )
     rows = {row["measure"]: row for row in base_rows(Uniform(seeds=2), traces)}
     first, second = (traces[identity(name)] for name in ("base-s0", "base-s1"))
     label = first.array("label")
-    assert rows["base_accuracy"]["value"] == pytest.approx(np.mean([np.mean(one.predicted == label) for one in (first, second)]))
+    assert rows["base_accuracy"]["value"] == pytest.approx(
+        np.mean([np.mean(one.predicted == label) for one in (first, second)])
+    )
     assert rows["base_majority"]["value"] == pytest.approx(np.bincount(label).max() / len(label))
     auc = [roc_auc_score(label, one.prediction[:, -1]) for one in (first, second)]
     assert rows["base_roc_auc"]["value"] == pytest.approx(np.mean(auc))
     assert rows["base_roc_auc_chance"]["value"] == 0.5
-    assert rows["base_accuracy"]["low"] < rows["base_accuracy"]["value"] < rows["base_accuracy"]["high"]
-    assert [rows[name][end] for name in ("base_majority", "base_roc_auc_chance") for end in ("low", "high", "std")] == [None] * 6
-    summary = pl.DataFrame([*Uniform().summarise(Uniform()(traces)).to_dicts(), *rows.values()], schema=SUMMARY_SCHEMA)
+    assert (
+        rows["base_accuracy"]["low"]
+        < rows["base_accuracy"]["value"]
+        < rows["base_accuracy"]["high"]
+    )
+    assert [
+        rows[name][end]
+        for name in ("base_majority", "base_roc_auc_chance")
+        for end in ("low", "high", "std")
+    ] == [None] * 6
+    summary = pl.DataFrame(
+        [*Uniform().summarise(Uniform()(traces)).to_dicts(), *rows.values()], schema=SUMMARY_SCHEMA
+    )
     assert study_tables("uniform", summary)[-1].rows[0][1] == OF_BASE[0].label
 
 
 def test_a_base_without_an_error_is_judged_as_the_run_of_it_is() -> None:
     """24 of 25 instances are of one class: that all 25 are right is no better than chance."""
     trace, label = make_trace(25), np.arange(25) == 0
-    for name, values in (("label", label.astype(np.int32)), ("prediction", label[:, None].astype(np.float32).tolist())):
+    for name, values in (
+        ("label", label.astype(np.int32)),
+        ("prediction", label[:, None].astype(np.float32).tolist()),
+    ):
         column = trace.table.schema.get_field_index(name)
         field = trace.table.schema.field(name)
-        trace = replace(trace, table=trace.table.set_column(column, field, pa.array(values, field.type)))
-    rows = {row["measure"]: row for row in base_rows(Uniform(seeds=2), identified({"base-s0": trace, "base-s1": trace}))}
-    (run,) = Prediction()(trace).pipe(Prediction().summarise).filter(group="all", measure="accuracy").to_dicts()
+        trace = replace(
+            trace, table=trace.table.set_column(column, field, pa.array(values, field.type))
+        )
+    rows = {
+        row["measure"]: row
+        for row in base_rows(Uniform(seeds=2), identified({"base-s0": trace, "base-s1": trace}))
+    }
+    (run,) = (
+        Prediction()(trace)
+        .pipe(Prediction().summarise)
+        .filter(group="all", measure="accuracy")
+        .to_dicts()
+    )
     assert rows["base_accuracy"]["value"] == run["value"] == 1.0
     assert rows["base_accuracy"]["low"] <= run["low"] < rows["base_majority"]["value"] == 0.96
-    assert "accuracy 1.00 [0.8" in no_skill(SummaryRows.of(pl.DataFrame([*rows.values()], schema=SUMMARY_SCHEMA)), "uniform", BASE)
+    assert "accuracy 1.00 [0.8" in no_skill(
+        SummaryRows.of(pl.DataFrame([*rows.values()], schema=SUMMARY_SCHEMA)), "uniform", BASE
+    )
 
 
 def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_path: Path) -> None:
@@ -242,24 +365,38 @@ def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_pa
         ("accuracy_bilstm_1", 0.9),
         ("accuracy_bilstm_removed", 0.5),
     )
-    hides = {f"deceive__{name}": {"value": value, "low": value - 0.05, "high": value + 0.05} for name, value in figures}
+    hides = {
+        f"deceive__{name}": {"value": value, "low": value - 0.05, "high": value + 0.05}
+        for name, value in figures
+    }
     for name, rows in (("deceive", hides), ("audit", AT_CHANCE | SHUFFLED)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text(json.dumps(summary_of(**rows).to_dicts()))
-        (tmp_path / name / "spec.json").write_text(json.dumps({"corpus": {"name": "sst"}, "model": {}}))
+        (tmp_path / name / "spec.json").write_text(
+            json.dumps({"corpus": {"name": "sst"}, "model": {}})
+        )
     page = write_studies(tmp_path, {}).read_text(encoding="utf-8")
-    assert "its attention hides what it uses" in study_card(summary_of(**hides), ABOUT).rows[0].sentence
+    assert (
+        "its attention hides what it uses"
+        in study_card(summary_of(**hides), ABOUT).rows[0].sentence
+    )
     assert "Claim nothing" in page
     assert "hides" not in page
     assert "Claim only" not in page
 
 
-def test_the_page_of_all_studies_says_once_that_the_model_of_its_audit_and_of_a_study_learned_nothing(tmp_path: Path) -> None:
-    base = {f"uniform__base_{name.removeprefix('prediction__')}": row for name, row in AT_CHANCE.items()}
+def test_the_page_of_all_studies_says_once_that_the_model_of_its_audit_and_of_a_study_learned_nothing(
+    tmp_path: Path,
+) -> None:
+    base = {
+        f"uniform__base_{name.removeprefix('prediction__')}": row for name, row in AT_CHANCE.items()
+    }
     for name, rows in (("uniform", base), ("audit", AT_CHANCE)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "summary.json").write_text(json.dumps(summary_of(**rows).to_dicts()))
-        (tmp_path / name / "spec.json").write_text(json.dumps({"corpus": {"name": "sst"}, "model": {}}))
+        (tmp_path / name / "spec.json").write_text(
+            json.dumps({"corpus": {"name": "sst"}, "model": {}})
+        )
     assert "Study uniform: Claim nothing" in study_card(summary_of(**base), ABOUT).lead
     assert write_studies(tmp_path, {}).read_text(encoding="utf-8").count("Claim nothing") == 1
 
@@ -269,20 +406,28 @@ def test_the_page_of_all_studies_says_which_heads_its_audit_is_of(tmp_path: Path
     (tmp_path / "seeds").mkdir()
     (tmp_path / "seeds" / "summary.json").write_text("[]")
     (tmp_path / "seeds" / "spec.json").write_text(json.dumps({"study": {"name": "seeds"}}))
-    of_heads = audit(make_heads(30), ["permutation"]).summary.filter(pl.col("group").is_in(["all", "head:0.0", "head:0.1"]))
+    of_heads = audit(make_heads(30), ["permutation"]).summary.filter(
+        pl.col("group").is_in(["all", "head:0.0", "head:0.1"])
+    )
     (tmp_path / "audit").mkdir()
     (tmp_path / "audit" / "summary.json").write_text(json.dumps(of_heads.to_dicts()))
     metadata = {"gate": {"layers": [{"heads": 12}, {"heads": 12}]}}
     page = write_studies(tmp_path, metadata).read_text(encoding="utf-8")
     lead = verdict(of_heads, About.of({}, metadata)).lead
-    assert "Audited: 2 heads of layer 0. Nothing here is about the other 22 heads of the model." in lead
+    assert (
+        "Audited: 2 heads of layer 0. Nothing here is about the other 22 heads of the model."
+        in lead
+    )
     for line in lead.split("\n"):
         assert html.escape(line, quote=False) in page, line
 
 
 def test_a_study_of_restricted_answers_is_judged_by_accuracy() -> None:
     one, other = (make_trace(40, outputs=4, candidates=True, seed=seed) for seed in (1, 1))
-    rows = {row["measure"] for row in base_rows(Uniform(seeds=1), identified({"base-s0": one, "uniform-s0": other}))}
+    rows = {
+        row["measure"]
+        for row in base_rows(Uniform(seeds=1), identified({"base-s0": one, "uniform-s0": other}))
+    }
     assert rows == {"base_accuracy", "base_majority"}
 
 
@@ -291,8 +436,21 @@ def test_a_study_of_restricted_answers_is_judged_by_accuracy() -> None:
     [
         ("adversary", ["base-s1", "base-s0", "uniform-s0", "adversary-0.1-s1"], ["base-s0"]),
         ("seeds", ["base-s1", "base-s0"], ["base-s0", "base-s1"]),
-        ("deceive", ["deceive-embedding-0-s0", "deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"], ["deceive-bilstm-0-s0"]),
-        ("dynamics", ["watched-s0", "watched-s0/steps/00010", "watched-uniform-s1", "embedding-s0"], ["watched-s0"]),
+        (
+            "deceive",
+            [
+                "deceive-embedding-0-s0",
+                "deceive-bilstm-0-s0",
+                "deceive-bilstm-1-s0",
+                "removed-bilstm-s0",
+            ],
+            ["deceive-bilstm-0-s0"],
+        ),
+        (
+            "dynamics",
+            ["watched-s0", "watched-s0/steps/00010", "watched-uniform-s1", "embedding-s0"],
+            ["watched-s0"],
+        ),
         ("guide", ["guide-uniform-s0", "guide-learned-s0"], []),
     ],
 )
@@ -303,9 +461,15 @@ def test_which_models_a_study_is_about(study: str, names: list[str], expected: l
 @pytest.mark.parametrize(
     ("claims", "told"),
     [
-        ([], "Claim only that heatmaps of this model show where it puts weight, not why it predicts what it does: nothing below shows"),
+        (
+            [],
+            "Claim only that heatmaps of this model show where it puts weight, not why it predicts what it does: nothing below shows",
+        ),
         ([Claim(False, "x")], "not why it predicts what it does: x."),
-        ([Claim(True, "y")], "may be shown as one explanation of its predictions, not as the only one: y."),
+        (
+            [Claim(True, "y")],
+            "may be shown as one explanation of its predictions, not as the only one: y.",
+        ),
         (
             [Claim(True, "y"), Claim(False, "x"), Claim(False, "x")],
             "disagree on whether that explains its predictions.\nFor: y.\nAgainst: x.",
@@ -313,27 +477,48 @@ def test_which_models_a_study_is_about(study: str, names: list[str], expected: l
     ],
 )
 def test_the_line_on_top_follows_from_the_rows(claims: list[Claim], told: str) -> None:
-    assert told in claimed([card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims])
+    assert told in claimed(
+        [card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims]
+    )
 
 
 @pytest.mark.parametrize(
     ("claims", "told"),
     [
-        ([], "Nothing below speaks for or against heatmaps of this model as explanations of its predictions."),
-        ([Claim(True, "y")], "This speaks for heatmaps of this model as explanations of its predictions: y."),
-        ([Claim(False, "x")], "This speaks against heatmaps of this model as explanations of its predictions: x."),
-        ([Claim(True, "y"), Claim(False, "x")], "disagree on whether that explains its predictions.\nFor: y.\nAgainst: x."),
+        (
+            [],
+            "Nothing below speaks for or against heatmaps of this model as explanations of its predictions.",
+        ),
+        (
+            [Claim(True, "y")],
+            "This speaks for heatmaps of this model as explanations of its predictions: y.",
+        ),
+        (
+            [Claim(False, "x")],
+            "This speaks against heatmaps of this model as explanations of its predictions: x.",
+        ),
+        (
+            [Claim(True, "y"), Claim(False, "x")],
+            "disagree on whether that explains its predictions.\nFor: y.\nAgainst: x.",
+        ),
     ],
 )
-def test_studies_without_an_audit_give_no_verdict_of_the_whole(claims: list[Claim], told: str) -> None:
-    found = claimed([card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims], of_studies=True)
+def test_studies_without_an_audit_give_no_verdict_of_the_whole(
+    claims: list[Claim], told: str
+) -> None:
+    found = claimed(
+        [card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims],
+        of_studies=True,
+    )
     assert told in found
     assert "may be shown" not in found
 
 
 def test_every_measure_of_a_card_is_explained(tmp_path: Path) -> None:
     trace = make_trace(60, (2, 12), seed=1)
-    folder = write_run(tmp_path / "run", trace, experiments=["prediction", "correlation", "permutation", "erasure"])
+    folder = write_run(
+        tmp_path / "run", trace, experiments=["prediction", "correlation", "permutation", "erasure"]
+    )
     page = write_report(folder).read_text(encoding="utf-8")
     card = page[page.index('id="verdict"') : page.index('class="key"')]
     assert (
@@ -343,11 +528,15 @@ def test_every_measure_of_a_card_is_explained(tmp_path: Path) -> None:
     )
     assert '<p class="claim">' in card
     numbers = page[page.index('id="numbers"') : page.index('id="power"')]
-    assert numbers.count('<th scope="row"><a class="term"') == numbers.count('<th scope="row">') > 50
+    assert (
+        numbers.count('<th scope="row"><a class="term"') == numbers.count('<th scope="row">') > 50
+    )
     needed = page[page.index('id="power"') :].split("</section>")[0]
     assert needed.count('<a class="term"') == needed.count('<th scope="row">') > 3
     listed = page[page.index('id="instance-table"') :]
-    assert listed[: listed.index("</thead>")].count('<abbr title="') == 6  # the probability and the figures
+    assert (
+        listed[: listed.index("</thead>")].count('<abbr title="') == 6
+    )  # the probability and the figures
     defined = page[page.index('<dl class="definitions">') :]
     linked = dict(re.findall(r'href="#(term-\d+)"><abbr title="([^"]+)"', page))
     assert dict(re.findall(r'<div id="(term-\d+)">.*<dd>(.+?)</dd>', defined)) == linked
@@ -364,7 +553,9 @@ def test_every_measure_has_a_description() -> None:
 
 def test_the_card_is_escaped() -> None:
     content = card_section(verdict(summary_of(**SHUFFLED), About(corpus="<b>"))).content
-    assert '<p class="claim"><span>Heatmaps' in environment().get_template("card.html.j2").render(content)
+    assert '<p class="claim"><span>Heatmaps' in environment().get_template("card.html.j2").render(
+        content
+    )
 
 
 def test_erasure_compares_rankings_over_the_same_instances() -> None:
@@ -382,7 +573,10 @@ def test_erasure_compares_rankings_over_the_same_instances() -> None:
     assert card.value == rows["area_attention"]["value"]
     assert card.mark == rows["area_minimum"]["value"]
     assert f"random order {rows['area_random']['value']:.2f}" in card.sentence
-    assert f"flips {100 * (1 - rows['never_attention']['value']):.0f} % of predictions" in card.sentence
+    assert (
+        f"flips {100 * (1 - rows['never_attention']['value']):.0f} % of predictions"
+        in card.sentence
+    )
 
 
 def test_erasure_of_an_old_summary_compares_nothing() -> None:
@@ -393,7 +587,9 @@ def test_erasure_of_an_old_summary_compares_nothing() -> None:
         "never_attention": 0.95,
         "never_minimum": 0.86,
     }
-    (row,) = verdict(summary_of(**{f"erasure__{name}": {"value": value} for name, value in old.items()}), ABOUT).rows
+    (row,) = verdict(
+        summary_of(**{f"erasure__{name}": {"value": value} for name, value in old.items()}), ABOUT
+    ).rows
     assert (row.value, row.measure) == (0.95, "share that never flips, by attention")
     assert row.sentence == (
         "Removing tokens from the attention, the largest weight first, flips 5 % of predictions; removing the smallest set of tokens that "
@@ -411,13 +607,18 @@ def test_results_of_a_model_that_learned_nothing_say_so_in_a_terminal() -> None:
     console = Console(record=True, width=160)
     results.show(console)
     shown = console.export_text()
-    assert shown.startswith("Claim nothing: the model is not shown to be better than always predicting")
+    assert shown.startswith(
+        "Claim nothing: the model is not shown to be better than always predicting"
+    )
     assert "No conclusion: see the line on top." in shown
     assert "emax_jsd" not in shown  # the card, and no table of raw names
 
 
 def test_results_without_an_interval_show_none() -> None:
-    results, console = audit(make_trace(30, (2, 8)), ["prediction"]), Console(record=True, width=160)
+    results, console = (
+        audit(make_trace(30, (2, 8)), ["prediction"]),
+        Console(record=True, width=160),
+    )
     results.show(console)
     assert "undefined to undefined" not in console.export_text() + repr(results)
     json.dumps(results.summary.to_dicts())

@@ -14,7 +14,11 @@ from tests.oracles.agreement import naive_agreement, naive_chance, naive_overlap
 
 
 def one(u: list[float], v: list[float], percent: int = 5) -> float:
-    return float(agreement(Ragged.from_rows([np.array(u, float)]), Ragged.from_rows([np.array(v, float)]), percent)[0])
+    return float(
+        agreement(
+            Ragged.from_rows([np.array(u, float)]), Ragged.from_rows([np.array(v, float)]), percent
+        )[0]
+    )
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=6)
@@ -27,9 +31,13 @@ def test_every_way_to_break_the_ties_counts_alike(pairs: list[tuple[int, int]], 
 
 
 @pytest.mark.parametrize("u", [[1, 2, 3, 4, 5], [1, 1, 0, 0, 1], [2, 2, 2, 2, 2]])
-@pytest.mark.parametrize(("v", "percent"), [([1, 2, 3, 4, 5], 5), ([1, 1, 1, 4, 4], 50), ([3, 3, 3, 3, 3], 30)])
+@pytest.mark.parametrize(
+    ("v", "percent"), [([1, 2, 3, 4, 5], 5), ([1, 1, 1, 4, 4], 50), ([3, 3, 3, 3, 3], 30)]
+)
 def test_chance_is_the_mean_over_every_shuffle(u: list[float], v: list[float], percent: int):
-    assert chance_agreement(np.array([len(v)]), percent)[0] == pytest.approx(naive_chance(u, v, percent), abs=1e-12)
+    assert chance_agreement(np.array([len(v)]), percent)[0] == pytest.approx(
+        naive_chance(u, v, percent), abs=1e-12
+    )
 
 
 def test_chance_is_what_drawn_shuffles_give():
@@ -39,15 +47,24 @@ def test_chance_is_what_drawn_shuffles_give():
     drawn = [
         agreement(u, v.with_values(np.concatenate([rng.permutation(row) for row in v]))).mean() for _ in range(400)
     ]  # fmt: skip
-    assert np.mean(drawn) == pytest.approx(chance_agreement(lengths).mean(), abs=4 * float(np.std(drawn)) / 20)
+    assert np.mean(drawn) == pytest.approx(
+        chance_agreement(lengths).mean(), abs=4 * float(np.std(drawn)) / 20
+    )
 
 
 def test_the_order_of_positions_and_of_rows_changes_nothing():
     rng = np.random.default_rng(1)
-    rows = [(rng.integers(0, 5, t).astype(float), rng.integers(0, 5, t).astype(float)) for t in rng.integers(1, 60, 100)]
-    expected = agreement(Ragged.from_rows([u for u, _ in rows]), Ragged.from_rows([v for _, v in rows]))
+    rows = [
+        (rng.integers(0, 5, t).astype(float), rng.integers(0, 5, t).astype(float))
+        for t in rng.integers(1, 60, 100)
+    ]
+    expected = agreement(
+        Ragged.from_rows([u for u, _ in rows]), Ragged.from_rows([v for _, v in rows])
+    )
     moved = [(order, u, v) for u, v in rows[::-1] for order in [rng.permutation(len(u))]]
-    again = agreement(Ragged.from_rows([u[o] for o, u, _ in moved]), Ragged.from_rows([v[o] for o, _, v in moved]))
+    again = agreement(
+        Ragged.from_rows([u[o] for o, u, _ in moved]), Ragged.from_rows([v[o] for o, _, v in moved])
+    )
     np.testing.assert_allclose(again[::-1], expected, rtol=0, atol=1e-15)
 
 
@@ -77,10 +94,17 @@ def test_a_share_that_is_none_is_refused(percent: int):
         one([1.0], [1.0], percent)
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5), st.sampled_from([1, 25, 50, 100]))
-def test_tops_in_common_are_the_mean_over_every_way_to_break_ties(pairs: list[tuple[int, int]], percent: int):
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5),
+    st.sampled_from([1, 25, 50, 100]),
+)
+def test_tops_in_common_are_the_mean_over_every_way_to_break_ties(
+    pairs: list[tuple[int, int]], percent: int
+):
     u, v = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
-    (found,) = top_overlaps([Ragged.from_rows([np.array(u)]), Ragged.from_rows([np.array(v)])], percent)
+    (found,) = top_overlaps(
+        [Ragged.from_rows([np.array(u)]), Ragged.from_rows([np.array(v)])], percent
+    )
     assert float(found[0]) == pytest.approx(naive_overlap(u, v, percent), abs=1e-12, nan_ok=True)
 
 
@@ -90,7 +114,13 @@ def test_tops_of_many_rows_by_themselves_and_together():
     scores = [Ragged.from_lengths(random.normal(size=lengths.sum()), lengths) for _ in range(3)]
     found = top_overlaps(scores, 25)
     for k, (one, other) in enumerate([(0, 1), (0, 2), (1, 2)]):
-        expected = [plain_overlap(u.tolist(), v.tolist(), 25) for u, v in zip(scores[one], scores[other], strict=True)]
+        expected = [
+            plain_overlap(u.tolist(), v.tolist(), 25)
+            for u, v in zip(scores[one], scores[other], strict=True)
+        ]
         np.testing.assert_allclose(found[k], expected, rtol=0, atol=1e-12)
-    alone = [top_overlaps([score.take(np.array([row])) for score in scores], 25) for row in range(len(lengths))]
+    alone = [
+        top_overlaps([score.take(np.array([row])) for score in scores], 25)
+        for row in range(len(lengths))
+    ]
     np.testing.assert_array_equal(np.concatenate(alone, axis=1), np.array(found))

@@ -19,7 +19,10 @@ def sentences(number: int, seed: int) -> list[str]:
 def nearly(references: list[str], seed: int) -> list[str]:
     """Translations with some words exchanged, of each its own number."""
     rng = np.random.default_rng(seed)
-    return [" ".join(word if rng.random() > 0.3 * (row % 3) else "x" for word in text.split()) for row, text in enumerate(references)]
+    return [
+        " ".join(word if rng.random() > 0.3 * (row % 3) else "x" for word in text.split())
+        for row, text in enumerate(references)
+    ]
 
 
 def test_score_and_interval_are_those_of_plain_resampling() -> None:
@@ -31,7 +34,10 @@ def test_score_and_interval_are_those_of_plain_resampling() -> None:
     assert signature.startswith("nrefs:1")
     rng = np.random.default_rng(2)
     drawn = [rng.integers(60, size=60).tolist() for _ in range(1000)]
-    again = [plain.corpus_score([written[k] for k in rows], [[references[k] for k in rows]]).score for rows in drawn]
+    again = [
+        plain.corpus_score([written[k] for k in rows], [[references[k] for k in rows]]).score
+        for rows in drawn
+    ]
     assert (low, high) == pytest.approx(np.percentile(again, [2.5, 97.5]), abs=0.2 * (high - low))
 
 

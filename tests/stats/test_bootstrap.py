@@ -32,15 +32,23 @@ def test_clusters_are_drawn_whole():
     found = bootstrap_clusters(table, cluster, seed=2)
     for k in range(3):
         rows = [table[cluster == c, k] for c in range(12)]
-        drawn = (np.concatenate([rows[c] for c in np.random.default_rng(s).integers(0, 12, 12)]) for s in range(4000))
+        drawn = (
+            np.concatenate([rows[c] for c in np.random.default_rng(s).integers(0, 12, 12)])
+            for s in range(4000)
+        )
         spread = np.std([np.nanmean(part) for part in drawn])
         reach = -norm.ppf(expanded_tail(np.array([11]))[0])  # clusters with a value
         assert found[1][k] - found[0][k] == pytest.approx(2 * reach * spread, rel=0.12)
     once, copied = values(40), np.repeat(values(40), 5, axis=0)
-    whole, again = bootstrap_clusters(once, np.arange(40), seed=7), bootstrap_clusters(copied, np.repeat(np.arange(40), 5), seed=7)
+    whole, again = (
+        bootstrap_clusters(once, np.arange(40), seed=7),
+        bootstrap_clusters(copied, np.repeat(np.arange(40), 5), seed=7),
+    )
     np.testing.assert_allclose(again[1] - again[0], whole[1] - whole[0], rtol=0.15)
     order = np.random.default_rng(0).permutation(60)
-    np.testing.assert_array_equal(bootstrap_clusters(table[order], cluster[order] * 7, seed=2), found)
+    np.testing.assert_array_equal(
+        bootstrap_clusters(table[order], cluster[order] * 7, seed=2), found
+    )
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
@@ -86,6 +94,8 @@ def test_of_few_rows_the_percentiles_are_moved_outwards():
     """So that the interval of a mean of normal numbers is as wide as Student's."""
     for n in (5, 12, 50):
         spread = np.sqrt((n - 1) / n)  # of the resampled mean, in standard errors
-        assert -norm.ppf(expanded_tail(np.array([n]))[0]) * spread == pytest.approx(t.ppf(0.975, n - 1))
+        assert -norm.ppf(expanded_tail(np.array([n]))[0]) * spread == pytest.approx(
+            t.ppf(0.975, n - 1)
+        )
     assert expanded_tail(np.array([10**7]))[0] == pytest.approx(0.025, rel=1e-5)
     assert 0 < expanded_tail(np.array([1, 2]))[0] <= expanded_tail(np.array([1, 2]))[1] < 0.001

@@ -30,7 +30,9 @@ def covered(values: np.ndarray, truth: float, cluster: np.ndarray | None = None)
     return coverage(summary["low"].to_numpy(), summary["high"].to_numpy(), truth)
 
 
-def clustered(rng: np.random.Generator, clusters: int = 40, size: int = 4) -> tuple[np.ndarray, np.ndarray]:
+def clustered(
+    rng: np.random.Generator, clusters: int = 40, size: int = 4
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows whose clusters share half of their variance, and whose each is; the clusters differ in size."""
     of = np.repeat(np.arange(clusters), rng.integers(1, 2 * size, clusters))
     return rng.normal(size=(clusters, SAMPLES))[of] + rng.normal(size=(len(of), SAMPLES)), of
@@ -42,7 +44,11 @@ def clustered(rng: np.random.Generator, clusters: int = 40, size: int = 4) -> tu
         (12, lambda rng, shape: rng.normal(size=shape), 0.0),
         (40, lambda rng, shape: rng.beta(2, 5, size=shape), 2 / 7),
         (150, lambda rng, shape: rng.exponential(size=shape), 1.0),
-        (60, lambda rng, shape: np.where(rng.random(shape) < 0.5, 0.0, rng.random(shape)), 0.25),  # areas: half never flip
+        (
+            60,
+            lambda rng, shape: np.where(rng.random(shape) < 0.5, 0.0, rng.random(shape)),
+            0.25,
+        ),  # areas: half never flip
     ],
     ids=["normal, 12", "beta, 40", "exponential, 150", "half at 0, 60"],
 )
@@ -65,7 +71,9 @@ def test_a_planted_bug_is_found() -> None:
 @pytest.mark.parametrize(("n", "share"), [(20, 0.3), (50, 0.05), (200, 0.02), (1000, 0.99)])
 def test_shares_of_independent_rows(n: int, share: float) -> None:
     drawn = np.random.default_rng(n).random((n, SAMPLES)) < share
-    assert WITHIN[0] - 0.005 <= covered(drawn, share) <= 0.98  # counts are whole: no interval is exact
+    assert (
+        WITHIN[0] - 0.005 <= covered(drawn, share) <= 0.98
+    )  # counts are whole: no interval is exact
 
 
 @pytest.mark.parametrize(("clusters", "share"), [(30, 0.3), (60, 0.1), (200, 0.03)])
@@ -77,12 +85,17 @@ def test_shares_of_clustered_rows(clusters: int, share: float) -> None:
 def test_paired_differences() -> None:
     rng = np.random.default_rng(3)
     common, of = clustered(rng, 30)
-    first, second = common + rng.normal(size=common.shape), common + rng.normal(0.2, 1.0, size=common.shape)
+    first, second = (
+        common + rng.normal(size=common.shape),
+        common + rng.normal(0.2, 1.0, size=common.shape),
+    )
     found = paired_means(first, second, of)
     assert WITHIN[0] <= coverage(found.low, found.high, 0.2) <= WITHIN[1]
     assert WITHIN[0] <= covered(second - first, 0.2, of) <= WITHIN[1]
     apart = [summary.std(ddof=1, axis=0) / np.sqrt(len(of)) for summary in (first, second)]
-    assert (found.high - found.low).mean() < 0.9 * 3.92 * np.hypot(*apart).mean()  # narrower than of two samples apart
+    assert (found.high - found.low).mean() < 0.9 * 3.92 * np.hypot(
+        *apart
+    ).mean()  # narrower than of two samples apart
 
 
 def test_shares_of_what_is_possible() -> None:
@@ -91,7 +104,11 @@ def test_shares_of_what_is_possible() -> None:
     shape = 80, SAMPLES
     chance, least = rng.beta(1, 8, size=shape), rng.beta(3, 4, size=shape)
     ours = chance + 0.4 * (least - chance) + rng.normal(0, 0.2, size=shape)
-    assert WITHIN[0] <= coverage(*bootstrap_ratios(ours - chance, least - chance, seed=0), 0.4) <= WITHIN[1]
+    assert (
+        WITHIN[0]
+        <= coverage(*bootstrap_ratios(ours - chance, least - chance, seed=0), 0.4)
+        <= WITHIN[1]
+    )
 
 
 def lost_early(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -108,14 +125,23 @@ def test_areas_and_curves_of_rows_that_are_lost_early() -> None:
     low, high = (np.array([band[k][0] for band in bands]) for k in (1, 2))
     assert WITHIN[0] <= coverage(low, high, 1.0 - np.exp(-0.625)) <= WITHIN[1]
     excluded = np.stack([np.where(event, 1.0 - time, np.nan) for time, event in samples], axis=1)
-    assert covered(excluded, 1.0 - 0.8 * (1.0 - np.exp(-1.25))) < 0.1  # what the mean over flips alone would say
+    assert (
+        covered(excluded, 1.0 - 0.8 * (1.0 - np.exp(-1.25))) < 0.1
+    )  # what the mean over flips alone would say
 
 
 @pytest.mark.parametrize("n", [15, 60, 201])
 def test_medians(n: int) -> None:
-    ends = np.array([median_interval(sample) for sample in np.random.default_rng(n).exponential(size=(SAMPLES, n))])
+    ends = np.array(
+        [
+            median_interval(sample)
+            for sample in np.random.default_rng(n).exponential(size=(SAMPLES, n))
+        ]
+    )
     assert (
-        WITHIN[0] <= coverage(ends[:, 0].astype(float), ends[:, 1].astype(float), np.log(2)) <= 0.985
+        WITHIN[0]
+        <= coverage(ends[:, 0].astype(float), ends[:, 1].astype(float), np.log(2))
+        <= 0.985
     )  # between whole ranks: at least 95 %
 
 
@@ -130,7 +156,11 @@ def test_the_expected_correlation_of_two_seeds() -> None:
 def test_ten_seeds_of_the_same_instances() -> None:
     """Instances, seeds and both together vary; of few seeds that differ much the interval is too narrow (docs/statistics.md)."""
     rng, n, seeds = np.random.default_rng(7), 40, 10
-    values = rng.normal(size=(SAMPLES, 1, n)) + rng.normal(0, 0.3, size=(SAMPLES, seeds, 1)) + rng.normal(size=(SAMPLES, seeds, n))
+    values = (
+        rng.normal(size=(SAMPLES, 1, n))
+        + rng.normal(0, 0.3, size=(SAMPLES, seeds, 1))
+        + rng.normal(size=(SAMPLES, seeds, n))
+    )
     low, high = percentile_interval(means_over_seeds(values, seed=0).T)
     assert WITHIN[0] <= coverage(low, high, 0.0) <= WITHIN[1]
 
@@ -142,12 +172,18 @@ def test_scores_of_a_model_that_is_rarely_wrong(classes: int, n: int, error: flo
     rng, ends = np.random.default_rng(9), []
     for seed in range(samples):
         label = rng.integers(0, classes, n)
-        predicted = np.where(rng.random(n) < error, (label + rng.integers(1, classes, n)) % classes, label)
-        scores = classification_scores(label, predicted, np.eye(classes)[predicted], seed=seed, resamples=200)
+        predicted = np.where(
+            rng.random(n) < error, (label + rng.integers(1, classes, n)) % classes, label
+        )
+        scores = classification_scores(
+            label, predicted, np.eye(classes)[predicted], seed=seed, resamples=200
+        )
         ends.append((scores.low[1:], scores.high[1:]))
     low, high = np.moveaxis(np.array(ends), 0, -1)
     assert coverage(low[0], high[0], 1.0 - error) >= 0.93
-    auc = 1.0 - error * (1.0 + 1.0 / (classes - 1.0)) / 2.0  # of scores 0 and 1: the mean of sensitivity and specificity
+    auc = (
+        1.0 - error * (1.0 + 1.0 / (classes - 1.0)) / 2.0
+    )  # of scores 0 and 1: the mean of sensitivity and specificity
     assert coverage(low[1], high[1], auc) >= 0.93
 
 
@@ -157,7 +193,9 @@ def test_the_area_under_the_roc_curve() -> None:
     for seed in range(300):
         label = (np.arange(80) % 3 == 0).astype(np.int64)
         score = norm.cdf(rng.normal(size=80) + label)[:, None]
-        scores = classification_scores(label, (score[:, 0] > 0.5).astype(np.int64), score, seed=seed)
+        scores = classification_scores(
+            label, (score[:, 0] > 0.5).astype(np.int64), score, seed=seed
+        )
         ends.append((scores.low[2], scores.high[2]))
     low, high = np.array(ends).T
     assert 0.92 <= coverage(low, high, float(norm.cdf(np.sqrt(0.5)))) <= 0.975

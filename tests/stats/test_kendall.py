@@ -14,18 +14,28 @@ from tests.oracles.kendall import naive_kendall
 
 
 def one(x: list[float], y: list[float]) -> tuple[float, float]:
-    tau, p_value = kendall_tau(Ragged.from_rows([np.array(x, float)]), Ragged.from_rows([np.array(y, float)]))
+    tau, p_value = kendall_tau(
+        Ragged.from_rows([np.array(x, float)]), Ragged.from_rows([np.array(y, float)])
+    )
     return float(tau[0]), float(p_value[0])
 
 
 def rows_with_ties(seed: int, lengths: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(seed)
-    return [(rng.integers(0, rng.integers(1, t + 2), t).astype(float), rng.normal(size=t).round(rng.integers(0, 3))) for t in lengths]
+    return [
+        (
+            rng.integers(0, rng.integers(1, t + 2), t).astype(float),
+            rng.normal(size=t).round(rng.integers(0, 3)),
+        )
+        for t in lengths
+    ]
 
 
 def test_many_rows_with_ties_match_scipy():
     rows = rows_with_ties(0, np.random.default_rng(1).integers(3, 80, 400))
-    tau, p_value = kendall_tau(Ragged.from_rows([x for x, _ in rows]), Ragged.from_rows([y for _, y in rows]))
+    tau, p_value = kendall_tau(
+        Ragged.from_rows([x for x, _ in rows]), Ragged.from_rows([y for _, y in rows])
+    )
     expected = np.array([kendalltau(x, y, method="asymptotic") for x, y in rows])
     np.testing.assert_allclose(np.column_stack([tau, p_value]), expected, rtol=0, atol=1e-12)
     assert np.isnan(tau).any()
@@ -43,10 +53,15 @@ def test_long_rows_match_scipy(levels: int):
 
 def test_comparing_every_pair_gives_the_same():
     for x, y in rows_with_ties(2, np.array([2, 2, 3, 3, 4, 5, 6, 9, 17, 33])):
-        np.testing.assert_allclose(one(x.tolist(), y.tolist()), naive_kendall(x, y), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            one(x.tolist(), y.tolist()), naive_kendall(x, y), rtol=0, atol=1e-12
+        )
 
 
-@pytest.mark.parametrize(("x", "y"), [([], []), ([1.0], [2.0]), ([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]), ([1.0, 2.0], [0.5, 0.5])])
+@pytest.mark.parametrize(
+    ("x", "y"),
+    [([], []), ([1.0], [2.0]), ([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]), ([1.0, 2.0], [0.5, 0.5])],
+)
 def test_no_pair_or_a_constant_argument_is_undefined(x: list[float], y: list[float]):
     assert all(math.isnan(number) for number in one(x, y))
 

@@ -24,28 +24,45 @@ def test_means_and_interval_are_those_of_pairs_drawn_one_by_one() -> None:
     first, second = _sides()
     found = paired_means(first, second, np.arange(len(first)), seed=3)
     for k in range(2):
-        pairs = [(row, b - a) for row, (a, b) in enumerate(zip(first[:, k], second[:, k], strict=True)) if a == a and b == b]
+        pairs = [
+            (row, b - a)
+            for row, (a, b) in enumerate(zip(first[:, k], second[:, k], strict=True))
+            if a == a and b == b
+        ]
         gap = dict(pairs)
         assert found.n[k] == len(pairs)
-        assert found.second[k] - found.first[k] == pytest.approx(np.mean([value for _, value in pairs]))
+        assert found.second[k] - found.first[k] == pytest.approx(
+            np.mean([value for _, value in pairs])
+        )
         means = []
         for key in resample_keys(3, 1000):
-            drawn = [gap[row] for row, times in enumerate(resample(key, len(first))) for _ in range(times) if row in gap]
+            drawn = [
+                gap[row]
+                for row, times in enumerate(resample(key, len(first)))
+                for _ in range(times)
+                if row in gap
+            ]
             means.append(sum(drawn) / len(drawn))
         tail = 100 * expanded_tail(np.array([len(pairs)]))[0]
-        assert (found.low[k], found.high[k]) == pytest.approx(tuple(np.percentile(means, [tail, 100 - tail])))
+        assert (found.low[k], found.high[k]) == pytest.approx(
+            tuple(np.percentile(means, [tail, 100 - tail]))
+        )
 
 
 def test_the_interval_is_as_wide_as_that_of_a_mean_of_differences() -> None:
     first, second = _sides(600, seed=1)
     found = paired_means(first, second, np.arange(len(first)))
     gap = (second - first)[:, 0]
-    assert found.high[0] - found.low[0] == pytest.approx(2 * 1.96 * gap.std(ddof=1) / np.sqrt(len(gap)), rel=0.12)
+    assert found.high[0] - found.low[0] == pytest.approx(
+        2 * 1.96 * gap.std(ddof=1) / np.sqrt(len(gap)), rel=0.12
+    )
 
 
 def test_exchanging_the_sides_negates() -> None:
     first, second = _sides()
-    one, other = (paired_means(*sides, np.arange(len(first))) for sides in ((first, second), (second, first)))
+    one, other = (
+        paired_means(*sides, np.arange(len(first))) for sides in ((first, second), (second, first))
+    )
     np.testing.assert_allclose(other.low, -one.high, rtol=1e-12)
     np.testing.assert_allclose(other.high, -one.low, rtol=1e-12)
     np.testing.assert_array_equal(one.first, other.second)
@@ -54,7 +71,11 @@ def test_exchanging_the_sides_negates() -> None:
 def test_rows_of_a_cluster_are_drawn_together() -> None:
     first, second = _sides()
     alone = paired_means(first, second, np.arange(len(first)))
-    repeated = paired_means(np.repeat(first, 4, axis=0), np.repeat(second, 4, axis=0), np.repeat(np.arange(len(first)), 4))
+    repeated = paired_means(
+        np.repeat(first, 4, axis=0),
+        np.repeat(second, 4, axis=0),
+        np.repeat(np.arange(len(first)), 4),
+    )
     np.testing.assert_allclose(repeated.low, alone.low)
     np.testing.assert_allclose(repeated.high, alone.high)
     assert repeated.n.tolist() == (4 * alone.n).tolist()

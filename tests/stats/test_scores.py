@@ -37,7 +37,11 @@ def test_two_classes_match_sklearn_and_the_loops():
     assert found.roc_auc == pytest.approx(naive_roc_auc(label, score[:, 1]), abs=1e-12)
     assert found.accuracy == pytest.approx((label == predicted).mean())
     single = classification_scores(label, predicted, score[:, 1:], seed=0)
-    assert (single.f1, single.roc_auc, single.low.tolist()) == (found.f1, found.roc_auc, found.low.tolist())
+    assert (single.f1, single.roc_auc, single.low.tolist()) == (
+        found.f1,
+        found.roc_auc,
+        found.low.tolist(),
+    )
 
 
 @pytest.mark.parametrize("classes", [3, 6])
@@ -56,7 +60,9 @@ def test_the_interval_is_that_of_resampled_rows():
     rng = np.random.default_rng(0)
     draws = [rng.integers(0, len(label), len(label)) for _ in range(1000)]
     auc = [roc_auc_score(label[d], score[d, 1]) for d in draws]
-    np.testing.assert_allclose([found.low[2], found.high[2]], np.percentile(auc, [2.5, 97.5]), atol=0.01)
+    np.testing.assert_allclose(
+        [found.low[2], found.high[2]], np.percentile(auc, [2.5, 97.5]), atol=0.01
+    )
 
 
 def test_a_class_that_a_resample_lacks_stays_in_the_mean():
@@ -69,7 +75,12 @@ def test_a_class_that_a_resample_lacks_stays_in_the_mean():
     rng = np.random.default_rng(0)
     draws = [rng.integers(0, len(label), len(label)) for _ in range(300)]
     any_number: Any = 0  # scikit-learn's annotation of zero_division is str
-    f1 = [f1_score(label[d], predicted[d], average="macro", labels=[0, 1, 2], zero_division=any_number) for d in draws]
+    f1 = [
+        f1_score(
+            label[d], predicted[d], average="macro", labels=[0, 1, 2], zero_division=any_number
+        )
+        for d in draws
+    ]
     naive = np.percentile(f1, [2.5, 97.5])
     np.testing.assert_allclose([whole.low[1], whole.high[1]], naive, atol=0.002)
     counted = CountedScores.of(3)
@@ -97,15 +108,21 @@ def test_the_lower_ends_of_perfect_scores():
     counted.add_ranks(label, score, np.arange(1006))
     np.testing.assert_allclose(counted.intervals(0)[0], found.low[1:])
     clusters = np.arange(1006) // 2
-    assert (classification_scores(label, label, score, seed=0, cluster=clusters).low[1:] < found.low[1:]).all()
-    assert classification_scores(label, label, score, seed=0, cluster=np.zeros(1006, int)).low[1:].tolist() == [0.0, 0.0]
+    assert (
+        classification_scores(label, label, score, seed=0, cluster=clusters).low[1:] < found.low[1:]
+    ).all()
+    assert classification_scores(label, label, score, seed=0, cluster=np.zeros(1006, int)).low[
+        1:
+    ].tolist() == [0.0, 0.0]
     several = np.repeat([0, 1, 2], [50, 50, 4])
     mean = classification_scores(several, several, np.eye(3)[several], seed=0).low[1]
     assert wilson_interval(4, 4)[0] < mean < wilson_interval(104, 104)[0]
 
 
 def test_one_class_alone_has_no_auc():
-    found = classification_scores(np.ones(5, int), np.ones(5, int), np.linspace(0.5, 0.9, 5)[:, None], seed=0)
+    found = classification_scores(
+        np.ones(5, int), np.ones(5, int), np.linspace(0.5, 0.9, 5)[:, None], seed=0
+    )
     assert np.isnan(found.roc_auc)
     assert np.isnan(found.low[2])
     assert found.f1 == found.accuracy == 1.0
@@ -119,13 +136,20 @@ def test_no_row_has_no_scores():
 @pytest.mark.parametrize("score", [np.nan, np.inf])
 def test_a_score_that_is_not_finite_is_refused(score: float):
     label, scores = np.array([0, 1, 0, 1]), np.array([[0.1], [0.9], [0.2], [score]])
-    with pytest.raises(InputError, match="1 of 4 rows: scores that are not finite; expected finite scores"):
+    with pytest.raises(
+        InputError, match="1 of 4 rows: scores that are not finite; expected finite scores"
+    ):
         classification_scores(label, label, scores, seed=0, resamples=2)
 
 
 def test_the_walk_down_a_ranking_ends_at_a_score_that_equals_nothing():
-    assert _roc_auc(np.array([0, 1]), 1, np.full((2, 1), np.nan), 0, np.arange(2), np.ones(2)) == 1.0
-    score, rationale = Ragged.from_rows([[0.5, np.nan, 0.1]]), Ragged.from_rows([[True, False, False]], bool)
+    assert (
+        _roc_auc(np.array([0, 1]), 1, np.full((2, 1), np.nan), 0, np.arange(2), np.ones(2)) == 1.0
+    )
+    score, rationale = (
+        Ragged.from_rows([[0.5, np.nan, 0.1]]),
+        Ragged.from_rows([[True, False, False]], bool),
+    )
     rationale_agreement(score, rationale)
 
 
@@ -134,7 +158,9 @@ def test_benjamini_hochberg_rejects_what_the_step_up_rule_does(p_values: list[fl
     p = np.array(p_values)
     near = np.abs(p[:, None] - 0.05 * np.arange(1, len(p) + 1) / len(p)) < 1e-12
     if not near.any():
-        np.testing.assert_array_equal(benjamini_hochberg(p) <= 0.05, naive_benjamini_hochberg(p, 0.05))
+        np.testing.assert_array_equal(
+            benjamini_hochberg(p) <= 0.05, naive_benjamini_hochberg(p, 0.05)
+        )
 
 
 def test_benjamini_hochberg_leaves_undefined_tests_out():

@@ -13,7 +13,10 @@ from scipy.stats import binomtest
 from attnaudit.stats.inference import median_interval, newcombe_interval, wilson_interval
 
 
-@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.8, 0.95, 0.99]))
+@given(
+    st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
+    st.sampled_from([0.8, 0.95, 0.99]),
+)
 def test_it_is_that_of_scipy(counts: tuple[int, int], level: float) -> None:
     successes, n = counts
     other = binomtest(successes, n).proportion_ci(level, "wilson")
@@ -25,7 +28,9 @@ def test_an_end_is_as_far_as_the_score_test_lets_it(counts: tuple[int, int]) -> 
     successes, n = counts
     for end in wilson_interval(successes, n):
         if 0 < end < 1:
-            assert abs(successes / n - end) / math.sqrt(end * (1 - end) / n) == pytest.approx(1.959964, abs=1e-5)
+            assert abs(successes / n - end) / math.sqrt(end * (1 - end) / n) == pytest.approx(
+                1.959964, abs=1e-5
+            )
 
 
 def test_none_and_all_have_ends_of_nought_and_one() -> None:
@@ -40,24 +45,43 @@ def test_more_than_there_are_is_refused(successes: int, n: int) -> None:
         wilson_interval(successes, n)
 
 
-@pytest.mark.parametrize(("n", "ranks"), [(6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15)), (50, (18, 33))])
+@pytest.mark.parametrize(
+    ("n", "ranks"),
+    [(6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15)), (50, (18, 33))],
+)
 def test_a_median_lies_between_the_tabulated_ranks(n: int, ranks: tuple[int, int]) -> None:
     assert median_interval(np.random.default_rng(n).permutation(n) + 1.0) == ranks
     assert median_interval(np.arange(5.0)) == (None, None)
 
 
-@pytest.mark.parametrize(("auc", "positives", "negatives"), [(0.5, 3, 3), (0.7, 5, 6), (0.95, 9, 40), (1.0, 4, 4), (0.0, 2, 7)])
-def test_the_interval_of_an_area_under_the_roc_curve_ends_where_the_score_test_refuses(auc: float, positives: int, negatives: int) -> None:
+@pytest.mark.parametrize(
+    ("auc", "positives", "negatives"),
+    [(0.5, 3, 3), (0.7, 5, 6), (0.95, 9, 40), (1.0, 4, 4), (0.0, 2, 7)],
+)
+def test_the_interval_of_an_area_under_the_roc_curve_ends_where_the_score_test_refuses(
+    auc: float, positives: int, negatives: int
+) -> None:
     """The variance of Hanley and McNeil, by the probabilities Q1 and Q2 of an exponential model, with Newcombe's mean of the two sizes."""
     low, high = newcombe_interval(auc, positives, negatives)
     for end in {low, high} - {0.0, 1.0}:
-        first, second, others = end / (2 - end), 2 * end**2 / (1 + end), (positives + negatives) / 2 - 1
+        first, second, others = (
+            end / (2 - end),
+            2 * end**2 / (1 + end),
+            (positives + negatives) / 2 - 1,
+        )
         variance = end * (1 - end) + others * (first - end**2) + others * (second - end**2)
-        assert abs(auc - end) == pytest.approx(1.959964 * (variance / (positives * negatives)) ** 0.5, abs=1e-6)
+        assert abs(auc - end) == pytest.approx(
+            1.959964 * (variance / (positives * negatives)) ** 0.5, abs=1e-6
+        )
     assert 0.0 <= low <= auc <= high <= 1.0
     assert high - low > 0.2
     assert newcombe_interval(1 - auc, negatives, positives) == pytest.approx((1 - high, 1 - low))
 
 
 def test_an_area_without_rows_of_one_side_can_be_anything() -> None:
-    assert newcombe_interval(0.5, 0, 4) == newcombe_interval(0.5, 4, 0) == newcombe_interval(0.5, 4, 4, math.inf) == (0.0, 1.0)
+    assert (
+        newcombe_interval(0.5, 0, 4)
+        == newcombe_interval(0.5, 4, 0)
+        == newcombe_interval(0.5, 4, 4, math.inf)
+        == (0.0, 1.0)
+    )

@@ -31,21 +31,31 @@ def assert_as_often(values: np.ndarray, expected: dict[float, float]) -> None:
 
 
 @pytest.mark.parametrize(("level", "low", "high"), [(0.2, 0.5, 0.5), (0.6, 0.0, 1.0)])
-def test_the_mean_of_two_rows_is_each_of_them_in_a_quarter_of_the_resamples(level: float, low: float, high: float):
+def test_the_mean_of_two_rows_is_each_of_them_in_a_quarter_of_the_resamples(
+    level: float, low: float, high: float
+):
     table = np.array([[0.0], [1.0]])
-    assert [end[0] for end in bootstrap_means(table, seed=3, resamples=RESAMPLES, level=level)] == [low, high]
+    assert [end[0] for end in bootstrap_means(table, seed=3, resamples=RESAMPLES, level=level)] == [
+        low,
+        high,
+    ]
     ratio = bootstrap_ratios(table, np.ones((2, 1)), seed=3, resamples=RESAMPLES, level=level)
     assert [end[0] for end in ratio] == [low, high]
 
 
 def test_a_resample_over_seeds_draws_seeds_with_replacement():
     one_row = np.array([0.0, 1.0])[None, :, None]
-    assert_as_often(means_over_seeds(one_row, seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
+    assert_as_often(
+        means_over_seeds(one_row, seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25}
+    )
 
 
 def test_a_resample_over_seeds_draws_rows_with_replacement():
     """One seed, two rows."""
-    assert_as_often(means_over_seeds(np.array([[[0.0, 1.0]]]), seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
+    assert_as_often(
+        means_over_seeds(np.array([[[0.0, 1.0]]]), seed=1, resamples=RESAMPLES)[0],
+        {0.0: 0.25, 0.5: 0.5, 1.0: 0.25},
+    )
 
 
 def test_what_is_undefined_counts_in_no_mean():
@@ -63,7 +73,9 @@ def test_scores_of_several_models_and_seeds_are_those_of_each(classes: int):
     score = rng.dirichlet(np.ones(classes), (3, 2, 50))
     values, _ = resampled_over_seeds(label, predicted, score, seed=0, resamples=2)
     for model, seed in np.ndindex(3, 2):
-        one = classification_scores(label, predicted[model, seed], score[model, seed], seed=0, resamples=2)
+        one = classification_scores(
+            label, predicted[model, seed], score[model, seed], seed=0, resamples=2
+        )
         np.testing.assert_allclose(values[model, seed], (one.accuracy, one.f1, one.roc_auc))
 
 
@@ -71,14 +83,18 @@ def test_scores_over_seeds_draw_seeds_with_replacement():
     """One seed is always right and one always wrong, so that only the draw of seeds moves the mean."""
     label = np.array([0, 1] * 10)
     predicted = np.stack([label, 1 - label])[None]
-    values, resampled = resampled_over_seeds(label, predicted, predicted[..., None].astype(float), seed=2, resamples=RESAMPLES)
+    values, resampled = resampled_over_seeds(
+        label, predicted, predicted[..., None].astype(float), seed=2, resamples=RESAMPLES
+    )
     np.testing.assert_array_equal(values[0, :, 0], [1.0, 0.0])
     assert_as_often(resampled[0, :, 0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
 
 def test_accuracy_of_one_right_and_one_wrong_row():
     """Both right, both wrong, or one of each: the interval ends at 0 and 1."""
-    found = classification_scores(np.array([0, 1]), np.array([0, 0]), np.array([[0.1], [0.4]]), seed=0, resamples=RESAMPLES)
+    found = classification_scores(
+        np.array([0, 1]), np.array([0, 0]), np.array([[0.1], [0.4]]), seed=0, resamples=RESAMPLES
+    )
     assert (found.accuracy, found.low[0], found.high[0]) == (0.5, 0.0, 1.0)
 
 
@@ -91,7 +107,11 @@ def shuffled(key: np.uint64, number: int) -> tuple[int, ...]:
 @pytest.mark.parametrize("what", ["numbers of one stream", "streams of rows"])
 def test_all_orders_of_three_tokens_are_as_likely(what: str):
     keys = stream_keys(5, "erasure", np.arange(6000))
-    draws = ((keys[0], number) for number in range(6000)) if what == "numbers of one stream" else ((key, 0) for key in keys)
+    draws = (
+        ((keys[0], number) for number in range(6000))
+        if what == "numbers of one stream"
+        else ((key, 0) for key in keys)
+    )
     found = Counter(shuffled(*draw) for draw in draws)
     assert set(found) == set(permutations(range(3)))
     assert chisquare(list(found.values())).pvalue > LIKELY
@@ -100,7 +120,11 @@ def test_all_orders_of_three_tokens_are_as_likely(what: str):
 def test_rows_of_one_instance_have_streams_of_their_own():
     """Heads, layers and gold tokens of one text are shuffled apart from each other."""
     size = 12
-    columns = {"layer": np.repeat([0, 1], 6), "head": np.tile(np.repeat([0, 1, 2], 2), 2), "query": np.tile([0, 1], 6)}
+    columns = {
+        "layer": np.repeat([0, 1], 6),
+        "head": np.tile(np.repeat([0, 1, 2], 2), 2),
+        "query": np.tile([0, 1], 6),
+    }
     trace = Trace.from_arrays(
         activation="softmax", class_names=["a", "b"], instance=np.zeros(size, np.int64), tokens=[["x", "y"]] * size,
         alpha=Ragged.from_rows([np.array([0.5, 0.5])] * size), readout=Ragged.from_rows([np.zeros((2, 2))] * size),

@@ -8,7 +8,12 @@ from scipy.stats import CensoredData, ecdf
 
 from attnaudit.stats import survival
 from attnaudit.stats.inference import wilson_interval
-from attnaudit.stats.survival import area_contributions, event_area, event_curve, share_contributions
+from attnaudit.stats.survival import (
+    area_contributions,
+    event_area,
+    event_curve,
+    share_contributions,
+)
 
 
 def some(n: int, seed: int = 0, early: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -35,18 +40,24 @@ def test_where_rows_are_lost_at_1_alone_the_curve_is_the_plain_share(seed: int) 
     curve = event_curve(time, event, np.arange(60), np.array([0.05, 0.5, 1.0]))
     flipped = [int((event & (time <= until)).sum()) for until in (0.05, 0.5, 1.0)]
     np.testing.assert_allclose(curve.share, np.array(flipped) / 60)
-    np.testing.assert_allclose(np.stack([curve.low, curve.high], 1), [wilson_interval(count, 60) for count in flipped])
+    np.testing.assert_allclose(
+        np.stack([curve.low, curve.high], 1), [wilson_interval(count, 60) for count in flipped]
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_contributions_average_to_the_estimate_of_kaplan_and_meier(seed: int) -> None:
     time, event = some(50, seed)
     grid = np.linspace(0.0, 1.0, 20_001)
-    by_hand = np.mean([1.0 - left_after(time, event, until) for until in np.arange(0.05, 1.0, 0.1)])  # constant within every tenth
+    by_hand = np.mean(
+        [1.0 - left_after(time, event, until) for until in np.arange(0.05, 1.0, 0.1)]
+    )  # constant within every tenth
     assert event_area(time, event) == pytest.approx(by_hand, abs=1e-12)
     assert area_contributions(time, event).mean() == pytest.approx(by_hand, abs=1e-12)
     for until in grid[[0, 2000, 9000, 13_001, 20_000]].tolist():
-        assert share_contributions(time, event, until).mean() == pytest.approx(1.0 - left_after(time, event, until), abs=1e-12)
+        assert share_contributions(time, event, until).mean() == pytest.approx(
+            1.0 - left_after(time, event, until), abs=1e-12
+        )
 
 
 def test_a_contribution_says_what_a_little_more_weight_of_its_row_changes() -> None:
@@ -54,15 +65,22 @@ def test_a_contribution_says_what_a_little_more_weight_of_its_row_changes() -> N
     many = 400
     whole = event_area(np.repeat(time, many), np.repeat(event, many))
     for row in range(len(time)):
-        more = event_area(np.append(np.repeat(time, many), time[row]), np.append(np.repeat(event, many), event[row]))
-        assert area_contributions(time, event)[row] == pytest.approx(whole + (more - whole) * many * len(time), abs=0.01)
+        more = event_area(
+            np.append(np.repeat(time, many), time[row]),
+            np.append(np.repeat(event, many), event[row]),
+        )
+        assert area_contributions(time, event)[row] == pytest.approx(
+            whole + (more - whole) * many * len(time), abs=0.01
+        )
 
 
 def test_a_row_lost_counts_as_those_that_are_still_seen() -> None:
     """Of four rows one flips at 0.2 and one is lost at 0.5; of the two left one flips at 0.6."""
     time, event = np.array([0.2, 0.5, 0.6, 1.0]), np.array([True, False, True, False])
     assert event_area(time, event) == pytest.approx(0.4 * 0.25 + 0.4 * (1 - 0.75 * 0.5))
-    assert event_area(np.where(time == 0.5, 1.0, time), event) == pytest.approx(0.4 * 0.25 + 0.4 * 0.5)
+    assert event_area(np.where(time == 0.5, 1.0, time), event) == pytest.approx(
+        0.4 * 0.25 + 0.4 * 0.5
+    )
 
 
 @pytest.mark.parametrize(("event", "area"), [([False, False], 0.0), ([True, True], 0.7)])

@@ -18,4 +18,7 @@ def no_page(folder: Path, metadata: object, notes: object = (), page: Path | Non
 def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnaudit.report.study_page.write_study", no_page)
     monkeypatch.setattr("attnaudit.report.study_page.write_studies", no_page)
-    monkeypatch.setattr("attnaudit.report.write_report", lambda folder, trace, page: no_page(folder, trace, page=page))
+    monkeypatch.setattr(
+        "attnaudit.report.write_report",
+        lambda folder, trace, page: no_page(folder, trace, page=page),
+    )

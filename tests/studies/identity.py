@@ -32,4 +32,9 @@ def shuffled_traces(spec: StudySpec, folder: Path) -> Traces:
     task = task_of(spec.base)
     plan = list(spec.study.plan(spec.base, task.read(spec.base, lambda what, done, total: None)))
     random.Random(5).shuffle(plan)
-    return Traces({training.id: folder / TRAININGS / f"{training.name}-{key_of(training)[:10]}" for training in plan})
+    return Traces(
+        {
+            training.id: folder / TRAININGS / f"{training.name}-{key_of(training)[:10]}"
+            for training in plan
+        }
+    )

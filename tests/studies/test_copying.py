@@ -34,18 +34,32 @@ TINY = {
 
 
 def digests(folder: Path) -> dict[str, str]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name)
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    files = (
+        path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name
+    )
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run_copying(copying_study("iid", 1, TINY), tmp_path_factory.mktemp("copying") / "iid", threads=2)
+    return run_copying(
+        copying_study("iid", 1, TINY), tmp_path_factory.mktemp("copying") / "iid", threads=2
+    )
 
 
 def curve(seed: int, relevance: list[float], attention: list[float]) -> list[dict[str, Any]]:
     return [
-        {"seed": seed, "stage": 0, "step": 10 * k, "relevance": r, "attention": a, "entropy": 3.0 - k}
+        {
+            "seed": seed,
+            "stage": 0,
+            "step": 10 * k,
+            "relevance": r,
+            "attention": a,
+            "entropy": 3.0 - k,
+        }
         for k, (r, a) in enumerate(zip(relevance, attention, strict=True))
     ]
 
@@ -66,7 +80,10 @@ FINAL = pl.DataFrame(
 
 def test_a_training_that_diverges_is_no_seed_that_failed(tmp_path: Path) -> None:
     study = copying_study("iid", 1, TINY | {"copying.learning_rate": 1e30})
-    with pytest.raises(InputError, match=r"train: seed 1: a loss of nan; expected a finite one; lower copying\.learning_rate"):
+    with pytest.raises(
+        InputError,
+        match=r"train: seed 1: a loss of nan; expected a finite one; lower copying\.learning_rate",
+    ):
         run_copying(study, tmp_path / "out", threads=2)
     assert not (tmp_path / "out" / "summary.json").exists()
 
@@ -86,10 +103,15 @@ def test_what_comes_first_is_told_from_the_first_step_above_a_half() -> None:
 def test_shares_are_of_all_seeds_and_order_of_those_that_succeeded() -> None:
     rows = {(row["measure"], row["group"]): row for row in summarise(CURVES, FINAL).to_dicts()}
     assert [rows[name, "all"]["value"] for name in ("succeeded", "failed")] == [0.5, 0.5]
-    assert [rows[name, "all"]["value"] for name in ("stopped", "stopped_least", "stopped_most")] == [0.77, 0.59, 0.95]
+    assert [
+        rows[name, "all"]["value"] for name in ("stopped", "stopped_least", "stopped_most")
+    ] == [0.77, 0.59, 0.95]
     assert rows["relevance_entropy", "all"]["value"] == 2.0
     assert rows["succeeded", "all"]["low"] == pytest.approx(0.15, abs=0.005)
-    assert (rows["relevance_first", "all"]["value"], rows["relevance_first", "all"]["n"]) == (0.5, 2)
+    assert (rows["relevance_first", "all"]["value"], rows["relevance_first", "all"]["n"]) == (
+        0.5,
+        2,
+    )
     assert rows["lead", "all"]["n"] == 3
     assert rows["lead", "all"]["undefined"] == 1
     assert rows["relevance_accuracy", "failed"]["value"] == 0.6
@@ -97,12 +119,16 @@ def test_shares_are_of_all_seeds_and_order_of_those_that_succeeded() -> None:
     assert [rows[name, "succeeded"]["value"] for name in ("agreement", "attended")] == [0.75, -1]
 
 
-ELSEWHERE = FINAL.with_columns(pl.Series("attention", [0.9, 0.1, 0.5, 0.2]), pl.Series("attended", [0.0] * 4))
+ELSEWHERE = FINAL.with_columns(
+    pl.Series("attention", [0.9, 0.1, 0.5, 0.2]), pl.Series("attended", [0.0] * 4)
+)
 
 
 def test_seeds_that_come_to_attend_are_counted_by_attention_in_the_end() -> None:
     told = summarise(CURVES, ELSEWHERE)
-    row = told.row(by_predicate=(pl.col("measure") == "attending") & (pl.col("group") == "all"), named=True)
+    row = told.row(
+        by_predicate=(pl.col("measure") == "attending") & (pl.col("group") == "all"), named=True
+    )
     assert (row["value"], row["n"]) == (0.25, 4)
     assert (row["low"], row["high"]) == pytest.approx((0.046, 0.699), abs=1e-3)
 
@@ -113,7 +139,9 @@ def test_the_card_says_how_many_attend_and_of_no_median_place_where_most_look_el
     assert "Token accuracy is possible without that." in row.sentence
     assert "the right one" not in place.sentence
     assert "Its median position says nothing" in place.sentence
-    row, _, place = copying_card(summarise(CURVES, FINAL.with_columns(attended=pl.lit(0.0))), vars(Copying("permutations"))).rows
+    row, _, place = copying_card(
+        summarise(CURVES, FINAL.with_columns(attended=pl.lit(0.0))), vars(Copying("permutations"))
+    ).rows
     assert "4 of 4 learn to attend" in row.sentence
     assert "without that" not in row.sentence
     assert "Its median position is the right one." in place.sentence
@@ -124,14 +152,18 @@ def test_the_line_on_top_says_in_how_many_seeds_attention_finds_the_position() -
         copying_card(summarise(CURVES, final), vars(Copying("permutations"))).lead
         for final in (ELSEWHERE, FINAL.with_columns(attention=0.9))
     )
-    assert one.startswith("Claim only that heatmaps of a model trained to copy show where it puts weight")
+    assert one.startswith(
+        "Claim only that heatmaps of a model trained to copy show where it puts weight"
+    )
     assert one.endswith("attention finds the position that a symbol comes from in 1 of 4 seeds.")
     assert every.startswith("Heatmaps of a model trained to copy may be shown as one explanation")
     assert "in 4 of 4 seeds" in every
 
 
 def test_nothing_is_concluded_where_no_seed_learned() -> None:
-    card = copying_card(summarise(CURVES, FINAL.with_columns(token=pl.lit(0.15))), vars(Copying("permutations")))
+    card = copying_card(
+        summarise(CURVES, FINAL.with_columns(token=pl.lit(0.15))), vars(Copying("permutations"))
+    )
     assert card.lead == (
         "Claim nothing: no seed learned to copy (token accuracy 0.15, median over 4 seeds; more than 0.95 counts as learned). "
         "Numbers are shown, conclusions are withheld."
@@ -146,16 +178,23 @@ def test_nothing_is_concluded_where_no_seed_learned() -> None:
 def test_every_measure_of_its_page_is_explained(done: Path) -> None:
     page = (done / "report.html").read_text(encoding="utf-8")
     numbers = page[page.index('id="numbers"') :]
-    assert numbers.count('<th scope="row"><a class="term"') == numbers.count('<th scope="row">') > 20
+    assert (
+        numbers.count('<th scope="row"><a class="term"') == numbers.count('<th scope="row">') > 20
+    )
     card = page[page.index('id="verdict"') : page.index('id="figures"')]
     assert card.count('<p class="measure"><a class="term"') == card.count('<p class="measure">') > 0
 
 
 def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:
     told = summarise(CURVES, FINAL)
-    row = told.row(by_predicate=(pl.col("measure") == "upside_down") & (pl.col("group") == "all"), named=True)
+    row = told.row(
+        by_predicate=(pl.col("measure") == "upside_down") & (pl.col("group") == "all"), named=True
+    )
     assert (row["value"], row["n"]) == (0.25, 4)
-    assert "In 1 of 4 (5 % to 70 %) the dictionary is upside down" in copying_card(told, vars(Copying("permutations"))).rows[0].sentence
+    assert (
+        "In 1 of 4 (5 % to 70 %) the dictionary is upside down"
+        in copying_card(told, vars(Copying("permutations"))).rows[0].sentence
+    )
     none = summarise(CURVES, FINAL.with_columns(relevance_least=pl.lit(0.5)))
     assert "upside down" not in copying_card(none, vars(Copying("permutations"))).rows[0].sentence
 
@@ -174,12 +213,23 @@ def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:
             {"encoder": "bilstm"},
             "Snell et al.: about half of the seeds fail, with a unidirectional encoder; here a bidirectional encoder",
         ),
-        ({"preset": "tied"}, "Snell et al.: about half of the seeds fail, with the released model; here the tied model"),
-        ({"embedding_scale": 0.0625}, "Snell et al.: about half of the seeds fail; here embeddings of scale 0.0625"),
-        ({"pretraining": 200}, "Snell et al.: about half of the seeds fail; here 200 steps of uniform attention before"),
+        (
+            {"preset": "tied"},
+            "Snell et al.: about half of the seeds fail, with the released model; here the tied model",
+        ),
+        (
+            {"embedding_scale": 0.0625},
+            "Snell et al.: about half of the seeds fail; here embeddings of scale 0.0625",
+        ),
+        (
+            {"pretraining": 200},
+            "Snell et al.: about half of the seeds fail; here 200 steps of uniform attention before",
+        ),
     ],
 )
-def test_the_comparison_with_the_paper_names_what_differs(settings: dict[str, Any], paper: str) -> None:
+def test_the_comparison_with_the_paper_names_what_differs(
+    settings: dict[str, Any], paper: str
+) -> None:
     row, *_ = copying_card(summarise(CURVES, FINAL), vars(Copying("permutations", **settings))).rows
     assert row.yardstick == paper
 
@@ -190,31 +240,48 @@ def test_a_summary_does_not_depend_on_the_order_of_seeds() -> None:
 
 
 def test_the_card_tells_counts_shares_and_where_the_others_stop() -> None:
-    row, order, place = copying_card(summarise(CURVES, FINAL), vars(Copying("permutations", length=4, seeds=4, preset="tied"))).rows
+    row, order, place = copying_card(
+        summarise(CURVES, FINAL), vars(Copying("permutations", length=4, seeds=4, preset="tied"))
+    ).rows
     assert row.sentence.startswith("Of 4 seeds 2 learned to copy (50 %, 15 % to 85 %)")
     assert "The other 2 end at a token accuracy of 0.59 to 0.95, median 0.77." in row.sentence
-    assert "output relevance was first in 1, attention in 1, and both at one measurement in 0" in order.sentence
+    assert (
+        "output relevance was first in 1, attention in 1, and both at one measurement in 0"
+        in order.sentence
+    )
     assert order.sentence.endswith("the entropy of attention is 2.00 nats; 1.39 is uniform.")
-    assert "comes from for 90 % of those written, and for 75 % where output relevance is in its top 5 %" in place.sentence
+    assert (
+        "comes from for 90 % of those written, and for 75 % where output relevance is in its top 5 %"
+        in place.sentence
+    )
     assert "0.5 positions before the right one" in place.sentence
     assert place.mark == 0.25  # one of four positions is the top 5 %
 
 
 def test_the_card_names_one_seed_that_stops_and_none() -> None:
-    one, none = (FINAL.with_columns(pl.Series("token", [*[0.99] * 3, last])) for last in (0.7, 0.98))
-    sentences = [copying_card(summarise(CURVES, final), vars(Copying("permutations"))).rows[0].sentence for final in (one, none)]
+    one, none = (
+        FINAL.with_columns(pl.Series("token", [*[0.99] * 3, last])) for last in (0.7, 0.98)
+    )
+    sentences = [
+        copying_card(summarise(CURVES, final), vars(Copying("permutations"))).rows[0].sentence
+        for final in (one, none)
+    ]
     assert "The other one ends at a token accuracy of 0.70." in sentences[0]
     assert "end" not in sentences[1].partition(" 4 of 4 learn")[0]
 
 
 def test_a_study_older_than_presets_is_of_the_tied_model() -> None:
-    recorded = {key: value for key, value in vars(Copying("permutations")).items() if key != "preset"}
+    recorded = {
+        key: value for key, value in vars(Copying("permutations")).items() if key != "preset"
+    }
     card = copying_card(summarise(CURVES, FINAL), recorded)
     assert "the tied model" in card.subtitle
     assert card.rows[0].yardstick.endswith("with the released model; here the tied model")
 
 
-@pytest.mark.parametrize(("preset", "positions", "mark"), [("snell2021", 41, 3 / 41), ("tied", 40, 2 / 40)])
+@pytest.mark.parametrize(
+    ("preset", "positions", "mark"), [("snell2021", 41, 3 / 41), ("tied", 40, 2 / 40)]
+)
 def test_chance_is_of_all_positions_of_a_source(preset: Name, positions: int, mark: float) -> None:
     study = Copying("permutations", preset=preset)
     assert study.sequences.positions == positions
@@ -222,7 +289,9 @@ def test_chance_is_of_all_positions_of_a_source(preset: Name, positions: int, ma
 
 
 def test_a_study_leaves_curves_of_every_seed_and_a_page(done: Path) -> None:
-    curves, final = (pl.read_parquet(done / "results" / f"{name}.parquet") for name in ("copying", "seeds"))
+    curves, final = (
+        pl.read_parquet(done / "results" / f"{name}.parquet") for name in ("copying", "seeds")
+    )
     assert curves["step"].unique().sort().to_list() == [0, 4, 8, 9]
     assert final["seed"].to_list() == [1, 2, 3]
     assert curves.height == 12
@@ -238,8 +307,12 @@ def test_a_study_leaves_curves_of_every_seed_and_a_page(done: Path) -> None:
 
 
 def test_an_encoder_from_both_ends_is_another_study(done: Path, tmp_path: Path) -> None:
-    both = run_copying(copying_study("iid", 1, TINY | {"copying.encoder": "bilstm"}), tmp_path / "both", threads=1)
-    one, other = (pl.read_parquet(folder / "results" / "seeds.parquet")["loss"] for folder in (done, both))
+    both = run_copying(
+        copying_study("iid", 1, TINY | {"copying.encoder": "bilstm"}), tmp_path / "both", threads=1
+    )
+    one, other = (
+        pl.read_parquet(folder / "results" / "seeds.parquet")["loss"] for folder in (done, both)
+    )
     assert set(one).isdisjoint(other)
     assert "bidirectional encoder" in (both / "report.html").read_text()
     with pytest.raises(RunError, match=r'study\.encoder = "bilstm", there "lstm"'):
@@ -247,9 +320,14 @@ def test_an_encoder_from_both_ends_is_another_study(done: Path, tmp_path: Path) 
 
 
 def test_a_preset_is_another_study(done: Path, tmp_path: Path) -> None:
-    tied = run_copying(copying_study("iid", 1, TINY | {"copying.preset": "tied"}), tmp_path / "tied", threads=1)
+    tied = run_copying(
+        copying_study("iid", 1, TINY | {"copying.preset": "tied"}), tmp_path / "tied", threads=1
+    )
     alpha = [pl.read_parquet(folder / "results" / "attention.parquet") for folder in (done, tied)]
-    assert [(table.height, table["alpha"].dtype.shape) for table in alpha] == [(18, (6,)), (15, (5,))]  # type: ignore[attr-defined]
+    assert [(table.height, table["alpha"].dtype.shape) for table in alpha] == [
+        (18, (6,)),
+        (15, (5,)),
+    ]  # type: ignore[attr-defined]
     assert "the released model" in (done / "report.html").read_text()
     assert "the tied model" in (tied / "report.html").read_text()
     with pytest.raises(RunError, match=r'study\.preset = "tied", there "snell2021"'):
@@ -274,8 +352,18 @@ def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path)
     assert kills == 4  # of five portions one is done each time: what was done is not done again
     assert digests(tmp_path / "killed") == digests(whole)
     steps = pl.read_parquet(whole / "results" / "copying.parquet")
-    assert steps.filter(seed=1).select("stage", "step").rows() == [(0, 0), (0, 4), (0, 6), (1, 0), (1, 4), (1, 8), (1, 9)]
-    assert steps.filter(stage=0).select("attention", "agreement", "attended").null_count().row(0) == (9, 9, 9)
+    assert steps.filter(seed=1).select("stage", "step").rows() == [
+        (0, 0),
+        (0, 4),
+        (0, 6),
+        (1, 0),
+        (1, 4),
+        (1, 8),
+        (1, 9),
+    ]
+    assert steps.filter(stage=0).select("attention", "agreement", "attended").null_count().row(
+        0
+    ) == (9, 9, 9)
 
 
 def test_a_study_that_is_done_is_left_as_it_is(done: Path) -> None:
@@ -293,7 +381,9 @@ def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None
     (tmp_path / "out" / ".unfinished").mkdir(parents=True)
     (tmp_path / "out" / ".unfinished" / "side_by_side.safetensors").write_bytes(b"nothing")
     run_copying(copying_study("iid", 1, TINY), tmp_path / "out")
-    assert (tmp_path / "out" / "results" / "seeds.parquet").read_bytes() == (done / "results" / "seeds.parquet").read_bytes()
+    assert (tmp_path / "out" / "results" / "seeds.parquet").read_bytes() == (
+        done / "results" / "seeds.parquet"
+    ).read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -301,7 +391,11 @@ def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None
     [
         ("iid", ["copying.seeds=0"], "copying.seeds: 0; expected 1 or more"),
         ("iid", ["copying.steps=0"], "copying.steps: 0; expected 1 or more"),
-        ("iid", ["copying.heads=3"], "256 with copying.encoder = lstm, copying.heads = 3; expected a number that the heads divide"),
+        (
+            "iid",
+            ["copying.heads=3"],
+            "256 with copying.encoder = lstm, copying.heads = 3; expected a number that the heads divide",
+        ),
         ("iid", ["copying.hidden=255", "copying.encoder=bilstm"], "an even number"),
         ("iid", ["copying.hidden=0"], "copying.hidden: 0; expected 1 or more"),
         ("iid", ["copying.encoder=bi"], "one of lstm, bilstm"),
@@ -311,17 +405,31 @@ def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None
         ("iid", ["copying.seed=4"], "to be given as --seed"),
         ("iid", ["copying.sed=4"], "did you mean copying.seed?"),
         ("iid", ["copying.steps=many"], "a whole number"),
-        ("iid", ["training.epochs=4"], "expected no epochs: copying counts steps; give --set copying.steps=N"),
+        (
+            "iid",
+            ["training.epochs=4"],
+            "expected no epochs: copying counts steps; give --set copying.steps=N",
+        ),
         ("permutations", ["copying.symbols=39"], "length 40 of 39 symbols"),
         ("distinct", ["copying.symbols=39"], "no fewer symbols than positions"),
-        ("distinct", ["copying.pretraining=5", "copying.pretraining_kind=permutations"], "as many symbols as positions"),
+        (
+            "distinct",
+            ["copying.pretraining=5", "copying.pretraining_kind=permutations"],
+            "as many symbols as positions",
+        ),
         ("permutation", [], "did you mean permutations?"),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(kind: str, settings: list[str], told: str, tmp_path: Path) -> None:
+def test_bad_input_is_one_line_and_leaves_nothing(
+    kind: str, settings: list[str], told: str, tmp_path: Path
+) -> None:
     given = [part for setting in settings for part in ("--set", setting)]
     with pytest.raises(InputError) as caught:
-        CliRunner().invoke(app, ["study", "copying", kind, "--out", str(tmp_path / "out"), *given], catch_exceptions=False)
+        CliRunner().invoke(
+            app,
+            ["study", "copying", kind, "--out", str(tmp_path / "out"), *given],
+            catch_exceptions=False,
+        )
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -330,31 +438,61 @@ def test_bad_input_is_one_line_and_leaves_nothing(kind: str, settings: list[str]
 def test_length_and_symbols_may_be_given_in_any_order() -> None:
     """A setting alone may not go with the usual other one."""
     for order in (("copying.length", "copying.symbols"), ("copying.symbols", "copying.length")):
-        assert copying_study("distinct", 0, {name: {"copying.length": "70", "copying.symbols": "80"}[name] for name in order}).length == 70
+        assert (
+            copying_study(
+                "distinct",
+                0,
+                {name: {"copying.length": "70", "copying.symbols": "80"}[name] for name in order},
+            ).length
+            == 70
+        )
 
 
 def test_the_command_prints_the_summary(done: Path) -> None:
     given = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
     shown = CliRunner().invoke(
-        app, ["study", "copying", "iid", "--seed", "1", "--out", str(done), "--json", *given], catch_exceptions=False
+        app,
+        ["study", "copying", "iid", "--seed", "1", "--out", str(done), "--json", *given],
+        catch_exceptions=False,
     )
     assert {row["experiment"] for row in json.loads(shown.stdout)} == {"copying"}
-    shown = CliRunner().invoke(app, ["study", "copying", "iid", "--seed", "1", "--out", str(done), *given], catch_exceptions=False)
-    assert shown.stdout.index("Is copying learned?") < shown.stdout.index("study copying of iid"), "what may be claimed comes first"
+    shown = CliRunner().invoke(
+        app,
+        ["study", "copying", "iid", "--seed", "1", "--out", str(done), *given],
+        catch_exceptions=False,
+    )
+    assert shown.stdout.index("Is copying learned?") < shown.stdout.index("study copying of iid"), (
+        "what may be claimed comes first"
+    )
 
 
 def test_options_that_are_of_no_use_here_are_refused() -> None:
     with pytest.raises(InputError, match="--encoder cnn"):
-        CliRunner().invoke(app, ["study", "copying", "iid", "--encoder", "cnn"], catch_exceptions=False)
+        CliRunner().invoke(
+            app, ["study", "copying", "iid", "--encoder", "cnn"], catch_exceptions=False
+        )
 
 
 def test_products_of_sixteen_bits_learn_alike_and_are_put_back(tmp_path: Path) -> None:
     from attnaudit.models.product import products_of
 
-    sizes = TINY | {"copying.hidden": 64, "copying.embedding": 64, "copying.steps": 30, "copying.every": 10}
-    studies = {name: copying_study("iid", 1, sizes | {"copying.precision": name}) for name in ("float32", "bfloat16")}
-    folders = {name: run_copying(study, tmp_path / name, threads=1) for name, study in studies.items()}
-    losses = {name: pl.read_parquet(folder / "results" / "copying.parquet")["loss"].drop_nulls() for name, folder in folders.items()}
+    sizes = TINY | {
+        "copying.hidden": 64,
+        "copying.embedding": 64,
+        "copying.steps": 30,
+        "copying.every": 10,
+    }
+    studies = {
+        name: copying_study("iid", 1, sizes | {"copying.precision": name})
+        for name in ("float32", "bfloat16")
+    }
+    folders = {
+        name: run_copying(study, tmp_path / name, threads=1) for name, study in studies.items()
+    }
+    losses = {
+        name: pl.read_parquet(folder / "results" / "copying.parquet")["loss"].drop_nulls()
+        for name, folder in folders.items()
+    }
     assert losses["bfloat16"].to_list() == pytest.approx(losses["float32"].to_list(), rel=0.03)
     with pytest.raises(RunError, match="precision"):
         run_copying(studies["float32"], folders["bfloat16"])

@@ -53,14 +53,22 @@ def like(base: Trace, seed: int, outputs: int) -> Trace:
 
 def split_of(trace: Trace, name: str) -> Trace:
     table = trace.table
-    return replace(trace, table=table.set_column(table.column_names.index("split"), "split", [[name] * len(trace)]))
+    return replace(
+        trace,
+        table=table.set_column(table.column_names.index("split"), "split", [[name] * len(trace)]),
+    )
 
 
 def all_splits(outputs: int) -> Trace:
     """A trace of train, dev and test, as a teacher leaves it."""
     train, dev = (make_trace(80, (1, 8), outputs, seed=seed) for seed in (50, 51))
     test = make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
-    return concatenate([split_of(part, name).checked(name) for part, name in ((train, "train"), (dev, "dev"), (test, "test"))])
+    return concatenate(
+        [
+            split_of(part, name).checked(name)
+            for part, name in ((train, "train"), (dev, "dev"), (test, "test"))
+        ]
+    )
 
 
 def some(study: Dynamics, outputs: int = 1) -> dict[str, Trace]:
@@ -92,10 +100,16 @@ def summary(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.DataFrame) -> None:
-    base, even, counts = traces[NAMES[0]], traces[NAMES[2]], CountModel.fit(traces["embedding-s3/teacher"])
+    base, even, counts = (
+        traces[NAMES[0]],
+        traces[NAMES[2]],
+        CountModel.fit(traces["embedding-s3/teacher"]),
+    )
     for seed, step in ((3, 5), (4, 20), (4, None)):
         trace = traces[f"watched-s{seed}" if step is None else f"watched-s{seed}/{step_part(step)}"]
-        rows = table.filter(pl.col("model") == "base", pl.col("seed") == seed, pl.col("step").eq_missing(step))
+        rows = table.filter(
+            pl.col("model") == "base", pl.col("seed") == seed, pl.col("step").eq_missing(step)
+        )
         assert rows["instance"].to_list() == trace.instance.tolist()
         for row, instance in enumerate(trace.instance):
             at = int(np.flatnonzero(base.instance == instance)[0])
@@ -111,7 +125,12 @@ def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.D
                 assert rows[f"tau_{u}_{v}"][row] == (None if np.isnan(tau) else pytest.approx(tau))
             assert rows["chance"][row] == 1 / len(trace.alpha[row])
             assert rows["correct"][row] == (trace.predicted[row] == trace.array("label")[row])
-    assert (table.filter(pl.col("seed") == 3, pl.col("step").is_null(), model="base")["agreement_reference_alpha"] == 1.0).all()
+    assert (
+        table.filter(pl.col("seed") == 3, pl.col("step").is_null(), model="base")[
+            "agreement_reference_alpha"
+        ]
+        == 1.0
+    ).all()
 
 
 @pytest.mark.parametrize("queries", [1, 2, 4])
@@ -120,37 +139,64 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> N
     lengths = np.repeat(np.r_[np.random.default_rng(7).integers(1, 6, 70), 8], queries)
     trace = make_trace(len(lengths), lengths, 1, seed=2)
     instance, query = np.divmod(np.arange(len(lengths)), queries)
-    table = trace.table.set_column(trace.table.column_names.index("instance"), "instance", pa.array(instance))
-    trace = replace(trace, table=table.append_column("query", pa.array(query.astype(np.int32))) if queries > 1 else table)
+    table = trace.table.set_column(
+        trace.table.column_names.index("instance"), "instance", pa.array(instance)
+    )
+    trace = replace(
+        trace,
+        table=table.append_column("query", pa.array(query.astype(np.int32)))
+        if queries > 1
+        else table,
+    )
     score = relevance(make_trace(len(lengths), lengths, 1, seed=3))
     alpha, told = ([row.tolist() for row in part] for part in (trace.alpha, score))
-    expected = naive_elsewhere(alpha, told, list(zip(instance.tolist(), query.tolist(), strict=True)), OTHERS)
+    expected = naive_elsewhere(
+        alpha, told, list(zip(instance.tolist(), query.tolist(), strict=True)), OTHERS
+    )
     order = np.random.default_rng(0).permutation(len(lengths))
     found = elsewhere_agreement(trace.take(order), trace.alpha.take(order), score.take(order))
-    assert [None if np.isnan(value) else value for value in found] == [expected[k] and pytest.approx(expected[k]) for k in order]
+    assert [None if np.isnan(value) else value for value in found] == [
+        expected[k] and pytest.approx(expected[k]) for k in order
+    ]
     assert expected.count(None) == queries
 
 
-def test_the_study_tells_habits_of_place(traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame) -> None:
+def test_the_study_tells_habits_of_place(
+    traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame
+) -> None:
     rows = table.filter(pl.col("model") == "base", pl.col("seed") == 4, pl.col("step").is_null())
     trace = traces["watched-s4"]
-    np.testing.assert_allclose(rows[ELSEWHERE].to_numpy(), elsewhere_agreement(trace, trace.alpha, relevance(traces[NAMES[2]])))
+    np.testing.assert_allclose(
+        rows[ELSEWHERE].to_numpy(),
+        elsewhere_agreement(trace, trace.alpha, relevance(traces[NAMES[2]])),
+    )
     (told,) = summary.filter(measure=ELSEWHERE, group="all").iter_rows(named=True)
     ours = table.filter(pl.col("model") == "base", pl.col("step").is_null())
     assert told["value"] == pytest.approx(ours[ELSEWHERE].mean())
     assert told["undefined"] == ours[ELSEWHERE].null_count()
 
 
-def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(table: pl.DataFrame, summary: pl.DataFrame) -> None:
-    ours = table.filter(pl.col("model") == "base", pl.col("step").is_null(), pl.col(ELSEWHERE).is_not_null())
+def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(
+    table: pl.DataFrame, summary: pl.DataFrame
+) -> None:
+    ours = table.filter(
+        pl.col("model") == "base", pl.col("step").is_null(), pl.col(ELSEWHERE).is_not_null()
+    )
     (gap,) = summary.filter(measure=ABOVE_HABIT, group="all").iter_rows(named=True)
     assert gap["value"] == pytest.approx((ours["agreement_alpha_uniform"] - ours[ELSEWHERE]).mean())
 
     def sentence(low: float) -> str:
         """Of a model that agrees as often as habit does, on other texts; ``low`` is the end of the paired difference."""
-        changes = {"agreement_alpha_uniform": (0.9, 0.8), ELSEWHERE: (0.9, 0.8), "chance": (0.1, None), ABOVE_HABIT: (0.2, low)}
+        changes = {
+            "agreement_alpha_uniform": (0.9, 0.8),
+            ELSEWHERE: (0.9, 0.8),
+            "chance": (0.1, None),
+            ABOVE_HABIT: (0.2, low),
+        }
         rows = []
-        for row in summary.filter(pl.col("group") == "all", pl.col("measure").is_in(list(changes))).iter_rows(named=True):
+        for row in summary.filter(
+            pl.col("group") == "all", pl.col("measure").is_in(list(changes))
+        ).iter_rows(named=True):
             value, lowest = changes[row["measure"]]
             rows.append({**row, "value": value, "low": lowest, "high": 1.0, "undefined": 5})
         (row,) = STUDY.card_rows(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About())
@@ -161,13 +207,17 @@ def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(table: pl.D
     assert "text of the same length, where there is one: 90 %" in sentence(0.1)
 
 
-def test_the_study_tells_habits_of_place_on_the_way(traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame) -> None:
+def test_the_study_tells_habits_of_place_on_the_way(
+    traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame
+) -> None:
     rows, base = table.filter(pl.col("model") == "uniform", pl.col("step") == 20), traces[NAMES[0]]
     trace = traces[f"{NAMES[2]}/{step_part(20)}"]
     at = np.array([np.flatnonzero(base.instance == instance)[0] for instance in trace.instance])
     expected = elsewhere_agreement(trace, base.alpha.take(at), relevance(trace))
     np.testing.assert_allclose(rows[REFERENCE_ELSEWHERE].fill_null(np.nan).to_numpy(), expected)
-    (told,) = summary.filter(measure=f"{REFERENCE_ELSEWHERE}_uniform", group="step:20").iter_rows(named=True)
+    (told,) = summary.filter(measure=f"{REFERENCE_ELSEWHERE}_uniform", group="step:20").iter_rows(
+        named=True
+    )
     assert told["value"] == pytest.approx(np.nanmean(expected))
 
 
@@ -177,12 +227,17 @@ def test_the_model_with_even_attention_is_on_its_way_to_the_reference(
     trace, base = traces[f"{NAMES[2]}/{step_part(20)}"], traces[NAMES[0]]
     rows = table.filter(pl.col("model") == "uniform", pl.col("step") == 20)
     expected = [
-        naive_agreement(base.alpha[int(np.flatnonzero(base.instance == i)[0])].tolist(), relevance(trace)[row].tolist())
+        naive_agreement(
+            base.alpha[int(np.flatnonzero(base.instance == i)[0])].tolist(),
+            relevance(trace)[row].tolist(),
+        )
         for row, i in enumerate(trace.instance)
     ]
     assert rows["agreement_reference_relevance"].to_list() == pytest.approx(expected)
     assert rows["agreement_alpha_relevance"].null_count() == len(rows)
-    (told,) = summary.filter(measure="agreement_reference_relevance_uniform", group="step:20")["value"]
+    (told,) = summary.filter(measure="agreement_reference_relevance_uniform", group="step:20")[
+        "value"
+    ]
     assert told == pytest.approx(np.mean(expected))
 
 
@@ -192,22 +247,31 @@ def test_the_summary_has_means_of_every_step_and_of_finished_models(
     found = {(row["measure"], row["group"]): row for row in summary.iter_rows(named=True)}
     assert {group for _, group in found} == {"all", *(f"step:{step}" for step in STEPS)}
     at = table.filter(pl.col("model") == "base", pl.col("step") == 5)
-    assert found["agreement_alpha_uniform", "step:5"]["value"] == pytest.approx(at["agreement_alpha_uniform"].mean())
+    assert found["agreement_alpha_uniform", "step:5"]["value"] == pytest.approx(
+        at["agreement_alpha_uniform"].mean()
+    )
     assert found["agreement_alpha_uniform", "step:5"]["n"] == 25
     fresh = at.filter(seed=4)["agreement_reference_alpha"].mean()
     assert found["agreement_reference_alpha", "step:5"]["value"] == pytest.approx(fresh)
     finished = traces[NAMES[3]]
-    assert found["accuracy_embedding", "all"]["value"] == pytest.approx((finished.predicted == finished.array("label")).mean())
+    assert found["accuracy_embedding", "all"]["value"] == pytest.approx(
+        (finished.predicted == finished.array("label")).mean()
+    )
     assert found["accuracy", "all"]["n"] == len(LENGTHS)
     for row in found.values():
         if row["low"] is not None:
             assert row["low"] - 1e-9 <= row["value"] <= row["high"] + 1e-9
 
 
-def test_the_order_of_rows_changes_nothing(traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame) -> None:
+def test_the_order_of_rows_changes_nothing(
+    traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame
+) -> None:
     random = np.random.default_rng(0)
     orders = {length: random.permutation(length) for length in (len(LENGTHS), STUDY.probe)}
-    moved = {name: trace.take(orders[len(trace)]) if len(trace) in orders else trace for name, trace in traces.items()}
+    moved = {
+        name: trace.take(orders[len(trace)]) if len(trace) in orders else trace
+        for name, trace in traces.items()
+    }
     again = STUDY(identified(moved))
     keys = ["model", "seed", "step", "instance"]
     assert again.sort(keys, nulls_last=True).equals(table.sort(keys, nulls_last=True))
@@ -226,12 +290,17 @@ def test_tokens_of_a_few_instances_are_kept_at_every_step(table: pl.DataFrame) -
 def test_a_step_that_is_of_other_instances_is_refused(traces: dict[str, Trace]) -> None:
     name = f"{NAMES[1]}/{step_part(5)}"
     column = traces[name].table.column_names.index("instance")
-    moved = replace(traces[name], table=traces[name].table.set_column(column, "instance", [traces[name].instance + 1000]))
+    moved = replace(
+        traces[name],
+        table=traces[name].table.set_column(column, "instance", [traces[name].instance + 1000]),
+    )
     with pytest.raises(InputError, match="trace of a step: instances that are not in test"):
         STUDY(identified({**traces, name: moved}))
 
 
-def timed(seed: int, seeds: int = 3, steps: tuple[int, ...] = (0, 10, 50), n: int = 12) -> pl.DataFrame:
+def timed(
+    seed: int, seeds: int = 3, steps: tuple[int, ...] = (0, 10, 50), n: int = 12
+) -> pl.DataFrame:
     random = np.random.default_rng(seed)
     rows = [(s, step, i) for s in range(seeds) for step in steps for i in range(n)]
     frame = pl.DataFrame(rows, schema=["seed", "step", "instance"], orient="row")
@@ -248,12 +317,18 @@ def test_the_timing_is_that_of_the_first_step_that_gets_nearer(seed: int) -> Non
     frame = timed(seed)
     parts = {key: part.sort("instance") for key, part in frame.group_by("seed", "step")}
     alpha, right = (
-        {(int(str(s)), int(str(k))): part[name].cast(float).to_list() for (s, k), part in parts.items()}
+        {
+            (int(str(s)), int(str(k))): part[name].cast(float).to_list()
+            for (s, k), part in parts.items()
+        }
         for name in ("agreement_reference_alpha", "correct")
     )
     even = parts[0, 0]["agreement_reference_uniform"].to_list()
     expected = naive_timing(range(3), (0, 10, 50), alpha, even, right)
-    found = {row["measure"]: row for row in timing_rows("dynamics", frame.sample(fraction=1, shuffle=True, seed=1), seed=0)}
+    found = {
+        row["measure"]: row
+        for row in timing_rows("dynamics", frame.sample(fraction=1, shuffle=True, seed=1), seed=0)
+    }
     for name, value in expected.items():
         assert found[name]["value"] == (None if value is None else pytest.approx(value))
     assert found["xi_threshold"]["value"] == pytest.approx(np.mean(even))
@@ -261,7 +336,9 @@ def test_the_timing_is_that_of_the_first_step_that_gets_nearer(seed: int) -> Non
     assert each["seed"].to_list() == [0, 1, 2]
     for one in each.iter_rows(named=True):
         of_one = naive_timing([one["seed"]], (0, 10, 50), alpha, even, right)
-        assert {name: one[name] for name in of_one} == {name: value and pytest.approx(value) for name, value in of_one.items()}
+        assert {name: one[name] for name in of_one} == {
+            name: value and pytest.approx(value) for name, value in of_one.items()
+        }
 
 
 def test_both_kinds_of_timing_come_up_in_the_test_above() -> None:
@@ -271,17 +348,30 @@ def test_both_kinds_of_timing_come_up_in_the_test_above() -> None:
 
 
 def test_where_no_step_gets_there_nothing_is_said_and_how_far_it_got_is() -> None:
-    frame = timed(0).with_columns(agreement_reference_uniform=pl.lit(1.0), agreement_reference_alpha=pl.lit(0.25))
+    frame = timed(0).with_columns(
+        agreement_reference_uniform=pl.lit(1.0), agreement_reference_alpha=pl.lit(0.25)
+    )
     found = {row["measure"]: row for row in timing_rows("dynamics", frame, seed=0)}
     for name in ("xi", "xi_step", "xi_early", "best_accuracy_minus_xi"):
-        assert (found[name]["value"], found[name]["low"], found[name]["undefined"]) == (None, None, 3)
+        assert (found[name]["value"], found[name]["low"], found[name]["undefined"]) == (
+            None,
+            None,
+            3,
+        )
     assert (found["xi_reached"]["value"], found["xi_threshold"]["value"]) == (0.25, 1.0)
     assert found["best_accuracy"]["value"] is not None
     assert timing_rows("dynamics", frame.clear(), seed=0) == []
 
 
 def test_even_weights_have_all_the_entropy_and_one_position_none() -> None:
-    rows = Ragged.from_rows([np.full(7, 1 / 7), np.array([0.0, 1.0, 0.0]), np.array([1.0]), np.array([0.5, 0.5, 0.0, 0.0])])
+    rows = Ragged.from_rows(
+        [
+            np.full(7, 1 / 7),
+            np.array([0.0, 1.0, 0.0]),
+            np.array([1.0]),
+            np.array([0.5, 0.5, 0.0, 0.0]),
+        ]
+    )
     assert entropy_share(rows)[[0, 1, 3]] == pytest.approx([1.0, 0.0, 0.5])
     assert np.isnan(entropy_share(rows)[2])
 
@@ -292,11 +382,17 @@ def test_the_count_model_is_a_linear_model_of_shares_of_words(outputs: int) -> N
     model, test = CountModel.fit(texts), make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
     said, right, label = model.relevance(test), model.correct(test), test.array("label")
     for row in range(len(test)):
-        words = [model.weight[model.number[word]] if word in model.number else 0 * model.offset for word in test.tokens(row)]
+        words = [
+            model.weight[model.number[word]] if word in model.number else 0 * model.offset
+            for word in test.tokens(row)
+        ]
         logits = model.offset + np.mean(words, axis=0)
         decided = int(logits[0] >= 0) if outputs == 1 else int(np.argmax(logits))
         assert right[row] == (decided == label[row])
-        gold = [float(w[0]) * (1 if label[row] else -1) if outputs == 1 else float(w[label[row]]) for w in words]
+        gold = [
+            float(w[0]) * (1 if label[row] else -1) if outputs == 1 else float(w[label[row]])
+            for w in words
+        ]
         assert said[row].tolist() == pytest.approx(gold)
     assert right.mean() > 0.5
 
@@ -309,7 +405,10 @@ def test_words_that_train_has_not_say_nothing() -> None:
     assert set(model.number) == known
     without = replace(model, number={word: k for word, k in model.number.items() if word != "the"})
     test = texts.take(np.flatnonzero(split == "test"))
-    said, words = without.relevance(test).values, [word for row in range(len(test)) for word in test.tokens(row)]
+    said, words = (
+        without.relevance(test).values,
+        [word for row in range(len(test)) for word in test.tokens(row)],
+    )
     assert all(value == 0 for value, word in zip(said, words, strict=True) if word == "the")
 
 

@@ -32,7 +32,11 @@ LENGTHS = np.random.default_rng(5).integers(2, 12, 60)
 def like(base: Trace, seed: int, outputs: int = 1) -> Trace:
     """Another model's trace of the same texts."""
     other = make_trace(len(base), LENGTHS, outputs, seed=seed)
-    names = [name for name in other.table.column_names if name not in ("tokens", "label", "instance", "rationale")]
+    names = [
+        name
+        for name in other.table.column_names
+        if name not in ("tokens", "label", "instance", "rationale")
+    ]
     table = base.table
     for name in names:
         table = table.set_column(table.column_names.index(name), name, other.table.column(name))
@@ -47,16 +51,28 @@ def some(outputs: int = 1, seeds: int = 3) -> list[Trace]:
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_seeds_are_medians_of_each_instance(outputs: int) -> None:
     base, *others = some(outputs)
-    table = Seeds(seeds=3)(identified({f"base-s{k}": trace for k, trace in enumerate([base, *others])}))
+    table = Seeds(seeds=3)(
+        identified({f"base-s{k}": trace for k, trace in enumerate([base, *others])})
+    )
     for row in range(len(base)):
         jsd = np.median([naive_jsd(base.alpha[row], other.alpha[row]) for other in others])
-        moved = np.median([naive_tvd(base.prediction[row].tolist(), other.prediction[row].tolist()) for other in others])
+        moved = np.median(
+            [
+                naive_tvd(base.prediction[row].tolist(), other.prediction[row].tolist())
+                for other in others
+            ]
+        )
         assert table["jsd"][row] == pytest.approx(jsd, abs=1e-9)
         assert table["tvd"][row] == pytest.approx(moved, abs=1e-9)
         for name in ("alpha", "gradient", "loo"):
-            again = [np.array(kendalltau(base.ragged(name)[row], other.ragged(name)[row]))[0] for other in others]
+            again = [
+                np.array(kendalltau(base.ragged(name)[row], other.ragged(name)[row]))[0]
+                for other in others
+            ]
             assert table[f"tau_{name}"][row] == pytest.approx(np.median(again), abs=1e-9)
-        own = [np.array(kendalltau(other.alpha[row], other.ragged("loo")[row]))[0] for other in others]
+        own = [
+            np.array(kendalltau(other.alpha[row], other.ragged("loo")[row]))[0] for other in others
+        ]
         assert table["tau_alpha_loo"][row] == pytest.approx(np.median(own), abs=1e-9)
 
 
@@ -65,12 +81,16 @@ def test_the_same_model_again_is_at_no_distance() -> None:
     table = Seeds(seeds=2)(identified({"base-s0": base, "base-s1": base, "base-s2": base}))
     assert table["jsd"].to_list() == [0.0] * 40
     assert table["tvd"].to_list() == [0.0] * 40
-    assert table["tau_alpha"].drop_nulls().to_list() == pytest.approx([1.0] * table["tau_alpha"].drop_nulls().len())
+    assert table["tau_alpha"].drop_nulls().to_list() == pytest.approx(
+        [1.0] * table["tau_alpha"].drop_nulls().len()
+    )
 
 
 def test_every_instance_is_in_one_bin_and_all_groups_add_up() -> None:
     base, *others = some()
-    summary = Seeds(seeds=3).summarise(Seeds(seeds=3)(identified({f"base-s{k}": trace for k, trace in enumerate([base, *others])})))
+    summary = Seeds(seeds=3).summarise(
+        Seeds(seeds=3)(identified({f"base-s{k}": trace for k, trace in enumerate([base, *others])}))
+    )
     counts = summary.filter(measure="jsd").select("group", pl.col("n") + pl.col("undefined")).rows()
     total = dict(counts)["all"]
     assert sum(n for group, n in counts if group.startswith("max_alpha:")) == total
@@ -81,7 +101,11 @@ def naive_figures(label: np.ndarray, probability: np.ndarray) -> tuple[float, fl
     """Accuracy, F1 and ROC-AUC of two classes."""
     said = probability >= 0.5
     right = int((said & (label == 1)).sum())
-    f1 = 2 * right / (2 * right + int((said & (label == 0)).sum()) + int((~said & (label == 1)).sum()))
+    f1 = (
+        2
+        * right
+        / (2 * right + int((said & (label == 0)).sum()) + int((~said & (label == 1)).sum()))
+    )
     return float((said == label).mean()), f1, naive_roc_auc(label == 1, probability)
 
 
@@ -89,7 +113,9 @@ def test_figures_of_models_are_means_over_seeds_and_differences_are_paired() -> 
     traces = some(seeds=4)
     named = {
         f"{model}-s{k}": trace
-        for trace, (model, k) in zip(traces[:4], [("base", 0), ("base", 1), ("uniform", 0), ("uniform", 1)], strict=True)
+        for trace, (model, k) in zip(
+            traces[:4], [("base", 0), ("base", 1), ("uniform", 0), ("uniform", 1)], strict=True
+        )
     }
     study = Uniform(seeds=2)
     summary = study.summarise(study(identified(named)))
@@ -97,7 +123,10 @@ def test_figures_of_models_are_means_over_seeds_and_differences_are_paired() -> 
     label = traces[0].array("label")
     for k, figure in enumerate(("accuracy", "f1", "roc_auc")):
         ours = [
-            np.mean([naive_figures(label, named[f"{model}-s{s}"].prediction[:, 0])[k] for s in (0, 1)]) for model in ("base", "uniform")
+            np.mean(
+                [naive_figures(label, named[f"{model}-s{s}"].prediction[:, 0])[k] for s in (0, 1)]
+            )
+            for model in ("base", "uniform")
         ]
         assert value[f"{figure}_base"] == pytest.approx(ours[0])
         assert value[f"{figure}_uniform"] == pytest.approx(ours[1])
@@ -106,11 +135,21 @@ def test_figures_of_models_are_means_over_seeds_and_differences_are_paired() -> 
         assert row["low"] <= row["value"] <= row["high"]
 
 
-def test_a_model_against_itself_differs_by_no_more_than_what_as_many_instances_cannot_show() -> None:
+def test_a_model_against_itself_differs_by_no_more_than_what_as_many_instances_cannot_show() -> (
+    None
+):
     """No resample differs, and the interval is no point: F1 and ROC-AUC count the instances of the rarer class."""
     base, other = some(seeds=1)
-    table = pl.concat([predictions(model, seed, trace) for model in ("a", "b") for seed, trace in enumerate((base, other))])
-    same = compare_models("uniform", table, against="a", seed=3).filter(pl.col("measure").str.starts_with("difference_"))
+    table = pl.concat(
+        [
+            predictions(model, seed, trace)
+            for model in ("a", "b")
+            for seed, trace in enumerate((base, other))
+        ]
+    )
+    same = compare_models("uniform", table, against="a", seed=3).filter(
+        pl.col("measure").str.starts_with("difference_")
+    )
     rarer = np.bincount(base.array("label")).min()
     unseen = [wilson_interval(0, n)[1] for n in (len(base), rarer, rarer)]
     assert same["value"].to_list() == [0.0] * 3
@@ -123,43 +162,80 @@ def test_models_without_an_error_have_no_point_for_an_interval() -> None:
     label = base.array("label").astype(float)
     right, wrong = (predictions(model, 0, base).with_columns(probabilities=pl.Series(said[:, None].tolist()))
                     for model, said in (("right", label), ("wrong", 1.0 - label)))  # fmt: skip
-    rows = {row["measure"]: row for row in compare_models("uniform", pl.concat([right, wrong]), against="right", seed=0).to_dicts()}
+    rows = {
+        row["measure"]: row
+        for row in compare_models(
+            "uniform", pl.concat([right, wrong]), against="right", seed=0
+        ).to_dicts()
+    }
     unseen = wilson_interval(0, len(base))[1]
     for name, value, low, high in (
         ("accuracy_right", 1.0, 1.0 - unseen, 1.0), ("accuracy_wrong", 0.0, 0.0, unseen),
         ("difference_accuracy_wrong", -1.0, -1.0, -1.0 + 2 * unseen),
     ):  # fmt: skip
-        assert [rows[name][end] for end in ("value", "low", "high")] == pytest.approx([value, low, high])
+        assert [rows[name][end] for end in ("value", "low", "high")] == pytest.approx(
+            [value, low, high]
+        )
 
 
 def test_models_of_other_instances_or_seeds_are_refused() -> None:
     base, other = some(seeds=1)
     with pytest.raises(InputError, match="the same seeds of every model"):
-        compare_models("uniform", pl.concat([predictions("a", 0, base), predictions("b", 1, other)]), against="a", seed=0)
+        compare_models(
+            "uniform",
+            pl.concat([predictions("a", 0, base), predictions("b", 1, other)]),
+            against="a",
+            seed=0,
+        )
     with pytest.raises(InputError, match="traces of the same test split"):
         compare_models(
-            "uniform", pl.concat([predictions("a", 0, base), predictions("b", 0, other.take(np.arange(30)))]), against="a", seed=0
+            "uniform",
+            pl.concat([predictions("a", 0, base), predictions("b", 0, other.take(np.arange(30)))]),
+            against="a",
+            seed=0,
         )
 
 
 def adversary_traces() -> dict[str, Trace]:
     base, *others = some(seeds=4)
-    return dict(zip(("base-s0", "base-s1", "uniform-s0", "adversary-0.001-s1", "adversary-0.1-s1"), [base, *others], strict=True))
+    return dict(
+        zip(
+            ("base-s0", "base-s1", "uniform-s0", "adversary-0.001-s1", "adversary-0.1-s1"),
+            [base, *others],
+            strict=True,
+        )
+    )
 
 
 def test_the_adversary_s_points_are_means_over_instances() -> None:
-    traces, study = adversary_traces(), ModelAdversary(strengths=(0.001, 0.1), controls=1, limit=1.0)
+    traces, study = (
+        adversary_traces(),
+        ModelAdversary(strengths=(0.001, 0.1), controls=1, limit=1.0),
+    )
     table = study(identified(traces))
     value = dict(study.summarise(table).select("measure", "value").rows())
     base = traces["base-s0"]
-    for name, label in (("base-s1", "seed"), ("uniform-s0", "uniform"), ("adversary-0.1-s1", "adversary_0.1")):
+    for name, label in (
+        ("base-s1", "seed"),
+        ("uniform-s0", "uniform"),
+        ("adversary-0.1-s1", "adversary_0.1"),
+    ):
         other = traces[name]
         rows = range(len(base))
-        assert value[f"jsd_{label}"] == pytest.approx(np.mean([naive_jsd(base.alpha[row], other.alpha[row]) for row in rows]))
-        assert value[f"tvd_{label}"] == pytest.approx(
-            np.mean([naive_tvd(base.prediction[row].tolist(), other.prediction[row].tolist()) for row in rows])
+        assert value[f"jsd_{label}"] == pytest.approx(
+            np.mean([naive_jsd(base.alpha[row], other.alpha[row]) for row in rows])
         )
-        assert value[f"flipped_{label}"] == pytest.approx((base.predicted != other.predicted).mean())
+        assert value[f"tvd_{label}"] == pytest.approx(
+            np.mean(
+                [
+                    naive_tvd(base.prediction[row].tolist(), other.prediction[row].tolist())
+                    for row in rows
+                ]
+            )
+        )
+        assert value[f"flipped_{label}"] == pytest.approx(
+            (base.predicted != other.predicted).mean()
+        )
         assert value[f"f1_{label}"] == pytest.approx(f1_score(base.array("label"), other.predicted))
     frozen = table.filter(kind="frozen", strength=0.05)
     assert (frozen["tvd"] <= 0.05 + 1e-6).all()
@@ -189,23 +265,32 @@ def shuffled(trace: Trace) -> Trace:
     ("study", "traces"),
     [
         (Seeds(seeds=2), lambda: {f"base-s{k}": trace for k, trace in enumerate(some(seeds=2))}),
-        (Uniform(seeds=1), lambda: dict(zip(("base-s0", "uniform-s0"), some(seeds=1), strict=True))),
+        (
+            Uniform(seeds=1),
+            lambda: dict(zip(("base-s0", "uniform-s0"), some(seeds=1), strict=True)),
+        ),
         (ModelAdversary(strengths=(0.001, 0.1), controls=1), adversary_traces),
     ],
 )
 def test_the_order_of_rows_changes_no_number(study, traces: Callable[[], dict[str, Trace]]) -> None:
     found = traces()
     straight = study.summarise(study(identified(found)))
-    turned = study.summarise(study(identified({name: shuffled(trace) for name, trace in found.items()})))
+    turned = study.summarise(
+        study(identified({name: shuffled(trace) for name, trace in found.items()}))
+    )
     assert straight.select("measure", "group", "n").equals(turned.select("measure", "group", "n"))
     for column in ("value", "low", "high"):
-        np.testing.assert_allclose(straight[column].to_numpy(), turned[column].to_numpy(), atol=1e-12, equal_nan=True)
+        np.testing.assert_allclose(
+            straight[column].to_numpy(), turned[column].to_numpy(), atol=1e-12, equal_nan=True
+        )
 
 
 def test_an_adversary_that_stays_is_no_adversary() -> None:
     """The same attention leaves every distance at 0."""
     base = make_trace(len(LENGTHS), LENGTHS, seed=0)
-    table = ModelAdversary(strengths=(0.1,), controls=0)(identified({"base-s0": base, "uniform-s0": base, "adversary-0.1-s1": base}))
+    table = ModelAdversary(strengths=(0.1,), controls=0)(
+        identified({"base-s0": base, "uniform-s0": base, "adversary-0.1-s1": base})
+    )
     assert table.filter(kind="adversary").select("tvd", "jsd").sum().row(0) == (0.0, 0.0)
 
 
@@ -219,7 +304,9 @@ def test_deceiving_models_are_measured_row_by_row() -> None:
     marks = base.table.column("rationale").to_pylist()
     for row, instance in enumerate(base.instance.tolist()):
         other = traces["deceive-bilstm-1-s0"]
-        mass = sum(weight for weight, yes in zip(other.alpha[row].tolist(), marks[row], strict=True) if yes)
+        mass = sum(
+            weight for weight, yes in zip(other.alpha[row].tolist(), marks[row], strict=True) if yes
+        )
         found = one.row(int(np.flatnonzero(one["instance"].to_numpy() == instance)[0]), named=True)
         assert found["mass"] == pytest.approx(mass, abs=1e-6)
         assert found["covered"] == all(marks[row])
@@ -236,10 +323,16 @@ def test_accuracies_of_deceiving_models_are_of_the_same_texts() -> None:
     """A text of impermissible tokens alone is none of the texts without them."""
     base, *others = some(seeds=3)
     kept = np.arange(len(base))[::2]
-    traces = {"deceive-bilstm-0-s0": base, "deceive-bilstm-1-s0": others[0], "removed-bilstm-s0": others[1].take(kept)}
+    traces = {
+        "deceive-bilstm-0-s0": base,
+        "deceive-bilstm-1-s0": others[0],
+        "removed-bilstm-s0": others[1].take(kept),
+    }
     table = Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1)(identified(traces))
     for strength in (0.0, 1.0, None):
-        rows = table.filter(pl.col("strength").eq_missing(strength), pl.col("accuracy").is_not_null())
+        rows = table.filter(
+            pl.col("strength").eq_missing(strength), pl.col("accuracy").is_not_null()
+        )
         assert sorted(rows["instance"]) == sorted(base.instance[kept].tolist())
 
 
@@ -255,7 +348,14 @@ def test_means_over_seeds_leave_out_what_is_undefined() -> None:
 
 def test_an_accuracy_without_an_error_has_an_interval_in_tables_of_means() -> None:
     """Resamples of 40 correct texts do not differ: the interval is Wilson's. A distance of 0 is one to the model itself, and a point."""
-    table = pl.DataFrame({"seed": np.repeat([0, 1], 40), "instance": [*range(40)] * 2, "accuracy": [1.0] * 80, "jsd": [0.0] * 80})
+    table = pl.DataFrame(
+        {
+            "seed": np.repeat([0, 1], 40),
+            "instance": [*range(40)] * 2,
+            "accuracy": [1.0] * 80,
+            "jsd": [0.0] * 80,
+        }
+    )
     accuracy, jsd = means("deceive", table, {"accuracy_x": "accuracy", "jsd_x": "jsd"}, seed=0)
     assert (accuracy["low"], accuracy["high"]) == pytest.approx(wilson_interval(40, 40))
     assert (jsd["value"], jsd["low"], jsd["high"]) == (0.0, 0.0, 0.0)

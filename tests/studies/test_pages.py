@@ -35,7 +35,11 @@ def write_results(folder: Path, study: Study, traces: dict[str, Trace]) -> Path:
     """What a study makes of traces, but for its page."""
     table = study(identified(traces))
     model = {"encoder": "bilstm", "attention": "additive"}
-    spec = {"study": {"name": study.name, **asdict(study)}, "corpus": {"name": "sst"}, "model": model}
+    spec = {
+        "study": {"name": study.name, **asdict(study)},
+        "corpus": {"name": "sst"},
+        "model": model,
+    }
     (folder / "results").mkdir(parents=True)
     table.write_parquet(folder / "results" / f"{study.name}.parquet")
     (folder / "spec.json").write_text(json.dumps(spec))
@@ -55,13 +59,21 @@ ONE_SEED = [
     (Uniform(seeds=1), ["base-s0", "uniform-s0"]),
     (Guide(seeds=1), ["guide-uniform-s0", "guide-base-s0"]),
     (Guide(seeds=1, weights=("uniform",)), ["guide-uniform-s0"]),
-    (Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1), ["deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"]),
-    (ModelAdversary(strengths=(0.1,), controls=1), ["base-s0", "base-s1", "uniform-s0", "adversary-0.1-s1"]),
+    (
+        Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1),
+        ["deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"],
+    ),
+    (
+        ModelAdversary(strengths=(0.1,), controls=1),
+        ["base-s0", "base-s1", "uniform-s0", "adversary-0.1-s1"],
+    ),
 ]
 
 
 @pytest.mark.parametrize(("study", "names"), ONE_SEED)
-def test_of_one_seed_intervals_are_told_to_draw_instances_alone(tmp_path: Path, study: Study, names: list[str]) -> None:
+def test_of_one_seed_intervals_are_told_to_draw_instances_alone(
+    tmp_path: Path, study: Study, names: list[str]
+) -> None:
     text = text_of(write_study(write_results(tmp_path / "one", study, named(*names)), {}))
     assert "intervals over instances alone: one seed does not show what another would give" in text
     assert "over seeds" not in text
@@ -77,26 +89,58 @@ def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path: Path) -> Non
 
 
 def test_the_page_of_uniform_has_one_name_for_the_model_that_it_is_about(tmp_path: Path) -> None:
-    text = text_of(write_study(write_results(tmp_path / "two", Uniform(seeds=1), named("base-s0", "uniform-s0")), {}))
-    assert not re.findall("the reference|minus F1 with its own|its own attention|the base's|under study", text)
-    for told in ("minus F1 of the base model", "F1, minus the base model's", "The base model and the same"):
+    text = text_of(
+        write_study(
+            write_results(tmp_path / "two", Uniform(seeds=1), named("base-s0", "uniform-s0")), {}
+        )
+    )
+    assert not re.findall(
+        "the reference|minus F1 with its own|its own attention|the base's|under study", text
+    )
+    for told in (
+        "minus F1 of the base model",
+        "F1, minus the base model's",
+        "The base model and the same",
+    ):
         assert told in text
 
 
 def test_the_spread_of_the_base_models_is_over_seeds(tmp_path: Path) -> None:
-    text = text_of(write_study(write_results(tmp_path / "seeds", Seeds(seeds=2), named("base-s0", "base-s1", "base-s2")), {}))
-    assert "s.d. is the spread over instances. Numbers of the base models are means over seeds and instances" in text
+    text = text_of(
+        write_study(
+            write_results(
+                tmp_path / "seeds", Seeds(seeds=2), named("base-s0", "base-s1", "base-s2")
+            ),
+            {},
+        )
+    )
+    assert (
+        "s.d. is the spread over instances. Numbers of the base models are means over seeds and instances"
+        in text
+    )
 
 
 def test_where_some_models_have_one_seed_that_is_said(tmp_path: Path) -> None:
     traces = adversary_traces()
     traces["base-s2"] = traces["uniform-s0"]
-    text = text_of(write_study(write_results(tmp_path / "some", ModelAdversary(strengths=(0.001, 0.1)), traces), {}))
+    text = text_of(
+        write_study(
+            write_results(tmp_path / "some", ModelAdversary(strengths=(0.001, 0.1)), traces), {}
+        )
+    )
     assert f"{BOTH} (for a model with one seed, instances alone); s.d." in text
 
 
 def summary(study: str, measure: str, value: float, std: float | None = None) -> dict[str, object]:
-    told = {"experiment": study, "measure": measure, "group": "all", "value": value, "std": std, "low": value - 0.05, "high": value + 0.05}
+    told = {
+        "experiment": study,
+        "measure": measure,
+        "group": "all",
+        "value": value,
+        "std": std,
+        "low": value - 0.05,
+        "high": value + 0.05,
+    }
     return told | {"n": 100, "undefined": 0, "reference": None, "source": None}
 
 
@@ -107,24 +151,56 @@ def card_of(rows: list[dict[str, object]]) -> CardRow:
 
 @pytest.mark.parametrize(
     ("std", "told"),
-    [(0.01, "beyond what seeds and instances explain:"), (None, "beyond what instances explain, although one seed says nothing")],
+    [
+        (0.01, "beyond what seeds and instances explain:"),
+        (None, "beyond what instances explain, although one seed says nothing"),
+    ],
 )
-def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(std: float | None, told: str) -> None:
+def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(
+    std: float | None, told: str
+) -> None:
     figures = {"difference_f1_uniform": -0.2, "f1_base": 0.9, "f1_uniform": 0.7}
-    assert told in card_of([summary("uniform", name, value, std) for name, value in figures.items()]).sentence
+    assert (
+        told
+        in card_of(
+            [summary("uniform", name, value, std) for name, value in figures.items()]
+        ).sentence
+    )
 
 
-@pytest.mark.parametrize(("n", "told"), [(12, "No conclusion from 12 instances: 20 or more are needed."), (20, "hardly needs attention")])
+@pytest.mark.parametrize(
+    ("n", "told"),
+    [
+        (12, "No conclusion from 12 instances: 20 or more are needed."),
+        (20, "hardly needs attention"),
+    ],
+)
 def test_a_study_of_few_instances_carries_no_conclusion(n: int, told: str) -> None:
     figures = {"difference_f1_uniform": 0.0, "f1_base": 0.9, "f1_uniform": 0.9}
-    row = card_of([summary("uniform", name, value) | {"low": value - 0.01, "n": n} for name, value in figures.items()])
+    row = card_of(
+        [
+            summary("uniform", name, value) | {"low": value - 0.01, "n": n}
+            for name, value in figures.items()
+        ]
+    )
     assert told in row.sentence
     assert (row.claim is None) == (n < 20)
 
 
-@pytest.mark.parametrize(("n", "told"), [(40, "contains both no loss and a relevant one"), (400, "hardly needs attention")])
-def test_two_models_without_an_error_show_that_attention_is_not_needed_on_many_instances_alone(n: int, told: str) -> None:
-    rows = pl.DataFrame({"instance": range(n), "label": [0, 1] * (n // 2), "probabilities": [[0.0], [1.0]] * (n // 2)})
+@pytest.mark.parametrize(
+    ("n", "told"),
+    [(40, "contains both no loss and a relevant one"), (400, "hardly needs attention")],
+)
+def test_two_models_without_an_error_show_that_attention_is_not_needed_on_many_instances_alone(
+    n: int, told: str
+) -> None:
+    rows = pl.DataFrame(
+        {
+            "instance": range(n),
+            "label": [0, 1] * (n // 2),
+            "probabilities": [[0.0], [1.0]] * (n // 2),
+        }
+    )
     rows = rows.with_columns(pl.col("label").cast(pl.Int32), seed=pl.lit(0))
     table = pl.concat([rows.with_columns(model=pl.lit(model)) for model in ("base", "uniform")])
     assert told in card_of(Uniform(seeds=1).summarise(table).to_dicts()).sentence
@@ -133,16 +209,24 @@ def test_two_models_without_an_error_show_that_attention_is_not_needed_on_many_i
 def test_seeds_without_a_defined_tau_are_no_reference() -> None:
     """Texts of one word have no ranking."""
     row = card_of([summary("seeds", "jsd", 0.0)])
-    assert row.sentence.endswith("Only larger differences, of an adversary or any other attention, are informative.")
+    assert row.sentence.endswith(
+        "Only larger differences, of an adversary or any other attention, are informative."
+    )
     assert row.yardstick == "τ with itself: undefined"
     row = card_of([summary("seeds", "jsd", 0.0), summary("seeds", "tau_alpha", 0.5)])
-    assert row.sentence.endswith("across seeds (τ): attention 0.50; this is the reference for its agreement with other scores.")
+    assert row.sentence.endswith(
+        "across seeds (τ): attention 0.50; this is the reference for its agreement with other scores."
+    )
     assert row.yardstick == "τ with itself: attention 0.50"
 
 
 def guided(**f1: float) -> CardRow:
     rows = [summary("guide", f"f1_{name}", value) for name, value in f1.items()]
-    rows += [summary("guide", f"difference_f1_{name}", value - f1["uniform"]) for name, value in f1.items() if name != "uniform"]
+    rows += [
+        summary("guide", f"difference_f1_{name}", value - f1["uniform"])
+        for name, value in f1.items()
+        if name != "uniform"
+    ]
     return card_of(rows)
 
 
@@ -169,12 +253,22 @@ def test_the_guide_s_row_is_of_the_base_s_attention_where_that_is_there() -> Non
             -0.1,
             "0.60 with the base's gradients, 0.70 with uniform weights. So they do not help another",
         ),
-        ({"trace1": 0.8}, 0.1, "0.80 with trace 1 that was given, 0.70 with uniform weights. So the weights tell another model"),
-        ({"adversary": 0.7}, 0.0, "0.70 with an adversary's attention, 0.70 with uniform weights. The interval contains 0"),
+        (
+            {"trace1": 0.8},
+            0.1,
+            "0.80 with trace 1 that was given, 0.70 with uniform weights. So the weights tell another model",
+        ),
+        (
+            {"adversary": 0.7},
+            0.0,
+            "0.70 with an adversary's attention, 0.70 with uniform weights. The interval contains 0",
+        ),
         ({}, 0.7, "reaches F1 0.70 with uniform weights. The attention of the model under study"),
     ],
 )
-def test_without_the_base_s_attention_the_guide_s_row_tells_what_is_there(others: dict[str, float], value: float, told: str) -> None:
+def test_without_the_base_s_attention_the_guide_s_row_tells_what_is_there(
+    others: dict[str, float], value: float, told: str
+) -> None:
     row = guided(uniform=0.7, **others)
     assert row.value == pytest.approx(value)
     assert told in row.sentence
@@ -188,9 +282,15 @@ def test_the_joining_page_has_a_guide_without_the_base(tmp_path: Path) -> None:
 
 
 def test_mass_stands_before_that_of_the_head_with_most() -> None:
-    rows = [summary("deceive", "mass_max_transformer_1", 0.4), summary("deceive", "mass_transformer_1", 0.1)]
+    rows = [
+        summary("deceive", "mass_max_transformer_1", 0.4),
+        summary("deceive", "mass_transformer_1", 0.1),
+    ]
     (table,) = study_tables("deceive", pl.DataFrame(rows, schema=SUMMARY_SCHEMA))
-    assert table.groups == ("attention on impermissible tokens", "attention on impermissible tokens, largest head")
+    assert table.groups == (
+        "attention on impermissible tokens",
+        "attention on impermissible tokens, largest head",
+    )
     ((name, _, cells),) = table.rows
     assert name == "transformer_1"
     assert [cell.value for cell in cells if cell] == ["0.100", "0.400"]
@@ -201,7 +301,19 @@ def test_mass_stands_before_that_of_the_head_with_most() -> None:
     [
         ("uniform", ["base", "uniform"]),
         ("adversary", ["seed", "uniform", "adversary_0.1", "frozen_0.01"]),
-        ("guide", ["uniform", "learned", "base", "gradient", "adversary", "rationale", "trace1", "trace12"]),
+        (
+            "guide",
+            [
+                "uniform",
+                "learned",
+                "base",
+                "gradient",
+                "adversary",
+                "rationale",
+                "trace1",
+                "trace12",
+            ],
+        ),
         ("deceive", ["bilstm_0.1", "transformer_max_1", "bilstm_removed"]),
     ],
 )
@@ -217,9 +329,16 @@ def deceived(model: str = "bilstm", about: About | None = None, **accuracy: floa
     """The card's row where attention on impermissible tokens fell from 0.6 to 0.1, and accuracies are such."""
     bare = f"{model}_removed" if about is None else "uniform"
     names = {"honest": f"{model}_0", "hiding": f"{model}_1", "bare": bare}
-    rows = [summary("deceive", f"mass_{model}_{strength}", value) for strength, value in (("0", 0.6), ("1", 0.1))]
-    rows += [summary("deceive", f"accuracy_{names[name]}", value) for name, value in accuracy.items()]
-    (row,) = study_card(pl.DataFrame(rows, schema=SUMMARY_SCHEMA), about or About(corpus="sst")).rows
+    rows = [
+        summary("deceive", f"mass_{model}_{strength}", value)
+        for strength, value in (("0", 0.6), ("1", 0.1))
+    ]
+    rows += [
+        summary("deceive", f"accuracy_{names[name]}", value) for name, value in accuracy.items()
+    ]
+    (row,) = study_card(
+        pl.DataFrame(rows, schema=SUMMARY_SCHEMA), about or About(corpus="sst")
+    ).rows
     return row
 
 
@@ -231,13 +350,21 @@ def deceived(model: str = "bilstm", about: About | None = None, **accuracy: floa
             "That is no lower, within the intervals, and higher than without these tokens: its attention hides what",
         ),
         ((0.9, 0.95, 0.6), "That is no lower"),
-        ((0.9, 0.75, 0.6), "That is lower, yet higher than without these tokens: its attention hides part of what it uses, at a cost."),
+        (
+            (0.9, 0.75, 0.6),
+            "That is lower, yet higher than without these tokens: its attention hides part of what it uses, at a cost.",
+        ),
         ((0.9, 0.65, 0.6), "That is no higher than without these tokens: it hides nothing"),
         ((0.9, 0.4, 0.6), "That is no higher than without these tokens: it hides nothing"),
-        ((0.9, 0.9, 0.85), "no higher than without these tokens either: no evidence that there is anything to hide"),
+        (
+            (0.9, 0.9, 0.85),
+            "no higher than without these tokens either: no evidence that there is anything to hide",
+        ),
     ],
 )
-def test_the_card_says_whether_attention_hides_anything(accuracy: tuple[float, float, float], told: str) -> None:
+def test_the_card_says_whether_attention_hides_anything(
+    accuracy: tuple[float, float, float], told: str
+) -> None:
     """Intervals reach 0.05 to each side."""
     honest, hiding, bare = accuracy
     sentence = deceived(honest=honest, hiding=hiding, bare=bare).sentence
@@ -251,7 +378,10 @@ def test_the_card_says_whether_attention_hides_anything(accuracy: tuple[float, f
 def test_a_translator_is_held_against_even_attention_and_the_comparison_is_drawn() -> None:
     about = About(corpus="pairs", metadata={"corpus": {"task": "translation"}})
     row = deceived("bilinear", about, honest=0.55, hiding=0.31, bare=0.38)
-    assert "Its accuracy is 31 % of the gold tokens (55 % without the penalty; 38 % with uniform attention)" in row.sentence
+    assert (
+        "Its accuracy is 31 % of the gold tokens (55 % without the penalty; 38 % with uniform attention)"
+        in row.sentence
+    )
     assert "no higher than with uniform attention: it hides nothing" in row.sentence
     assert row.mark == 0.6
     assert row.yardstick == "60 % without the penalty"
@@ -261,16 +391,34 @@ def test_a_small_loss_is_told_as_small_and_attention_that_stays_hides_nothing() 
     narrow = [summary("deceive", name, value) | {"low": value - 0.001, "high": value + 0.001} for name, value in {
         "mass_bilstm_0": 0.6, "mass_bilstm_1": 0.1, "accuracy_bilstm_0": 0.99, "accuracy_bilstm_1": 0.98, "accuracy_bilstm_removed": 0.6,
     }.items()]  # fmt: skip
-    assert "lower by less than 3 points, and higher than without these tokens: its attention hides what it uses" in card_of(narrow).sentence
-    stays = [row | {"value": 0.6, "low": 0.59, "high": 0.61} if row["measure"] == "mass_bilstm_1" else row for row in narrow]
-    assert "does not avoid these tokens, within the intervals: it hides nothing" in card_of(stays).sentence
+    assert (
+        "lower by less than 3 points, and higher than without these tokens: its attention hides what it uses"
+        in card_of(narrow).sentence
+    )
+    stays = [
+        row | {"value": 0.6, "low": 0.59, "high": 0.61}
+        if row["measure"] == "mass_bilstm_1"
+        else row
+        for row in narrow
+    ]
+    assert (
+        "does not avoid these tokens, within the intervals: it hides nothing"
+        in card_of(stays).sentence
+    )
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.27, 0.62), (0.3, 0.9), (0.0, 1.0), (0.985, 1.0), (0.251, 0.329), (12.0, 47.0)])
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(0.27, 0.62), (0.3, 0.9), (0.0, 1.0), (0.985, 1.0), (0.251, 0.329), (12.0, 47.0)],
+)
 def test_tick_labels_of_intervals_stand_apart(low: float, high: float) -> None:
-    rows = pl.DataFrame({"name": ["one", "other"], "value": [low, high], "low": [low, high], "high": [low, high]})
+    rows = pl.DataFrame(
+        {"name": ["one", "other"], "value": [low, high], "low": [low, high], "high": [low, high]}
+    )
     drawn = render(interval_chart(rows, "accuracy"), "some", "some")
     axis = drawn[drawn.index("role-axis-label") :].partition("role-axis-domain")[0]
-    ticks = sorted(float(x) for x in re.findall(r"translate\(([\d.]+),\d+\)[^>]*>[−\d.]+</text>", axis))
+    ticks = sorted(
+        float(x) for x in re.findall(r"translate\(([\d.]+),\d+\)[^>]*>[−\d.]+</text>", axis)
+    )
     assert 2 <= len(ticks) <= 7
     assert min(b - a for a, b in pairwise(ticks)) > 40

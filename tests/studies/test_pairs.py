@@ -40,7 +40,11 @@ TINY = {
 
 
 def tiny(study: str, pairs: Path, **settings: Any) -> StudySpec:
-    known = {key: value for key, value in TINY.items() if key.partition(".")[0] not in PAIR_STUDIES or key.startswith(study)}
+    known = {
+        key: value
+        for key, value in TINY.items()
+        if key.partition(".")[0] not in PAIR_STUDIES or key.startswith(study)
+    }
     if study == "dynamics":  # which trains for a number of steps
         del known["training.epochs"]
     return StudySpec.of(study, pairs, device="cpu", settings=known | settings)
@@ -65,12 +69,21 @@ def training(folder: Path, name: str) -> Path:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name)
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    files = (
+        path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name
+    )
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
 def summary(folder: Path, study: str, group: str = "all") -> dict[str, dict[str, Any]]:
-    return {row["measure"]: row for row in read_json(folder / study / "summary.json") if row["group"] == group}
+    return {
+        row["measure"]: row
+        for row in read_json(folder / study / "summary.json")
+        if row["group"] == group
+    }
 
 
 def test_a_watched_translator_is_traced_on_the_same_gold_tokens_at_every_step(folder: Path):
@@ -83,7 +96,9 @@ def test_a_watched_translator_is_traced_on_the_same_gold_tokens_at_every_step(fo
     assert not np.array_equal(seen[0].alpha.values, seen[2].alpha.values)
     assert np.allclose(seen[-1].alpha.values * seen[-1].alpha.spread(seen[-1].alpha.lengths), 1)
     whole = Trace.read(training(folder, "watched-s0") / "trace")
-    assert set(zip(*place[0], strict=True)) <= set(zip(whole.instance.tolist(), whole.array("query").tolist(), strict=True))
+    assert set(zip(*place[0], strict=True)) <= set(
+        zip(whole.instance.tolist(), whole.array("query").tolist(), strict=True)
+    )
 
 
 def test_the_mean_embedding_knows_neither_order_nor_what_is_written(folder: Path):
@@ -104,49 +119,89 @@ def test_dynamics_of_pairs_by_hand(folder: Path):
     rows = table.filter(model="base", seed=1, step=3)
     assert rows["instance"].to_list() == trace.instance.tolist()
     assert rows["query"].to_list() == trace.array("query").tolist()
-    place = {key: row for row, key in enumerate(zip(even.instance.tolist(), even.array("query").tolist(), strict=True))}
-    chosen = np.array([place[key] for key in zip(trace.instance.tolist(), trace.array("query").tolist(), strict=True)])
+    place = {
+        key: row
+        for row, key in enumerate(
+            zip(even.instance.tolist(), even.array("query").tolist(), strict=True)
+        )
+    }
+    chosen = np.array(
+        [
+            place[key]
+            for key in zip(trace.instance.tolist(), trace.array("query").tolist(), strict=True)
+        ]
+    )
     other = even.ragged("importance_relevance").take(chosen)
     other = other.with_values(other.values.astype(np.float64))
     assert rows["agreement_alpha_uniform"].to_list() == agreement(trace.alpha, other).tolist()
     tau = kendall_tau(trace.alpha, other)[0]
     assert rows["tau_alpha_uniform"].fill_null(np.nan).to_numpy() == pytest.approx(tau, nan_ok=True)
     means = summary(folder, "dynamics", "step:3")
-    by_pair = table.filter(model="base", step=3).group_by("seed", "instance").agg(pl.col("agreement_alpha_uniform").mean())
-    assert means["agreement_alpha_uniform"]["value"] == pytest.approx(by_pair["agreement_alpha_uniform"].mean())
+    by_pair = (
+        table.filter(model="base", step=3)
+        .group_by("seed", "instance")
+        .agg(pl.col("agreement_alpha_uniform").mean())
+    )
+    assert means["agreement_alpha_uniform"]["value"] == pytest.approx(
+        by_pair["agreement_alpha_uniform"].mean()
+    )
     assert means["agreement_alpha_uniform"]["n"] == 4
     assert "agreement_alpha_logistic" not in means
-    assert {"accuracy_embedding", "agreement_alpha_embedding", "xi_threshold"} <= summary(folder, "dynamics").keys()
+    assert {"accuracy_embedding", "agreement_alpha_embedding", "xi_threshold"} <= summary(
+        folder, "dynamics"
+    ).keys()
 
 
 def test_the_growth_of_one_whole_pair_is_shown(folder: Path):
-    table = pl.read_parquet(folder / "dynamics" / "results" / "dynamics.parquet").filter(pl.col("tokens").is_not_null())
+    table = pl.read_parquet(folder / "dynamics" / "results" / "dynamics.parquet").filter(
+        pl.col("tokens").is_not_null()
+    )
     assert table["instance"].n_unique() == 1
     trace = Trace.read(training(folder, "watched-s0") / "steps" / "00012")
     rows = np.flatnonzero(trace.instance == table["instance"][0])
     shown = table.filter(step=12)
     assert shown["gold"].to_list() == [trace.table.column("gold").to_pylist()[row] for row in rows]
-    assert np.allclose(shown["probability"].to_numpy(), trace.prediction[rows, 0] * trace.array("covered")[rows])
+    assert np.allclose(
+        shown["probability"].to_numpy(), trace.prediction[rows, 0] * trace.array("covered")[rows]
+    )
     page = (folder / "dynamics" / "report.html").read_text(encoding="utf-8")
     assert re.search(r"\d+, token 0 \(", page)
-    assert "Claim nothing" in page  # this model is no better than a copied source; what is said of a better one, on more pairs:
-    known = read_summary(folder / "dynamics" / "summary.json").filter(~pl.col("measure").is_in(["base_bleu_copy", "base_bleu_other"]))
+    assert (
+        "Claim nothing" in page
+    )  # this model is no better than a copied source; what is said of a better one, on more pairs:
+    known = read_summary(folder / "dynamics" / "summary.json").filter(
+        ~pl.col("measure").is_in(["base_bleu_copy", "base_bleu_other"])
+    )
     summary = known.with_columns(n=pl.lit(100))
-    assert "of the gold tokens the token with the most attention" in study_card(summary, About.of({}, trace.metadata)).rows[0].sentence
+    assert (
+        "of the gold tokens the token with the most attention"
+        in study_card(summary, About.of({}, trace.metadata)).rows[0].sentence
+    )
 
 
 def test_a_watched_translator_is_compared_with_what_needs_no_source(folder: Path):
     """Not with the most frequent token: what a language model of the targets alone predicts exceeds it by far."""
     rows = {row["measure"]: row["value"] for row in read_json(folder / "dynamics" / "summary.json")}
-    assert {name for name in rows if name.startswith("base_")} == {"base_bleu", "base_bleu_copy", "base_bleu_other"}
+    assert {name for name in rows if name.startswith("base_")} == {
+        "base_bleu",
+        "base_bleu_copy",
+        "base_bleu_other",
+    }
     written = [read_translations(training(folder, f"watched-s{seed}")) for seed in (0, 1)]
-    scores = [BLEU().corpus_score([row["translation"] for row in one], [[row["reference"] for row in one]]).score for one in written]
+    scores = [
+        BLEU()
+        .corpus_score([row["translation"] for row in one], [[row["reference"] for row in one]])
+        .score
+        for one in written
+    ]
     assert rows["base_bleu"] == pytest.approx(np.mean(scores))
 
 
 def test_a_deceiving_translator_is_compared_with_the_copied_source(folder: Path):
     rows = {row["measure"]: row["value"] for row in read_json(folder / "deceive" / "summary.json")}
-    honest = next(measure for measure in rows if measure.startswith("bleu_") and measure.endswith("_0"))
+    honest = next(
+        measure for measure in rows if measure.startswith("bleu_") and measure.endswith("_0")
+    )
     assert rows["base_bleu"] == pytest.approx(rows[honest])
     assert 0 <= rows["base_bleu_copy"] < 100
     assert 0 <= rows["base_bleu_other"] < 100
@@ -163,16 +218,32 @@ def test_deception_by_hand(folder: Path):
         else:
             assert mass == pytest.approx(float(trace.alpha[row][np.array(marks)].sum()))
     assert rows["covered"].to_list() == [bool(marks) and all(marks) for marks in marked]
-    assert rows["accuracy"].to_list() == (trace.prediction.argmax(axis=1) == 0).astype(float).tolist()
+    assert (
+        rows["accuracy"].to_list() == (trace.prediction.argmax(axis=1) == 0).astype(float).tolist()
+    )
     means = summary(folder, "deceive")
     both = table.filter(pl.col("query").is_not_null(), model="bilinear", strength=1.0)
     by_pair = both.group_by("seed", "instance").agg(pl.col("mass").mean()).drop_nulls()
-    assert means["mass_bilinear_1"]["value"] == pytest.approx(by_pair.group_by("seed").agg(pl.col("mass").mean())["mass"].mean())
-    written = [read_translations(training(folder, f"deceive-bilinear-1-s{seed}")) for seed in (0, 1)]
-    scores = [BLEU().corpus_score([row["translation"] for row in one], [[row["reference"] for row in one]]).score for one in written]
+    assert means["mass_bilinear_1"]["value"] == pytest.approx(
+        by_pair.group_by("seed").agg(pl.col("mass").mean())["mass"].mean()
+    )
+    written = [
+        read_translations(training(folder, f"deceive-bilinear-1-s{seed}")) for seed in (0, 1)
+    ]
+    scores = [
+        BLEU()
+        .corpus_score([row["translation"] for row in one], [[row["reference"] for row in one]])
+        .score
+        for one in written
+    ]
     assert means["bleu_bilinear_1"]["value"] == pytest.approx(np.mean(scores))
     assert means["bleu_bilinear_1"]["n"] == 16
-    assert {"accuracy_uniform", "mass_uniform", "bleu_uniform", "tau_loo_bilinear_0"} <= means.keys()
+    assert {
+        "accuracy_uniform",
+        "mass_uniform",
+        "bleu_uniform",
+        "tau_loo_bilinear_0",
+    } <= means.keys()
     page = (folder / "deceive" / "report.html").read_text(encoding="utf-8")
     assert "BLEU" in page
     assert "uniform attention" in page
@@ -180,21 +251,40 @@ def test_deception_by_hand(folder: Path):
 
 @pytest.mark.usefixtures("no_pages")
 def test_a_penalty_takes_attention_off_what_is_aligned(pairs: Path, tmp_path: Path):
-    settings = {"training.epochs": 8, "training.learning_rate": 0.01, "deceive.seeds": 1, "deceive.strengths": (0.0, 2.0)}
+    settings = {
+        "training.epochs": 8,
+        "training.learning_rate": 0.01,
+        "deceive.seeds": 1,
+        "deceive.strengths": (0.0, 2.0),
+    }
     run_study(tiny("deceive", pairs, **settings), tmp_path / "out")
     means = summary(tmp_path / "out", "deceive")
     assert means["mass_bilinear_2"]["high"] < means["mass_bilinear_0"]["low"]
 
 
 def test_bleu_is_that_of_sacrebleu_and_resamples_pairs_whole():
-    references = ["a man in a blue shirt stands on a ladder", "two dogs run", "a child plays with a ball in the park", "a b c d"]
-    written = ["a man in a blue shirt is on a ladder", "two dogs are running", "a child plays with a ball in the park", "e f"]
+    references = [
+        "a man in a blue shirt stands on a ladder",
+        "two dogs run",
+        "a child plays with a ball in the park",
+        "a b c d",
+    ]
+    written = [
+        "a man in a blue shirt is on a ladder",
+        "two dogs are running",
+        "a child plays with a ball in the park",
+        "e f",
+    ]
     counts = bleu_counts(written, references)
-    assert bleu(counts.sum(axis=0)) == pytest.approx(BLEU().corpus_score(written, [references]).score)
+    assert bleu(counts.sum(axis=0)) == pytest.approx(
+        BLEU().corpus_score(written, [references]).score
+    )
     values, again = bleu_over_seeds(np.stack([counts, counts[::-1]]), seed=3, resamples=50)
     assert values == pytest.approx([BLEU().corpus_score(written, [references]).score] * 2)
     assert again.min() < values[0] < again.max()
-    assert bleu_over_seeds(np.stack([counts[:1].repeat(4, axis=0)] * 2), seed=3, resamples=5)[1] == pytest.approx([bleu(counts[0])] * 5)
+    assert bleu_over_seeds(np.stack([counts[:1].repeat(4, axis=0)] * 2), seed=3, resamples=5)[
+        1
+    ] == pytest.approx([bleu(counts[0])] * 5)
 
 
 @pytest.mark.parametrize("study", PAIR_STUDIES)
@@ -206,7 +296,9 @@ def test_the_order_of_a_plan_changes_nothing(pairs: Path, folder: Path, study: s
 
 @pytest.mark.usefixtures("no_pages")
 @pytest.mark.parametrize("study", list(PAIR_STUDIES))
-def test_a_killed_study_ends_with_the_same_bytes(pairs: Path, folder: Path, tmp_path: Path, study: str):
+def test_a_killed_study_ends_with_the_same_bytes(
+    pairs: Path, folder: Path, tmp_path: Path, study: str
+):
     assert apart(killed.after_seconds, tiny(study, pairs), tmp_path / "out")
     run_study(tiny(study, pairs), tmp_path / "out")
     assert digests(tmp_path / "out" / study / "results") == digests(folder / study / "results")
@@ -214,7 +306,10 @@ def test_a_killed_study_ends_with_the_same_bytes(pairs: Path, folder: Path, tmp_
 
 @pytest.mark.usefixtures("no_pages")
 def test_seed_by_seed_is_the_same_as_all(pairs: Path, folder: Path, tmp_path: Path):
-    run_study(tiny("dynamics", pairs, **{"dynamics.seeds": 1, "dynamics.uniform_seed": 2}), tmp_path / "one")
+    run_study(
+        tiny("dynamics", pairs, **{"dynamics.seeds": 1, "dynamics.uniform_seed": 2}),
+        tmp_path / "one",
+    )
     ours = digests(training(tmp_path / "one", "watched-s0"))
     assert ours == digests(training(folder, "watched-s0"))
 
@@ -233,7 +328,9 @@ def test_seed_by_seed_is_the_same_as_all(pairs: Path, folder: Path, tmp_path: Pa
     ("dynamics", {"dynamics.probe": 0}, "probe"),
     ("dynamics", {"dynamics.steps": (5, 2)}, "2 after 5"),
 ])  # fmt: skip
-def test_what_is_refused(pairs: Path, tmp_path: Path, study: str, settings: dict[str, Any], told: str):
+def test_what_is_refused(
+    pairs: Path, tmp_path: Path, study: str, settings: dict[str, Any], told: str
+):
     with pytest.raises(InputError, match=re.escape(told)):
         run_study(tiny(study, pairs, **settings), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -249,25 +346,41 @@ def test_without_alignments_nothing_is_impermissible(tmp_path: Path):
 def test_a_study_that_counts_steps_lies_beside_one_of_other_epochs(pairs: Path, tmp_path: Path):
     short = {"dynamics.steps": (0, 1), "dynamics.seeds": 1}
     run_study(tiny("dynamics", pairs, **short), tmp_path / "out")
-    run_study(tiny("deceive", pairs, **{"training.epochs": 1, "deceive.seeds": 1, "deceive.strengths": (0.0,)}), tmp_path / "out")
+    run_study(
+        tiny(
+            "deceive",
+            pairs,
+            **{"training.epochs": 1, "deceive.seeds": 1, "deceive.strengths": (0.0,)},
+        ),
+        tmp_path / "out",
+    )
     run_study(tiny("dynamics", pairs, **short), tmp_path / "out")
     with pytest.raises(RunError, match=r"of another model or corpus: model\.hidden = 12, there 8;"):
-        run_study(tiny("deceive", pairs, **{"model.hidden": 12, "training.epochs": 1}), tmp_path / "out")
+        run_study(
+            tiny("deceive", pairs, **{"model.hidden": 12, "training.epochs": 1}), tmp_path / "out"
+        )
 
 
 @pytest.mark.usefixtures("no_pages")
 def test_missing_alignments_are_told_before_what_else_the_folder_holds(tmp_path: Path):
     bare = write_pairs(tmp_path / "bare", aligned=False)
-    run_study(tiny("dynamics", bare, **{"dynamics.steps": (0, 1), "dynamics.seeds": 1}), tmp_path / "out")
+    run_study(
+        tiny("dynamics", bare, **{"dynamics.steps": (0, 1), "dynamics.seeds": 1}), tmp_path / "out"
+    )
     with pytest.raises(InputError, match=r"none in train; .*\.align"):
         run_study(tiny("deceive", bare, **{"model.hidden": 12}), tmp_path / "out")
 
 
 @pytest.mark.usefixtures("no_pages")
-def test_the_command_tells_pairs_from_texts(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_tells_pairs_from_texts(
+    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     assert main(["study", "uniform", str(pairs), "--out", str(tmp_path / "out")]) == 2
     assert "one of deceive, dynamics" in capsys.readouterr().err
-    assert main(["study", "deceive", str(pairs), "--encoder", "cnn", "--out", str(tmp_path / "out")]) == 2
+    assert (
+        main(["study", "deceive", str(pairs), "--encoder", "cnn", "--out", str(tmp_path / "out")])
+        == 2
+    )
     assert "--encoder cnn" in capsys.readouterr().err
     given = [
         f"--set={key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
@@ -280,7 +393,9 @@ def test_the_command_tells_pairs_from_texts(pairs: Path, tmp_path: Path, capsys:
     assert "mass_bilinear_1" in summary(tmp_path / "out", "deceive")
 
 
-def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
     bare = str(write_pairs(tmp_path / "p1"))
     for given, told in (
         ([bare, "--set=corpus.source_ending=xx"], "no train.xx among"),

@@ -42,7 +42,14 @@ TINY = {
 
 
 def tiny(study: str, **settings: object) -> StudySpec:
-    return StudySpec.of(study, "planted-decisive", full=True, vectors="random", device="cpu", settings=known_to(study) | settings)
+    return StudySpec.of(
+        study,
+        "planted-decisive",
+        full=True,
+        vectors="random",
+        device="cpu",
+        settings=known_to(study) | settings,
+    )
 
 
 def known_to(study: str) -> dict[str, object]:
@@ -53,8 +60,13 @@ def known_to(study: str) -> dict[str, object]:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name)
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+    files = (
+        path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name
+    )
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +80,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_studies_share_their_trainings(folder: Path) -> None:
     names = sorted(path.name.rpartition("-")[0] for path in (folder / TRAININGS).iterdir())
-    guided = [f"guide-{name}-s{k}" for name in ("adversary", "base", "gradient", "learned", "rationale", "uniform") for k in (0, 1)]
+    guided = [
+        f"guide-{name}-s{k}"
+        for name in ("adversary", "base", "gradient", "learned", "rationale", "uniform")
+        for k in (0, 1)
+    ]
     assert names == sorted([
         *(f"deceive-{model}-{strength}-s0" for model in MODELS for strength in (0, 1)), *(f"removed-{model}-s0" for model in MODELS),
         *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1",
@@ -79,11 +95,23 @@ def test_studies_share_their_trainings(folder: Path) -> None:
 
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_study_has_the_promised_layout(folder: Path, study: str) -> None:
-    names = {path.relative_to(folder / study).as_posix() for path in (folder / study).rglob("*") if path.is_file()}
-    assert names == {"spec.json", f"results/{study}.parquet", "summary.json", "report.html", "manifest.json"}
+    names = {
+        path.relative_to(folder / study).as_posix()
+        for path in (folder / study).rglob("*")
+        if path.is_file()
+    }
+    assert names == {
+        "spec.json",
+        f"results/{study}.parquet",
+        "summary.json",
+        "report.html",
+        "manifest.json",
+    }
     rows = json.loads((folder / study / "summary.json").read_text())
     assert all(
-        row["experiment"] == study and row["low"] <= row["value"] + 1e-9 <= row["high"] + 2e-9 for row in rows if row["low"] is not None
+        row["experiment"] == study and row["low"] <= row["value"] + 1e-9 <= row["high"] + 2e-9
+        for row in rows
+        if row["low"] is not None
     )
     page = (folder / study / "report.html").read_text()
     assert page.count("<svg") >= 1
@@ -95,12 +123,22 @@ def test_a_study_has_the_promised_layout(folder: Path, study: str) -> None:
 
 def test_the_joining_page_tells_the_verdict_in_the_light_of_the_studies(folder: Path) -> None:
     page = html.unescape((folder / "index.html").read_text(encoding="utf-8"))
-    assert "Claim nothing" in page  # these models are no better than chance, on 6 instances; what is said of better ones, on more:
-    summary = pl.concat([read_summary(folder / name / "summary.json") for name in (AUDIT, *STUDIES)])
-    card = verdict(summary.filter(~pl.col("measure").is_in(["majority", "roc_auc_chance"])).with_columns(n=pl.lit(100)))
+    assert (
+        "Claim nothing" in page
+    )  # these models are no better than chance, on 6 instances; what is said of better ones, on more:
+    summary = pl.concat(
+        [read_summary(folder / name / "summary.json") for name in (AUDIT, *STUDIES)]
+    )
+    card = verdict(
+        summary.filter(~pl.col("measure").is_in(["majority", "roc_auc_chance"])).with_columns(
+            n=pl.lit(100)
+        )
+    )
     text = " ".join(row.sentence for row in (*card.rows, *card.further))
     figures = {
-        (row["experiment"], row["measure"]): row["value"] for name in STUDIES for row in read_json(folder / name / "summary.json")[::-1]
+        (row["experiment"], row["measure"]): row["value"]
+        for name in STUDIES
+        for row in read_json(folder / name / "summary.json")[::-1]
     }
     itself = f"attention agrees with itself at τ {figures['seeds', 'tau_alpha']:.2f}, gradients at τ {figures['seeds', 'tau_gradient']:.2f}"
     assert itself.replace("-", "−") in text
@@ -120,15 +158,21 @@ def test_a_finished_study_trains_nothing_again(folder: Path) -> None:
     assert digests(folder / TRAININGS) == before
 
 
-def test_a_folder_that_is_named_otherwise_or_was_moved_is_the_same(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_named_otherwise_or_was_moved_is_the_same(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(folder, tmp_path / "moved")
     monkeypatch.chdir(tmp_path)
     said: list[str] = []
     run_study(tiny("guide"), "moved", say=said.append)
     assert said == []
-    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "moved" / TRAININGS).rglob("weights.safetensors")}
+    written = {
+        path: path.stat().st_mtime_ns
+        for path in (tmp_path / "moved" / TRAININGS).rglob("weights.safetensors")
+    }
     assert written == {
-        tmp_path / "moved" / path.relative_to(folder): path.stat().st_mtime_ns for path in (folder / TRAININGS).rglob("weights.safetensors")
+        tmp_path / "moved" / path.relative_to(folder): path.stat().st_mtime_ns
+        for path in (folder / TRAININGS).rglob("weights.safetensors")
     }
 
 
@@ -143,7 +187,9 @@ def test_a_training_s_key_follows_from_what_it_is_made_of() -> None:
 
 @pytest.mark.usefixtures("no_pages")
 @pytest.mark.parametrize("manifest", ['{"files": {', "no JSON", "[]"])
-def test_a_training_with_a_damaged_manifest_is_made_again_and_said(folder: Path, tmp_path: Path, manifest: str) -> None:
+def test_a_training_with_a_damaged_manifest_is_made_again_and_said(
+    folder: Path, tmp_path: Path, manifest: str
+) -> None:
     shutil.copytree(folder, tmp_path / "out")
     training = next((tmp_path / "out" / TRAININGS).glob("uniform-s1-*"))
     (training / "manifest.json").write_text(manifest)
@@ -155,7 +201,9 @@ def test_a_training_with_a_damaged_manifest_is_made_again_and_said(folder: Path,
 
 
 @pytest.mark.parametrize("spec", ['{"schema":', "[]", None])
-def test_a_training_that_cannot_be_told_is_refused_with_its_folder(folder: Path, tmp_path: Path, spec: str | None) -> None:
+def test_a_training_that_cannot_be_told_is_refused_with_its_folder(
+    folder: Path, tmp_path: Path, spec: str | None
+) -> None:
     shutil.copytree(folder, tmp_path / "out")
     training = next((tmp_path / "out" / TRAININGS).glob("uniform-s1-*"))
     (training / "spec.json").unlink() if spec is None else (training / "spec.json").write_text(spec)
@@ -172,23 +220,33 @@ def test_a_study_whose_spec_is_damaged_is_named(folder: Path, tmp_path: Path, sp
 
 
 @pytest.mark.usefixtures("no_pages")
-def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(study: object, table: pl.DataFrame) -> pl.DataFrame:
-        raise InputError("compare models", "traces", "of different instances", "traces of the same test split")
+        raise InputError(
+            "compare models", "traces", "of different instances", "traces of the same test split"
+        )
 
     with monkeypatch.context() as patch:
         patch.setattr("attnaudit.studies.uniform.Uniform.summarise", fail)
         with pytest.raises(InputError, match="of different instances"):
             run_study(tiny("uniform", **{"uniform.seeds": 1}), tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").iterdir()] == [TRAININGS]
-    assert (run_study(tiny("uniform", **{"uniform.seeds": 2}), tmp_path / "out") / "manifest.json").exists()
+    assert (
+        run_study(tiny("uniform", **{"uniform.seeds": 2}), tmp_path / "out") / "manifest.json"
+    ).exists()
 
 
 @pytest.mark.usefixtures("no_pages")
 def test_the_order_of_studies_changes_nothing(folder: Path, tmp_path: Path) -> None:
     run_study(tiny("adversary"), tmp_path / "alone")
-    assert digests(tmp_path / "alone" / "adversary" / "results") == digests(folder / "adversary" / "results")
-    assert (tmp_path / "alone" / "adversary" / "summary.json").read_text() == (folder / "adversary" / "summary.json").read_text()
+    assert digests(tmp_path / "alone" / "adversary" / "results") == digests(
+        folder / "adversary" / "results"
+    )
+    assert (tmp_path / "alone" / "adversary" / "summary.json").read_text() == (
+        folder / "adversary" / "summary.json"
+    ).read_text()
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -198,20 +256,33 @@ def test_the_order_of_a_plan_changes_nothing(folder: Path, study: str) -> None:
 
 
 @pytest.mark.parametrize("study", ["uniform", "dynamics"])
-def test_a_study_killed_at_random_points_ends_with_the_same_bytes(folder: Path, tmp_path: Path, study: str) -> None:
+def test_a_study_killed_at_random_points_ends_with_the_same_bytes(
+    folder: Path, tmp_path: Path, study: str
+) -> None:
     """SIGKILL before a random one of the next renames, again and again, until a call gets to the end."""
     assert apart(killed.at_random_renames, tiny(study), tmp_path / "killed") >= 8
     for part in ("results", "summary.json"):
         ours, theirs = tmp_path / "killed" / study / part, folder / study / part
-        assert (digests(ours) == digests(theirs)) if ours.is_dir() else (ours.read_bytes() == theirs.read_bytes())
+        assert (
+            (digests(ours) == digests(theirs))
+            if ours.is_dir()
+            else (ours.read_bytes() == theirs.read_bytes())
+        )
     for training in (tmp_path / "killed" / TRAININGS).iterdir():
         whole = folder / TRAININGS / training.name
-        for part in ("trace", "steps", "model", *(["teacher"] if (training / "teacher").exists() else [])):
+        for part in (
+            "trace",
+            "steps",
+            "model",
+            *(["teacher"] if (training / "teacher").exists() else []),
+        ):
             assert digests(training / part) == digests(whole / part)
     assert not list((tmp_path / "killed").rglob(".*"))
 
 
-def test_a_watched_training_leaves_a_trace_of_the_same_instances_at_every_step(folder: Path) -> None:
+def test_a_watched_training_leaves_a_trace_of_the_same_instances_at_every_step(
+    folder: Path,
+) -> None:
     for name, scores in (("watched-s0", True), ("watched-s1", True), ("watched-uniform-s2", False)):
         training = next((folder / TRAININGS).glob(f"{name}-??????????"))
         parts = sorted((training / "steps").iterdir())
@@ -224,7 +295,9 @@ def test_a_watched_training_leaves_a_trace_of_the_same_instances_at_every_step(f
         assert [probe.has("loo") for probe in (*probes, whole)] == [scores] * 4
         assert len({probe.prediction.tobytes() for probe in probes}) == 3
         assert read_json(training / "spec.json")["training"]["steps"] == 5
-    others = [read_json(path)["training"] for path in (folder / TRAININGS).glob("base-s*/spec.json")]
+    others = [
+        read_json(path)["training"] for path in (folder / TRAININGS).glob("base-s*/spec.json")
+    ]
     assert others
     assert not any("steps" in training for training in others)
 
@@ -233,10 +306,14 @@ def test_a_training_that_is_not_watched_says_so_by_saying_nothing(folder: Path) 
     """Folders from before there was a choice hold the same trainings still."""
     spec = tiny("seeds").base
     assert "probe" not in spec.to_json()
-    assert key_of(usual(spec, 0)) != key_of(Training(TrainingId("base", 0), replace(seeded(spec, 0), probe=Probe((0, 1)))))
+    assert key_of(usual(spec, 0)) != key_of(
+        Training(TrainingId("base", 0), replace(seeded(spec, 0), probe=Probe((0, 1))))
+    )
     training = next((folder / TRAININGS).glob("watched-s0-*"))
     corpus = read_corpus(RunSpec.read(training).corpus)
-    assert RunSpec.read(training) == tiny("dynamics").study.plan(tiny("dynamics").base, corpus)[0].spec
+    assert (
+        RunSpec.read(training) == tiny("dynamics").study.plan(tiny("dynamics").base, corpus)[0].spec
+    )
 
 
 def test_the_seeds_of_dynamics(tmp_path: Path) -> None:
@@ -245,45 +322,88 @@ def test_the_seeds_of_dynamics(tmp_path: Path) -> None:
     corpus = read_corpus(base.corpus)
 
     def planned(**settings: object) -> list[str]:
-        spec = StudySpec.of("dynamics", "planted-decisive", seed=13, settings={f"dynamics.{key}": value for key, value in settings.items()})
+        spec = StudySpec.of(
+            "dynamics",
+            "planted-decisive",
+            seed=13,
+            settings={f"dynamics.{key}": value for key, value in settings.items()},
+        )
         return [training.name for training in spec.study.plan(spec.base, corpus)]
 
-    assert planned(seeds=2) == ["watched-s13", "watched-s14", "watched-uniform-s15", "embedding-s13"]
-    assert planned(seeds=1, uniform_seed=12) == ["watched-s13", "watched-uniform-s12", "embedding-s13"]
+    assert planned(seeds=2) == [
+        "watched-s13",
+        "watched-s14",
+        "watched-uniform-s15",
+        "embedding-s13",
+    ]
+    assert planned(seeds=1, uniform_seed=12) == [
+        "watched-s13",
+        "watched-uniform-s12",
+        "embedding-s13",
+    ]
     specs = [training.spec for training in Dynamics(seeds=2, steps=(0, 7)).plan(base, corpus)]
     assert [spec.training.steps for spec in specs] == [7] * 4
     assert [spec.corpus.seed for spec in specs] == [0] * 4
-    assert [vars(spec.model)["attention"] for spec in specs] == ["additive", "additive", "uniform", "uniform"]
+    assert [vars(spec.model)["attention"] for spec in specs] == [
+        "additive",
+        "additive",
+        "uniform",
+        "uniform",
+    ]
 
 
 @pytest.mark.parametrize(
     ("source", "options", "got"),
     [
-        ("planted-question", {}, "dynamics of planted-question: question_answering; expected a classification"),
+        (
+            "planted-question",
+            {},
+            "dynamics of planted-question: question_answering; expected a classification",
+        ),
         ("planted-decisive", {"settings": {"model.heads": 2}}, "dynamics of a model: 2 heads"),
     ],
 )
-def test_dynamics_of_what_has_none_is_refused_before_anything_is_trained(tmp_path: Path, source: str, options: dict, got: str) -> None:
+def test_dynamics_of_what_has_none_is_refused_before_anything_is_trained(
+    tmp_path: Path, source: str, options: dict, got: str
+) -> None:
     with pytest.raises(InputError, match=got):
-        run_study(StudySpec.of("dynamics", source, vectors="random", device="cpu", **options), tmp_path / "out")
+        run_study(
+            StudySpec.of("dynamics", source, vectors="random", device="cpu", **options),
+            tmp_path / "out",
+        )
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("study", ["dynamics", "deceive"])
 def test_a_model_of_sentences_has_no_study_of_words(tmp_path: Path, study: str) -> None:
-    with pytest.raises(InputError, match=f"{study} of a model: positions that are sentences; expected .* not --preset han"):
-        run_study(StudySpec.of(study, "planted-decisive", vectors="random", device="cpu", preset="han"), tmp_path / "out")
+    with pytest.raises(
+        InputError,
+        match=f"{study} of a model: positions that are sentences; expected .* not --preset han",
+    ):
+        run_study(
+            StudySpec.of(study, "planted-decisive", vectors="random", device="cpu", preset="han"),
+            tmp_path / "out",
+        )
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"encoder": "cnn"}, "--encoder: cnn, which has no effect in deceive; expected deceive.models, each of which has its own encoder"),
+        (
+            {"encoder": "cnn"},
+            "--encoder: cnn, which has no effect in deceive; expected deceive.models, each of which has its own encoder",
+        ),
         ({"attention": "log_odds"}, "--attention: log_odds, which has no effect"),
-        ({"vectors": "corpus"}, "--vectors: corpus, which has no effect in deceive; expected no other than random"),
+        (
+            {"vectors": "corpus"},
+            "--vectors: corpus, which has no effect in deceive; expected no other than random",
+        ),
         ({"settings": {"model.hidden": 8}}, "setting model.hidden: 8, which has no effect"),
-        ({"settings": {"training.weight_decay": "0.5"}}, "setting training.weight_decay: 0.5, which has no effect"),
+        (
+            {"settings": {"training.weight_decay": "0.5"}},
+            "setting training.weight_decay: 0.5, which has no effect",
+        ),
         ({"settings": {"training.select": "loss"}, "vectors": "random"}, ""),
         ({"attention": "dot", "settings": {"deceive.models": "bilstm,transformer"}}, ""),
         ({"settings": {"model.dropout": 0.1}}, ""),
@@ -301,7 +421,11 @@ def test_what_the_models_of_deceive_decide_themselves_is_refused(options: dict, 
 
 
 def test_models_of_deceive_that_take_the_attention_of_the_base_need_one_that_is_learned() -> None:
-    settings = {"corpus.size": 60, "corpus.length": (10, 12), "deceive.models": ("embedding", "transformer")}
+    settings = {
+        "corpus.size": 60,
+        "corpus.length": (10, 12),
+        "deceive.models": ("embedding", "transformer"),
+    }
     with pytest.raises(InputError, match="deceive of a model: uniform attention"):
         plan_study("deceive", "planted-decisive", attention="uniform", settings=settings)
 
@@ -317,14 +441,22 @@ def test_a_folder_with_a_study_of_another_spec_is_refused(folder: Path) -> None:
     ("study", "settings", "got"),
     [
         ("uniform", {"uniform.seeds": 0}, r"uniform\.seeds: 0"),
-        ("adversary", {"adversary.strengths": (-0.1,)}, r"strengths \(λ\): \[-0\.1\]; expected one or more numbers from 0 up"),
+        (
+            "adversary",
+            {"adversary.strengths": (-0.1,)},
+            r"strengths \(λ\): \[-0\.1\]; expected one or more numbers from 0 up",
+        ),
         ("adversary", {"adversary.limit": 0.0}, r"adversary\.limit"),
         ("guide", {"guide.weights": ("basis",)}, r"'basis'.*did you mean base"),
         ("guide", {"guide.strength": -1.0}, r"guide\.strength"),
         ("deceive", {"deceive.models": ("bilsmt",)}, r"'bilsmt'.*did you mean bilstm"),
         ("deceive", {"deceive.strengths": (0.0, -1.0)}, r"λ of 0 or more"),
         ("seeds", {"seeds.sedes": 1}, r"seeds\.sedes: no such setting"),
-        ("dynamics", {"dynamics.steps": "0,10,10"}, "steps: 10 twice; expected whole numbers from 0 up"),
+        (
+            "dynamics",
+            {"dynamics.steps": "0,10,10"},
+            "steps: 10 twice; expected whole numbers from 0 up",
+        ),
         ("dynamics", {"dynamics.probe": 0}, "probe: 0 instances; expected 1 or more"),
     ],
 )
@@ -334,22 +466,32 @@ def test_settings_that_make_no_sense(study: str, settings: dict, got: str) -> No
 
 
 def test_an_unknown_study_is_named() -> None:
-    with pytest.raises(InputError, match=r"name: 'unifrom'; expected one of .*did you mean uniform"):
+    with pytest.raises(
+        InputError, match=r"name: 'unifrom'; expected one of .*did you mean uniform"
+    ):
         StudySpec.of("unifrom", "planted-decisive")
 
 
 @pytest.mark.usefixtures("no_pages")
 def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path) -> None:
     teacher = next((folder / TRAININGS).glob("base-s0-*")) / "teacher"
-    settings = {"guide.traces": (str(teacher),), "guide.weights": ("uniform", "base"), "guide.seeds": 1}
+    settings = {
+        "guide.traces": (str(teacher),),
+        "guide.weights": ("uniform", "base"),
+        "guide.seeds": 1,
+    }
     out = run_study(tiny("guide", **settings), tmp_path / "mine")
     table = pl.read_parquet(out / "results" / "guide.parquet")
-    ours, theirs = (table.filter(model=name)["probabilities"].to_list() for name in ("trace1", "base"))
+    ours, theirs = (
+        table.filter(model=name)["probabilities"].to_list() for name in ("trace1", "base")
+    )
     assert ours == theirs
     only_test = next((folder / TRAININGS).glob("base-s1-*")) / "trace"
     assert set(Trace.read(only_test).table.column("split").to_pylist()) == {"test"}
     with pytest.raises(InputError, match=r"no instance \d+ of train"):
-        run_study(tiny("guide", **settings | {"guide.traces": (str(only_test),)}), tmp_path / "other")
+        run_study(
+            tiny("guide", **settings | {"guide.traces": (str(only_test),)}), tmp_path / "other"
+        )
 
 
 def test_texts_of_nothing_but_impermissible_words_are_counted_and_named(tmp_path: Path) -> None:
@@ -358,7 +500,9 @@ def test_texts_of_nothing_but_impermissible_words_are_counted_and_named(tmp_path
         + [(f"a good thing {k}", "yes") for k in range(40)]
         + [(f"a bad thing {k}", "no") for k in range(40)]
     )
-    (tmp_path / "mine.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    (tmp_path / "mine.csv").write_text(
+        "text,label\n" + "".join(f"{text},{label}\n" for text, label in rows)
+    )
     settings = {
         "training.epochs": 2,
         "deceive.words": ("good", "bad"),
@@ -367,28 +511,46 @@ def test_texts_of_nothing_but_impermissible_words_are_counted_and_named(tmp_path
         "deceive.models": ("embedding",),
     }
     said: list[str] = []
-    out = run_study(StudySpec.of("deceive", tmp_path / "mine.csv", device="cpu", settings=settings), tmp_path / "out", say=said.append)
+    out = run_study(
+        StudySpec.of("deceive", tmp_path / "mine.csv", device="cpu", settings=settings),
+        tmp_path / "out",
+        say=said.append,
+    )
     table = pl.read_parquet(out / "results" / "deceive.parquet").filter(strength=1.0)
     covered = table.filter("covered")["instance"].to_list()
     assert covered
     assert (table.filter(~pl.col("covered"))["mass"] < 1.0).all()
     told = said[0].removeprefix("note: ")
-    assert told.startswith("Instances without any other token, whose penalty would be infinite, are trained on their label alone: ")
-    assert told in (out / "report.html").read_text(encoding="utf-8").partition("<figcaption>")[2].partition("</figcaption>")[0]
+    assert told.startswith(
+        "Instances without any other token, whose penalty would be infinite, are trained on their label alone: "
+    )
+    assert (
+        told
+        in (out / "report.html")
+        .read_text(encoding="utf-8")
+        .partition("<figcaption>")[2]
+        .partition("</figcaption>")[0]
+    )
     assert read_json(out / "manifest.json")["notes"] == [told]
-    counts = {split: int(number) for number, split in re.findall(r"(\d+) of (train|dev|test) \(", told)}
+    counts = {
+        split: int(number) for number, split in re.findall(r"(\d+) of (train|dev|test) \(", told)
+    }
     assert sum(counts.values()) == 40
     assert counts["test"] == len(covered)
     named = dict(re.findall(r"of (\w+) \(([\d, ]+)", told))
     assert named["test"] == ", ".join(map(str, sorted(covered)))
-    assert {int(row) for rows in named.values() for row in rows.split(",")} <= set(range(40))  # in the file these texts come first
+    assert {int(row) for rows in named.values() for row in rows.split(",")} <= set(
+        range(40)
+    )  # in the file these texts come first
     summary = {row["measure"]: row for row in json.loads((out / "summary.json").read_text())}
     assert summary["covered_embedding_1"]["value"] == pytest.approx(len(covered) / table.height)
 
 
 def test_a_corpus_without_marks_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
     (tmp_path / "mine.csv").write_text("text,label\n" + "a b,yes\nc d,no\n" * 30)
-    with pytest.raises(InputError, match=r"no rationales in train.*list the words: --set deceive.words="):
+    with pytest.raises(
+        InputError, match=r"no rationales in train.*list the words: --set deceive.words="
+    ):
         run_study(StudySpec.of("deceive", tmp_path / "mine.csv", device="cpu"), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -397,10 +559,23 @@ def test_a_corpus_without_marks_is_refused_before_anything_is_trained(tmp_path: 
 def test_the_command_line(tmp_path: Path) -> None:
     options = [part for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training")
                for part in ("--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}")]  # fmt: skip
-    command = ["study", "uniform", "planted-decisive", "--vectors", "random", "--out", str(tmp_path / "out"), *options]
+    command = [
+        "study",
+        "uniform",
+        "planted-decisive",
+        "--vectors",
+        "random",
+        "--out",
+        str(tmp_path / "out"),
+        *options,
+    ]
     done = CliRunner().invoke(app, [*command, "--set", "uniform.seeds=1", "--json"])
     assert done.exit_code == 0, done.output
-    assert {row["measure"] for row in json.loads(done.stdout)} >= {"f1_base", "f1_uniform", "difference_f1_uniform"}
+    assert {row["measure"] for row in json.loads(done.stdout)} >= {
+        "f1_base",
+        "f1_uniform",
+        "difference_f1_uniform",
+    }
     assert "uniform-s0: " in done.stderr
     assert "(2 of 2)" in done.stderr
 
@@ -417,32 +592,75 @@ def test_a_folder_holds_studies_of_one_model_and_corpus(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("study", "corpus", "settings", "said"),
     [
-        ("seeds", "planted-decisive", {"collect.scores": ("gradient",)}, r"setting collect\.scores: .*without loo"),
-        ("seeds", "planted-decisive", {"model.heads": 2, "model.hidden": 8}, r"2 heads.*one attention a text"),
+        (
+            "seeds",
+            "planted-decisive",
+            {"collect.scores": ("gradient",)},
+            r"setting collect\.scores: .*without loo",
+        ),
+        (
+            "seeds",
+            "planted-decisive",
+            {"model.heads": 2, "model.hidden": 8},
+            r"2 heads.*one attention a text",
+        ),
         ("deceive", "planted-question", {}, r"deceive on planted-question: .*without questions"),
-        ("deceive", "planted-decisive", {"deceive.words": ("Foo", "BAR")}, r"words Foo, BAR: none in train"),
+        (
+            "deceive",
+            "planted-decisive",
+            {"deceive.words": ("Foo", "BAR")},
+            r"words Foo, BAR: none in train",
+        ),
     ],
 )
-def test_what_cannot_be_is_told_before_anything_is_trained(tmp_path: Path, study: str, corpus: str, settings: dict, said: str) -> None:
+def test_what_cannot_be_is_told_before_anything_is_trained(
+    tmp_path: Path, study: str, corpus: str, settings: dict, said: str
+) -> None:
     options: dict = {"encoder": "transformer"} if "model.heads" in settings else {}
-    spec = StudySpec.of(study, corpus, vectors="random", device="cpu", settings=known_to(study) | settings, **options)
+    spec = StudySpec.of(
+        study,
+        corpus,
+        vectors="random",
+        device="cpu",
+        settings=known_to(study) | settings,
+        **options,
+    )
     with pytest.raises(InputError, match=said):
         run_study(spec, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_a_guide_by_rationales_that_there_are_not_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+def test_a_guide_by_rationales_that_there_are_not_is_refused_before_anything_is_trained(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "mine.csv").write_text("text,label\n" + "a b,yes\nc d,no\n" * 30)
-    with pytest.raises(InputError, match=r"guide\.weights: rationale, which not every text of .* has; expected .*; leave out rationale"):
-        plan_study("guide", tmp_path / "mine.csv", device="cpu", settings={"guide.weights": "uniform,rationale"})
+    with pytest.raises(
+        InputError,
+        match=r"guide\.weights: rationale, which not every text of .* has; expected .*; leave out rationale",
+    ):
+        plan_study(
+            "guide",
+            tmp_path / "mine.csv",
+            device="cpu",
+            settings={"guide.weights": "uniform,rationale"},
+        )
 
 
 @pytest.mark.parametrize("attention", ["uniform", "log_odds"])
 @pytest.mark.parametrize("study", ["uniform", "seeds", "guide", "adversary", "dynamics"])
-def test_a_model_whose_attention_is_not_learned_has_no_study_of_it(study: str, attention: str) -> None:
-    with pytest.raises(InputError, match=f"{study} of a model: {attention} attention; expected an attention that is learned"):
+def test_a_model_whose_attention_is_not_learned_has_no_study_of_it(
+    study: str, attention: str
+) -> None:
+    with pytest.raises(
+        InputError,
+        match=f"{study} of a model: {attention} attention; expected an attention that is learned",
+    ):
         plan_study(
-            study, "planted-decisive", vectors="random", attention=attention, settings={"corpus.size": 60, "corpus.length": (10, 12)}
+            study,
+            "planted-decisive",
+            vectors="random",
+            attention=attention,
+            settings={"corpus.size": 60, "corpus.length": (10, 12)},
         )
 
 

@@ -37,7 +37,9 @@ TINY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def tiny(study: str, source: str | Path = CORPUS, config: str = "tiny-bert", **settings: Any) -> StudySpec:
+def tiny(
+    study: str, source: str | Path = CORPUS, config: str = "tiny-bert", **settings: Any
+) -> StudySpec:
     others = set(TRANSFORMER_STUDIES) - {study}
     known = {key: value for key, value in TINY.items() if key.partition(".")[0] not in others}
     return StudySpec.of(study, source, config=config, full=True, settings=known | settings)
@@ -53,13 +55,20 @@ def folder(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
-def test_the_base_of_a_table_is_audited_on_rows_that_it_was_not_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_base_of_a_table_is_audited_on_rows_that_it_was_not_trained_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Any] = []
-    monkeypatch.setattr("attnaudit.runner.transformers.audit_transformer", lambda *_, collect, **__: asked.append(collect))
+    monkeypatch.setattr(
+        "attnaudit.runner.transformers.audit_transformer",
+        lambda *_, collect, **__: asked.append(collect),
+    )
     table = tmp_path / "mine.csv"
     table.touch()
     for source in (table, CORPUS):
-        spec = TransformerTraining.of(str(source), config="tiny-bert", collect=TransformerCollect(sample=9))
+        spec = TransformerTraining.of(
+            str(source), config="tiny-bert", collect=TransformerCollect(sample=9)
+        )
         assert TRANSFORMERS.audit is not None
         TRANSFORMERS.audit(spec, tmp_path, tmp_path / "out", silent)
     assert asked == [{"sample": 9, "split": "test"}, {"sample": 9}]
@@ -96,13 +105,17 @@ def test_uniform_layers_attend_uniformly_and_others_do_not(folder: Path) -> None
 
 def test_the_differences_are_paired_by_text_and_seed(folder: Path) -> None:
     table = pl.read_parquet(folder / "uniform" / "results" / "uniform.parquet")
-    assert table.group_by("model", "seed").len()["len"].unique().to_list() == [9]  # no row for each head
+    assert table.group_by("model", "seed").len()["len"].unique().to_list() == [
+        9
+    ]  # no row for each head
     right = table.with_columns(right=pl.col("probabilities").list.arg_max() == pl.col("label"))
     means = dict(right.group_by("model").agg(pl.col("right").mean()).iter_rows())
     found = measures(folder, "uniform")
     for model in ("uniform", "uniform_layer1"):
         assert found[f"accuracy_{model}"]["value"] == pytest.approx(means[model])
-        assert found[f"difference_accuracy_{model}"]["value"] == pytest.approx(means[model] - means["base"])
+        assert found[f"difference_accuracy_{model}"]["value"] == pytest.approx(
+            means[model] - means["base"]
+        )
     assert model_label("uniform_layer1") == "uniform attention in layer 1"
 
 
@@ -117,7 +130,10 @@ def test_seeds_of_deceive_are_kept_apart(folder: Path) -> None:
     """Traces of one seed stand for those of another: that of λ = 0 for λ = 1, and the other way round."""
     spec = tiny("deceive")
     first = dict(shuffled_traces(spec, folder))
-    second = {replace(one, seed=1, strength=None if one.strength is None else 1.0 - one.strength): trace for one, trace in first.items()}
+    second = {
+        replace(one, seed=1, strength=None if one.strength is None else 1.0 - one.strength): trace
+        for one, trace in first.items()
+    }
     table = spec.study({**second, **first})
     assert table["seed"].to_list() == sorted(table["seed"])
     assert table.equals(spec.study({**first, **second}))
@@ -128,7 +144,11 @@ def test_seeds_of_deceive_are_kept_apart(folder: Path) -> None:
 def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path) -> None:
     found = measures(folder, "deceive")
     names = [measure.name for measure in UNCOVERING]
-    assert {f"{name}_tiny-bert_{strength}" for name in ("accuracy", "mass", *names) for strength in (0, 1)} <= set(found)
+    assert {
+        f"{name}_tiny-bert_{strength}"
+        for name in ("accuracy", "mass", *names)
+        for strength in (0, 1)
+    } <= set(found)
     assert found["mass_tiny-bert_1"]["value"] < found["mass_tiny-bert_0"]["value"]
     assert found["accuracy_tiny-bert_removed"]["n"] == 9
     assert not any(name.endswith("_removed") and not name.startswith("accuracy") for name in found)
@@ -140,10 +160,18 @@ def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path) -> N
 
 
 def test_a_study_done_is_left_as_it_is(folder: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != "index.html"}
+    before = {
+        path: path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "index.html"
+    }
     for study in TRANSFORMER_STUDIES:
         run_study(tiny(study), folder)
-    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != "index.html"}
+    assert before == {
+        path: path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "index.html"
+    }
     settings = {key: value for key, value in TINY.items() if not key.startswith("deceive")}
     plan = plan_study("uniform", CORPUS, folder, config="tiny-bert", full=True, settings=settings)
     assert [one.state for one in plan.trainings] == ["finished"] * 6
@@ -183,7 +211,9 @@ def naive(trace: Trace, marked: Ragged, row: int) -> dict[str, float]:
     found["found_random"] = len(hidden) / len(words)
     found["max_delta_y"] = float(change["max_delta_y"][0])
     found["flips"] = float(change["flips"][0])
-    return {name: value if 0 < len(hidden) < len(words) else np.nan for name, value in found.items()}
+    return {
+        name: value if 0 < len(hidden) < len(words) else np.nan for name, value in found.items()
+    }
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -200,16 +230,33 @@ def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
     ("arguments", "said"),
     [
         (["seeds", CORPUS, "--config", "tiny-bert"], "one of uniform, deceive for tiny-bert"),
-        (["uniform", CORPUS, "--config", "tiny-gpt2"], "a model of next tokens; expected a classifier"),
+        (
+            ["uniform", CORPUS, "--config", "tiny-gpt2"],
+            "a model of next tokens; expected a classifier",
+        ),
         (["uniform", CORPUS, "--config", "tiny-brt"], "tiny-bert"),
-        (["uniform", CORPUS, "--config", "tiny-bert", "--encoder", "cnn"], "--encoder cnn; expected no such option"),
-        (["uniform", CORPUS, "--config", "tiny-bert", "--set", "uniform.layers=2"], "layers from 0 to 1"),
-        (["uniform", CORPUS, "--config", "tiny-bert", "--set", "uniform.layers=top"], "all, last, or numbers"),
-        (["deceive", CORPUS, "--config", "tiny-bert", "--set", "deceive.strengths=-1"], "a λ of 0 or more"),
+        (
+            ["uniform", CORPUS, "--config", "tiny-bert", "--encoder", "cnn"],
+            "--encoder cnn; expected no such option",
+        ),
+        (
+            ["uniform", CORPUS, "--config", "tiny-bert", "--set", "uniform.layers=2"],
+            "layers from 0 to 1",
+        ),
+        (
+            ["uniform", CORPUS, "--config", "tiny-bert", "--set", "uniform.layers=top"],
+            "all, last, or numbers",
+        ),
+        (
+            ["deceive", CORPUS, "--config", "tiny-bert", "--set", "deceive.strengths=-1"],
+            "a λ of 0 or more",
+        ),
         (["deceive", "planted-question", "--config", "tiny-bert"], "texts alone"),
     ],
 )
-def test_bad_input_is_one_line(arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_bad_input_is_one_line(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out"
     assert main(["study", *arguments, "--set", "corpus.size=60", "--out", str(out)]) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("attnaudit:")]
@@ -219,19 +266,34 @@ def test_bad_input_is_one_line(arguments: list[str], said: str, tmp_path: Path, 
 
 
 def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
-    rows = [f"a {word} film number {k},{label}" for k in range(30) for word, label in (("good", 1), ("bad", 0))]
+    rows = [
+        f"a {word} film number {k},{label}"
+        for k in range(30)
+        for word, label in (("good", 1), ("bad", 0))
+    ]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
     generated = {"corpus.size", "corpus.length"}
     known = TINY | {"training.epochs": 1, "deceive.strengths": (1.0,)}
-    settings = {key: value for key, value in known.items() if key not in generated and not key.startswith("uniform")}
+    settings = {
+        key: value
+        for key, value in known.items()
+        if key not in generated and not key.startswith("uniform")
+    }
     spec = StudySpec.of("deceive", tmp_path / "texts.csv", config="tiny-bert", settings=settings)
     with pytest.raises(InputError, match="rationale"):
         run_study(spec, tmp_path / "out")
-    words = StudySpec.of("deceive", tmp_path / "texts.csv", config="tiny-bert", settings={**settings, "deceive.words": ("good", "bad")})
+    words = StudySpec.of(
+        "deceive",
+        tmp_path / "texts.csv",
+        config="tiny-bert",
+        settings={**settings, "deceive.words": ("good", "bad")},
+    )
     done = run_study(words, tmp_path / "out")
     trace = Trace.read(training(tmp_path / "out", "deceive-tiny-bert-1-s0") / "trace")
     hidden = {
-        trace.tokens(row)[place] for row in range(len(trace)) for place in np.flatnonzero(trace.table.column("rationale")[row].as_py())
+        trace.tokens(row)[place]
+        for row in range(len(trace))
+        for place in np.flatnonzero(trace.table.column("rationale")[row].as_py())
     }
     assert hidden == {"good", "bad"}
     assert read_json(done / "spec.json")["study"]["words"] == ["good", "bad"]

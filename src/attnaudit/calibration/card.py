@@ -27,29 +27,53 @@ def standing_row(rows: SummaryRows, about: About, degree: Degree | None) -> Card
     """
     if degree is None or not is_of_a_calibrated_kind(rows, about):
         return None
-    if any((rows.instances(experiment, measure) or 0) < FEWEST for experiment, measure, _ in degree.measures):
+    if any(
+        (rows.instances(experiment, measure) or 0) < FEWEST
+        for experiment, measure, _ in degree.measures
+    ):
         return None
-    ends = {key: (row["low"], row["high"]) for key, row in rows.rows.items() if None not in (row["low"], row["high"])}
+    ends = {
+        key: (row["low"], row["high"])
+        for key, row in rows.rows.items()
+        if None not in (row["low"], row["high"])
+    }
     found = standing(degree, {key: float(row["value"]) for key, row in rows.rows.items()}, ends)
     if found is None:
         return None
-    row = {"value": found.degree, "low": found.low, "high": found.high, "experiment": "calibration", "measure": "degree"}
-    return card_row(QUESTION, MEASURE, row, _between(found), f"{_judgement(found)}{_quality(degree)}")
+    row = {
+        "value": found.degree,
+        "low": found.low,
+        "high": found.high,
+        "experiment": "calibration",
+        "measure": "degree",
+    }
+    return card_row(
+        QUESTION, MEASURE, row, _between(found), f"{_judgement(found)}{_quality(degree)}"
+    )
 
 
 def is_of_a_calibrated_kind(rows: SummaryRows, about: About) -> bool:
     """Whether the constructions are models like this one: classifiers of two classes with one attention a text. False where that is
     unknown."""
-    one_a_text = rows.audited is None and all(row.get("texts") in (None, row["n"]) for row in rows.rows.values())
+    one_a_text = rows.audited is None and all(
+        row.get("texts") in (None, row["n"]) for row in rows.rows.values()
+    )
     return one_a_text and about.has_two_classes and not about.translates and not about.has_question
 
 
 def _between(found: Standing) -> str:
     """The titles of the constructions next to it."""
-    below, above = (CONSTRUCTIONS[name].title if name in CONSTRUCTIONS else name for name in (found.below, found.above))
+    below, above = (
+        CONSTRUCTIONS[name].title if name in CONSTRUCTIONS else name
+        for name in (found.below, found.above)
+    )
     if below and above:
         return f"between “{below}” and “{above}”"
-    return f"above all constructions; nearest: “{below}”" if below else f"below all constructions; nearest: “{above}”"
+    return (
+        f"above all constructions; nearest: “{below}”"
+        if below
+        else f"below all constructions; nearest: “{above}”"
+    )
 
 
 def _judgement(found: Standing) -> str:

@@ -69,23 +69,39 @@ class Cell:
     @property
     def name(self) -> str:
         strength = "" if self.strength is None else f"{self.strength:g}"
-        return "-".join(filter(None, (self.construction.name, self.corpus, self.encoder, strength, f"s{self.seed}")))
+        return "-".join(
+            filter(
+                None, (self.construction.name, self.corpus, self.encoder, strength, f"s{self.seed}")
+            )
+        )
 
     def audited(self, trace: Trace) -> Trace:
         """What is audited of the training's trace: without the deciding words, which a user does not know."""
         transform = self.construction.transform
         changed = trace if transform is None else transform(trace, self.strength, self.seed)
-        return replace(changed, table=changed.table.drop_columns([name for name in ("rationale",) if trace.has(name)]))
+        return replace(
+            changed,
+            table=changed.table.drop_columns([name for name in ("rationale",) if trace.has(name)]),
+        )
 
 
 CONSTRUCTIONS: Registry[Construction] = Registry("construction", "attnaudit.constructions")
 
 
-def cells_of(construction: Construction, base: Mapping[str, RunSpec], seeds: int, encoders: int | None = None) -> list[Cell]:
+def cells_of(
+    construction: Construction, base: Mapping[str, RunSpec], seeds: int, encoders: int | None = None
+) -> list[Cell]:
     """The cells of a construction: of every corpus (``base`` has an ordinary spec of each), encoder (at most ``encoders``) and strength."""
     chosen = construction.encoders[:encoders]
     return [
-        Cell(construction, corpus, encoder, seed, strength, training_of(construction, spec, corpus, encoder, seed, strength))
+        Cell(
+            construction,
+            corpus,
+            encoder,
+            seed,
+            strength,
+            training_of(construction, spec, corpus, encoder, seed, strength),
+        )
         for corpus, spec in base.items()
         for encoder in chosen
         for strength in construction.strengths
@@ -93,7 +109,14 @@ def cells_of(construction: Construction, base: Mapping[str, RunSpec], seeds: int
     ]
 
 
-def training_of(construction: Construction, base: RunSpec, corpus: str, encoder: str, seed: int, strength: float | None) -> Training:
+def training_of(
+    construction: Construction,
+    base: RunSpec,
+    corpus: str,
+    encoder: str,
+    seed: int,
+    strength: float | None,
+) -> Training:
     """The training of a cell, with that of its teacher."""
     from attnaudit.plans.spec import RunSpec
 
@@ -101,19 +124,47 @@ def training_of(construction: Construction, base: RunSpec, corpus: str, encoder:
         return training_of(CONSTRUCTIONS[construction.base], base, corpus, encoder, seed, None)
     teacher = None
     if construction.teacher:
-        teacher = training_of(CONSTRUCTIONS[construction.teacher], base, corpus, encoder, seed, None)
+        teacher = training_of(
+            CONSTRUCTIONS[construction.teacher], base, corpus, encoder, seed, None
+        )
     real = encoder if strength is None else construction.encoder_of.get(strength, encoder)
-    if real not in ENCODERS:  # those of a dial are no choice for users, and are registered where they are needed
-        register_encoder(EncoderSpec(real, f"attnaudit.models.mixed:{real}", hidden=SMALL["model.hidden"]))
+    if (
+        real not in ENCODERS
+    ):  # those of a dial are no choice for users, and are registered where they are needed
+        register_encoder(
+            EncoderSpec(real, f"attnaudit.models.mixed:{real}", hidden=SMALL["model.hidden"])
+        )
     settings = {**SMALL, **OF_ENCODER.get(real, {}), **construction.settings}
-    fresh = RunSpec.of(base.corpus.source, encoder=real, attention=construction.attention, vectors="random", seed=seed, settings=settings)
+    fresh = RunSpec.of(
+        base.corpus.source,
+        encoder=real,
+        attention=construction.attention,
+        vectors="random",
+        seed=seed,
+        settings=settings,
+    )
     objective = construction.objective(strength) if construction.objective else None
-    spec = replace(fresh, corpus=replace(base.corpus, planted=construction.rule, seed=seed), objective=objective)
-    return Training(TrainingId(construction.name, seed, f"{corpus}-{encoder}", strength), spec, teacher)
+    spec = replace(
+        fresh,
+        corpus=replace(base.corpus, planted=construction.rule, seed=seed),
+        objective=objective,
+    )
+    return Training(
+        TrainingId(construction.name, seed, f"{corpus}-{encoder}", strength), spec, teacher
+    )
 
 
 SMALL: dict[str, Any] = {
-    "model.embedding": 16, "model.hidden": 16, "training.epochs": 10, "training.learning_rate": 0.01, "training.weight_decay": 0.0,
-    "training.select": "loss", "training.class_weight": False, "training.batch_size": 32,
-}  # fmt: skip
-OF_ENCODER: dict[str, dict[str, Any]] = {"cnn": {"model.kernels": (3, 5), "model.hidden": 16}, "transformer": {"model.heads": 1}}
+    "model.embedding": 16,
+    "model.hidden": 16,
+    "training.epochs": 10,
+    "training.learning_rate": 0.01,
+    "training.weight_decay": 0.0,
+    "training.select": "loss",
+    "training.class_weight": False,
+    "training.batch_size": 32,
+}
+OF_ENCODER: dict[str, dict[str, Any]] = {
+    "cnn": {"model.kernels": (3, 5), "model.hidden": 16},
+    "transformer": {"model.heads": 1},
+}

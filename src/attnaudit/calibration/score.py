@@ -20,7 +20,15 @@ from attnaudit.stats.inference import newcombe_interval, share_interval
 LEVEL = 95
 LEAST = 3  # constructions on each side, or seeds, that an interval needs
 SANITY = ("untrained", "random_labels")
-NUMBERS = ("auc", "low", "high", "least", "most", "auc_within", *(f"over_{name}" for name in SANITY))
+NUMBERS = (
+    "auc",
+    "low",
+    "high",
+    "least",
+    "most",
+    "auc_within",
+    *(f"over_{name}" for name in SANITY),
+)
 KEYS = ("experiment", "measure", "direction")
 Measured = tuple[str, str, str]
 Matrix = Float[np.ndarray, "F U"]
@@ -35,7 +43,9 @@ def scores(values: pl.DataFrame) -> pl.DataFrame:
     truth was not confirmed are excluded.
     """
     rows = [_scored(measured, part) for measured, part in by_measure(values)]
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(NUMBERS, pl.Float64)).sort("auc", descending=True, nulls_last=True)
+    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(NUMBERS, pl.Float64)).sort(
+        "auc", descending=True, nulls_last=True
+    )
 
 
 def by_measure(values: pl.DataFrame) -> Iterator[tuple[Measured, pl.DataFrame]]:
@@ -53,8 +63,14 @@ def _scored(measured: Measured, part: pl.DataFrame) -> dict[str, Any]:
     row |= dict(zip(("auc", "low", "high", "least", "most"), auc_interval(pairs), strict=True))
     row["auc_within"] = _within(known)
     for name in SANITY:
-        row[f"over_{name}"] = _mean(preferred(known.filter(truth="faithful"), known.filter(construction=name)))
-    return row | {"faithful": pairs.shape[0], "unfaithful": pairs.shape[1], "undefined": part.height - part["value"].count()}
+        row[f"over_{name}"] = _mean(
+            preferred(known.filter(truth="faithful"), known.filter(construction=name))
+        )
+    return row | {
+        "faithful": pairs.shape[0],
+        "unfaithful": pairs.shape[1],
+        "undefined": part.height - part["value"].count(),
+    }
 
 
 def preferred(better: pl.DataFrame, worse: pl.DataFrame) -> Matrix:
@@ -75,7 +91,9 @@ def share_larger(ours: Float[np.ndarray, " n"], theirs: Float[np.ndarray, " m"])
 
 
 def _values_of(part: pl.DataFrame) -> list[np.ndarray]:
-    return [rows["value"].to_numpy() for _, rows in part.group_by("construction", maintain_order=True)]
+    return [
+        rows["value"].to_numpy() for _, rows in part.group_by("construction", maintain_order=True)
+    ]
 
 
 def auc_interval(pairs: Matrix) -> tuple[float | None, ...]:
@@ -88,7 +106,9 @@ def auc_interval(pairs: Matrix) -> tuple[float | None, ...]:
     without += [np.delete(pairs, k, axis=0).mean() for k in range(rows) if rows > 1]
     without += [np.delete(pairs, k, axis=1).mean() for k in range(columns) if columns > 1]
     mean, least, most = float(pairs.mean()), float(min(without)), float(max(without))
-    low, high = newcombe_interval(mean, rows, columns) if min(rows, columns) >= LEAST else (None, None)
+    low, high = (
+        newcombe_interval(mean, rows, columns) if min(rows, columns) >= LEAST else (None, None)
+    )
     return mean, low, high, least, most
 
 
@@ -96,14 +116,19 @@ def mean_share(values: Float[np.ndarray, " n"]) -> tuple[float | None, float | N
     """The mean of one share a construction with its interval (`share_interval`); None of none, no interval of fewer than `LEAST`."""
     if not len(values):
         return None, None, None
-    low, high = share_interval(values, np.arange(len(values))) if len(values) >= LEAST else (None, None)
+    low, high = (
+        share_interval(values, np.arange(len(values))) if len(values) >= LEAST else (None, None)
+    )
     return float(values.mean()), low, high
 
 
 def _within(known: pl.DataFrame) -> float | None:
     """The mean over corpora of the AUC of pairs on one corpus."""
     parts = [part for _, part in known.group_by("corpus", maintain_order=True)]
-    found = [_mean(preferred(part.filter(truth="faithful"), part.filter(truth="unfaithful"))) for part in parts]
+    found = [
+        _mean(preferred(part.filter(truth="faithful"), part.filter(truth="unfaithful")))
+        for part in parts
+    ]
     known_of = [auc for auc in found if auc is not None]
     return float(np.mean(known_of)) if known_of else None
 
@@ -121,7 +146,14 @@ def dials(values: pl.DataFrame) -> pl.DataFrame:
             found = _tau_of_series(part, list(CONSTRUCTIONS[name].strengths))
             tau, low, high = tau_interval(found)
             rows.append(
-                {"dial": name, **dict(zip(KEYS, measured, strict=True)), "tau": tau, "low": low, "high": high, "series": len(found)}
+                {
+                    "dial": name,
+                    **dict(zip(KEYS, measured, strict=True)),
+                    "tau": tau,
+                    "low": low,
+                    "high": high,
+                    "series": len(found),
+                }
             )
     return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("tau", "low", "high"), pl.Float64))
 
@@ -135,22 +167,40 @@ def _tau_of_series(part: pl.DataFrame, order: Sequence[float | None]) -> list[tu
             continue
         place = [order.index(strength) for strength in known["strength"].to_list()]
         value = known["value"].to_numpy()
-        found.append((int(seed), 0.0 if np.ptp(value) == 0 else -float(np.asarray(scipy.stats.kendalltau(place, value))[0])))
+        found.append(
+            (
+                int(seed),
+                0.0
+                if np.ptp(value) == 0
+                else -float(np.asarray(scipy.stats.kendalltau(place, value))[0]),
+            )
+        )
     return found
 
 
-def tau_interval(found: Sequence[tuple[int, float]]) -> tuple[float | None, float | None, float | None]:
+def tau_interval(
+    found: Sequence[tuple[int, float]],
+) -> tuple[float | None, float | None, float | None]:
     """The mean τ of seeds, each the mean over its series, and the 95 % interval of Student's t over seeds, cut at −1 and 1.
 
     The interval is None of fewer than `LEAST` seeds; all three are None where there is no series.
     """
     if not found:
         return None, None, None
-    means = np.array([np.mean([tau for other, tau in found if other == one]) for one in dict.fromkeys(seed for seed, _ in found)])
+    means = np.array(
+        [
+            np.mean([tau for other, tau in found if other == one])
+            for one in dict.fromkeys(seed for seed, _ in found)
+        ]
+    )
     mean = float(means.mean())
     if len(means) < LEAST:
         return mean, None, None
-    half = float(scipy.stats.t.ppf((100 + LEVEL) / 200, len(means) - 1) * means.std(ddof=1) / np.sqrt(len(means)))
+    half = float(
+        scipy.stats.t.ppf((100 + LEVEL) / 200, len(means) - 1)
+        * means.std(ddof=1)
+        / np.sqrt(len(means))
+    )
     return mean, max(mean - half, -1.0), min(mean + half, 1.0)
 
 
@@ -160,7 +210,9 @@ def matrix(values: pl.DataFrame) -> pl.DataFrame:
     rows = []
     for (experiment, measure, direction), part in by_measure(values):
         known = part.filter(pl.col("confirmed"), pl.col("value").is_not_null())
-        scale = np.sort(known.filter(pl.col("truth").is_in(["faithful", "unfaithful"]))["value"].to_numpy())
+        scale = np.sort(
+            known.filter(pl.col("truth").is_in(["faithful", "unfaithful"]))["value"].to_numpy()
+        )
         if not len(scale):
             continue
         sign = -1.0 if direction == "lower" else 1.0
@@ -168,10 +220,18 @@ def matrix(values: pl.DataFrame) -> pl.DataFrame:
             if CONSTRUCTIONS[str(name)].is_dial:
                 continue
             value = own["value"].to_numpy()
-            rank = (np.searchsorted(scale, value, "left") + np.searchsorted(scale, value, "right")).mean() / (2 * len(scale))
-            rows.append({
-                "experiment": experiment, "measure": measure, "construction": str(name), "truth": CONSTRUCTIONS[str(name)].truth,
-                "rank": float(rank), "value": float(sign * value.mean()),
-            })  # fmt: skip
+            rank = (
+                np.searchsorted(scale, value, "left") + np.searchsorted(scale, value, "right")
+            ).mean() / (2 * len(scale))
+            rows.append(
+                {
+                    "experiment": experiment,
+                    "measure": measure,
+                    "construction": str(name),
+                    "truth": CONSTRUCTIONS[str(name)].truth,
+                    "rank": float(rank),
+                    "value": float(sign * value.mean()),
+                }
+            )
     texts = dict.fromkeys(("experiment", "measure", "construction", "truth"), pl.String)
     return pl.DataFrame(rows, schema={**texts, "rank": pl.Float64, "value": pl.Float64})

@@ -46,6 +46,8 @@ def separations() -> Mapping[tuple[str, str], Separation]:
         return {}
     scores = pl.read_csv(path.read_bytes())
     return {
-        (row["experiment"], row["measure"]): Separation(*(row[name] for name in ("auc", "low", "high", "faithful", "unfaithful")))
+        (row["experiment"], row["measure"]): Separation(
+            *(row[name] for name in ("auc", "low", "high", "faithful", "unfaithful"))
+        )
         for row in scores.iter_rows(named=True)
     }

@@ -25,7 +25,14 @@ def permuted(trace: Trace, share: float | None, seed: int) -> Trace:
     source = np.arange(len(trace))
     for length in np.unique(alpha.lengths[chosen]).tolist():
         rows = np.flatnonzero(chosen & (alpha.lengths == length))
-        order = rows[np.argsort([keyed(seed, "passed on", str(one)).random() for one in trace.instance[rows].tolist()])]
+        order = rows[
+            np.argsort(
+                [
+                    keyed(seed, "passed on", str(one)).random()
+                    for one in trace.instance[rows].tolist()
+                ]
+            )
+        ]
         source[order] = np.roll(order, 1)
     shown = Ragged.from_rows([alpha[row] for row in source.tolist()], np.float64)
     moved = shown.spread(source != np.arange(len(trace)))
@@ -41,7 +48,10 @@ def permuted(trace: Trace, share: float | None, seed: int) -> Trace:
 
 
 def _chosen(trace: Trace, share: float, seed: int) -> np.ndarray:
-    return np.array([keyed(seed, "permuted", str(one)).random() < share for one in trace.instance.tolist()], dtype=bool)
+    return np.array(
+        [keyed(seed, "permuted", str(one)).random() < share for one in trace.instance.tolist()],
+        dtype=bool,
+    )
 
 
 def _replaced(trace: Trace, columns: dict[str, Ragged]) -> Trace:
@@ -53,5 +63,7 @@ def _replaced(trace: Trace, columns: dict[str, Ragged]) -> Trace:
         if values.ndim == 2:
             inner = pa.FixedSizeListArray.from_arrays(inner, values.shape[1])
         made = pa.ListArray.from_arrays(pa.array(rows.offsets.astype(np.int32)), inner)
-        table = table.set_column(table.column_names.index(name), name, made.cast(table.schema.field(name).type))
+        table = table.set_column(
+            table.column_names.index(name), name, made.cast(table.schema.field(name).type)
+        )
     return Trace(table, trace.metadata, trace.tail).checked("transformed trace")

@@ -19,8 +19,14 @@ from attnaudit.trace import Trace
 
 ENDS = ("no", "yes")
 CLASSES = ("negative", "positive")
-_FOCUS, _SIZE, _STEP = 8.0, 4.0, 1e-4  # score of a last word, readout of a decision, step of a derivative
-Features = Float[np.ndarray, "T three"]  # of each word its class as an earlier word, its class as a last word, whether it is a last word
+_FOCUS, _SIZE, _STEP = (
+    8.0,
+    4.0,
+    1e-4,
+)  # score of a last word, readout of a decision, step of a derivative
+Features = Float[
+    np.ndarray, "T three"
+]  # of each word its class as an earlier word, its class as a last word, whether it is a last word
 States = Callable[[Features], Float[np.ndarray, " T"]]
 
 
@@ -58,7 +64,9 @@ def replaced(words: Sequence[str], last: bool) -> list[str]:
 def features_of(words: Sequence[str]) -> Features:
     early: dict[str, float] = {**dict.fromkeys(BAD, -1.0), **dict.fromkeys(GOOD, 1.0)}
     late: dict[str, float] = dict(zip(ENDS, (-1.0, 1.0), strict=True))
-    return np.array([[early.get(word, 0.0), late.get(word, 0.0), float(word in late)] for word in words])
+    return np.array(
+        [[early.get(word, 0.0), late.get(word, 0.0), float(word in late)] for word in words]
+    )
 
 
 def probability(states: States, features: Features) -> float:
@@ -75,16 +83,27 @@ def trace_of(states: States, rows: Sequence[Sequence[str]]) -> Trace:
     """The trace of a model, with leave-one-out by deleting words and gradient × input by differences."""
     found = [features_of(words) for words in rows]
     return Trace.from_arrays(
-        activation="sigmoid", class_names=CLASSES, instance=np.arange(len(rows)), tokens=[list(words) for words in rows],
-        alpha=[attention(one) for one in found], readout=[_SIZE * states(one)[:, None] for one in found], offset=np.zeros((len(rows), 1)),
-        prediction=np.array([[probability(states, one)] for one in found]), gradient=[_gradient(states, one) for one in found],
+        activation="sigmoid",
+        class_names=CLASSES,
+        instance=np.arange(len(rows)),
+        tokens=[list(words) for words in rows],
+        alpha=[attention(one) for one in found],
+        readout=[_SIZE * states(one)[:, None] for one in found],
+        offset=np.zeros((len(rows), 1)),
+        prediction=np.array([[probability(states, one)] for one in found]),
+        gradient=[_gradient(states, one) for one in found],
         loo=[_without_each(states, one) for one in found],
-    )  # fmt: skip
+    )
 
 
 def _without_each(states: States, features: Features) -> Float[np.ndarray, " T"]:
     whole = probability(states, features)
-    return np.array([abs(probability(states, np.delete(features, t, axis=0)) - whole) for t in range(len(features))])
+    return np.array(
+        [
+            abs(probability(states, np.delete(features, t, axis=0)) - whole)
+            for t in range(len(features))
+        ]
+    )
 
 
 def _gradient(states: States, features: Features) -> Float[np.ndarray, " T"]:
@@ -92,6 +111,8 @@ def _gradient(states: States, features: Features) -> Float[np.ndarray, " T"]:
     for t, k in np.ndindex(features.shape):
         step = np.zeros_like(features)
         step[t, k] = _STEP
-        slope = (probability(states, features + step) - probability(states, features - step)) / (2 * _STEP)
+        slope = (probability(states, features + step) - probability(states, features - step)) / (
+            2 * _STEP
+        )
         found[t] += slope * features[t, k]
     return np.abs(found)

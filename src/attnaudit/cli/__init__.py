@@ -29,7 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        status = get_command(app).main(args=given or ["--help"], prog_name="attnaudit", standalone_mode=False)
+        status = get_command(app).main(
+            args=given or ["--help"], prog_name="attnaudit", standalone_mode=False
+        )
     except typer.TyperException as error:
         return fail(_usage(error))
     except LostError as error:
@@ -39,13 +41,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return fail(_system(error))
     except MemoryError:
-        return fail("out of memory; try shorter texts (--max-tokens) or --set training.batch_size=16")
+        return fail(
+            "out of memory; try shorter texts (--max-tokens) or --set training.batch_size=16"
+        )
     except RuntimeError as error:
         if not _is_out_of_memory(error):
             raise
-        return fail(f"out of memory: {error}; try shorter texts (--max-tokens) or --set training.batch_size=16")
+        return fail(
+            f"out of memory: {error}; try shorter texts (--max-tokens) or --set training.batch_size=16"
+        )
     if status == INTERRUPTED:
-        return fail("interrupted; finished steps are kept, and the same command resumes", INTERRUPTED)
+        return fail(
+            "interrupted; finished steps are kept, and the same command resumes", INTERRUPTED
+        )
     return status if isinstance(status, int) else DONE
 
 
@@ -72,11 +80,20 @@ def _number(error: typer.TyperException, advice: str) -> str:
     """A refused number of an option in our words: typer passes on pydantic's, which do not say what came. Empty for other errors."""
     refused, option = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
     declared = getattr(option, "type_descriptor", None)
-    if refused is None or option is None or declared is None or declared.annotation not in (int, float):
+    if (
+        refused is None
+        or option is None
+        or declared is None
+        or declared.annotation not in (int, float)
+    ):
         return ""
     facts = {"least": declared.parameter_info.min, "most": declared.parameter_info.max}
     expected = ", ".join(filter(None, (described(declared.annotation), bounds(facts))))
-    return str(InputError("read options", max(option.opts, key=len), repr(refused()[0]["input"]), expected, advice))
+    return str(
+        InputError(
+            "read options", max(option.opts, key=len), repr(refused()[0]["input"]), expected, advice
+        )
+    )
 
 
 def _system(error: OSError) -> str:

@@ -18,10 +18,16 @@ from attnaudit.core.printable import printable
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.corpora.spec import CorpusSpec
 
-app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
+app = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 app.add_typer(corpora.app, name="corpora", short_help="List, check and download corpora.")
 app.add_typer(hf.app, name="hf", short_help="Transformers saved on disk.")
-app.command("calibrate", short_help="Score every measure on models of known truth.")(calibration.calibrate)
+app.command("calibrate", short_help="Score every measure on models of known truth.")(
+    calibration.calibrate
+)
 
 
 def _version(expected: bool) -> bool:
@@ -39,7 +45,12 @@ def _tell(line: str) -> None:
 
 @app.callback()
 def attnaudit(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
 ) -> None:
     """Is attention a faithful explanation of what your model does?
 
@@ -95,7 +106,9 @@ def run_(
     o.require_files(corpus, vectors)
     from attnaudit.runner import RunSpec, plan_run, run
 
-    chosen = o.given(encoder=encoder, attention=attention, preset=preset, vectors=vectors, device=device, **texts)
+    chosen = o.given(
+        encoder=encoder, attention=attention, preset=preset, vectors=vectors, device=device, **texts
+    )
     spec = RunSpec.of(corpus, seed=seed, settings=o.assigned(settings, epochs), **chosen)
     place = Path(out or f"runs/{spec.name}")
     if dry_run:
@@ -139,7 +152,12 @@ class ListsStudies(TyperCommand):
         from attnaudit.runner.settings import scales
 
         with formatter.section("Studies, their default scale, and that of --full"):
-            formatter.write_dl([(title, f"{scale.question} {scale.quick}; --full: {scale.full}") for title, scale in scales().items()])
+            formatter.write_dl(
+                [
+                    (title, f"{scale.question} {scale.quick}; --full: {scale.full}")
+                    for title, scale in scales().items()
+                ]
+            )
 
 
 @app.command(short_help="Audit an existing trace.", cls=ListsExperiments)
@@ -181,13 +199,21 @@ def report(runs: o.Runs, out: o.Out = None) -> None:
     from attnaudit.runner import report_into, site_into
 
     with progress() as bar:
-        page = report_into(runs[0], bar) if len(runs) == 1 and out is None else site_into(runs, out or "site", bar)
+        page = (
+            report_into(runs[0], bar)
+            if len(runs) == 1 and out is None
+            else site_into(runs, out or "site", bar)
+        )
     typer.echo(printable(str(page)))
 
 
 @app.command(short_help="Serve the pages of runs, and type sentences to their models.")
 def serve(
-    runs: o.Runs, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 8765
+    runs: o.Runs,
+    port: Annotated[
+        int,
+        typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any that is free."),
+    ] = 8765,
 ) -> None:
     """Serve the pages of finished runs to this machine, until Ctrl-C.
 
@@ -237,7 +263,13 @@ def compare(
     elif out is None:
         show_comparison(compare_published(runs, to), as_json)
     else:
-        raise InputError("compare", "--out", "published numbers", "two or more runs without --to", "the report of each run shows them")
+        raise InputError(
+            "compare",
+            "--out",
+            "published numbers",
+            "two or more runs without --to",
+            "the report of each run shows them",
+        )
 
 
 @app.command(short_help="Retraining studies of attention.", cls=ListsStudies)
@@ -281,7 +313,15 @@ def study(
     from attnaudit.runner import plan_study
     from attnaudit.runner import study as run_study
 
-    chosen = o.given(encoder=encoder, attention=attention, config=config, preset=preset, vectors=vectors, device=device, **texts)
+    chosen = o.given(
+        encoder=encoder,
+        attention=attention,
+        config=config,
+        preset=preset,
+        vectors=vectors,
+        device=device,
+        **texts,
+    )
     chosen |= {"seed": seed, "full": full, "settings": o.assigned(settings, epochs)}
     if dry_run:
         show_plan_and_end(as_json, partial(plan_study, **chosen), name, corpus, out)
@@ -314,7 +354,9 @@ def translate(
       attnaudit translate folder/of/pairs --set corpus.source_ending=en --set corpus.target_ending=fr --epochs 10
       attnaudit translate planted-reverse --set corpus.length=8,12 --epochs 10
     """
-    o.require_files(corpus, known=[name for name, entry in CORPORA.items() if entry.task == "translation"])
+    o.require_files(
+        corpus, known=[name for name, entry in CORPORA.items() if entry.task == "translation"]
+    )
     from attnaudit.cli.show import show_translation
     from attnaudit.runner import TranslationSpec, plan_run, run
 
@@ -330,7 +372,14 @@ def translate(
 
 @app.command(short_help="List the settings of --set.")
 def settings(
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", show_default=False, help="Only settings whose names start with this.")] = "",
+    prefix: Annotated[
+        str,
+        typer.Argument(
+            metavar="[PREFIX]",
+            show_default=False,
+            help="Only settings whose names start with this.",
+        ),
+    ] = "",
     as_json: o.Json = False,
 ) -> None:
     """List the settings of --set: the values that they take, their defaults and their meaning.

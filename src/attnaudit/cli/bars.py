@@ -43,12 +43,31 @@ def progress() -> Iterator[Progress]:
 
 def _columns(wide: bool) -> tuple[list, int]:
     """What a bar is made of, and how many columns of the terminal all of it but the description takes."""
-    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     description = TextColumn("{task.description}", markup=False)
     if wide:
-        return [SpinnerColumn(), description, BarColumn(BAR), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()], 56
-    return [SpinnerColumn(), description, BarColumn(NARROW_BAR), TimeRemainingColumn(compact=True)], 22
+        return [
+            SpinnerColumn(),
+            description,
+            BarColumn(BAR),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        ], 56
+    return [
+        SpinnerColumn(),
+        description,
+        BarColumn(NARROW_BAR),
+        TimeRemainingColumn(compact=True),
+    ], 22
 
 
 class _Bars:
@@ -60,7 +79,10 @@ class _Bars:
 
     def __call__(self, what: str, done: int, total: int) -> None:
         what = printable(what)
-        stage, text = _stage(what), what if len(what) <= self.width else f"…{what[1 - self.width :]}"
+        stage, text = (
+            _stage(what),
+            what if len(what) <= self.width else f"…{what[1 - self.width :]}",
+        )
         if self.task is None or stage != self.stage or done < self.done:
             if self.task is not None:
                 self.bars.remove_task(self.task)

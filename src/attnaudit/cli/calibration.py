@@ -19,21 +19,39 @@ def _names() -> list[str]:
 
 
 Quick = Annotated[
-    bool, typer.Option("--quick", help="One encoder of each construction, two seeds, planted-prior and sst: 15 minutes on 2 cores.")
+    bool,
+    typer.Option(
+        "--quick",
+        help="One encoder of each construction, two seeds, planted-prior and sst: 15 minutes on 2 cores.",
+    ),
 ]
 Corpora = Annotated[
     list[str] | None,
     typer.Option(
-        "--corpus", metavar="NAME", help="Only this corpus of texts; repeatable. Default: planted-prior, sst and movies_rationales."
+        "--corpus",
+        metavar="NAME",
+        help="Only this corpus of texts; repeatable. Default: planted-prior, sst and movies_rationales.",
     ),
 ]
 Constructions = Annotated[
     list[str] | None,
-    typer.Option("--construction", metavar="NAME", help="Only this construction; repeatable. Default: all.", autocompletion=_names),
+    typer.Option(
+        "--construction",
+        metavar="NAME",
+        help="Only this construction; repeatable. Default: all.",
+        autocompletion=_names,
+    ),
 ]
-Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds 0 to N − 1; default: 5, with --quick 2.")]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", min=1, help="Seeds 0 to N − 1; default: 5, with --quick 2.")
+]
 Encoders = Annotated[
-    int | None, typer.Option("--encoders", min=1, help="At most N encoders of each construction; default: all, with --quick 1.")
+    int | None,
+    typer.Option(
+        "--encoders",
+        min=1,
+        help="At most N encoders of each construction; default: all, with --quick 1.",
+    ),
 ]
 
 
@@ -60,16 +78,23 @@ def calibrate(
 
     usual = {"corpora": ("planted-prior", "sst"), "seeds": 2, "encoders": 1} if quick else {}
     given = o.given(
-        corpora=corpora and tuple(corpora), constructions=constructions and tuple(constructions), seeds=seeds, encoders=encoders
+        corpora=corpora and tuple(corpora),
+        constructions=constructions and tuple(constructions),
+        seeds=seeds,
+        encoders=encoders,
     )
-    calibration = Calibration(out or Path("runs/calibration"), data_dir=data_dir, **{**usual, **given})
+    calibration = Calibration(
+        out or Path("runs/calibration"), data_dir=data_dir, **{**usual, **given}
+    )
     if dry_run:
         with progress() as bar:
             plan = plan_calibration(calibration, bar)
         show_plan(plan, as_json)
         raise typer.Exit
     with progress() as bar:
-        folder = run_calibration(calibration, bar, lambda line: typer.echo(printable(line), err=True))
+        folder = run_calibration(
+            calibration, bar, lambda line: typer.echo(printable(line), err=True)
+        )
     _show(folder, as_json)
 
 
@@ -82,7 +107,10 @@ def _show(folder: Path, as_json: bool) -> None:
     from attnaudit.results import read_table
     from attnaudit.results.words import figure, interval
 
-    scores, degree = read_table(folder / "scores.parquet").collect(), read_json(folder / "degree.json")
+    scores, degree = (
+        read_table(folder / "scores.parquet").collect(),
+        read_json(folder / "degree.json"),
+    )
     if as_json:
         dials = read_table(folder / "dials.parquet").collect()
         show_json({"scores": scores.to_dicts(), "dials": dials.to_dicts(), "degree": degree})
@@ -99,5 +127,7 @@ def _show(folder: Path, as_json: bool) -> None:
     print_rows("", ("measure", "better", "AUC", "over constructions"), rows, whole=("measure",))
     held = (degree or {}).get("held")
     if held:
-        typer.echo(f"degree on the constructions held out: AUC {figure(held['auc'])} {interval(held)}".rstrip())
+        typer.echo(
+            f"degree on the constructions held out: AUC {figure(held['auc'])} {interval(held)}".rstrip()
+        )
     typer.echo(printable(f"page: {folder / 'report.html'}"))

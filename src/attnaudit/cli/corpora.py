@@ -14,17 +14,38 @@ from attnaudit.corpora.spec import CorpusSpec
 app = typer.Typer(rich_markup_mode=None)
 
 Source = Annotated[
-    str, typer.Argument(metavar="CORPUS", show_default=False, help="A registered name, a file, or a folder, as for attnaudit run.")
+    str,
+    typer.Argument(
+        metavar="CORPUS",
+        show_default=False,
+        help="A registered name, a file, or a folder, as for attnaudit run.",
+    ),
 ]
-Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="A registered name; see attnaudit corpora list.")]
+Name = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", show_default=False, help="A registered name; see attnaudit corpora list."
+    ),
+]
 Address = Annotated[
     str | None,
-    typer.Option("--from", metavar="URL", help="URL of a mirror (http or https); the checksum must agree."),
+    typer.Option(
+        "--from", metavar="URL", help="URL of a mirror (http or https); the checksum must agree."
+    ),
 ]
 Place = Annotated[
-    Path | None, typer.Option("--data-dir", help="Folder to put the corpus into; default: $ATTNAUDIT_DATA, then the user's cache.")
+    Path | None,
+    typer.Option(
+        "--data-dir",
+        help="Folder to put the corpus into; default: $ATTNAUDIT_DATA, then the user's cache.",
+    ),
 ]
-NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not read the corpus after the download (slow for a large one).")]
+NoCheck = Annotated[
+    bool,
+    typer.Option(
+        "--no-check", help="Do not read the corpus after the download (slow for a large one)."
+    ),
+]
 
 
 @app.callback()
@@ -81,7 +102,13 @@ def check(
 
 
 @app.command(short_help="Download a corpus from its authors.")
-def fetch(name: Name, data_dir: Place = None, address: Address = None, no_check: NoCheck = False, as_json: o.Json = False) -> None:
+def fetch(
+    name: Name,
+    data_dir: Place = None,
+    address: Address = None,
+    no_check: NoCheck = False,
+    as_json: o.Json = False,
+) -> None:
     """Download a registered corpus, check its checksum, unpack it into DIR/NAME and read it once.
 
     The same command resumes an interrupted download. An existing corpus is left as it is. Where no program may fetch a corpus, the

@@ -37,7 +37,11 @@ def _check_command(first: str, args: list[str], commands: Iterable[str]) -> None
     meant = did_you_mean(first, commands)
     if meant and first == args[0] and not Path(first).exists():
         raise InputError(
-            "hf", first, "no such command, and no such folder", f"one of {', '.join(commands)}, or the folder of a model", meant
+            "hf",
+            first,
+            "no such command, and no such folder",
+            f"one of {', '.join(commands)}, or the folder of a model",
+            meant,
         )
 
 
@@ -65,7 +69,14 @@ TrainingSettings = Annotated[
         autocompletion=o.keys_of("model of transformers", "training of transformers", "schedule of transformers", "corpus of classifiers"),
     ),
 ]  # fmt: skip
-Folder = Annotated[Path, typer.Argument(metavar="MODEL_DIR", show_default=False, help="The folder that model.save_pretrained has written.")]
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL_DIR",
+        show_default=False,
+        help="The folder that model.save_pretrained has written.",
+    ),
+]
 Source = Annotated[
     str,
     typer.Argument(
@@ -84,14 +95,29 @@ Task = Annotated[
     ),
 ]
 Cross = Annotated[
-    bool, typer.Option("--cross", help="Audit the cross-attention of an encoder–decoder instead of its decoder's self-attention.")
+    bool,
+    typer.Option(
+        "--cross",
+        help="Audit the cross-attention of an encoder–decoder instead of its decoder's self-attention.",
+    ),
 ]
-Layers = Annotated[str | None, typer.Option("--layers", show_default="last", help="last, all, or numbers from 0, for example 0,3.")]
-Heads = Annotated[str | None, typer.Option("--heads", show_default="all", help="all, or numbers from 0, for example 0,3.")]
+Layers = Annotated[
+    str | None,
+    typer.Option(
+        "--layers", show_default="last", help="last, all, or numbers from 0, for example 0,3."
+    ),
+]
+Heads = Annotated[
+    str | None,
+    typer.Option("--heads", show_default="all", help="all, or numbers from 0, for example 0,3."),
+]
 Sample = Annotated[
     int | None,
     typer.Option(
-        "--sample", min=1, show_default="500; 50 with several layers or positions", help="Number of texts to audit, drawn with the seed."
+        "--sample",
+        min=1,
+        show_default="500; 50 with several layers or positions",
+        help="Number of texts to audit, drawn with the seed.",
     ),
 ]
 Scores = Annotated[
@@ -128,7 +154,15 @@ Split = Annotated[
         "train, dev and test as by attnaudit hf train.",
     ),
 ]  # fmt: skip
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed that draws texts, positions and the splits of a table.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        min=0,
+        max=2**32 - 1,
+        help="Seed that draws texts, positions and the splits of a table.",
+    ),
+]
 Classes = Annotated[
     str | None,
     typer.Option(
@@ -250,7 +284,9 @@ def train(
     from attnaudit.runner.hf_training import plan_transformer, read_training, train_transformer
 
     chosen = o.given(uniform=uniform, deceive=deceive, **texts)
-    spec = TransformerTraining.of(corpus, config=config, seed=seed, settings=o.assigned(settings, epochs), **chosen)
+    spec = TransformerTraining.of(
+        corpus, config=config, seed=seed, settings=o.assigned(settings, epochs), **chosen
+    )
     place = out or Path("models") / spec.name
     with progress() as bar:
         plan = plan_transformer(spec, place, bar) if dry_run else None

@@ -28,9 +28,17 @@ def takes(spec: type, without: Collection[str] = ()) -> Callable[[Command], Comm
 
     def wrap(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
-        own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+        own = [
+            parameter
+            for parameter in signature.parameters.values()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        ]
         hints = get_type_hints(spec)
-        options = [_parameter(field, hints[field.name]) for field in fields(spec) if field.metadata["flag"] and field.name not in without]
+        options = [
+            _parameter(field, hints[field.name])
+            for field in fields(spec)
+            if field.metadata["flag"] and field.name not in without
+        ]
         setattr(command, "__signature__", signature.replace(parameters=[*own, *options]))  # noqa: B010  (pyright knows no such attribute)
         return command
 
@@ -39,16 +47,28 @@ def takes(spec: type, without: Collection[str] = ()) -> Callable[[Command], Comm
 
 def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
     """The option of a field; a wrong choice is refused by the spec, whose error suggests the nearest one."""
-    choices = next((get_args(part) for part in (hint, *get_args(hint)) if get_origin(part) is Literal), None)
-    annotation = Annotated[(str if choices else hint) | None, declared(field, "|".join(choices) if choices else None)]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    choices = next(
+        (get_args(part) for part in (hint, *get_args(hint)) if get_origin(part) is Literal), None
+    )
+    annotation = Annotated[
+        (str if choices else hint) | None, declared(field, "|".join(choices) if choices else None)
+    ]
+    return inspect.Parameter(
+        field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
+    )
 
 
 def declared(field: Field[Any], choices: str | None = None) -> Any:
     """A typer option made from a field of a spec."""
     facts = field.metadata
     shown = False if field.default is None else str(field.default)
-    return typer.Option(facts["flag"], show_default=shown, help=facts["help"], min=facts["least"], metavar=facts["metavar"] or choices)
+    return typer.Option(
+        facts["flag"],
+        show_default=shown,
+        help=facts["help"],
+        min=facts["least"],
+        metavar=facts["metavar"] or choices,
+    )
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -60,7 +80,12 @@ def assigned(settings: list[str] | None, epochs: int | None = None) -> dict[str,
     """The settings of --set and --epochs. Raises InputError where the two differ."""
     found: dict[str, Any] = dict(parse_assignments(settings or ()))
     if epochs is not None and found.setdefault("training.epochs", str(epochs)) != str(epochs):
-        raise InputError("read settings", f"--epochs {epochs}", f"--set training.epochs={found['training.epochs']}", "one of the two")
+        raise InputError(
+            "read settings",
+            f"--epochs {epochs}",
+            f"--set training.epochs={found['training.epochs']}",
+            "one of the two",
+        )
     return found
 
 
@@ -81,7 +106,13 @@ def require_files(corpus: str, vectors: str | None = None, known: Iterable[str] 
     if corpus not in CORPORA and not Path(corpus).expanduser().exists():
         raise missing_corpus(corpus, known)
     if vectors not in (None, "corpus", "random") and not Path(vectors).expanduser().exists():
-        raise InputError("read vectors", vectors, "no such file", "corpus, random or a file of word vectors", near_file(vectors))
+        raise InputError(
+            "read vectors",
+            vectors,
+            "no such file",
+            "corpus, random or a file of word vectors",
+            near_file(vectors),
+        )
 
 
 def _begin(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -108,7 +139,11 @@ def keys_of(*parts: str) -> Callable[[str], list[str]]:
     def keys() -> Iterable[str]:
         from attnaudit.runner.settings import sections
 
-        listed = (settings for title, settings in sections().items() if any(part in title for part in parts))
+        listed = (
+            settings
+            for title, settings in sections().items()
+            if any(part in title for part in parts)
+        )
         return dict.fromkeys(f"{one.key}=" for settings in listed for one in settings)
 
     return _begin(keys)
@@ -118,12 +153,20 @@ def _parts_of_cells(part: str) -> list[str]:
     """Every corpus, encoder, attention or study of the papers' cells."""
     from attnaudit.papers import PAPERS
 
-    return list(dict.fromkeys(filter(None, (getattr(cell, part) for paper in PAPERS.values() for cell in paper.cells))))
+    return list(
+        dict.fromkeys(
+            filter(None, (getattr(cell, part) for paper in PAPERS.values() for cell in paper.cells))
+        )
+    )
 
 
 def _names(*tasks: str) -> str:
     """The registered corpora of tasks that are generated, or of pairs; the many others are in ``attnaudit corpora list``."""
-    return ", ".join(name for name, entry in CORPORA.items() if entry.task in tasks and (entry.generate or entry.pairs))
+    return ", ".join(
+        name
+        for name, entry in CORPORA.items()
+        if entry.task in tasks and (entry.generate or entry.pairs)
+    )
 
 
 _TEXTS = (
@@ -142,7 +185,12 @@ def _of_study(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def _corpus(help: str, names: Callable[..., list[str]] | None = None) -> Any:
-    return typer.Argument(metavar="CORPUS", show_default=False, help=help, autocompletion=names or _begin(lambda: CORPORA))
+    return typer.Argument(
+        metavar="CORPUS",
+        show_default=False,
+        help=help,
+        autocompletion=names or _begin(lambda: CORPORA),
+    )
 
 
 CorpusName = Annotated[str, _corpus(f"{_TEXTS[0].upper()}{_TEXTS[1:]}.")]
@@ -150,10 +198,16 @@ PairsName = Annotated[str, _corpus(f"A corpus of pairs: {_PAIRS}.")]
 TracePath = Annotated[
     Path,
     typer.Argument(
-        metavar="TRACE", exists=True, show_default=False, help="A run directory, a folder of trace shards, or one Parquet file."
+        metavar="TRACE",
+        exists=True,
+        show_default=False,
+        help="A run directory, a folder of trace shards, or one Parquet file.",
     ),
 ]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", exists=True, show_default=False, help="Run directories.")]
+Runs = Annotated[
+    list[Path],
+    typer.Argument(metavar="RUN...", exists=True, show_default=False, help="Run directories."),
+]
 StudyCorpus = Annotated[
     str,
     _corpus(
@@ -164,7 +218,12 @@ StudyCorpus = Annotated[
 ]
 StudyName = Annotated[
     str,
-    typer.Argument(metavar="STUDY", show_default=False, help="One of the studies listed below.", autocompletion=_begin(_studies)),
+    typer.Argument(
+        metavar="STUDY",
+        show_default=False,
+        help="One of the studies listed below.",
+        autocompletion=_begin(_studies),
+    ),
 ]
 Encoder = Annotated[
     str | None,
@@ -181,7 +240,9 @@ Attention = Annotated[
     ),
 ]  # fmt: skip
 _configs = _begin(lambda: CONFIGS)
-Config = Annotated[str, typer.Option("--config", help=f"One of {', '.join(CONFIGS)}.", autocompletion=_configs)]
+Config = Annotated[
+    str, typer.Option("--config", help=f"One of {', '.join(CONFIGS)}.", autocompletion=_configs)
+]
 StudyConfig = Annotated[
     str | None,
     typer.Option(
@@ -190,7 +251,15 @@ StudyConfig = Annotated[
         f"{', '.join(name for name, config in CONFIGS.items() if not config.architecture.causal)}.",
     ),
 ]  # fmt: skip
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the split, the word vectors, the model and the training.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        min=0,
+        max=2**32 - 1,
+        help="Seed of the split, the word vectors, the model and the training.",
+    ),
+]
 Preset = Annotated[
     str | None,
     typer.Option(
@@ -199,7 +268,12 @@ Preset = Annotated[
         "networks of Serrano & Smith 2019).",
     ),
 ]  # fmt: skip
-PairPreset = Annotated[str | None, typer.Option("--preset", show_default="small", help="Sizes: small, or paper (Snell et al. 2020).")]
+PairPreset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset", show_default="small", help="Sizes: small, or paper (Snell et al. 2020)."
+    ),
+]
 StudyPreset = Annotated[
     str | None,
     typer.Option(
@@ -215,37 +289,68 @@ Vectors = Annotated[
     ),
 ]  # fmt: skip
 _FIELDS = {field.name: field for field in fields(CorpusSpec)}
-PairEncoding = Annotated[str | None, declared(next(field for field in fields(ParallelSpec) if field.name == "encoding"))]
+PairEncoding = Annotated[
+    str | None, declared(next(field for field in fields(ParallelSpec) if field.name == "encoding"))
+]
 DataDir = Annotated[str | None, declared(_FIELDS["data_dir"])]
-Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Largest number of epochs; same as --set training.epochs=N.")]
+Epochs = Annotated[
+    int | None,
+    typer.Option(
+        "--epochs", min=1, help="Largest number of epochs; same as --set training.epochs=N."
+    ),
+]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Train and write nothing: list the trainings, those that are finished, and an estimate of the time."),
+    typer.Option(
+        "--dry-run",
+        help="Train and write nothing: list the trainings, those that are finished, and an estimate of the time.",
+    ),
 ]
 CellCorpora = Annotated[
     list[str] | None,
     typer.Option(
-        "--corpus", metavar="NAME", help="Only this corpus; repeatable.", autocompletion=_begin(lambda: _parts_of_cells("corpus"))
+        "--corpus",
+        metavar="NAME",
+        help="Only this corpus; repeatable.",
+        autocompletion=_begin(lambda: _parts_of_cells("corpus")),
     ),
 ]
 CellEncoders = Annotated[
     list[str] | None,
     typer.Option(
-        "--encoder", metavar="NAME", help="Only this encoder; repeatable.", autocompletion=_begin(lambda: _parts_of_cells("encoder"))
+        "--encoder",
+        metavar="NAME",
+        help="Only this encoder; repeatable.",
+        autocompletion=_begin(lambda: _parts_of_cells("encoder")),
     ),
 ]
 CellAttentions = Annotated[
     list[str] | None,
     typer.Option(
-        "--attention", metavar="NAME", help="Only this attention; repeatable.", autocompletion=_begin(lambda: _parts_of_cells("attention"))
+        "--attention",
+        metavar="NAME",
+        help="Only this attention; repeatable.",
+        autocompletion=_begin(lambda: _parts_of_cells("attention")),
     ),
 ]
 CellStudies = Annotated[
     list[str] | None,
-    typer.Option("--study", metavar="NAME", help="Only this study; repeatable.", autocompletion=_begin(lambda: _parts_of_cells("study"))),
+    typer.Option(
+        "--study",
+        metavar="NAME",
+        help="Only this study; repeatable.",
+        autocompletion=_begin(lambda: _parts_of_cells("study")),
+    ),
 ]
-Full = Annotated[bool, typer.Option("--full", help="The published scale of the study, which may take hours; see the list below.")]
-Device = Annotated[str | None, typer.Option("--device", show_default="auto", help="auto, cpu or cuda.")]
+Full = Annotated[
+    bool,
+    typer.Option(
+        "--full", help="The published scale of the study, which may take hours; see the list below."
+    ),
+]
+Device = Annotated[
+    str | None, typer.Option("--device", show_default="auto", help="auto, cpu or cuda.")
+]
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -285,7 +390,11 @@ Address = Annotated[
     typer.Option("--address", metavar="HOST:PORT", show_default=False, help="Head of the cluster of --engine ray; default: this machine."),
 ]  # fmt: skip
 Unshared = Annotated[
-    bool, typer.Option("--unshared", help="With --engine ray: nodes share no folder; files go through Ray's object store.")
+    bool,
+    typer.Option(
+        "--unshared",
+        help="With --engine ray: nodes share no folder; files go through Ray's object store.",
+    ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]

@@ -33,17 +33,30 @@ def show_plan(plan: Plan, as_json: bool) -> None:
     groups: dict[tuple[str, ...], list[Planned]] = {}
     for one in plan.trainings:
         done = f", {one.done} done" if one.done else ""
-        groups.setdefault((_kind_of(one), f"{one.length}{done}", one.state, one.source), []).append(one)
+        groups.setdefault((_kind_of(one), f"{one.length}{done}", one.state, one.source), []).append(
+            one
+        )
     rows = []
     for (name, long, state, source), group in groups.items():
         seconds = None if source == "unknown" else duration(fmean(one.seconds for one in group))
         rows.append((name, _seeds_of(group), long, state, seconds, source))
-    print_rows("", ("training", "seeds", "length", "state", "time of each", "source"), rows, whole=("training",))
-    show_lines("cannot be estimated", dict.fromkeys(one.reason for one in plan.missing if one.reason))
+    print_rows(
+        "",
+        ("training", "seeds", "length", "state", "time of each", "source"),
+        rows,
+        whole=("training",),
+    )
+    show_lines(
+        "cannot be estimated", dict.fromkeys(one.reason for one in plan.missing if one.reason)
+    )
     unknown = sum(one.source == "unknown" for one in plan.missing)
-    left = [f"about {duration(plan.seconds)} on this machine"] if unknown < len(plan.missing) else []
+    left = (
+        [f"about {duration(plan.seconds)} on this machine"] if unknown < len(plan.missing) else []
+    )
     left += [f"{unknown} of unknown time"] if unknown else []
-    typer.echo(f"{len(plan.missing)} of {count(len(plan.trainings), 'training')} missing{': ' if left else ''}{', and '.join(left)}")
+    typer.echo(
+        f"{len(plan.missing)} of {count(len(plan.trainings), 'training')} missing{': ' if left else ''}{', and '.join(left)}"
+    )
     if plan.missing:
         typer.echo(ESTIMATE)
 

@@ -75,15 +75,28 @@ def reproduce(
     root = records or (markdown and beside(markdown))
     if paper is None:
         if quick or dry_run or corpora or encoders or attentions or studies or seeds:
-            raise InputError("reproduce", "PAPER", "none, with options that choose cells", PAPER_NAMES)
+            raise InputError(
+                "reproduce", "PAPER", "none, with options that choose cells", PAPER_NAMES
+            )
         _index(markdown, root, out or Path("runs"), as_json)
         return
     declared = declaration(paper)
     cells = declared.plan(
-        quick=quick, corpora=corpora or (), encoders=encoders or (), attentions=attentions or (), studies=studies or (), seeds=seeds
+        quick=quick,
+        corpora=corpora or (),
+        encoders=encoders or (),
+        attentions=attentions or (),
+        studies=studies or (),
+        seeds=seeds,
     )
     sweep = Sweep(
-        out or Path("runs") / paper, cells, data_dir, vectors, o.assigned(settings), declared, root / paper if root is not None else None
+        out or Path("runs") / paper,
+        cells,
+        data_dir,
+        vectors,
+        o.assigned(settings),
+        declared,
+        root / paper if root is not None else None,
     )
     if markdown is not None:
         write_markdown(sweep, markdown)
@@ -99,17 +112,35 @@ def reproduce(
     show_reproduction(outcome, as_json)
     missing = ", ".join(sorted({one.corpus for one in outcome.not_run} & set(corpora or ())))
     if missing or not outcome.done:
-        got = f"not all requested cells of {missing}" if outcome.done else f"none of the {len(cells)} requested cells"
+        got = (
+            f"not all requested cells of {missing}"
+            if outcome.done
+            else f"none of the {len(cells)} requested cells"
+        )
         do = "see the reasons on the page"
-        raise InputError("reproduce", str(sweep.out), f"{got} could be done", "readable data and word vectors", do)
+        raise InputError(
+            "reproduce",
+            str(sweep.out),
+            f"{got} could be done",
+            "readable data and word vectors",
+            do,
+        )
 
 
 def _check_tables(markdown: Path | None, records: Path | None, option: str) -> None:
     """Raise InputError for tables with an option of runs, which they are not of, and for records that are not there."""
     if markdown is not None and option:
-        raise InputError("reproduce", f"--markdown {markdown}", f"with {option}", "tables of what is recorded", f"leave out {option}")
+        raise InputError(
+            "reproduce",
+            f"--markdown {markdown}",
+            f"with {option}",
+            "tables of what is recorded",
+            f"leave out {option}",
+        )
     if records is not None and not records.is_dir():
-        raise InputError("reproduce", f"--records {records}", "no such folder", "a folder of records")
+        raise InputError(
+            "reproduce", f"--records {records}", "no such folder", "a folder of records"
+        )
 
 
 def _index(markdown: Path | None, records: Path | None, out: Path, as_json: bool) -> None:
@@ -120,6 +151,12 @@ def _index(markdown: Path | None, records: Path | None, out: Path, as_json: bool
     if markdown is None:
         show_index(index(out, records), out / "reproduction.html", as_json)
     elif records is None:
-        raise InputError("reproduce", f"--markdown {markdown}", "no folder records next to it or above", "records", "--records DIR")
+        raise InputError(
+            "reproduce",
+            f"--markdown {markdown}",
+            "no folder records next to it or above",
+            "records",
+            "--records DIR",
+        )
     else:
         index_into(markdown, records)

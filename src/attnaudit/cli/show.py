@@ -85,7 +85,9 @@ def show_study(folder: Path, as_json: bool) -> None:
         return
     console, spec = _console(), read_with_digest(folder / "spec.json")
     name = spec["study"]["name"]
-    source, card, pages = (_card_of_copying if name == "copying" else _card_of_trainings)(folder, spec)
+    source, card, pages = (_card_of_copying if name == "copying" else _card_of_trainings)(
+        folder, spec
+    )
     card.print(console)
     console.print(_summary_table(rows, f"study {name} of {source}", SHOWN_MEASURES))
     _tell(console, (), report=folder / "report.html", **pages)
@@ -93,21 +95,34 @@ def show_study(folder: Path, as_json: bool) -> None:
 
 def _card_of_trainings(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, dict[str, Path]]:
     """What a study is of, what it says, and its further pages."""
-    training = next(iter(read_json(folder / "manifest.json")["trainings"].values()))  # any of them names the corpus
+    training = next(
+        iter(read_json(folder / "manifest.json")["trainings"].values())
+    )  # any of them names the corpus
     metadata = trace_metadata(folder.parent / "trainings" / training / "trace")
     card = study_card(read_summary(folder / "summary.json"), About.of(spec, metadata))
     return spec["corpus"]["source"], card, {"all_studies": folder.parent / "index.html"}
 
 
 def _card_of_copying(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, dict[str, Path]]:
-    return spec["study"]["kind"], copying_card(read_summary(folder / "summary.json"), spec["study"]), {}
+    return (
+        spec["study"]["kind"],
+        copying_card(read_summary(folder / "summary.json"), spec["study"]),
+        {},
+    )
 
 
 def show_translation(folder: Path, as_json: bool) -> None:
     """The card of the attention of a translator, its BLEU, and where the pages and the dictionary are; the JSON has the whole summary."""
     rows, manifest = read_json(folder / "summary.json"), read_json(folder / "manifest.json")
     if as_json:
-        show_json({"run": str(folder), "notes": manifest["notes"], "skipped": manifest["skipped"], "summary": rows})
+        show_json(
+            {
+                "run": str(folder),
+                "notes": manifest["notes"],
+                "skipped": manifest["skipped"],
+                "summary": rows,
+            }
+        )
         return
     console, record = _console(), read_record(folder)
     card = verdict(record.summary, record.about)
@@ -115,7 +130,11 @@ def show_translation(folder: Path, as_json: bool) -> None:
         card.print(console)
     else:  # a translator without attention has no audit
         console.print(card.lead, style="bold", markup=False, highlight=False)
-    pages = {"report": folder / "translation.html", "audit_of_the_attention": folder / "report.html", "dictionary": folder / DICTIONARY}
+    pages = {
+        "report": folder / "translation.html",
+        "audit_of_the_attention": folder / "report.html",
+        "dictionary": folder / DICTIONARY,
+    }
     lines = [_bleu(record.summary), *_remarks(manifest)]
     _tell(console, lines, **{name: page for name, page in pages.items() if page.exists()})
 
@@ -130,7 +149,12 @@ def _tell(console: Console, lines: Sequence[str], **pages: Path) -> None:
     for line in lines:
         console.print(printable(line), markup=False, highlight=False)
     for name, page in pages.items():
-        console.print(printable(f"{name.replace('_', ' ')}: {page}"), markup=False, highlight=False, soft_wrap=True)
+        console.print(
+            printable(f"{name.replace('_', ' ')}: {page}"),
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _summary_table(rows: list[dict[str, Any]], title: str, most: int | None = None) -> Table:
@@ -140,10 +164,19 @@ def _summary_table(rows: list[dict[str, Any]], title: str, most: int | None = No
         table.add_column(column, justify="left" if column in ("experiment", "measure") else "right")
     overall = [row for row in rows if row["group"] == "all"]
     for row in overall[:most]:
-        texts = (row["experiment"], row["measure"], _number(row["value"]), _interval(row), counted(row), row["undefined"])
+        texts = (
+            row["experiment"],
+            row["measure"],
+            _number(row["value"]),
+            _interval(row),
+            counted(row),
+            row["undefined"],
+        )
         table.add_row(*(as_markup(str(text)) for text in texts))
     left_out = len(overall) - len(table.rows)
-    table.caption = f"{count(left_out, 'further measure')} in the report and with --json" if left_out else None
+    table.caption = (
+        f"{count(left_out, 'further measure')} in the report and with --json" if left_out else None
+    )
     return table
 
 
@@ -170,7 +203,13 @@ def show_reproduction(outcome: Outcome, as_json: bool) -> None:
     table = outcome.page.parent / "reproduction.csv"
     if as_json:
         rows = pl.read_csv(table, infer_schema_length=None, glob=False).to_dicts()
-        show_json({"rows": rows, "not_run": [asdict(one) for one in outcome.not_run], "notes": list(outcome.notes)})
+        show_json(
+            {
+                "rows": rows,
+                "not_run": [asdict(one) for one in outcome.not_run],
+                "notes": list(outcome.notes),
+            }
+        )
     else:
         typer.echo("\n".join(map(printable, (f"table: {table}", f"report: {outcome.page}"))))
 
@@ -181,7 +220,12 @@ def show_index(lines: Sequence[Line], page: Path, as_json: bool) -> None:
         show_json([asdict(line) for line in lines])
         return
     for line in lines:
-        told = (line.title, line.question, f"cells recorded: {line.recorded}; published numbers: {line.agreement}", line.command)
+        told = (
+            line.title,
+            line.question,
+            f"cells recorded: {line.recorded}; published numbers: {line.agreement}",
+            line.command,
+        )
         typer.echo("\n  ".join(map(printable, told)))
     typer.echo(printable(f"report: {page}"))
 
@@ -189,7 +233,9 @@ def show_index(lines: Sequence[Line], page: Path, as_json: bool) -> None:
 def show_json(value: Any) -> None:
     """JSON in which every character prints: the others are its own escapes."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    typer.echo("\n".join(line if line.isprintable() else _escaped_json(line) for line in text.split("\n")))
+    typer.echo(
+        "\n".join(line if line.isprintable() else _escaped_json(line) for line in text.split("\n"))
+    )
 
 
 def _escaped_json(line: str) -> str:
@@ -198,13 +244,25 @@ def _escaped_json(line: str) -> str:
 
 def _remarks(manifest: dict[str, Any]) -> list[str]:
     notes = [f"note: {note}" for note in manifest["notes"]]
-    skipped = [f"{row['file']}: row {row['row']}: {row['reason']}" for row in manifest["skipped"][:SHOWN_SKIPPED]]
-    excluded = [f"skipped {len(manifest['skipped'])} rows, all listed in manifest.json: {'; '.join(skipped)}"] if skipped else []
+    skipped = [
+        f"{row['file']}: row {row['row']}: {row['reason']}"
+        for row in manifest["skipped"][:SHOWN_SKIPPED]
+    ]
+    excluded = (
+        [
+            f"skipped {len(manifest['skipped'])} rows, all listed in manifest.json: {'; '.join(skipped)}"
+        ]
+        if skipped
+        else []
+    )
     return [*notes, *excluded, *_skipped(manifest)]
 
 
 def _skipped(manifest: dict[str, Any]) -> list[str]:
-    return [f"skipped: {name}: {reason}" for name, reason in manifest["steps"]["audit"]["notes"]["left_out"].items()]
+    return [
+        f"skipped: {name}: {reason}"
+        for name, reason in manifest["steps"]["audit"]["notes"]["left_out"].items()
+    ]
 
 
 def _console() -> Console:
@@ -216,19 +274,32 @@ def _number(value: float | None) -> str:
 
 
 def _interval(row: dict[str, Any]) -> str:
-    return "–" if row["low"] is None or row["high"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
+    return (
+        "–"
+        if row["low"] is None or row["high"] is None
+        else f"{row['low']:.3f} to {row['high']:.3f}"
+    )
 
 
 def show_settings(sections: Mapping[str, Sequence[Setting]], as_json: bool) -> None:
     """A table for each section of settings."""
     if as_json:
-        show_json({title: [asdict(one) for one in settings] for title, settings in sections.items()})
+        show_json(
+            {title: [asdict(one) for one in settings] for title, settings in sections.items()}
+        )
         return
     for title, settings in sections.items():
-        rows = [(one.key, one.values, one.default, one.full or None, one.meaning) for one in settings]
+        rows = [
+            (one.key, one.values, one.default, one.full or None, one.meaning) for one in settings
+        ]
         wide = any(one.full for one in settings)
         columns = ("setting", "values", "default", *(("with --full",) if wide else ()), "meaning")
-        print_rows(title, columns, [row if wide else (*row[:3], row[4]) for row in rows], whole=("setting",))
+        print_rows(
+            title,
+            columns,
+            [row if wide else (*row[:3], row[4]) for row in rows],
+            whole=("setting",),
+        )
 
 
 def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
@@ -236,8 +307,23 @@ def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         show_json(corpora)
         return
-    rows = [(one["name"], one["task"], _classes(one), one["citation"], one["licence"], one["folder"] or _how(one)) for one in corpora]
-    print_rows("", ("name", "task", "classes", "citation", "licence", "folder, or how to get it"), rows, whole=("name", "task", "citation"))
+    rows = [
+        (
+            one["name"],
+            one["task"],
+            _classes(one),
+            one["citation"],
+            one["licence"],
+            one["folder"] or _how(one),
+        )
+        for one in corpora
+    ]
+    print_rows(
+        "",
+        ("name", "task", "classes", "citation", "licence", "folder, or how to get it"),
+        rows,
+        whole=("name", "task", "citation"),
+    )
 
 
 def show_check(check: CorpusCheck, as_json: bool) -> None:
@@ -261,9 +347,24 @@ def show_gate(gate: Gate, as_json: bool) -> None:
     for note in gate.notes:
         typer.echo(printable(note))
     checks = [(check.name, check.meaning, _measured(check), check.wanted) for check in gate.checks]
-    print_rows("", ("check", "what it measures", "figure", "expected"), checks, whole=("check", "expected"))
-    layers = [(one.stack, one.layer, one.heads, one.width, "yes" if one.sink else "no", one.way or "–", one.path) for one in gate.layers]
-    print_rows("", ("stack", "layer", "heads", "width of values", "sink", "replayed by", "module"), layers)
+    print_rows(
+        "", ("check", "what it measures", "figure", "expected"), checks, whole=("check", "expected")
+    )
+    layers = [
+        (
+            one.stack,
+            one.layer,
+            one.heads,
+            one.width,
+            "yes" if one.sink else "no",
+            one.way or "–",
+            one.path,
+        )
+        for one in gate.layers
+    ]
+    print_rows(
+        "", ("stack", "layer", "heads", "width of values", "sink", "replayed by", "module"), layers
+    )
 
 
 def _audited(gate: Gate) -> str:
@@ -296,24 +397,43 @@ def show_training(training: Mapping[str, Any], folder: str, as_json: bool) -> No
 def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> None:
     """Where a corpus is now, and what it holds in short."""
     if as_json:
-        about = {"name": fetched.name, "folder": str(fetched.folder), "already": fetched.already, "notes": fetched.notes}
+        about = {
+            "name": fetched.name,
+            "folder": str(fetched.folder),
+            "already": fetched.already,
+            "notes": fetched.notes,
+        }
         show_json({**about, "check": check and check.to_json()})
         return
     if check is not None:
         _show_tables(check, "classes", "published", "damage")
         show_lines("note", check.notes)
     show_lines("note", fetched.notes)
-    typer.echo(printable(f"{fetched.name}: {'already present' if fetched.already else 'fetched'}: {fetched.folder}"))
+    typer.echo(
+        printable(
+            f"{fetched.name}: {'already present' if fetched.already else 'fetched'}: {fetched.folder}"
+        )
+    )
 
 
 _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "classes": ("rows of each class", ()),
-    "published": ("rows per class, compared with the published ones", ("split", "published", "here", "equal")),
+    "published": (
+        "rows per class, compared with the published ones",
+        ("split", "published", "here", "equal"),
+    ),
     "lengths": ("length in words", ("split", "of", "min", "median", "95 %", "max")),
     "words": ("words", ("split", "words", "different", "unknown", "unknown, of different")),
     "repeated": (
         "rows with the same words",
-        ("split", "rows", "repeated in the split", "also in train", "also in dev", "with another label elsewhere"),
+        (
+            "split",
+            "rows",
+            "repeated in the split",
+            "also in train",
+            "also in dev",
+            "with another label elsewhere",
+        ),
     ),
     "damage": ("damage", ("split", "what", "rows", "first instance", "example")),
     "rationale": ("rationales", ("split", "rows", "with a rationale", "share of their words")),
@@ -324,7 +444,14 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
 def _show_tables(check: CorpusCheck, *names: str) -> None:
     for name in names:
         title, columns = _TABLES[name]
-        print_rows(title, *(_class_table(check.classes) if name == "classes" else (columns, getattr(check, name).rows())))
+        print_rows(
+            title,
+            *(
+                _class_table(check.classes)
+                if name == "classes"
+                else (columns, getattr(check, name).rows())
+            ),
+        )
 
 
 def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
@@ -335,18 +462,28 @@ def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, 
     if counts.height > SHOWN_CLASSES:
         largest = counts.sort(pl.sum_horizontal(splits), descending=True, maintain_order=True)
         others = largest[SHOWN_CLASSES:].select(splits).sum().row(0)
-        rows = [*largest[:SHOWN_CLASSES].rows(), (f"{counts.height - SHOWN_CLASSES} others", *others)]
+        rows = [
+            *largest[:SHOWN_CLASSES].rows(),
+            (f"{counts.height - SHOWN_CLASSES} others", *others),
+        ]
     return ("class", *splits), [*rows, ("all", *counts.select(splits).sum().row(0))]
 
 
-def print_rows(title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], whole: Sequence[str] = ()) -> None:
+def print_rows(
+    title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], whole: Sequence[str] = ()
+) -> None:
     """A table, if it has rows; cells of the columns that are named are kept on one line."""
     if not rows:
         return
     table = Table(title=title or None, title_justify="left")
     for place, column in enumerate(columns):
         numbers = all(row[place] is None or type(row[place]) in (int, float) for row in rows)
-        table.add_column(as_markup(column), justify="right" if numbers else "left", overflow="fold", no_wrap=column in whole)
+        table.add_column(
+            as_markup(column),
+            justify="right" if numbers else "left",
+            overflow="fold",
+            no_wrap=column in whole,
+        )
     for row in rows:
         table.add_row(*(as_markup(_cell(value)) for value in row))
     _console().print(table)
@@ -373,4 +510,8 @@ def _classes(corpus: dict[str, Any]) -> str:
 
 
 def _how(corpus: dict[str, Any]) -> str:
-    return corpus["get"] if corpus["bytes"] is None else f"{corpus['get']} ({corpus['bytes'] / 1e6:.1f} MB)"
+    return (
+        corpus["get"]
+        if corpus["bytes"] is None
+        else f"{corpus['get']} ({corpus['bytes'] / 1e6:.1f} MB)"
+    )

@@ -19,88 +19,137 @@ from attnaudit.stats.agreement import TOP, chance_agreement
 
 QUESTION = "How is attention learned? The copying task"
 _SEQUENCES = {
-    "permutations": "permutations of {symbols} symbols", "distinct": "{length} distinct symbols of {symbols}",
+    "permutations": "permutations of {symbols} symbols",
+    "distinct": "{length} distinct symbols of {symbols}",
     "iid": "{length} symbols drawn independently from {symbols}",
-}  # fmt: skip
+}
 _PAPER = {
-    "permutations": "Snell et al.: about half of the seeds fail", "distinct": "no share is known of the paper",
+    "permutations": "Snell et al.: about half of the seeds fail",
+    "distinct": "no share is known of the paper",
     "iid": "Snell et al.: 40 drawn independently are always learned",
-}  # fmt: skip
+}
 _AT_END = "of the trained model, on sequences never trained on"
 _RIGHT = "at the position that the symbol comes from"
 MEASURES = (
     Measure(
-        "succeeded", f"share of seeds that succeeded (token accuracy above {SUCCESS})",
+        "succeeded",
+        f"share of seeds that succeeded (token accuracy above {SUCCESS})",
         f"Share of seeds whose token accuracy is above {SUCCESS} in the end.",
     ),
-    Measure("failed", "share of seeds that did not succeed", f"Share of seeds whose token accuracy is {SUCCESS} or less in the end."),
     Measure(
-        "attending", "share that learn to attend (attention right more often than not in the end)",
+        "failed",
+        "share of seeds that did not succeed",
+        f"Share of seeds whose token accuracy is {SUCCESS} or less in the end.",
+    ),
+    Measure(
+        "attending",
+        "share that learn to attend (attention right more often than not in the end)",
         f"Share of seeds whose largest weight is {_RIGHT} for more than half of the symbols in the end.",
     ),
     Measure(
-        "upside_down", "share whose dictionary is upside down (the right position has the least output relevance more often than not)",
+        "upside_down",
+        "share whose dictionary is upside down (the right position has the least output relevance more often than not)",
         "Share of seeds in which the position that a symbol comes from would, with all attention, make it less likely than any other "
         "position, for more than half of the symbols.",
     ),
     Measure(
-        "relevance_first", "share of successes whose relevance was right first",
+        "relevance_first",
+        "share of successes whose relevance was right first",
         "Share of successful seeds whose output relevance was right for more than half of the symbols at an earlier step than attention.",
     ),
     Measure(
-        "attention_first", "share of successes whose attention was right first",
+        "attention_first",
+        "share of successes whose attention was right first",
         "Share of successful seeds whose attention was right for more than half of the symbols at an earlier step than output relevance.",
     ),
     Measure(
-        "token_accuracy", "token accuracy, median over seeds",
+        "token_accuracy",
+        "token accuracy, median over seeds",
         f"Share of symbols that are the likeliest output, given the right ones before; {_AT_END}.",
     ),
-    Measure("stopped", "token accuracy of the seeds that did not succeed, median", f"Median token accuracy of the other seeds; {_AT_END}."),
-    Measure("stopped_least", "the lowest of these", "Lowest token accuracy of a seed in the end."),
-    Measure("stopped_most", "the highest of these", "Highest token accuracy of a seed that did not succeed."),
     Measure(
-        "attention_accuracy", "attention accuracy, median",
+        "stopped",
+        "token accuracy of the seeds that did not succeed, median",
+        f"Median token accuracy of the other seeds; {_AT_END}.",
+    ),
+    Measure("stopped_least", "the lowest of these", "Lowest token accuracy of a seed in the end."),
+    Measure(
+        "stopped_most",
+        "the highest of these",
+        "Highest token accuracy of a seed that did not succeed.",
+    ),
+    Measure(
+        "attention_accuracy",
+        "attention accuracy, median",
         f"Share of symbols whose largest weight, mean over heads, is {_RIGHT}; {_AT_END}.",
     ),
     Measure(
-        "relevance_accuracy", "output-relevance accuracy, median",
+        "relevance_accuracy",
+        "output-relevance accuracy, median",
         f"Share of symbols whose highest output relevance is {_RIGHT}; {_AT_END}. Output relevance of a position is the log-probability of "
         "the symbol with all attention on it.",
     ),
     Measure(
-        "agreement", f"share with attention where output relevance is in its top {TOP} %, median",
+        "agreement",
+        f"share with attention where output relevance is in its top {TOP} %, median",
         f"Share of symbols whose largest weight is at one of the top {TOP} % of positions by output relevance.",
     ),
     Measure(
-        "attended", "positions by which attention is after the right one (negative: before), median of medians",
+        "attended",
+        "positions by which attention is after the right one (negative: before), median of medians",
         "Median over symbols of the number of positions from the one that the symbol comes from to the largest weight.",
     ),
     Measure(
-        "relevance_least", "share with the least output relevance at the right position, median",
+        "relevance_least",
+        "share with the least output relevance at the right position, median",
         f"Share of symbols whose lowest output relevance is {_RIGHT}.",
     ),
     Measure(
-        "attention_symbol", "attention accuracy, any position with the right symbol counting, median",
+        "attention_symbol",
+        "attention accuracy, any position with the right symbol counting, median",
         "Share of symbols whose largest weight is at a position with that symbol.",
     ),
     Measure(
-        "relevance_symbol", "output-relevance accuracy, any position with the right symbol counting, median",
+        "relevance_symbol",
+        "output-relevance accuracy, any position with the right symbol counting, median",
         "Share of symbols whose highest output relevance is at a position with that symbol.",
     ),
-    Measure("entropy", "entropy of attention in nats, median", "Mean entropy of attention over the positions, in nats."),
     Measure(
-        "relevance_step", "step at which relevance was first right more often than not",
+        "entropy",
+        "entropy of attention in nats, median",
+        "Mean entropy of attention over the positions, in nats.",
+    ),
+    Measure(
+        "relevance_step",
+        "step at which relevance was first right more often than not",
         "First measured step at which output relevance is right for more than half of the symbols, median over seeds.",
     ),
-    Measure("relevance_entropy", "entropy of attention in nats at that step, median", "Mean entropy of attention at that step, in nats."),
     Measure(
-        "attention_step", "step at which attention was first right more often than not",
+        "relevance_entropy",
+        "entropy of attention in nats at that step, median",
+        "Mean entropy of attention at that step, in nats.",
+    ),
+    Measure(
+        "attention_step",
+        "step at which attention was first right more often than not",
         "First measured step at which attention is right for more than half of the symbols, median over seeds.",
     ),
-    Measure("lead", "steps by which relevance was earlier", "Step of attention minus that of output relevance, median over seeds."),
-    Measure("best_head_accuracy", "attention accuracy of the best head, median", "The highest attention accuracy of a head of a seed."),
-)  # fmt: skip
-GROUPS = {"all": "all seeds", "succeeded": "seeds that succeeded", "failed": "seeds that did not succeed"}
+    Measure(
+        "lead",
+        "steps by which relevance was earlier",
+        "Step of attention minus that of output relevance, median over seeds.",
+    ),
+    Measure(
+        "best_head_accuracy",
+        "attention accuracy of the best head, median",
+        "The highest attention accuracy of a head of a seed.",
+    ),
+)
+GROUPS = {
+    "all": "all seeds",
+    "succeeded": "seeds that succeeded",
+    "failed": "seeds that did not succeed",
+}
 SPREAD = (
     "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % intervals, which fewer than six seeds do "
     "not have."
@@ -123,11 +172,20 @@ def measure_meaning(measure: str) -> str:
 
 def headings(study: Copying) -> tuple[str, str]:
     """Title and subtitle of the card: what is copied, and how."""
-    title = "Copying " + _SEQUENCES[study.kind].format(symbols=study.sequences.symbols, length=study.length)
-    before = f" after {count(study.pretraining, 'step')} with uniform attention" if study.pretraining else ""
+    title = "Copying " + _SEQUENCES[study.kind].format(
+        symbols=study.sequences.symbols, length=study.length
+    )
+    before = (
+        f" after {count(study.pretraining, 'step')} with uniform attention"
+        if study.pretraining
+        else ""
+    )
     encoder = "bidirectional encoder" if study.encoder == "bilstm" else "unidirectional encoder"
     model = f"{PRESETS[study.preset].words}, {encoder}, {count(study.heads, 'head')}, products in {study.precision}"
-    return title, f"{count(study.steps, 'step')} of training{before}, {model}; brackets: 95 % interval"
+    return (
+        title,
+        f"{count(study.steps, 'step')} of training{before}, {model}; brackets: 95 % interval",
+    )
 
 
 def card_rows(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
@@ -148,7 +206,15 @@ def _learned(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
     )
     sentence += _stopped(rows) + _attending(rows, succeeded)
     claim = None if none_learned(rows) else _claim(rows)
-    yield card_row("Is copying learned?", "share of seeds that succeeded", won, _published(study), sentence, claim=claim, of_model=True)
+    yield card_row(
+        "Is copying learned?",
+        "share of seeds that succeeded",
+        won,
+        _published(study),
+        sentence,
+        claim=claim,
+        of_model=True,
+    )
 
 
 def none_learned(rows: SummaryRows) -> str:
@@ -156,7 +222,9 @@ def none_learned(rows: SummaryRows) -> str:
     won, reached = rows.get(NAME, "succeeded"), rows.get(NAME, "token_accuracy")
     if won is None or reached is None or won["value"] > 0:
         return ""
-    accuracy = f"token accuracy {figure(reached['value'])}, median over {count(reached['n'], 'seed')}"
+    accuracy = (
+        f"token accuracy {figure(reached['value'])}, median over {count(reached['n'], 'seed')}"
+    )
     return (
         f"Claim nothing: no seed learned to copy ({accuracy}; more than {figure(SUCCESS)} counts as learned). Numbers are shown, "
         "conclusions are withheld."
@@ -176,7 +244,9 @@ def _claim(rows: SummaryRows) -> Claim | None:
 
 def _stopped(rows: SummaryRows) -> str:
     """Where the seeds end that do not succeed; empty where all do, and for a summary of an older version."""
-    median, least, most = (rows.get(NAME, name) for name in ("stopped", "stopped_least", "stopped_most"))
+    median, least, most = (
+        rows.get(NAME, name) for name in ("stopped", "stopped_least", "stopped_most")
+    )
     if median is None or least is None or most is None:
         return ""
     value = figure(median["value"])
@@ -221,23 +291,36 @@ def _published(study: Copying) -> str:
 
 def _settings(study: Copying) -> list[str]:
     """The settings of the paper, and those of a study that differ; those that nobody changed are empty."""
-    known = [count(number, noun) for number, noun in (
-        (study.length, "position"), (study.sequences.symbols, "symbol"), (study.steps, "step"), (study.heads, "head"),
-    )]  # fmt: skip
+    known = [
+        count(number, noun)
+        for number, noun in (
+            (study.length, "position"),
+            (study.sequences.symbols, "symbol"),
+            (study.steps, "step"),
+            (study.heads, "head"),
+        )
+    ]
     encoder = f"a {'bidirectional' if study.encoder == 'bilstm' else 'unidirectional'} encoder"
     others = {
-        "hidden": f"states of width {study.hidden}", "embedding": f"embeddings of width {study.embedding}",
-        "embedding_scale": f"embeddings of scale {study.embedding_scale:g}", "batch": f"batches of {study.batch}",
+        "hidden": f"states of width {study.hidden}",
+        "embedding": f"embeddings of width {study.embedding}",
+        "embedding_scale": f"embeddings of scale {study.embedding_scale:g}",
+        "batch": f"batches of {study.batch}",
         "learning_rate": f"learning rate {study.learning_rate:g}",
         "pretraining": f"{count(study.pretraining, 'step')} of uniform attention before",
-    }  # fmt: skip
-    changed = ["" if getattr(study, name) == getattr(Copying, name) else words for name, words in others.items()]
+    }
+    changed = [
+        "" if getattr(study, name) == getattr(Copying, name) else words
+        for name, words in others.items()
+    ]
     return [PRESETS[study.preset].words, *known, encoder, *changed]
 
 
 def _first(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
     """Relevance before attention?"""
-    row, other, lead = (rows.get(NAME, name) for name in ("relevance_first", "attention_first", "lead"))
+    row, other, lead = (
+        rows.get(NAME, name) for name in ("relevance_first", "attention_first", "lead")
+    )
     if row is None or other is None:
         return
     first, second = (round(part["value"] * row["n"]) for part in (row, other))
@@ -246,24 +329,39 @@ def _first(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
         f"in {first}, attention in {second}, and both at one measurement in {row['n'] - first - second}."
     )
     if lead is not None:
-        over = ", ".join(filter(None, [f"median over {count(lead['n'], 'seed')}", interval(lead, 0)]))
+        over = ", ".join(
+            filter(None, [f"median over {count(lead['n'], 'seed')}", interval(lead, 0)])
+        )
         sentence += f" Relevance was earlier by {figure(lead['value'], 0)} steps ({over})."
     entropy = rows.get(NAME, "relevance_entropy")
     if entropy is not None:
         value, uniform = figure(entropy["value"]), figure(np.log(study.sequences.positions))
         sentence += f" At the step at which relevance is first right, the entropy of attention is {value} nats; {uniform} is uniform."
     yield card_row(
-        "What is learned first?", "share of successes with relevance first", row, "one half: neither goes first", sentence, mark=0.5
+        "What is learned first?",
+        "share of successes with relevance first",
+        row,
+        "one half: neither goes first",
+        sentence,
+        mark=0.5,
     )
 
 
 def _looks(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
     """At what it writes, or elsewhere?"""
-    row, right, attended = (rows.get(NAME, name) for name in ("agreement", "attention_accuracy", "attended"))
+    row, right, attended = (
+        rows.get(NAME, name) for name in ("agreement", "attention_accuracy", "attended")
+    )
     if row is None or right is None or attended is None:
         return
-    nowhere = right["value"] < PASSED and abs(attended["value"]) < 1  # such weights are at the right position in the median too
-    says = "says nothing: random weights have a median near the right position too" if nowhere else f"is {_at(attended['value'])}"
+    nowhere = (
+        right["value"] < PASSED and abs(attended["value"]) < 1
+    )  # such weights are at the right position in the median too
+    says = (
+        "says nothing: random weights have a median near the right position too"
+        if nowhere
+        else f"is {_at(attended['value'])}"
+    )
     sentence = (
         f"Medians over {count(row['n'], 'seed')}: the largest weight is at the position that the symbol comes from for "
         f"{percent(right['value'])} of those written, and for {percent(row['value'])} where output relevance is in its top {TOP} %. "
@@ -271,7 +369,14 @@ def _looks(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
     )
     chance = float(chance_agreement(np.array([study.sequences.positions]))[0])
     measure = f"attention where output relevance is in its top {TOP} %"
-    yield card_row("Where does attention look?", measure, row, f"{percent(chance)}: any position alike", sentence, mark=chance)
+    yield card_row(
+        "Where does attention look?",
+        measure,
+        row,
+        f"{percent(chance)}: any position alike",
+        sentence,
+        mark=chance,
+    )
 
 
 def _at(attended: float) -> str:
@@ -281,7 +386,9 @@ def _at(attended: float) -> str:
     return f"{abs(attended):g} position{'' if abs(attended) == 1 else 's'} {'before' if attended < 0 else 'after'} the right one"
 
 
-def figures(curves: pl.DataFrame, final: pl.DataFrame, attention: pl.DataFrame, study: Copying) -> Iterator[StudyFigure]:
+def figures(
+    curves: pl.DataFrame, final: pl.DataFrame, attention: pl.DataFrame, study: Copying
+) -> Iterator[StudyFigure]:
     """What every seed learns, what comes first, and where attention looks."""
     by_outcome = outcomes(final)
     yield _curves(curves, by_outcome, study)
@@ -291,29 +398,42 @@ def figures(curves: pl.DataFrame, final: pl.DataFrame, attention: pl.DataFrame, 
 
 def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> StudyFigure:
     """Three accuracies of every seed, and agreement, over the steps with attention free."""
-    free = curves.filter(pl.col("stage") == pl.col("stage").max()).join(final.select("seed", "outcome"), on="seed", maintain_order="left")
+    free = curves.filter(pl.col("stage") == pl.col("stage").max()).join(
+        final.select("seed", "outcome"), on="seed", maintain_order="left"
+    )
     titles = {
-        "token": "token accuracy", "attention": "attention accuracy", "relevance": "output-relevance accuracy",
+        "token": "token accuracy",
+        "attention": "attention accuracy",
+        "relevance": "output-relevance accuracy",
         "agreement": "agreement of attention with output relevance",
-    }  # fmt: skip
+    }
     caption = (
         f"One line per seed, on {count(study.probe, 'sequence')} never trained on. Token: the right symbol is the likeliest, given "
         "the right ones before. Attention: the largest weight (mean over heads) is at the position that the symbol comes from. Output "
         "relevance: the position that would make the right symbol likeliest, had it all the attention, is that one. Agreement: attention's "
         f"largest weight is at one of the top {TOP} % of the positions by output relevance, wherever these are."
     )
-    return StudyFigure("curves", "What every seed learns", caption, tuple(
-        StudyPanel(
-            title.capitalize(), SeedLines(free.select("seed", "step", "outcome", value=name)), f"copying-{name}",
-            f"{title} of every seed over the steps of training",
-        )
-        for name, title in titles.items()
-    ))  # fmt: skip
+    return StudyFigure(
+        "curves",
+        "What every seed learns",
+        caption,
+        tuple(
+            StudyPanel(
+                title.capitalize(),
+                SeedLines(free.select("seed", "step", "outcome", value=name)),
+                f"copying-{name}",
+                f"{title} of every seed over the steps of training",
+            )
+            for name, title in titles.items()
+        ),
+    )
 
 
 def _order(curves: pl.DataFrame, final: pl.DataFrame) -> StudyFigure:
     steps = passing(curves).join(final.select("seed", "outcome"), on="seed", maintain_order="left")
-    some = steps.filter(pl.col("relevance_step").is_not_null() | pl.col("attention_step").is_not_null())
+    some = steps.filter(
+        pl.col("relevance_step").is_not_null() | pl.col("attention_step").is_not_null()
+    )
     caption = (
         "When output relevance (circle) and attention (diamond) were first right for more than half of the positions, seed by seed. The "
         "account of Snell et al. is that relevance comes first, under attention that is still nearly uniform, and attention follows it. "
@@ -321,13 +441,22 @@ def _order(curves: pl.DataFrame, final: pl.DataFrame) -> StudyFigure:
     )
     label = "First step at which relevance and attention were right more often than not, by seed"
     drawn = "In no seed did either get there." if some.is_empty() else FirstSteps(some)
-    return StudyFigure("order", "What comes first", caption, (StudyPanel("", drawn, "copying-order", label),))
+    return StudyFigure(
+        "order", "What comes first", caption, (StudyPanel("", drawn, "copying-order", label),)
+    )
 
 
 def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> StudyFigure:
     """Attention of the median seed of each outcome on one test sequence."""
-    parts = {outcome: final.filter(outcome=outcome).sort("token", "seed") for outcome in OUTCOMES if outcome in final["outcome"]}
-    panels = [_matrix(outcome, part.row((part.height - 1) // 2, named=True), attention) for outcome, part in parts.items()]
+    parts = {
+        outcome: final.filter(outcome=outcome).sort("token", "seed")
+        for outcome in OUTCOMES
+        if outcome in final["outcome"]
+    }
+    panels = [
+        _matrix(outcome, part.row((part.height - 1) // 2, named=True), attention)
+        for outcome, part in parts.items()
+    ]
     caption = (
         f"Attention on one test sequence, mean over heads, of the seed with the median token accuracy of each outcome; weights of "
         f"{Matrix.full} and more are darkest. On the diagonal each symbol is written from where it stands; states after it may know it "

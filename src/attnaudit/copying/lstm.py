@@ -70,17 +70,28 @@ Start = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"]]
 
 
 def lstm(
-    workspace: Workspace, name: str, table: Float[Tensor, "V G"], weight: Float[Tensor, "G H"], symbols: Int64[Tensor, "T B"],
+    workspace: Workspace,
+    name: str,
+    table: Float[Tensor, "V G"],
+    weight: Float[Tensor, "G H"],
+    symbols: Int64[Tensor, "T B"],
     start: Start | None = None,
-) -> Pass:  # fmt: skip
+) -> Pass:
     """Read ``symbols`` from the first to the last; ``table`` is ``W_ih x + b`` of every symbol. Starts from zeros where nothing is given.
 
     What it gives lies in the ``workspace`` under its ``name``, until the next pass of that name.
     """
     (length, batch), size = symbols.shape, weight.shape[1]
-    states, cells = (workspace(f"{name} {part}", length + 1, batch, size) for part in ("states", "cells"))
-    squashed, activated = workspace(f"{name} squashed", length, batch, size), workspace(f"{name} gates", length, batch, 4 * size)
-    for first, given in zip((states[0], cells[0]), start or (torch.zeros(()), torch.zeros(())), strict=True):
+    states, cells = (
+        workspace(f"{name} {part}", length + 1, batch, size) for part in ("states", "cells")
+    )
+    squashed, activated = (
+        workspace(f"{name} squashed", length, batch, size),
+        workspace(f"{name} gates", length, batch, 4 * size),
+    )
+    for first, given in zip(
+        (states[0], cells[0]), start or (torch.zeros(()), torch.zeros(())), strict=True
+    ):
         first.copy_(given)
     product = workspace("recurrent", batch, 4 * size)
     fixed = native(product, table, symbols, activated, cells, squashed, states)
@@ -101,9 +112,15 @@ def lstm_backward(
     """The gradient, given that of the states, and of the ``last`` state and cell besides where something else reads them."""
     length, batch, size = made.squashed.shape
     d_table, d_weight = weight.new_zeros(table_rows, 4 * size), weight.new_zeros(size, 4 * size)
-    later, d_cell = (part.clone() for part in last) if last else (weight.new_zeros(batch, size) for _ in range(2))
+    later, d_cell = (
+        (part.clone() for part in last)
+        if last
+        else (weight.new_zeros(batch, size) for _ in range(2))
+    )
     d_gates = workspace("gradient of gates", _TOGETHER, batch, 4 * size)
-    fixed = native(later, d_cell, d_states, made.gates, made.cells, made.squashed, made.symbols, d_table)
+    fixed = native(
+        later, d_cell, d_states, made.gates, made.cells, made.squashed, made.symbols, d_table
+    )
     at = [(place, *native(place)) for place in d_gates.unbind(0)]
     for stop in range(length, 0, -_TOGETHER):
         first = max(stop - _TOGETHER, 0)
@@ -111,24 +128,40 @@ def lstm_backward(
             place, same = at[t - first]
             step_backward(t, same, *fixed)
             torch.mm(place, weight, out=later)
-        d_weight.addmm_(made.states[first:stop].flatten(0, 1).t(), d_gates[: stop - first].flatten(0, 1))
+        d_weight.addmm_(
+            made.states[first:stop].flatten(0, 1).t(), d_gates[: stop - first].flatten(0, 1)
+        )
     return Gradient(d_weight.t(), d_table, later, d_cell)
 
 
 def native(*tensors: Tensor) -> tuple[Array, ...]:
     """The tensors as the steps in time take them: what is compiled reads numpy's view of a tensor, which takes long to make."""
-    compiled = all(tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.int64) for tensor in tensors)
+    compiled = all(
+        tensor.device.type == "cpu" and tensor.dtype in (torch.float32, torch.int64)
+        for tensor in tensors
+    )
     return tuple(tensor.numpy() for tensor in tensors) if compiled else tensors
 
 
-def step_forward(t: int, product: Array, table: Array, symbols: Array, gates: Array, cells: Array, squashed: Array, states: Array) -> None:
+def step_forward(
+    t: int,
+    product: Array,
+    table: Array,
+    symbols: Array,
+    gates: Array,
+    cells: Array,
+    squashed: Array,
+    states: Array,
+) -> None:
     """Step ``t``, given the ``product`` (B, 4H) of recurrent weights and last state.
 
     ``table`` (V, 4H) has the input side of every symbol, ``symbols`` (T, B) are read. Filled are row t of ``gates`` (T, B, 4H), which are
     the activated ones, and of ``squashed`` (T, B, H), tanh of the new cells, and row t + 1 of ``cells`` and ``states``, (T + 1, B, H).
     """
     if isinstance(product, np.ndarray):
-        _forward(product, table, symbols[t], gates[t], cells[t], cells[t + 1], squashed[t], states[t + 1])
+        _forward(
+            product, table, symbols[t], gates[t], cells[t], cells[t + 1], squashed[t], states[t + 1]
+        )
         return
     i, f, g, o = torch.add(product, table[symbols[t]], out=gates[t]).chunk(4, dim=1)
     for gate in (i, f, o):
@@ -139,19 +172,42 @@ def step_forward(t: int, product: Array, table: Array, symbols: Array, gates: Ar
 
 
 def step_backward(
-    t: int, d_gates: Array, d_later: Array, d_cell: Array, d_states: Array, gates: Array, cells: Array, squashed: Array, symbols: Array,
+    t: int,
+    d_gates: Array,
+    d_later: Array,
+    d_cell: Array,
+    d_states: Array,
+    gates: Array,
+    cells: Array,
+    squashed: Array,
+    symbols: Array,
     d_table: Array,
-) -> None:  # fmt: skip
+) -> None:
     """Step ``t`` back: fill ``d_gates`` (B, 4H), before activation, add it to ``d_table``, make ``d_cell`` (B, H) that of the cell before.
 
     The gradient of the state comes in two parts: ``d_states`` (T, B, H) from what reads it, ``d_later`` (B, H) from the step after.
     """
     if isinstance(d_later, np.ndarray):
-        _backward(d_states[t], d_later, d_cell, gates[t], cells[t], squashed[t], symbols[t], d_gates, d_table)
+        _backward(
+            d_states[t],
+            d_later,
+            d_cell,
+            gates[t],
+            cells[t],
+            squashed[t],
+            symbols[t],
+            d_gates,
+            d_table,
+        )
         return
     (i, f, g, o), tanh, d = gates[t].chunk(4, dim=1), squashed[t], d_states[t] + d_later
     d_cell += d * o * (1 - tanh * tanh)
-    sides = (d_cell * g * i * (1 - i), d_cell * cells[t] * f * (1 - f), d_cell * i * (1 - g * g), d * tanh * o * (1 - o))
+    sides = (
+        d_cell * g * i * (1 - i),
+        d_cell * cells[t] * f * (1 - f),
+        d_cell * i * (1 - g * g),
+        d * tanh * o * (1 - o),
+    )
     torch.cat(sides, dim=1, out=d_gates)
     d_cell *= f
     d_table.index_add_(0, symbols[t], d_gates)
@@ -206,7 +262,9 @@ def _cell(gate, before, cell, squashed, state):
 @kernel(**_FAST)
 def _backward(d_state, d_later, d_cell, gates, before, squashed, symbols, d_gates, d_table):
     for b in range(len(gates)):
-        _row_backward(d_state[b], d_later[b], d_cell[b], gates[b], before[b], squashed[b], d_gates[b])
+        _row_backward(
+            d_state[b], d_later[b], d_cell[b], gates[b], before[b], squashed[b], d_gates[b]
+        )
         _add(d_table[symbols[b]], d_gates[b])
 
 
@@ -214,7 +272,12 @@ def _backward(d_state, d_later, d_cell, gates, before, squashed, symbols, d_gate
 def _row_backward(d_state, d_later, d_cell, gate, before, squashed, d_gate):
     size = len(d_cell)
     i, f, g, o = gate[:size], gate[size : 2 * size], gate[2 * size : 3 * size], gate[3 * size :]
-    d_i, d_f, d_g, d_o = d_gate[:size], d_gate[size : 2 * size], d_gate[2 * size : 3 * size], d_gate[3 * size :]
+    d_i, d_f, d_g, d_o = (
+        d_gate[:size],
+        d_gate[size : 2 * size],
+        d_gate[2 * size : 3 * size],
+        d_gate[3 * size :],
+    )
     for j in range(size):
         d = d_state[j] + d_later[j]
         d_o[j] = d * squashed[j] * o[j] * (_ONE - o[j])

@@ -57,10 +57,23 @@ class Sizes:
         recurrent = {
             name.format(part): shape
             for name, h in lstms
-            for part, shape in (("weight_ih", (4 * h, e)), ("weight_hh", (4 * h, h)), ("bias_ih", (4 * h,)), ("bias_hh", (4 * h,)))
+            for part, shape in (
+                ("weight_ih", (4 * h, e)),
+                ("weight_hh", (4 * h, h)),
+                ("bias_ih", (4 * h,)),
+                ("bias_hh", (4 * h,)),
+            )
         }
-        queries = {"attention.weight": (m, m), **({"attention.bias": (m,)} if self.output == "tanh" else {})}
-        return {"embedding.weight": (self.vocabulary, e), **recurrent, **queries, **OUTPUTS[self.output].shapes(self.vocabulary, m, e)}
+        queries = {
+            "attention.weight": (m, m),
+            **({"attention.bias": (m,)} if self.output == "tanh" else {}),
+        }
+        return {
+            "embedding.weight": (self.vocabulary, e),
+            **recurrent,
+            **queries,
+            **OUTPUTS[self.output].shapes(self.vocabulary, m, e),
+        }
 
     @property
     def count(self) -> int:
@@ -79,7 +92,9 @@ def views(sizes: Sizes, flat: Float[Tensor, " P"]) -> dict[str, Tensor]:
     """The weights by name, as views of one flat array."""
     shapes = sizes.shapes()
     parts = flat.split([math.prod(shape) for shape in shapes.values()])
-    return {name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)}
+    return {
+        name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }
 
 
 @dataclass(frozen=True)
@@ -98,30 +113,49 @@ class Forward:
 
 
 def forward(
-    sizes: Sizes, weights: Weights, workspace: Workspace, source: Int64[Tensor, "S B"], given: Int64[Tensor, "T B"], uniform: bool = False
+    sizes: Sizes,
+    weights: Weights,
+    workspace: Workspace,
+    source: Int64[Tensor, "S B"],
+    given: Int64[Tensor, "T B"],
+    uniform: bool = False,
 ) -> Forward:
     """Read the ``source``, and write with the symbols ``given``, those before each; ``uniform`` attends to all positions alike.
 
     What it gives lies in the ``workspace``, until the next time.
     """
     encoder = tuple(_read(weights, workspace, side, _turned(side, source)) for side in sizes.sides)
-    ordered = [_turned(side, read.states[1:]) for side, read in zip(sizes.sides, encoder, strict=True)]
+    ordered = [
+        _turned(side, read.states[1:]) for side, read in zip(sizes.sides, encoder, strict=True)
+    ]
     h = torch.cat(ordered, dim=2, out=workspace("encoder", *source.shape, sizes.hidden))
-    start = (torch.cat([read.states[-1] for read in encoder], dim=1), torch.cat([read.cells[-1] for read in encoder], dim=1))
+    start = (
+        torch.cat([read.states[-1] for read in encoder], dim=1),
+        torch.cat([read.cells[-1] for read in encoder], dim=1),
+    )
     decoder = _read(weights, workspace, DECODER, given, start)
     d = decoder.states[1:].flatten(0, 1)
-    queries = torch.mm(d, weights["attention.weight"].t(), out=workspace("states", len(d), sizes.hidden)).view(*given.shape, -1)
+    queries = torch.mm(
+        d, weights["attention.weight"].t(), out=workspace("states", len(d), sizes.hidden)
+    ).view(*given.shape, -1)
     if "attention.bias" in weights:
         queries += weights["attention.bias"]
-    hs, qs = _apart(workspace, "source", h, sizes.heads), _apart(workspace, "queries", queries, sizes.heads)
+    hs, qs = (
+        _apart(workspace, "source", h, sizes.heads),
+        _apart(workspace, "queries", queries, sizes.heads),
+    )
     alpha = _attend(workspace, hs, qs, uniform)
     context = _together(workspace, "context", _products(workspace, alpha, hs))
     output = OUTPUTS[sizes.output]
     linear = output.linear(weights)
-    z = torch.addmm(linear.offset, d, linear.state.t(), out=workspace("linear part", len(d), len(linear.offset)))
+    z = torch.addmm(
+        linear.offset, d, linear.state.t(), out=workspace("linear part", len(d), len(linear.offset))
+    )
     z.addmm_(context.flatten(0, 1), linear.context.t())
     logits = output.scores(weights, z, workspace)
-    return Forward(encoder, decoder, hs, qs, alpha, context, linear, z, logits.view(*given.shape, -1))
+    return Forward(
+        encoder, decoder, hs, qs, alpha, context, linear, z, logits.view(*given.shape, -1)
+    )
 
 
 def _turned(side: str, sequences: Shaped[Tensor, "S ..."]) -> Shaped[Tensor, "S ..."]:
@@ -129,14 +163,23 @@ def _turned(side: str, sequences: Shaped[Tensor, "S ..."]) -> Shaped[Tensor, "S 
     return sequences.flip(0) if side == BACKWARD else sequences
 
 
-def _read(weights: Weights, workspace: Workspace, name: str, symbols: Int64[Tensor, "T B"], start: Start | None = None) -> Pass:
+def _read(
+    weights: Weights,
+    workspace: Workspace,
+    name: str,
+    symbols: Int64[Tensor, "T B"],
+    start: Start | None = None,
+) -> Pass:
     bias = weights[name.format("bias_ih")] + weights[name.format("bias_hh")]
     table = torch.addmm(bias, weights["embedding.weight"], weights[name.format("weight_ih")].t())
     return lstm(workspace, name, table, weights[name.format("weight_hh")], symbols, start)
 
 
 def _attend(
-    workspace: Workspace, source: Float[Tensor, "B K S d"], queries: Float[Tensor, "B K T d"], uniform: bool
+    workspace: Workspace,
+    source: Float[Tensor, "B K S d"],
+    queries: Float[Tensor, "B K T d"],
+    uniform: bool,
 ) -> Float[Tensor, "B K T S"]:
     shape = (*queries.shape[:3], source.shape[2])
     alpha = workspace("alpha", *shape)
@@ -146,20 +189,26 @@ def _attend(
     return torch.softmax(scores, dim=3, out=alpha)
 
 
-def _products(workspace: Workspace, left: Float[Tensor, "B K p q"], right: Float[Tensor, "B K q r"]) -> Float[Tensor, "B K p r"]:
+def _products(
+    workspace: Workspace, left: Float[Tensor, "B K p q"], right: Float[Tensor, "B K q r"]
+) -> Float[Tensor, "B K p r"]:
     """A product for each sequence and head; the next of this shape takes its place."""
     out = workspace("products", *left.shape[:3], right.shape[3])
     torch.bmm(left.flatten(0, 1), right.flatten(0, 1), out=out.flatten(0, 1))
     return out
 
 
-def _apart(workspace: Workspace, name: str, states: Float[Tensor, "T B m"], heads: int) -> Float[Tensor, "B K T d"]:
+def _apart(
+    workspace: Workspace, name: str, states: Float[Tensor, "T B m"], heads: int
+) -> Float[Tensor, "B K T d"]:
     """The part of every head, sequence by sequence."""
     parts = states.unflatten(2, (heads, -1)).permute(1, 2, 0, 3)
     return workspace(name, *parts.shape).copy_(parts)
 
 
-def _together(workspace: Workspace, name: str, parts: Float[Tensor, "B K T d"]) -> Float[Tensor, "T B m"]:
+def _together(
+    workspace: Workspace, name: str, parts: Float[Tensor, "B K T d"]
+) -> Float[Tensor, "T B m"]:
     """What `_apart` takes apart."""
     batch, heads, length, size = parts.shape
     states = workspace(name, length, batch, heads * size)
@@ -168,10 +217,15 @@ def _together(workspace: Workspace, name: str, parts: Float[Tensor, "B K T d"]) 
 
 
 def loss_and_gradient(
-    sizes: Sizes, weights: Weights, workspace: Workspace, source: Int64[Tensor, "S B"], given: Int64[Tensor, "T B"],
+    sizes: Sizes,
+    weights: Weights,
+    workspace: Workspace,
+    source: Int64[Tensor, "S B"],
+    given: Int64[Tensor, "T B"],
     gold: Int64[Tensor, "T B"],
-    gradient: Weights, uniform: bool = False,
-) -> float:  # fmt: skip
+    gradient: Weights,
+    uniform: bool = False,
+) -> float:
     """The mean cross-entropy of the ``gold`` symbols; fills ``gradient``, of the shapes of ``weights``."""
     made = forward(sizes, weights, workspace, source, given, uniform)
     logits = made.logits.flatten(0, 1)
@@ -183,31 +237,57 @@ def loss_and_gradient(
     d_logits /= gold.numel()
     gradient["embedding.weight"].zero_()
     d_context, d_state = _output_backward(sizes, weights, workspace, made, d_logits, gradient)
-    d_source = _attention_backward(sizes, weights, workspace, made, d_context, d_state, gradient, uniform)
+    d_source = _attention_backward(
+        sizes, weights, workspace, made, d_context, d_state, gradient, uniform
+    )
     _recurrent_backward(sizes, weights, workspace, made, d_source, d_state, gradient)
     return loss
 
 
 def _output_backward(
-    sizes: Sizes, weights: Weights, workspace: Workspace, made: Forward, d_logits: Float[Tensor, "N V"], gradient: Weights
+    sizes: Sizes,
+    weights: Weights,
+    workspace: Workspace,
+    made: Forward,
+    d_logits: Float[Tensor, "N V"],
+    gradient: Weights,
 ) -> tuple[Tensor, Tensor]:
     """The gradients of context and state, both ``(T, B, m)``."""
     output, shape = OUTPUTS[sizes.output], made.context.shape
     d_z = output.scores_backward(weights, workspace, made.z, d_logits, gradient)
-    d_context, d_state = (d_z.t() @ read.flatten(0, 1) for read in (made.context, made.decoder.states[1:]))
+    d_context, d_state = (
+        d_z.t() @ read.flatten(0, 1) for read in (made.context, made.decoder.states[1:])
+    )
     output.linear_backward(weights, Linear(d_context, d_state, d_z.sum(0)), gradient)
-    sides = (("gradient of context", made.linear.context), ("gradient of states", made.linear.state))
-    d_context, d_state = (torch.mm(d_z, part, out=workspace(name, *shape).flatten(0, 1)) for name, part in sides)
+    sides = (
+        ("gradient of context", made.linear.context),
+        ("gradient of states", made.linear.state),
+    )
+    d_context, d_state = (
+        torch.mm(d_z, part, out=workspace(name, *shape).flatten(0, 1)) for name, part in sides
+    )
     return d_context.view(shape), d_state.view(shape)
 
 
 def _attention_backward(
-    sizes: Sizes, weights: Weights, workspace: Workspace, made: Forward, d_context: Float[Tensor, "T B m"], d_state: Float[Tensor, "T B m"],
-    gradient: Weights, uniform: bool,
-) -> Float[Tensor, "S B m"]:  # fmt: skip
+    sizes: Sizes,
+    weights: Weights,
+    workspace: Workspace,
+    made: Forward,
+    d_context: Float[Tensor, "T B m"],
+    d_state: Float[Tensor, "T B m"],
+    gradient: Weights,
+    uniform: bool,
+) -> Float[Tensor, "S B m"]:
     """The gradient of what the encoder gave; adds to that of the decoder's states, ``d_state``."""
-    dc, h, alpha = _apart(workspace, "gradient apart", d_context, sizes.heads), made.source, made.alpha
-    d_source = _together(workspace, "gradient of source", _products(workspace, alpha.transpose(2, 3), dc))
+    dc, h, alpha = (
+        _apart(workspace, "gradient apart", d_context, sizes.heads),
+        made.source,
+        made.alpha,
+    )
+    d_source = _together(
+        workspace, "gradient of source", _products(workspace, alpha.transpose(2, 3), dc)
+    )
     if uniform:
         for name in gradient.keys() & {"attention.weight", "attention.bias"}:
             gradient[name].zero_()
@@ -215,8 +295,12 @@ def _attention_backward(
     d_alpha = _products(workspace, dc, h.transpose(2, 3))
     d_scores = workspace("gradient of scores", *alpha.shape)
     torch.mul(alpha, d_alpha - (alpha * d_alpha).sum(3, keepdim=True), out=d_scores)
-    d_source += _together(workspace, "more of source", _products(workspace, d_scores.transpose(2, 3), made.queries))
-    d_queries = _together(workspace, "gradient of queries", _products(workspace, d_scores, h)).flatten(0, 1)
+    d_source += _together(
+        workspace, "more of source", _products(workspace, d_scores.transpose(2, 3), made.queries)
+    )
+    d_queries = _together(
+        workspace, "gradient of queries", _products(workspace, d_scores, h)
+    ).flatten(0, 1)
     torch.mm(d_queries.t(), made.decoder.states[1:].flatten(0, 1), out=gradient["attention.weight"])
     if "attention.bias" in gradient:
         torch.sum(d_queries, 0, out=gradient["attention.bias"])
@@ -225,14 +309,27 @@ def _attention_backward(
 
 
 def _recurrent_backward(
-    sizes: Sizes, weights: Weights, workspace: Workspace, made: Forward, d_source: Float[Tensor, "S B m"], d_state: Float[Tensor, "T B m"],
+    sizes: Sizes,
+    weights: Weights,
+    workspace: Workspace,
+    made: Forward,
+    d_source: Float[Tensor, "S B m"],
+    d_state: Float[Tensor, "T B m"],
     gradient: Weights,
-) -> None:  # fmt: skip
+) -> None:
     start = _read_backward(weights, workspace, DECODER, made.decoder, d_state, gradient)
     parts = (part.chunk(len(sizes.sides), dim=-1) for part in (d_source, start.state, start.cell))
     for side, read, d_states, d_last, d_cell in zip(sizes.sides, made.encoder, *parts, strict=True):
         ordered = workspace("gradient of side", *d_states.shape).copy_(_turned(side, d_states))
-        _read_backward(weights, workspace, side, read, ordered, gradient, (d_last.contiguous(), d_cell.contiguous()))
+        _read_backward(
+            weights,
+            workspace,
+            side,
+            read,
+            ordered,
+            gradient,
+            (d_last.contiguous(), d_cell.contiguous()),
+        )
 
 
 def _read_backward(
@@ -245,7 +342,9 @@ def _read_backward(
     last: Start | None = None,
 ) -> Gradient:
     table = weights["embedding.weight"]
-    found = lstm_backward(workspace, read, weights[name.format("weight_hh")], d_states, len(table), last)
+    found = lstm_backward(
+        workspace, read, weights[name.format("weight_hh")], d_states, len(table), last
+    )
     gradient[name.format("weight_hh")].copy_(found.weight)
     torch.mm(found.table.t(), table, out=gradient[name.format("weight_ih")])
     for bias in ("bias_ih", "bias_hh"):

@@ -48,12 +48,19 @@ class Output(Protocol):
         """The linear part."""
         ...
 
-    def scores(self, weights: Weights, z: Float[Tensor, "N w"], out: Workspace | None = None) -> Float[Tensor, "N V"]:
+    def scores(
+        self, weights: Weights, z: Float[Tensor, "N w"], out: Workspace | None = None
+    ) -> Float[Tensor, "N V"]:
         """The scores, in the workspace ``out`` where it is given. What ``z`` holds is replaced by what the gradient needs."""
         ...
 
     def scores_backward(
-        self, weights: Weights, workspace: Workspace, z: Float[Tensor, "N w"], d_scores: Float[Tensor, "N V"], gradient: Weights
+        self,
+        weights: Weights,
+        workspace: Workspace,
+        z: Float[Tensor, "N w"],
+        d_scores: Float[Tensor, "N V"],
+        gradient: Weights,
     ) -> Float[Tensor, "N w"]:
         """The gradient of z before `scores` replaced it; fills that of the weights between z and the scores."""
         ...
@@ -68,7 +75,12 @@ class Tied:
 
     def shapes(self, vocabulary: int, hidden: int, embedding: int) -> Shapes:
         square = (embedding, hidden)
-        return {"context.weight": square, "state.weight": square, "state.bias": (embedding,), "output.bias": (vocabulary,)}
+        return {
+            "context.weight": square,
+            "state.weight": square,
+            "state.bias": (embedding,),
+            "output.bias": (vocabulary,),
+        }
 
     def inputs(self, name: str, hidden: int, embedding: int) -> int:
         return embedding if name == "output.bias" else hidden
@@ -78,11 +90,18 @@ class Tied:
         context, state = (table @ weights[name] for name in ("context.weight", "state.weight"))
         return Linear(context, state, table @ weights["state.bias"] + weights["output.bias"])
 
-    def scores(self, weights: Weights, z: Float[Tensor, "N w"], out: Workspace | None = None) -> Float[Tensor, "N V"]:
+    def scores(
+        self, weights: Weights, z: Float[Tensor, "N w"], out: Workspace | None = None
+    ) -> Float[Tensor, "N V"]:
         return z
 
     def scores_backward(
-        self, weights: Weights, workspace: Workspace, z: Float[Tensor, "N w"], d_scores: Float[Tensor, "N V"], gradient: Weights
+        self,
+        weights: Weights,
+        workspace: Workspace,
+        z: Float[Tensor, "N w"],
+        d_scores: Float[Tensor, "N V"],
+        gradient: Weights,
     ) -> Float[Tensor, "N w"]:
         return d_scores
 
@@ -102,9 +121,14 @@ class Tanh:
     def shapes(self, vocabulary: int, hidden: int, embedding: int) -> Shapes:
         square, row = (hidden, hidden), (hidden,)
         return {
-            "projection.weight": square, "projection.bias": row, "context.weight": square, "state.weight": square, "state.bias": row,
-            "output.weight": (vocabulary, hidden), "output.bias": (vocabulary,),
-        }  # fmt: skip
+            "projection.weight": square,
+            "projection.bias": row,
+            "context.weight": square,
+            "state.weight": square,
+            "state.bias": row,
+            "output.weight": (vocabulary, hidden),
+            "output.bias": (vocabulary,),
+        }
 
     def inputs(self, name: str, hidden: int, embedding: int) -> int:
         return 2 * hidden if name in ("context.weight", "state.weight", "state.bias") else hidden
@@ -114,17 +138,26 @@ class Tanh:
         offset = mixing @ weights["projection.bias"] + weights["state.bias"]
         return Linear(mixing @ weights["projection.weight"], weights["state.weight"], offset)
 
-    def scores(self, weights: Weights, z: Float[Tensor, "N w"], out: Workspace | None = None) -> Float[Tensor, "N V"]:
+    def scores(
+        self, weights: Weights, z: Float[Tensor, "N w"], out: Workspace | None = None
+    ) -> Float[Tensor, "N V"]:
         weight = weights["output.weight"]
         place = out("scores", len(z), len(weight)) if out else None
         return torch.addmm(weights["output.bias"], z.tanh_(), weight.t(), out=place)
 
     def scores_backward(
-        self, weights: Weights, workspace: Workspace, z: Float[Tensor, "N w"], d_scores: Float[Tensor, "N V"], gradient: Weights
+        self,
+        weights: Weights,
+        workspace: Workspace,
+        z: Float[Tensor, "N w"],
+        d_scores: Float[Tensor, "N V"],
+        gradient: Weights,
     ) -> Float[Tensor, "N w"]:
         torch.mm(d_scores.t(), z, out=gradient["output.weight"])
         torch.sum(d_scores, 0, out=gradient["output.bias"])
-        d_z = torch.mm(d_scores, weights["output.weight"], out=workspace("gradient of linear part", *z.shape))
+        d_z = torch.mm(
+            d_scores, weights["output.weight"], out=workspace("gradient of linear part", *z.shape)
+        )
         return d_z.mul_(z.square_().neg_().add_(1))
 
     def linear_backward(self, weights: Weights, found: Linear, gradient: Weights) -> None:

@@ -46,16 +46,24 @@ class SideBySide:
     _of_thread: local = field(default_factory=local, repr=False)
 
     @classmethod
-    def fresh(cls, sizes: Sizes, seeds: Sequence[int], dtype: torch.dtype = torch.float32) -> SideBySide:
+    def fresh(
+        cls, sizes: Sizes, seeds: Sequence[int], dtype: torch.dtype = torch.float32
+    ) -> SideBySide:
         """Each seed's weights drawn from it alone, as torch's modules draw them; embeddings normal, of `Sizes.embedding_scale`."""
         width = -(-sizes.count // _ALIGNED) * _ALIGNED
         weights = torch.zeros(len(seeds), width, dtype=dtype)
         for seed, row in zip(seeds, weights, strict=True):
-            draw = torch.Generator().manual_seed(int(stream_keys(seed, "sequence-to-sequence weights")[0] >> np.uint64(1)))
+            draw = torch.Generator().manual_seed(
+                int(stream_keys(seed, "sequence-to-sequence weights")[0] >> np.uint64(1))
+            )
             for name, part in views(sizes, row[: sizes.count]).items():
                 scale, fresh = sizes.scale(name), torch.empty(part.shape)
                 normal = name == "embedding.weight"
-                part.copy_(fresh.normal_(0, scale, generator=draw) if normal else fresh.uniform_(-scale, scale, generator=draw))
+                part.copy_(
+                    fresh.normal_(0, scale, generator=draw)
+                    if normal
+                    else fresh.uniform_(-scale, scale, generator=draw)
+                )
         return cls(sizes, tuple(seeds), weights, torch.zeros(2, *weights.shape, dtype=dtype))
 
     def reset_optimizer(self) -> None:
@@ -68,14 +76,29 @@ class SideBySide:
         return views(self.sizes, self.weights[place, : self.sizes.count])
 
     def advance(
-        self, pool: ThreadPoolExecutor, batches: Batches, steps: int, first: int, *, begin: int, learning_rate: float = 1e-3,
-        uniform: bool = False, tell: Callable[[], None] = lambda: None,
-    ) -> Float[np.ndarray, "S steps"]:  # fmt: skip
+        self,
+        pool: ThreadPoolExecutor,
+        batches: Batches,
+        steps: int,
+        first: int,
+        *,
+        begin: int,
+        learning_rate: float = 1e-3,
+        uniform: bool = False,
+        tell: Callable[[], None] = lambda: None,
+    ) -> Float[np.ndarray, "S steps"]:
         """``steps`` more steps of every seed, with batches ``first`` and on; their losses. ``tell`` is called after each seed."""
 
         def one(place: int) -> np.ndarray:
             losses = [
-                self._step(place, batches(self.seeds[place], first + k), self.steps + k + 1, begin, learning_rate, uniform)
+                self._step(
+                    place,
+                    batches(self.seeds[place], first + k),
+                    self.steps + k + 1,
+                    begin,
+                    learning_rate,
+                    uniform,
+                )
                 for k in range(steps)
             ]
             tell()
@@ -92,7 +115,9 @@ class SideBySide:
             with torch.no_grad():
                 return work(place)
 
-        waiting: list[Future[Made]] = [pool.submit(quietly, place) for place in range(len(self.seeds))]
+        waiting: list[Future[Made]] = [
+            pool.submit(quietly, place) for place in range(len(self.seeds))
+        ]
         try:
             return [one.result() for one in waiting]
         finally:
@@ -106,11 +131,28 @@ class SideBySide:
             self._of_thread.gradient = torch.zeros(self.weights.shape[1], dtype=self.weights.dtype)
         return self._of_thread.workspace
 
-    def _step(self, place: int, batch: tuple[Rows, Rows], number: int, begin: int, learning_rate: float, uniform: bool) -> float:
+    def _step(
+        self,
+        place: int,
+        batch: tuple[Rows, Rows],
+        number: int,
+        begin: int,
+        learning_rate: float,
+        uniform: bool,
+    ) -> float:
         workspace, (source, gold) = self.workspace(), as_tensors(*batch)
         gradient: Tensor = self._of_thread.gradient
         named = views(self.sizes, gradient[: self.sizes.count])
-        loss = loss_and_gradient(self.sizes, self.of(place), workspace, source, shifted(gold, begin), gold, named, uniform)
+        loss = loss_and_gradient(
+            self.sizes,
+            self.of(place),
+            workspace,
+            source,
+            shifted(gold, begin),
+            gold,
+            named,
+            uniform,
+        )
         _adam(self.weights[place], gradient, self.moments[:, place], number, learning_rate)
         return loss
 
@@ -140,16 +182,28 @@ def workers(threads: int) -> Iterator[ThreadPoolExecutor]:
             sys.setswitchinterval(before)
 
 
-def _adam(weights: Float[Tensor, " P"], gradient: Float[Tensor, " P"], moments: Float[Tensor, "2 P"], number: int, rate: float) -> None:
+def _adam(
+    weights: Float[Tensor, " P"],
+    gradient: Float[Tensor, " P"],
+    moments: Float[Tensor, "2 P"],
+    number: int,
+    rate: float,
+) -> None:
     first, second = _BETAS
     number_type = np.float32 if weights.dtype == torch.float32 else np.float64
     size, root = rate / (1 - first**number), 1 / math.sqrt(1 - second**number)
-    constants = (number_type(value) for value in (first, 1 - first, second, 1 - second, size, root, _EPSILON))
-    _adam_kernel(weights.numpy(), gradient.numpy(), moments[0].numpy(), moments[1].numpy(), *constants)
+    constants = (
+        number_type(value) for value in (first, 1 - first, second, 1 - second, size, root, _EPSILON)
+    )
+    _adam_kernel(
+        weights.numpy(), gradient.numpy(), moments[0].numpy(), moments[1].numpy(), *constants
+    )
 
 
 @kernel
-def _adam_kernel(weights, gradient, mean, square, keep, take, keep_square, take_square, size, root, epsilon):
+def _adam_kernel(
+    weights, gradient, mean, square, keep, take, keep_square, take_square, size, root, epsilon
+):
     for k in range(len(weights)):
         g = gradient[k]
         m = keep * mean[k] + take * g

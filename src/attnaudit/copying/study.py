@@ -23,8 +23,26 @@ PASSED = 0.5  # an accuracy above this says that a thing is being learned
 NAME = "copying"
 OUTCOMES = ("succeeded", "failed")
 ACCURACIES = ("token", "attention", "relevance")
-_OTHERS = ("agreement", "attended", "relevance_least", "attention_symbol", "relevance_symbol", "entropy")
-_POSITIVE = ("length", "hidden", "embedding", "heads", "batch", "steps", "seeds", "every", "probe", "test")
+_OTHERS = (
+    "agreement",
+    "attended",
+    "relevance_least",
+    "attention_symbol",
+    "relevance_symbol",
+    "entropy",
+)
+_POSITIVE = (
+    "length",
+    "hidden",
+    "embedding",
+    "heads",
+    "batch",
+    "steps",
+    "seeds",
+    "every",
+    "probe",
+    "test",
+)
 _LEAST = {**dict.fromkeys(_POSITIVE, 1), "pretraining": 0, "seed": 0}
 
 
@@ -73,17 +91,28 @@ class Copying:
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
-                raise InputError("study", f"setting copying.{name}", str(getattr(self, name)), f"{least} or more")
+                raise InputError(
+                    "study", f"setting copying.{name}", str(getattr(self, name)), f"{least} or more"
+                )
         for name in ("learning_rate", "embedding_scale"):
             if not getattr(self, name) > 0:
-                raise InputError("study", f"setting copying.{name}", str(getattr(self, name)), "more than 0")
+                raise InputError(
+                    "study", f"setting copying.{name}", str(getattr(self, name)), "more than 0"
+                )
 
     def checked(self) -> Copying:
         """Itself, once its settings go together. Raises InputError."""
         both = self.encoder == "bilstm"
         if self.hidden % self.heads or (both and self.hidden % 2):
-            got = f"{self.hidden} with copying.encoder = {self.encoder}, copying.heads = {self.heads}"
-            raise InputError("study", "setting copying.hidden", got, f"{'an even' if both else 'a'} number that the heads divide")
+            got = (
+                f"{self.hidden} with copying.encoder = {self.encoder}, copying.heads = {self.heads}"
+            )
+            raise InputError(
+                "study",
+                "setting copying.hidden",
+                got,
+                f"{'an even' if both else 'a'} number that the heads divide",
+            )
         _ = self.sequences, self.before
         return self
 
@@ -91,7 +120,12 @@ class Copying:
     def sequences(self) -> Sequences:
         """Raises InputError."""
         usual = self.length if self.kind == "permutations" else SYMBOLS.get(self.kind, self.length)
-        return Sequences(self.kind, self.length, usual if self.symbols is None else self.symbols, PRESETS[self.preset].shared)
+        return Sequences(
+            self.kind,
+            self.length,
+            usual if self.symbols is None else self.symbols,
+            PRESETS[self.preset].shared,
+        )
 
     @property
     def before(self) -> Sequences | None:
@@ -101,7 +135,9 @@ class Copying:
 
 def outcomes(final: pl.DataFrame) -> pl.DataFrame:
     """``final`` with the ``outcome`` of every seed."""
-    outcome = pl.when(pl.col("token") > SUCCESS).then(pl.lit("succeeded")).otherwise(pl.lit("failed"))
+    outcome = (
+        pl.when(pl.col("token") > SUCCESS).then(pl.lit("succeeded")).otherwise(pl.lit("failed"))
+    )
     return final.with_columns(outcome.alias("outcome"))
 
 
@@ -112,8 +148,13 @@ def passing(curves: pl.DataFrame) -> pl.DataFrame:
     entropy of attention (nats) at the step of relevance, ``lead`` by how many steps relevance was earlier.
     """
     free = curves.filter(pl.col("stage") == pl.col("stage").max()).sort("step", maintain_order=True)
-    first = [pl.col("step").filter(pl.col(name) > PASSED).first().alias(f"{name}_step") for name in ("relevance", "attention")]
-    entropy = pl.col("entropy").filter(pl.col("relevance") > PASSED).first().alias("relevance_entropy")
+    first = [
+        pl.col("step").filter(pl.col(name) > PASSED).first().alias(f"{name}_step")
+        for name in ("relevance", "attention")
+    ]
+    entropy = (
+        pl.col("entropy").filter(pl.col("relevance") > PASSED).first().alias("relevance_entropy")
+    )
     steps = free.group_by("seed", maintain_order=True).agg(*first, entropy)
     return steps.with_columns((pl.col("attention_step") - pl.col("relevance_step")).alias("lead"))
 
@@ -128,7 +169,9 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     seeds = outcomes(final).join(passing(curves), on="seed", maintain_order="left")
     rows = [_share(outcome, seeds["outcome"] == outcome) for outcome in OUTCOMES]
     rows.append(_share("attending", seeds["attention"] > PASSED))
-    rows.append(_share("upside_down", (seeds["relevance_least"] > PASSED) & (seeds["relevance"] <= PASSED)))
+    rows.append(
+        _share("upside_down", (seeds["relevance_least"] > PASSED) & (seeds["relevance"] <= PASSED))
+    )
     won = seeds.filter(pl.col("outcome") == "succeeded").drop_nulls("lead")
     rows.append(_share("relevance_first", won["lead"] > 0))
     rows.append(_share("attention_first", won["lead"] < 0))
@@ -137,10 +180,18 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     for measure, share in (("stopped_least", 0), ("stopped_most", 1)):
         rows.append(summary_row(NAME, measure, stopped.quantile(share), n=len(stopped)))
     heads = len(final["heads"][0]) if len(final["heads"][0]) > 1 else 0
-    for group, part in [("all", seeds), *((name, seeds.filter(outcome=name)) for name in OUTCOMES if name in seeds["outcome"])]:
+    for group, part in [
+        ("all", seeds),
+        *((name, seeds.filter(outcome=name)) for name in OUTCOMES if name in seeds["outcome"]),
+    ]:
         rows += [_median(f"{name}_accuracy", part[name], group) for name in ACCURACIES]
-        rows += [_median(name, part[name], group) for name in (*_OTHERS, "relevance_step", "relevance_entropy", "attention_step", "lead")]
-        rows += [_median(f"head_{k}_accuracy", part["heads"].list.get(k), group) for k in range(heads)]
+        rows += [
+            _median(name, part[name], group)
+            for name in (*_OTHERS, "relevance_step", "relevance_entropy", "attention_step", "lead")
+        ]
+        rows += [
+            _median(f"head_{k}_accuracy", part["heads"].list.get(k), group) for k in range(heads)
+        ]
         if heads:
             rows.append(_median("best_head_accuracy", part["heads"].list.max(), group))
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
@@ -148,11 +199,18 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
 
 def _share(measure: str, chosen: pl.Series) -> dict[str, Any]:
     n, successes = len(chosen), int(chosen.sum())
-    return summary_row(NAME, measure, *((successes / n, *wilson_interval(successes, n)) if n else (None, None, None)), n=n)
+    return summary_row(
+        NAME,
+        measure,
+        *((successes / n, *wilson_interval(successes, n)) if n else (None, None, None)),
+        n=n,
+    )
 
 
 def _median(measure: str, values: pl.Series, group: str) -> dict[str, Any]:
     known = values.drop_nulls().to_numpy().astype(np.float64)
     low, high = median_interval(known)
     median, undefined = float(np.median(known)) if len(known) else None, len(values) - len(known)
-    return summary_row(NAME, measure, median, low, high, n=len(known), undefined=undefined, group=group)
+    return summary_row(
+        NAME, measure, median, low, high, n=len(known), undefined=undefined, group=group
+    )

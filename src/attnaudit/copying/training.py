@@ -58,7 +58,9 @@ class CopyingConfig:
     def steps(self) -> int:
         return sum(stage.steps for stage in self.stages)
 
-    def pair(self, sequences: Sequences, seed: int, purpose: str, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def pair(
+        self, sequences: Sequences, seed: int, purpose: str, first: int, count: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Sources and what is to be written of them, ``(count, T)`` both."""
         return sequences.pair(sequences.draw(seed, purpose, first, count), self.target)
 
@@ -100,7 +102,9 @@ class Trained:
     alpha: Float[np.ndarray, "seeds T S"]
 
 
-def train(config: CopyingConfig, threads: int, keep: Path | None = None, tell: Progress = silent) -> Trained:
+def train(
+    config: CopyingConfig, threads: int, keep: Path | None = None, tell: Progress = silent
+) -> Trained:
     """Train all seeds; a checkpoint in the folder ``keep``, at most every `PAUSE` seconds, is where an interrupted training resumes.
 
     Raises RunError for a checkpoint of another training, and InputError for a loss that is not finite.
@@ -141,17 +145,30 @@ class _Work:
             first = self.models.steps
             steps = min(config.every, stage.steps - first)
             losses = self.models.advance(
-                self.pool, lambda seed, step: config.pair(stage.sequences, seed, f"stage {number}", step * config.batch, config.batch),
-                steps, first, begin=stage.sequences.begin, learning_rate=config.learning_rate, uniform=stage.uniform,
+                self.pool,
+                lambda seed, step: config.pair(
+                    stage.sequences, seed, f"stage {number}", step * config.batch, config.batch
+                ),
+                steps,
+                first,
+                begin=stage.sequences.begin,
+                learning_rate=config.learning_rate,
+                uniform=stage.uniform,
                 tell=partial(self.report, steps),
-            )  # fmt: skip
+            )
             for seed, total in zip(config.seeds, losses.sum(axis=1).tolist(), strict=True):
                 require_finite(f"seed {seed}", "a loss", total, "lower copying.learning_rate")
             self._probe(number)
             self._save()
 
     def _probe(self, number: int) -> None:
-        self.curves += self._rows(self.config.stages[number], "probe", self.config.probe, stage=number, step=self.models.steps)
+        self.curves += self._rows(
+            self.config.stages[number],
+            "probe",
+            self.config.probe,
+            stage=number,
+            step=self.models.steps,
+        )
 
     def ended(self) -> Trained:
         """Every seed on test sequences."""
@@ -159,20 +176,47 @@ class _Work:
         xs, ys = as_tensors(*config.pair(stage.sequences, 0, "test", 0, 1))
 
         def alpha(place: int) -> np.ndarray:
-            made = forward(config.sizes, self.models.of(place), Workspace(), xs, shifted(ys, stage.sequences.begin), stage.uniform)
+            made = forward(
+                config.sizes,
+                self.models.of(place),
+                Workspace(),
+                xs,
+                shifted(ys, stage.sequences.begin),
+                stage.uniform,
+            )
             return made.alpha[0].mean(0).numpy()
 
-        return Trained(self.curves, self._rows(stage, "test", config.test), np.stack(self.models.each(self.pool, alpha)))
+        return Trained(
+            self.curves,
+            self._rows(stage, "test", config.test),
+            np.stack(self.models.each(self.pool, alpha)),
+        )
 
-    def _rows(self, stage: Stage, purpose: str, count: int, /, **labels: int) -> list[dict[str, Any]]:
+    def _rows(
+        self, stage: Stage, purpose: str, count: int, /, **labels: int
+    ) -> list[dict[str, Any]]:
         """A row for each seed: what it does with ``count`` sequences."""
         config, begin = self.config, stage.sequences.begin
-        pair, positions = config.pair(stage.sequences, 0, purpose, 0, count), stage.sequences.right_positions(config.target)
+        pair, positions = (
+            config.pair(stage.sequences, 0, purpose, 0, count),
+            stage.sequences.right_positions(config.target),
+        )
 
         def one(place: int) -> Measured:
-            return measure(config.sizes, self.models.of(place), self.models.workspace(), *pair, begin, positions, stage.uniform)
+            return measure(
+                config.sizes,
+                self.models.of(place),
+                self.models.workspace(),
+                *pair,
+                begin,
+                positions,
+                stage.uniform,
+            )
 
-        return [{"seed": seed, **labels, **asdict(row)} for seed, row in zip(config.seeds, self.models.each(self.pool, one), strict=True)]
+        return [
+            {"seed": seed, **labels, **asdict(row)}
+            for seed, row in zip(config.seeds, self.models.each(self.pool, one), strict=True)
+        ]
 
     def report(self, steps: int) -> None:
         """So many more steps of one seed are done."""
@@ -182,7 +226,12 @@ class _Work:
     def _save(self) -> None:
         if self.keep is None or time.monotonic() - self.saved < PAUSE:
             return
-        state = {"stage": self.stage, "steps": self.models.steps, "curves": self.curves, "course": _plain(self.config)}
+        state = {
+            "stage": self.stage,
+            "steps": self.models.steps,
+            "curves": self.curves,
+            "course": _plain(self.config),
+        }
         tensors = {"weights": self.models.weights, "moments": self.models.moments}
         save_checkpoint(self.keep / FILE, tensors, state)
         self.saved = time.monotonic()
@@ -205,20 +254,32 @@ class _Work:
 
 def _plain(config: CopyingConfig) -> Any:
     """What a checkpoint is of: a config, and what was measured on it."""
-    return json.loads(json.dumps({**asdict(config), "measures": [one.name for one in fields(Measured)]}))
+    return json.loads(
+        json.dumps({**asdict(config), "measures": [one.name for one in fields(Measured)]})
+    )
 
 
 def measure(
-    sizes: Sizes, weights: Weights, workspace: Workspace, source: Int64[np.ndarray, "N S"], gold: Int64[np.ndarray, "N T"], begin: int,
-    positions: Int64[np.ndarray, " T"], uniform: bool = False,
-) -> Measured:  # fmt: skip
+    sizes: Sizes,
+    weights: Weights,
+    workspace: Workspace,
+    source: Int64[np.ndarray, "N S"],
+    gold: Int64[np.ndarray, "N T"],
+    begin: int,
+    positions: Int64[np.ndarray, " T"],
+    uniform: bool = False,
+) -> Measured:
     """What the model does with sequences, ``positions`` are the source positions of the written symbols."""
     parts, right = [], torch.from_numpy(positions)
     for start in range(0, len(source), _AT_ONCE):
         xs, ys = as_tensors(source[start : start + _AT_ONCE], gold[start : start + _AT_ONCE])
         made = forward(sizes, weights, workspace, xs, shifted(ys, begin), uniform)
-        parts.append(_measured(made, output_relevance(sizes, weights, made, workspace, ys), xs, ys, right))
-    values = {name: torch.cat([part[name].flatten() for part in parts]).double() for name in parts[0]}
+        parts.append(
+            _measured(made, output_relevance(sizes, weights, made, workspace, ys), xs, ys, right)
+        )
+    values = {
+        name: torch.cat([part[name].flatten() for part in parts]).double() for name in parts[0]
+    }
     attended = float(np.median(values.pop("offset").numpy()))
     means = {name: float(found.mean()) for name, found in values.items()}
     heads = tuple(means.pop(f"head {k}") for k in range(sizes.heads))
@@ -228,23 +289,34 @@ def measure(
 
 
 def _measured(
-    made: Forward, relevance: Float[Tensor, "B T S"], source: Int64[Tensor, "S B"], gold: Int64[Tensor, "T B"], right: Int64[Tensor, " T"]
+    made: Forward,
+    relevance: Float[Tensor, "B T S"],
+    source: Int64[Tensor, "S B"],
+    gold: Int64[Tensor, "T B"],
+    right: Int64[Tensor, " T"],
 ) -> dict[str, Tensor]:
     """A number for each position that is written, and of ``entropy`` for each head of it."""
     logp, alpha = made.logits.log_softmax(2), made.alpha.mean(1)
     attended, relevant = alpha.argmax(2), relevance.argmax(2)
     symbols, expected = source.t(), source.t()[:, right]
     return {
-        "loss": -logp.gather(2, gold[..., None]), "token": logp.argmax(2) == gold,
-        "attention": attended == right, "attention_symbol": symbols.gather(1, attended) == expected,
-        "relevance": relevant == right, "relevance_least": relevance.argmin(2) == right,
+        "loss": -logp.gather(2, gold[..., None]),
+        "token": logp.argmax(2) == gold,
+        "attention": attended == right,
+        "attention_symbol": symbols.gather(1, attended) == expected,
+        "relevance": relevant == right,
+        "relevance_least": relevance.argmin(2) == right,
         "relevance_symbol": symbols.gather(1, relevant) == expected,
-        "entropy": torch.special.entr(made.alpha).sum(3), "agreement": agreement(alpha, relevance), "offset": attended - right,
+        "entropy": torch.special.entr(made.alpha).sum(3),
+        "agreement": agreement(alpha, relevance),
+        "offset": attended - right,
         **{f"head {k}": made.alpha[:, k].argmax(2) == right for k in range(made.alpha.shape[1])},
-    }  # fmt: skip
+    }
 
 
-def agreement(alpha: Float[Tensor, "B T S"], relevance: Float[Tensor, "B T S"]) -> Float[Tensor, "B T"]:
+def agreement(
+    alpha: Float[Tensor, "B T S"], relevance: Float[Tensor, "B T S"]
+) -> Float[Tensor, "B T"]:
     """`stats.agreement` of each row, for rows of one length and without threads of its own: every seed has one already."""
     count = int(top_count(np.array([alpha.shape[2]]))[0])
     border = relevance.topk(count, dim=2).values[..., -1:]
@@ -261,10 +333,14 @@ def output_relevance(
     batch, heads, length, size = made.source.shape
     sources = made.source.transpose(1, 2).reshape(batch * length, heads * size)
     brought = (sources @ made.linear.context.t()).view(batch, length, -1)
-    states = torch.addmm(made.linear.offset, made.decoder.states[1:].flatten(0, 1), made.linear.state.t()).view(*gold.shape, -1)
+    states = torch.addmm(
+        made.linear.offset, made.decoder.states[1:].flatten(0, 1), made.linear.state.t()
+    ).view(*gold.shape, -1)
     found = workspace("relevance", batch, len(gold), length)
     for b in range(batch):
         z = (states[:, b, None] + brought[b]).flatten(0, 1)
         logits = OUTPUTS[sizes.output].scores(weights, z).view(len(gold), length, -1)
-        found[b] = logits.gather(2, gold[:, b, None, None].expand(-1, length, 1))[..., 0] - logits.logsumexp(2)
+        found[b] = logits.gather(2, gold[:, b, None, None].expand(-1, length, 1))[
+            ..., 0
+        ] - logits.logsumexp(2)
     return found

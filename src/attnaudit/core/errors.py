@@ -23,7 +23,13 @@ class InputError(AttnauditError):
     """
 
     def __init__(self, operation: str, where: str, got: str, expected: str, do: str = "") -> None:
-        self.operation, self.where, self.got, self.expected, self.do = operation, where, got, expected, do
+        self.operation, self.where, self.got, self.expected, self.do = (
+            operation,
+            where,
+            got,
+            expected,
+            do,
+        )
         shown = got if len(got) <= LONGEST else f"{got[:LONGEST]}… ({len(got)} characters)"
         line = f"{operation}: {where}: {shown}; expected {expected}" + (f"; {do}" if do else "")
         super().__init__(printable(" ".join(line.split())))

@@ -22,4 +22,10 @@ def require(extra: str, operation: str) -> None:
     missing = [package for package in PACKAGES[extra] if find_spec(package) is None]
     if missing:
         do = f"pip install 'attnaudit[{extra}]'"
-        raise RunError(operation, "this installation", f"without {', '.join(missing)}", f"the packages of the extra {extra}", do)
+        raise RunError(
+            operation,
+            "this installation",
+            f"without {', '.join(missing)}",
+            f"the packages of the extra {extra}",
+            do,
+        )

@@ -59,7 +59,13 @@ def atomic(path: Path) -> Iterator[Path]:
 
 def unwritable(path: Path, error: Exception) -> RunError:
     reason = _told_by_system(error)
-    return RunError("write", str(path), reason, "a place that can be written", "free some space or choose another --out")
+    return RunError(
+        "write",
+        str(path),
+        reason,
+        "a place that can be written",
+        "free some space or choose another --out",
+    )
 
 
 def _told_by_system(error: Exception) -> str:
@@ -84,7 +90,10 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON with sorted keys, whole or not at all; NaN is refused."""
-    write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+    write_text(
+        path,
+        json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n",
+    )
 
 
 def may_never_end(path: Path) -> bool:
@@ -100,7 +109,13 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
-        raise RunError("read", str(path), reason, "a JSON file written by attnaudit", "run the command that makes it again") from error
+        raise RunError(
+            "read",
+            str(path),
+            reason,
+            "a JSON file written by attnaudit",
+            "run the command that makes it again",
+        ) from error
 
 
 def write_with_digest(path: Path, value: Mapping[str, Any]) -> None:
@@ -120,14 +135,19 @@ def read_with_digest(path: Path) -> Any:
     with contextlib.suppress(ValueError):  # of what JSON cannot hold: NaN, half a surrogate pair
         intact = intact or digest == content_key(value)
     if not intact:
-        got, do = "damaged: its content differs from its digest", "run the command that makes it again"
+        got, do = (
+            "damaged: its content differs from its digest",
+            "run the command that makes it again",
+        )
         raise RunError("read", str(path), got, "the JSON that attnaudit wrote", do)
     return value
 
 
 def content_key(*parts: Any) -> str:
     """sha256 of the canonical JSON of what a step's outputs follow from, or of what a file holds."""
-    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    canonical = json.dumps(
+        parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
+    )
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 

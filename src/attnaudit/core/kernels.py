@@ -39,7 +39,11 @@ from attnaudit.core.files import user_cache
 HERE = Path(__file__).parents[1]
 SETTINGS: Any = config  # as numba fills it from the environment
 CHUNKS = 16  # for each thread, so that rows of unlike length keep all threads busy
-COMPILED = (b"@kernel", b"@subroutine", b"by_reference")  # one of these names is in every file that the compiled code depends on
+COMPILED = (
+    b"@kernel",
+    b"@subroutine",
+    b"by_reference",
+)  # one of these names is in every file that the compiled code depends on
 LOCATORS = f"{__name__}.Locator,InTreeCacheLocator,UserWideCacheLocator"  # numba takes the first that can write
 
 
@@ -50,7 +54,14 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if function is None:
         return partial(kernel, **options)
-    given = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "pipeline_class": _KernelCompiler, **options}
+    given = {
+        "cache": True,
+        "nogil": True,
+        "error_model": "numpy",
+        "no_cfunc_wrapper": True,
+        "pipeline_class": _KernelCompiler,
+        **options,
+    }
     others = SETTINGS.CACHE_LOCATOR_CLASSES
     SETTINGS.CACHE_LOCATOR_CLASSES = LOCATORS
     try:
@@ -79,7 +90,9 @@ def over_rows(rows_kernel: Callable[..., None], rows: int, *arguments: Any) -> N
     if len(ends) == 2:
         return
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(lambda first, last: rows_kernel(first, last, *arguments), ends[1:-1], ends[2:]))
+        list(
+            pool.map(lambda first, last: rows_kernel(first, last, *arguments), ends[1:-1], ends[2:])
+        )
 
 
 def for_kernel(values: np.ndarray, dtype: DTypeLike = np.float64) -> np.ndarray:
@@ -94,12 +107,19 @@ class Locator:
     folder: Path
     line: int
     source: str
-    _py_file: str = field(default="", compare=False)  # numba names it in its debug information and where optimisation is off
+    _py_file: str = field(
+        default="", compare=False
+    )  # numba names it in its debug information and where optimisation is off
 
     @classmethod
     def from_function(cls, function: Any, file: str) -> Locator | None:
         root = Path(SETTINGS.CACHE_DIR or code_folder(HERE))
-        locator = cls(root / function.__module__, function.__code__.co_firstlineno, inspect.getsource(function), file)
+        locator = cls(
+            root / function.__module__,
+            function.__code__.co_firstlineno,
+            inspect.getsource(function),
+            file,
+        )
         try:
             locator.ensure_cache_path()
         except OSError:
@@ -163,7 +183,11 @@ class _KernelLibrary(_Library):
 
     def _module_passes(self, level: int) -> tuple[Any, Any]:
         options = llvm.create_pipeline_tuning_options(level)
-        options.loop_unrolling, options.loop_vectorization, options.slp_vectorization = False, level > 0, False
+        options.loop_unrolling, options.loop_vectorization, options.slp_vectorization = (
+            False,
+            level > 0,
+            False,
+        )
         builder = llvm.create_pass_builder(self._codegen._tm, options)
         passes = builder.getModulePassManager()
         passes.add_refprune_pass()
@@ -214,7 +238,11 @@ class _Once:
         return getattr(self.library, name)
 
     def _get_module_for_linking(self) -> Any:
-        return self.library.own_module() if isinstance(self.library, _LinkedLibrary) else self.library._get_module_for_linking()
+        return (
+            self.library.own_module()
+            if isinstance(self.library, _LinkedLibrary)
+            else self.library._get_module_for_linking()
+        )
 
 
 def _all_called(kernel: Any) -> list[Any]:
@@ -223,7 +251,11 @@ def _all_called(kernel: Any) -> list[Any]:
 
     def visit(library: Any) -> None:
         if library not in found:
-            for called in library._linking_libraries if library is kernel or isinstance(library, _LinkedLibrary) else ():
+            for called in (
+                library._linking_libraries
+                if library is kernel or isinstance(library, _LinkedLibrary)
+                else ()
+            ):
                 visit(called)
             found[library] = None
 
@@ -282,7 +314,9 @@ def _interrupted_between_passes() -> Iterator[None]:
 def code_folder(sources: Path) -> Path:
     """The folder of what is compiled from the kernels below ``sources``."""
     texts = (path.read_bytes() for path in sorted(sources.rglob("*.py")))
-    digest = hashlib.sha256(b"\0".join(text for text in texts if any(name in text for name in COMPILED)))
+    digest = hashlib.sha256(
+        b"\0".join(text for text in texts if any(name in text for name in COMPILED))
+    )
     return user_cache() / f"kernels-{digest.hexdigest()[:16]}"
 
 

@@ -30,8 +30,19 @@ class Paper:
     doi: str = ""
 
     def __post_init__(self) -> None:
-        if not (re.fullmatch(r"[\w:.+-]+", self.key) and self.authors and self.title and self.year and self.kind in _VENUES):
-            raise InputError("cite", f"paper {self.key}", repr(self), f"a key, authors, title, year and one of {', '.join(_VENUES)}")
+        if not (
+            re.fullmatch(r"[\w:.+-]+", self.key)
+            and self.authors
+            and self.title
+            and self.year
+            and self.kind in _VENUES
+        ):
+            raise InputError(
+                "cite",
+                f"paper {self.key}",
+                repr(self),
+                f"a key, authors, title, year and one of {', '.join(_VENUES)}",
+            )
 
     @property
     def citation(self) -> str:
@@ -43,61 +54,115 @@ class Paper:
     def bibtex(self) -> str:
         """Its BibTeX entry, a field on each line."""
         fields = {
-            "title": self.title, "author": self.authors, _VENUES[self.kind]: self.venue, "volume": self.volume, "number": self.number,
-            "pages": self.pages, "year": self.year, "doi": self.doi,
-        }  # fmt: skip
-        return "\n".join([f"@{self.kind}{{{self.key},", *(f"  {name} = {{{value}}}," for name, value in fields.items() if value), "}"])
+            "title": self.title,
+            "author": self.authors,
+            _VENUES[self.kind]: self.venue,
+            "volume": self.volume,
+            "number": self.number,
+            "pages": self.pages,
+            "year": self.year,
+            "doi": self.doi,
+        }
+        return "\n".join(
+            [
+                f"@{self.kind}{{{self.key},",
+                *(f"  {name} = {{{value}}}," for name, value in fields.items() if value),
+                "}",
+            ]
+        )
 
 
 JAIN2019 = Paper(
-    "jain2019", "Jain, Sarthak and Wallace, Byron C.", "Attention is not Explanation",
-    "Proceedings of NAACL-HLT 2019", 2019, pages="3543--3556", doi="10.18653/v1/N19-1357",
-)  # fmt: skip
+    "jain2019",
+    "Jain, Sarthak and Wallace, Byron C.",
+    "Attention is not Explanation",
+    "Proceedings of NAACL-HLT 2019",
+    2019,
+    pages="3543--3556",
+    doi="10.18653/v1/N19-1357",
+)
 WIEGREFFE2019 = Paper(
-    "wiegreffe2019", "Wiegreffe, Sarah and Pinter, Yuval", "Attention is not not Explanation",
-    "Proceedings of EMNLP-IJCNLP 2019", 2019, pages="11--20", doi="10.18653/v1/D19-1002",
-)  # fmt: skip
+    "wiegreffe2019",
+    "Wiegreffe, Sarah and Pinter, Yuval",
+    "Attention is not not Explanation",
+    "Proceedings of EMNLP-IJCNLP 2019",
+    2019,
+    pages="11--20",
+    doi="10.18653/v1/D19-1002",
+)
 SERRANO2019 = Paper(
-    "serrano2019", "Serrano, Sofia and Smith, Noah A.", "Is Attention Interpretable?",
-    "Proceedings of ACL 2019", 2019, pages="2931--2951", doi="10.18653/v1/P19-1282",
-)  # fmt: skip
+    "serrano2019",
+    "Serrano, Sofia and Smith, Noah A.",
+    "Is Attention Interpretable?",
+    "Proceedings of ACL 2019",
+    2019,
+    pages="2931--2951",
+    doi="10.18653/v1/P19-1282",
+)
 SNELL2020 = Paper(
-    "snell2020", "Snell, Charlie and Zhong, Ruiqi and Steinhardt, Jacob and Klein, Dan",
-    "Understanding Attention Training via Output Relevance", "Preprint, 16 August 2020", 2020, kind="misc",
-)  # fmt: skip
+    "snell2020",
+    "Snell, Charlie and Zhong, Ruiqi and Steinhardt, Jacob and Klein, Dan",
+    "Understanding Attention Training via Output Relevance",
+    "Preprint, 16 August 2020",
+    2020,
+    kind="misc",
+)
 SNELL2021 = Paper(
-    "snell2021", "Snell, Charlie and Zhong, Ruiqi and Klein, Dan and Steinhardt, Jacob",
-    "Approximating How Single Head Attention Learns", "arXiv preprint arXiv:2103.07601", 2021, kind="article",
-)  # fmt: skip
+    "snell2021",
+    "Snell, Charlie and Zhong, Ruiqi and Klein, Dan and Steinhardt, Jacob",
+    "Approximating How Single Head Attention Learns",
+    "arXiv preprint arXiv:2103.07601",
+    2021,
+    kind="article",
+)
 PRUTHI2020 = Paper(
-    "pruthi2020", "Pruthi, Danish and Gupta, Mansi and Dhingra, Bhuwan and Neubig, Graham and Lipton, Zachary C.",
+    "pruthi2020",
+    "Pruthi, Danish and Gupta, Mansi and Dhingra, Bhuwan and Neubig, Graham and Lipton, Zachary C.",
     "Learning to Deceive with Attention-Based Explanations",
-    "Proceedings of ACL 2020", 2020, pages="4782--4793", doi="10.18653/v1/2020.acl-main.432",
-)  # fmt: skip
+    "Proceedings of ACL 2020",
+    2020,
+    pages="4782--4793",
+    doi="10.18653/v1/2020.acl-main.432",
+)
 LUONG2015 = Paper(
-    "luong2015", "Luong, Minh-Thang and Pham, Hieu and Manning, Christopher D.",
+    "luong2015",
+    "Luong, Minh-Thang and Pham, Hieu and Manning, Christopher D.",
     "Effective Approaches to Attention-based Neural Machine Translation",
-    "Proceedings of EMNLP 2015", 2015, pages="1412--1421", doi="10.18653/v1/D15-1166",
-)  # fmt: skip
+    "Proceedings of EMNLP 2015",
+    2015,
+    pages="1412--1421",
+    doi="10.18653/v1/D15-1166",
+)
 DEYOUNG2020 = Paper(
     "deyoung2020",
     "DeYoung, Jay and Jain, Sarthak and Rajani, Nazneen Fatema and Lehman, Eric and Xiong, Caiming and Socher, Richard "
     "and Wallace, Byron C.",
     "{ERASER}: A Benchmark to Evaluate Rationalized {NLP} Models",
-    "Proceedings of ACL 2020", 2020, pages="4443--4458", doi="10.18653/v1/2020.acl-main.408",
-)  # fmt: skip
+    "Proceedings of ACL 2020",
+    2020,
+    pages="4443--4458",
+    doi="10.18653/v1/2020.acl-main.408",
+)
 KRISHNA2024 = Paper(
     "krishna2024",
     "Krishna, Satyapriya and Han, Tessa and Gu, Alex and Wu, Steven and Jabbari, Shahin and Lakkaraju, Himabindu",
     "The Disagreement Problem in Explainable Machine Learning: A Practitioner's Perspective",
-    "Transactions on Machine Learning Research", 2024, kind="article",
-)  # fmt: skip
+    "Transactions on Machine Learning Research",
+    2024,
+    kind="article",
+)
 NEELY2021 = Paper(
-    "neely2021", "Neely, Michael and Schouten, Stefan F. and Bleeker, Maurits J. R. and Lucic, Ana",
-    "Order in the Court: Explainable {AI} Methods Prone to Disagreement", "arXiv preprint arXiv:2105.03287", 2021, kind="article",
-)  # fmt: skip
+    "neely2021",
+    "Neely, Michael and Schouten, Stefan F. and Bleeker, Maurits J. R. and Lucic, Ana",
+    "Order in the Court: Explainable {AI} Methods Prone to Disagreement",
+    "arXiv preprint arXiv:2105.03287",
+    2021,
+    kind="article",
+)
 BRUNNER2020 = Paper(
     "brunner2020",
     "Brunner, Gino and Liu, Yang and Pascual, Damián and Richter, Oliver and Ciaramita, Massimiliano and Wattenhofer, Roger",
-    "On Identifiability in Transformers", "International Conference on Learning Representations (ICLR 2020)", 2020,
-)  # fmt: skip
+    "On Identifiability in Transformers",
+    "International Conference on Learning Representations (ICLR 2020)",
+    2020,
+)

@@ -9,7 +9,11 @@ from typing import Any
 
 def printable(text: str) -> str:
     """``text`` on one line: each character that does not print (control, bidirectional mark, half a surrogate pair) as ``\\x1b``."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else _escape(ord(char)) for char in text)
+    return (
+        text
+        if text.isprintable()
+        else "".join(char if char.isprintable() else _escape(ord(char)) for char in text)
+    )
 
 
 def without_controls(text: str) -> str:
@@ -22,8 +26,12 @@ def data_without_controls(data: Any) -> Any:
     if isinstance(data, str):
         return without_controls(data)
     if isinstance(data, Mapping):
-        return {data_without_controls(key): data_without_controls(value) for key, value in data.items()}
-    return [data_without_controls(value) for value in data] if isinstance(data, list | tuple) else data
+        return {
+            data_without_controls(key): data_without_controls(value) for key, value in data.items()
+        }
+    return (
+        [data_without_controls(value) for value in data] if isinstance(data, list | tuple) else data
+    )
 
 
 def as_markup(text: str) -> str:
@@ -34,7 +42,15 @@ def as_markup(text: str) -> str:
 
 
 def _escape(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return (
+        f"\\x{code:02x}"
+        if code < 0x100
+        else f"\\u{code:04x}"
+        if code < 0x10000
+        else f"\\U{code:08x}"
+    )
 
 
-_CONTROLS = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")  # but tabs and ends of lines
+_CONTROLS = re.compile(
+    "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]"
+)  # but tabs and ends of lines

@@ -22,10 +22,14 @@ class Ragged:
     @classmethod
     def from_lengths(cls, values: np.ndarray, lengths: Iterable[int] | np.ndarray) -> Ragged:
         counts = np.fromiter(lengths, dtype=np.int64)
-        return cls(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)]))
+        return cls(
+            values, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+        )
 
     @classmethod
-    def from_rows(cls, rows: Iterable[np.ndarray | list], dtype: np.dtype | type | None = None) -> Ragged:
+    def from_rows(
+        cls, rows: Iterable[np.ndarray | list], dtype: np.dtype | type | None = None
+    ) -> Ragged:
         arrays = [np.asarray(row, dtype=dtype) for row in rows]
         values = np.concatenate(arrays) if arrays else np.zeros(0, dtype or np.float64)
         return cls.from_lengths(values, (len(a) for a in arrays))
@@ -85,13 +89,18 @@ class Ragged:
 
     def where(self, marked: Bool[np.ndarray, " N"]) -> Ragged:
         """The same rows, of the marked values alone."""
-        return Ragged.from_lengths(self.values[marked], self.with_values(marked.astype(np.int64)).sum())
+        return Ragged.from_lengths(
+            self.values[marked], self.with_values(marked.astype(np.int64)).sum()
+        )
 
     def blocks(self, positions: int) -> Iterator[Int64[np.ndarray, " m"]]:
         """The rows cut into runs of at most ``positions`` values each; a longer row is a run of its own."""
         start = 0
         while start < len(self):
-            stop = int(np.searchsorted(self.offsets, self.offsets[start] + positions, side="right")) - 1
+            stop = (
+                int(np.searchsorted(self.offsets, self.offsets[start] + positions, side="right"))
+                - 1
+            )
             yield np.arange(start, max(stop, start + 1))
             start = max(stop, start + 1)
 

@@ -27,7 +27,9 @@ def by_reference(dataclass: Dataclass) -> Dataclass:
     names = [field.name for field in fields(dataclass)]
 
     def made(*values: Any) -> Any:
-        return _Reference(dataclass.__qualname__, tuple(zip(names, map(types.unliteral, values), strict=True)))
+        return _Reference(
+            dataclass.__qualname__, tuple(zip(names, map(types.unliteral, values), strict=True))
+        )
 
     made.pysig = inspect.signature(dataclass)
     type_callable(dataclass)(lambda context: made)
@@ -54,10 +56,16 @@ def _made(context: Any, builder: Any, signature: Any, values: Any) -> Any:
     stored = context.data_model_manager[kind.get_data_type()].get_value_type()
     size = context.get_constant(types.uintp, context.get_abi_sizeof(stored))
     reference = context.make_helper(builder, kind)
-    reference.meminfo = context.nrt.meminfo_alloc_dtor(builder, size, imp_dtor(context, builder.module, kind))
-    place = builder.bitcast(context.nrt.meminfo_data(builder, reference.meminfo), stored.as_pointer())
+    reference.meminfo = context.nrt.meminfo_alloc_dtor(
+        builder, size, imp_dtor(context, builder.module, kind)
+    )
+    place = builder.bitcast(
+        context.nrt.meminfo_data(builder, reference.meminfo), stored.as_pointer()
+    )
     data = cgutils.create_struct_proxy(kind.get_data_type())(context, builder, ref=place)
-    for (name, to), given, value in zip(kind.field_dict.items(), signature.args, values, strict=True):
+    for (name, to), given, value in zip(
+        kind.field_dict.items(), signature.args, values, strict=True
+    ):
         field = context.cast(builder, value, given, to)
         context.nrt.incref(builder, to, field)
         setattr(data, name, field)

@@ -25,7 +25,9 @@ class Registry(Mapping[str, Entry]):
     an entry; they are loaded when the registry is first read. ``check`` raises InputError for what is no entry of this kind.
     """
 
-    def __init__(self, kind: str, group: str, check: Callable[[Any], None] = lambda entry: None) -> None:
+    def __init__(
+        self, kind: str, group: str, check: Callable[[Any], None] = lambda entry: None
+    ) -> None:
         self.kind, self.group, self.check = kind, group, check
         self._entries: dict[str, Entry] = {}
         self._complete = False
@@ -34,13 +36,21 @@ class Registry(Mapping[str, Entry]):
         """Add ``entry`` and return it. Raises InputError where it is no such entry, or its name is taken."""
         self.check(entry)
         if self._entries.setdefault(entry.name, entry) is not entry:
-            raise InputError(f"register {self.kind}", entry.name, "a name that is taken", "another name")
+            raise InputError(
+                f"register {self.kind}", entry.name, "a name that is taken", "another name"
+            )
         return entry
 
     def find(self, name: str, operation: str) -> Entry:
         """The entry called ``name``. Raises InputError, which names ``operation`` and the known entries."""
         if name not in self:
-            raise InputError(operation, self.kind, repr(name), f"one of {', '.join(self)}", did_you_mean(name, self))
+            raise InputError(
+                operation,
+                self.kind,
+                repr(name),
+                f"one of {', '.join(self)}",
+                did_you_mean(name, self),
+            )
         return self[name]
 
     def __getitem__(self, name: str) -> Entry:

@@ -1,24 +1,60 @@
-"""How many threads work that is split by rows, batches or seeds takes: as many as there are cores, and its results do not depend on it."""
+"""Threads of work that is split by rows, batches or seeds; no result depends on their number."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+CHUNKS = 16  # a thread, so that rows of unlike length keep all threads busy
 
 
 def cores() -> int:
-    """``$OMP_NUM_THREADS`` where it is set to a number, else the processors that this process may use."""
+    """Return ``$OMP_NUM_THREADS`` if it is a number, else the processors of this process."""
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if given.isdigit() and int(given) > 0:
         return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def take(number: int) -> None:
-    """From here on this process takes ``number`` threads: what is split by `cores`, compiled kernels, and torch where it is loaded."""
+    """Use ``number`` threads from now on, in `cores`, in compiled kernels and in torch."""
     from attnaudit.core.kernels import SETTINGS
 
-    os.environ["OMP_NUM_THREADS"] = str(number)  # torch that is loaded later reads it
+    os.environ["OMP_NUM_THREADS"] = str(number)  # a torch that is loaded later reads it
     SETTINGS.NUMBA_NUM_THREADS = number
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(number)
+
+
+def over_rows(function: Callable[..., Any], rows: int, *arguments: Any) -> list[Any]:
+    """Call ``function(first, last, *arguments)`` for chunks of ``rows`` rows, on all threads.
+
+    ``function`` must release the GIL to gain anything: a kernel compiled with ``nogil=True``, or
+    numpy on large arrays. Threads are Python's, since numba's own would change those of torch.
+
+    Args:
+        function: Works on the rows ``first`` to ``last - 1``.
+        rows: Number of rows, 0 or more.
+        *arguments: Passed on to every call.
+
+    Returns:
+        What the calls returned, in the order of the rows.
+    """
+    threads = cores()
+    if threads == 1 or rows < 2:
+        return [function(0, rows, *arguments)]
+    ends = np.unique(np.linspace(0, rows, CHUNKS * threads + 1).astype(np.int64)).tolist()
+    # The first chunk is done alone: it compiles the kernel, which threads would do several times.
+    done = [function(0, ends[1], *arguments)]
+    with ThreadPoolExecutor(threads) as pool:
+        more = pool.map(
+            lambda first, last: function(first, last, *arguments), ends[1:-1], ends[2:]
+        )
+        return done + list(more)

@@ -24,7 +24,9 @@ from attnaudit.corpora.registry import CORPORA, is_parallel
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 
 Rows = Iterator[dict[str, Any]]
-Expected = Mapping[str, tuple[int, ...]]  # rows per class, or of all classes, of a split or of several joined by a plus
+Expected = Mapping[
+    str, tuple[int, ...]
+]  # rows per class, or of all classes, of a split or of several joined by a plus
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,10 @@ class CorpusCheck:
 
     def to_json(self) -> dict[str, Any]:
         """Tables as lists of rows."""
-        return {name: value.to_dicts() if isinstance(value, pl.DataFrame) else value for name, value in vars(self).items()}
+        return {
+            name: value.to_dicts() if isinstance(value, pl.DataFrame) else value
+            for name, value in vars(self).items()
+        }
 
 
 def check_source(source: str | Path, *, progress: Progress = silent, **options: Any) -> CorpusCheck:
@@ -63,16 +68,32 @@ def check_source(source: str | Path, *, progress: Progress = silent, **options: 
     ``options`` are fields of `CorpusSpec`. Raises InputError.
     """
     entry = CORPORA.get(source) if isinstance(source, str) else None
-    parallel = (entry.task == "translation") if entry else isinstance(source, str) and Path(source).is_dir() and is_parallel(source)
-    corpus = _of_pairs(str(source), options, progress) if parallel else read_corpus(source, progress=progress, **options)
-    return check_corpus(corpus) if entry is None else check_corpus(corpus, entry.of_preset(entry.expected, "paper", {}), entry.differs)
+    parallel = (
+        (entry.task == "translation")
+        if entry
+        else isinstance(source, str) and Path(source).is_dir() and is_parallel(source)
+    )
+    corpus = (
+        _of_pairs(str(source), options, progress)
+        if parallel
+        else read_corpus(source, progress=progress, **options)
+    )
+    return (
+        check_corpus(corpus)
+        if entry is None
+        else check_corpus(corpus, entry.of_preset(entry.expected, "paper", {}), entry.differs)
+    )
 
 
 def _of_pairs(source: str, options: Mapping[str, Any], progress: Progress) -> Corpus:
     """The words of a parallel corpus, between spaces, as texts of one class, each with its translation. Raises InputError."""
-    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    plain = {
+        name: str(value) if isinstance(value, Path) else value for name, value in options.items()
+    }
     usual = {field.name: field.default for field in fields(CorpusSpec)}
-    given = {name: value for name, value in plain.items() if name not in usual or value != usual[name]}
+    given = {
+        name: value for name, value in plain.items() if name not in usual or value != usual[name]
+    }
     spec = from_plain(ParallelSpec, {"source": source, **given}, "corpus")
     read = read_parallel(spec, progress=progress)
     splits = {
@@ -82,24 +103,48 @@ def _of_pairs(source: str, options: Mapping[str, Any], progress: Progress) -> Co
         )
         for name, pairs in read.splits.items()
     }  # fmt: skip
-    return Corpus(read.name, ("pairs",), splits, spec.chosen_min_df, read.fingerprint, read.notes, read.skipped, "translation")
+    return Corpus(
+        read.name,
+        ("pairs",),
+        splits,
+        spec.chosen_min_df,
+        read.fingerprint,
+        read.notes,
+        read.skipped,
+        "translation",
+    )
 
 
-def check_corpus(corpus: Corpus, expected: Expected | None = None, differs: Sequence[str] = ()) -> CorpusCheck:
+def check_corpus(
+    corpus: Corpus, expected: Expected | None = None, differs: Sequence[str] = ()
+) -> CorpusCheck:
     """Look through a corpus. ``expected`` are the rows per class that it should have, ``differs`` what is known to be other than there."""
     splits = {name: corpus.splits[name] for name in SPLITS if name in corpus.splits}
     rows: dict[str, Rows] = {
         "classes": _class_rows(splits, corpus.class_names),
         "published": _published_rows(splits, expected or {}),
-        "lengths": _length_rows(splits, ("source", "target") if corpus.task == "translation" else ("text", "question")),
+        "lengths": _length_rows(
+            splits, ("source", "target") if corpus.task == "translation" else ("text", "question")
+        ),
         "words": _word_rows(splits, corpus.min_df),
         "repeated": _repeated_rows(splits),
         "damage": _damage_rows(splits),
         "rationale": _rationale_rows(splits),
         "skipped": _skipped_rows(corpus),
     }
-    tables = {name: pl.DataFrame(list(of), schema=dict(zip(*_COLUMNS[name], strict=True))) for name, of in rows.items()}
-    return CorpusCheck(corpus.name, corpus.task, corpus.min_df, corpus.fingerprint, notes=corpus.notes, differs=tuple(differs), **tables)
+    tables = {
+        name: pl.DataFrame(list(of), schema=dict(zip(*_COLUMNS[name], strict=True)))
+        for name, of in rows.items()
+    }
+    return CorpusCheck(
+        corpus.name,
+        corpus.task,
+        corpus.min_df,
+        corpus.fingerprint,
+        notes=corpus.notes,
+        differs=tuple(differs),
+        **tables,
+    )
 
 
 _S, _I, _F = pl.String, pl.Int64, pl.Float64
@@ -107,8 +152,14 @@ _COLUMNS = {
     "classes": (("split", "class", "rows"), (_S, _S, _I)),
     "published": (("split", "published", "here", "same"), (_S, _S, _S, pl.Boolean)),
     "lengths": (("split", "part", "min", "median", "p95", "max"), (_S, _S, _I, _F, _F, _I)),
-    "words": (("split", "words", "different", "unknown", "unknown_different"), (_S, _I, _I, _F, _F)),
-    "repeated": (("split", "rows", "within", "in_train", "in_dev", "conflicts"), (_S, _I, _I, _I, _I, _I)),
+    "words": (
+        ("split", "words", "different", "unknown", "unknown_different"),
+        (_S, _I, _I, _F, _F),
+    ),
+    "repeated": (
+        ("split", "rows", "within", "in_train", "in_dev", "conflicts"),
+        (_S, _I, _I, _I, _I, _I),
+    ),
     "damage": (("split", "kind", "rows", "instance", "example"), (_S, _S, _I, _I, _S)),
     "rationale": (("split", "rows", "with_rationale", "marked"), (_S, _I, _I, _F)),
     "skipped": (("reason", "rows", "file", "first_row"), (_S, _I, _S, _I)),
@@ -139,7 +190,9 @@ def _length_rows(splits: Mapping[str, Split], parts: tuple[str, str]) -> Rows:
 
 
 def _word_rows(splits: Mapping[str, Split], min_df: int) -> Rows:
-    vocabulary = Vocabulary.build(map(list, map(chain.from_iterable, zip(*_texts(splits["train"]), strict=True))), min_df)
+    vocabulary = Vocabulary.build(
+        map(list, map(chain.from_iterable, zip(*_texts(splits["train"]), strict=True))), min_df
+    )
     for split, rows in splits.items():
         counts = Counter(chain.from_iterable(chain.from_iterable(_texts(rows))))
         unknown = [count for word, count in counts.items() if word not in vocabulary]
@@ -163,9 +216,19 @@ def _repeated_rows(splits: Mapping[str, Split]) -> Rows:
     known = {split: set(of) for split, of in digests.items()}
     for split, of in digests.items():
         before = SPLITS[: SPLITS.index(split)]
-        shared = {f"in_{other}": sum(digest in known[other] for digest in of) for other in before if other in known}
+        shared = {
+            f"in_{other}": sum(digest in known[other] for digest in of)
+            for other in before
+            if other in known
+        }
         conflicts = sum(len(labels[digest]) > 1 for digest in of)
-        yield {"split": split, "rows": len(of), "within": len(of) - len(known[split]), **shared, "conflicts": conflicts}
+        yield {
+            "split": split,
+            "rows": len(of),
+            "within": len(of) - len(known[split]),
+            **shared,
+            "conflicts": conflicts,
+        }
 
 
 def _damage_rows(splits: Mapping[str, Split]) -> Rows:
@@ -178,7 +241,13 @@ def _damage_rows(splits: Mapping[str, Split]) -> Rows:
                 first.setdefault(kind, (int(rows.instance[row]), example))
         for kind in KINDS:
             if kind in first:
-                yield {"split": split, "kind": kind, "rows": counts[kind], "instance": first[kind][0], "example": first[kind][1]}
+                yield {
+                    "split": split,
+                    "kind": kind,
+                    "rows": counts[kind],
+                    "instance": first[kind][0],
+                    "example": first[kind][1],
+                }
 
 
 def _rationale_rows(splits: Mapping[str, Split]) -> Rows:
@@ -187,7 +256,12 @@ def _rationale_rows(splits: Mapping[str, Split]) -> Rows:
             known = [marks for marks in rows.rationale if marks]
             tokens = sum(map(len, known))
             share = sum(map(sum, known)) / tokens if tokens else None
-            yield {"split": split, "rows": len(rows), "with_rationale": sum(any(marks) for marks in known), "marked": share}
+            yield {
+                "split": split,
+                "rows": len(rows),
+                "with_rationale": sum(any(marks) for marks in known),
+                "marked": share,
+            }
 
 
 def _skipped_rows(corpus: Corpus) -> Rows:
@@ -208,7 +282,9 @@ _PATTERNS: dict[str, re.Pattern[str]] = {
         r"(?: [^<>]{0,200}=[^<>]{0,200})? ?/? ?>"
     ),
 }
-_ENTITY = re.compile(r"& ?(?:# ?\w|([a-z]{2,8}) ?;)")  # the number of an entity, and what is glued to it, may be masked
+_ENTITY = re.compile(
+    r"& ?(?:# ?\w|([a-z]{2,8}) ?;)"
+)  # the number of an entity, and what is glued to it, may be masked
 HTML_ENTITY = "HTML entity"
 KINDS = (*_PATTERNS, HTML_ENTITY)
 _NAMES = {name.rstrip(";").lower() for name in html5}
@@ -218,8 +294,14 @@ _AROUND = 12  # characters shown on each side
 def damage_in(words: Sequence[str]) -> dict[str, str]:
     """The kinds of damage in a text, each with the first place where it shows."""
     text = " ".join(words)
-    found = {kind: _shown(text, match) for kind, pattern in _PATTERNS.items() if (match := pattern.search(text))}
-    if entity := next((match for match in _ENTITY.finditer(text) if match[1] is None or match[1] in _NAMES), None):
+    found = {
+        kind: _shown(text, match)
+        for kind, pattern in _PATTERNS.items()
+        if (match := pattern.search(text))
+    }
+    if entity := next(
+        (match for match in _ENTITY.finditer(text) if match[1] is None or match[1] in _NAMES), None
+    ):
         found[HTML_ENTITY] = _shown(text, entity)
     return found
 

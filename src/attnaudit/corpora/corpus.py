@@ -131,7 +131,12 @@ class Pairs:
             place[rows] = np.arange(len(rows))
             links = np.vstack([place[links[0]], links[1:]])[:, place[links[0]] >= 0]
         chosen = rows.tolist()
-        return Pairs(self.instance[rows], tuple(self.source[row] for row in chosen), tuple(self.target[row] for row in chosen), links)
+        return Pairs(
+            self.instance[rows],
+            tuple(self.source[row] for row in chosen),
+            tuple(self.target[row] for row in chosen),
+            links,
+        )
 
 
 @dataclass(frozen=True)
@@ -146,7 +151,13 @@ class ParallelCorpus:
     skipped: tuple[SkippedRow, ...] = ()
 
     @classmethod
-    def of(cls, name: str, splits: dict[str, Pairs], notes: Sequence[str] = (), skipped: Sequence[SkippedRow] = ()) -> ParallelCorpus:
+    def of(
+        cls,
+        name: str,
+        splits: dict[str, Pairs],
+        notes: Sequence[str] = (),
+        skipped: Sequence[SkippedRow] = (),
+    ) -> ParallelCorpus:
         return cls(name, splits, _fingerprint_of_pairs(splits), tuple(notes), tuple(skipped))
 
 
@@ -166,7 +177,12 @@ def _digest(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
-def fingerprint(class_names: Sequence[str], min_df: int, splits: Mapping[str, Split], digests: Mapping[str, list[bytes]]) -> str:
+def fingerprint(
+    class_names: Sequence[str],
+    min_df: int,
+    splits: Mapping[str, Split],
+    digests: Mapping[str, list[bytes]],
+) -> str:
     """SHA-256 of all that a model could learn from; ``digests`` are `row_digests` of each split."""
     total = hashlib.sha256(json.dumps([list(class_names), min_df]).encode())
     for name in sorted(splits):
@@ -188,7 +204,9 @@ def _fingerprint_of_pairs(splits: dict[str, Pairs]) -> str:
     total = hashlib.sha256()
     for name in sorted(splits):
         pairs = splits[name]
-        total.update(json.dumps([name, pairs.instance.tolist(), pairs.source, pairs.target]).encode())
+        total.update(
+            json.dumps([name, pairs.instance.tolist(), pairs.source, pairs.target]).encode()
+        )
         if pairs.links is not None:
             total.update(pairs.links.astype("<i4").tobytes())
     return total.hexdigest()
@@ -201,4 +219,6 @@ def keyed(seed: int, *purpose: str) -> np.random.Generator:
 
 def key_number(seed: int, *purpose: str) -> int:
     """128 bits derived from a seed and a purpose."""
-    return int.from_bytes(hashlib.sha256("\x1f".join([str(seed), *purpose]).encode()).digest()[:16], "little")
+    return int.from_bytes(
+        hashlib.sha256("\x1f".join([str(seed), *purpose]).encode()).digest()[:16], "little"
+    )

@@ -18,8 +18,22 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.formats.lines import filled_lines, require_utf8
 from attnaudit.corpora.formats.rows import Columns, Row, SplitSource, column_option
-from attnaudit.corpora.formats.tables import READERS, Dialect, file_source, split_tables, stem_and_format
-from attnaudit.corpora.prepare.gathering import Example, Gathered, Gathering, examples_of, gather, refuse_empty, usable_examples
+from attnaudit.corpora.formats.tables import (
+    READERS,
+    Dialect,
+    file_source,
+    split_tables,
+    stem_and_format,
+)
+from attnaudit.corpora.prepare.gathering import (
+    Example,
+    Gathered,
+    Gathering,
+    examples_of,
+    gather,
+    refuse_empty,
+    usable_examples,
+)
 from attnaudit.corpora.read import dialect_of, refuse_words
 from attnaudit.corpora.registry import missing_corpus
 from attnaudit.corpora.spec import CorpusSpec, refuse_generated
@@ -30,7 +44,12 @@ IN_ORDER = ("test", "dev", "train")  # of a folder, which the first that it has 
 
 
 def read_own(
-    spec: CorpusSpec, split: str | None = None, *, labelled: bool = False, label_needed: bool = False, progress: Progress = silent
+    spec: CorpusSpec,
+    split: str | None = None,
+    *,
+    labelled: bool = False,
+    label_needed: bool = False,
+    progress: Progress = silent,
 ) -> tuple[str, Gathered]:
     """The texts of a file, which is a table or has a text on every line (``.txt``, ``.txt.gz``), or of one file of a folder; and the split.
 
@@ -49,12 +68,18 @@ def _read_how(
     refuse_generated(spec)
     refuse_words(spec)
     refuse_shares(spec)
-    columns = Columns(spec.text, spec.label if labelled else None, spec.question, spec.rationale, label_needed)
-    name, source = _source(require_utf8(Path(spec.source).expanduser()), split, columns, dialect_of(spec), spec.source)
+    columns = Columns(
+        spec.text, spec.label if labelled else None, spec.question, spec.rationale, label_needed
+    )
+    name, source = _source(
+        require_utf8(Path(spec.source).expanduser()), split, columns, dialect_of(spec), spec.source
+    )
     return name, source, _own_gathering(spec, labelled, progress)
 
 
-def gather_own(source: SplitSource, split: str, spec: CorpusSpec, labelled: bool, progress: Progress = silent) -> Gathered:
+def gather_own(
+    source: SplitSource, split: str, spec: CorpusSpec, labelled: bool, progress: Progress = silent
+) -> Gathered:
     """The rows of a source, checked one by one. Raises InputError."""
     return gather(source, split, _own_gathering(spec, labelled, progress))
 
@@ -75,7 +100,11 @@ class Draw:
 
     def of(self, n: int) -> Int64[np.ndarray, " m"]:
         """Which of ``n`` texts."""
-        return np.arange(n) if n <= self.size else np.sort(np.random.default_rng([self.seed, n]).permutation(n)[: self.size])
+        return (
+            np.arange(n)
+            if n <= self.size
+            else np.sort(np.random.default_rng([self.seed, n]).permutation(n)[: self.size])
+        )
 
 
 class Read(NamedTuple):
@@ -136,21 +165,34 @@ def refuse_shares(spec: CorpusSpec) -> None:
     """Raise InputError for a share of a split where nothing is drawn."""
     for name in ("train_kept", "test_kept"):
         if getattr(spec, name) is not None:
-            raise InputError("read settings", f"setting corpus.{name}", "texts that are read whole", "no such setting", "leave it out")
+            raise InputError(
+                "read settings",
+                f"setting corpus.{name}",
+                "texts that are read whole",
+                "no such setting",
+                "leave it out",
+            )
 
 
-def _source(path: Path, split: str | None, columns: Columns, dialect: Dialect, given: str) -> tuple[str, SplitSource]:
+def _source(
+    path: Path, split: str | None, columns: Columns, dialect: Dialect, given: str
+) -> tuple[str, SplitSource]:
     try:
         if path.is_dir():
             name, file = _of_folder(path, split)
             return name, _file(file, columns, dialect)
         if path.exists():
             if split not in (None, WHOLE):
-                got, expected = "a file without splits", "all, or train, dev or test: shares of a table that are drawn by the seed"
+                got, expected = (
+                    "a file without splits",
+                    "all, or train, dev or test: shares of a table that are drawn by the seed",
+                )
                 raise InputError("read corpus", f"--split {split}", got, expected)
             return WHOLE, _file(path, columns, dialect)
     except OSError as error:
-        raise InputError("read corpus", str(path), error.strerror or str(error), "a place that can be read") from error
+        raise InputError(
+            "read corpus", str(path), error.strerror or str(error), "a place that can be read"
+        ) from error
     raise missing_corpus(given)
 
 
@@ -160,9 +202,20 @@ def _of_folder(folder: Path, split: str | None) -> tuple[str, Path]:
     if not found:
         names = ", ".join(path.name for path in sorted(folder.iterdir())[:8])
         expected = f"a file test, dev or train with one of {', '.join((*READERS, LINES))}, perhaps with .gz"
-        raise InputError("read corpus", str(folder), f"no such file among {names or 'no files'}", expected, "or name a file itself")
+        raise InputError(
+            "read corpus",
+            str(folder),
+            f"no such file among {names or 'no files'}",
+            expected,
+            "or name a file itself",
+        )
     if split is not None and split not in found:
-        raise InputError("read corpus", f"--split {split}", f"a folder with {', '.join(found)}", "one of its splits")
+        raise InputError(
+            "read corpus",
+            f"--split {split}",
+            f"a folder with {', '.join(found)}",
+            "one of its splits",
+        )
     name = split or next(name for name in IN_ORDER if name in found)
     return name, found[name]
 
@@ -174,9 +227,17 @@ def _file(path: Path, columns: Columns, dialect: Dialect) -> SplitSource:
     given = [column_option(option) for option, _ in columns if asked.get(option, True)]
     given += ["--delimiter"] if dialect.delimiter else []
     if given:
-        raise InputError("read corpus", str(path), "a text on every line, without columns", "a table", f"leave out {given[0]}")
+        raise InputError(
+            "read corpus",
+            str(path),
+            "a text on every line, without columns",
+            "a table",
+            f"leave out {given[0]}",
+        )
     return SplitSource(path, partial(_lines, path, dialect.encoding))
 
 
 def _lines(path: Path, encoding: str) -> Iterator[Row]:
-    return (Row(row, number, line.rstrip("\r\n")) for row, number, line in filled_lines(path, encoding))
+    return (
+        Row(row, number, line.rstrip("\r\n")) for row, number, line in filled_lines(path, encoding)
+    )

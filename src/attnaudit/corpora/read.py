@@ -30,7 +30,11 @@ from attnaudit.corpora.spec import CorpusSpec, Preset, generated, refuse_generat
 
 _IN_MEMORY = "(a table in memory)"  # the source in the specification of such a corpus
 _UNTELLING = {"all", "data"}  # names of files that say nothing about the corpus
-_MIN_DF = ((20_000, 10), (10_000, 5), (0, 1))  # train rows from, min_df; about as the paper chose for its corpora
+_MIN_DF = (
+    (20_000, 10),
+    (10_000, 5),
+    (0, 1),
+)  # train rows from, min_df; about as the paper chose for its corpora
 
 
 def read_corpus(
@@ -59,7 +63,11 @@ def read_corpus(
     Raises InputError with file and row, or for an option. Preparation follows Jain & Wallace 2019, section 2.
     """
     in_memory = not isinstance(source, CorpusSpec | str | Path)
-    spec = source if isinstance(source, CorpusSpec) else _spec(source if isinstance(source, str | Path) else _IN_MEMORY, options)
+    spec = (
+        source
+        if isinstance(source, CorpusSpec)
+        else _spec(source if isinstance(source, str | Path) else _IN_MEMORY, options)
+    )
     coerce(preset, Preset, "preset")
     seed = seed if spec.seed is None else spec.seed
     entry = CORPORA.get(spec.source)
@@ -69,15 +77,24 @@ def read_corpus(
         refuse_own(spec)
     if raw:
         refuse_words(spec)
-    columns, dialect = Columns(spec.text, spec.label, spec.question, spec.rationale), dialect_of(spec)
+    columns, dialect = (
+        Columns(spec.text, spec.label, spec.question, spec.rationale),
+        dialect_of(spec),
+    )
     if in_memory:
         place = _Place(frame_name(source), frame_sources(source, columns, dialect))
     else:
         place = _located(spec.source, spec.data_dir, columns, dialect)
     refuse_generated(spec)
-    task: Task = entry.task if entry else "classification" if spec.question is None else "question_answering"
+    task: Task = (
+        entry.task if entry else "classification" if spec.question is None else "question_answering"
+    )
     how = _gathering(entry, task, spec, preset, progress, raw)
-    gathered = {split: gather(place.sources[split], split, how) for split in ("all", *SPLITS) if split in place.sources}
+    gathered = {
+        split: gather(place.sources[split], split, how)
+        for split in ("all", *SPLITS)
+        if split in place.sources
+    }
     parting = _parting(entry, spec)
     examples, found = divided(gathered, how, entry is not None, parting, seed)
     remarks = [*dict.fromkeys([*place.remarks, *found])]
@@ -85,35 +102,69 @@ def read_corpus(
     splits = {split: as_split(examples[split], how.classes or names) for split in SPLITS}
     if task == "classification":
         _check_dev(place, splits["dev"], names)
-    df = spec.min_df or (entry.min_df if entry else next(df for rows, df in _MIN_DF if len(examples["train"]) >= rows))
+    df = spec.min_df or (
+        entry.min_df
+        if entry
+        else next(df for rows, df in _MIN_DF if len(examples["train"]) >= rows)
+    )
     digests = {name: row_digests(split) for name, split in splits.items()}
-    remarks += [*gathering_remarks(gathered, sys.maxsize if raw else spec.max_tokens), *class_remarks(names, splits, task)]
-    for name, counts, got, agree in counts_compared(_expected(entry, parting, preset) if entry else {}, splits):
+    remarks += [
+        *gathering_remarks(gathered, sys.maxsize if raw else spec.max_tokens),
+        *class_remarks(names, splits, task),
+    ]
+    for name, counts, got, agree in counts_compared(
+        _expected(entry, parting, preset) if entry else {}, splits
+    ):
         per_class = " per class" if "/" in counts else ""
-        remarks += [] if agree else [f"{name} has {got} rows{per_class} where the published corpus has {counts}"]
+        remarks += (
+            []
+            if agree
+            else [f"{name} has {got} rows{per_class} where the published corpus has {counts}"]
+        )
     remarks += duplicate_remarks(splits, digests)
     if spec.min_df is None and not entry and not raw and df > 1:
-        remarks.append(f"words in fewer than {df} of the {len(splits['train'])} train rows are unknown words; min_df=1 keeps them all")
+        remarks.append(
+            f"words in fewer than {df} of the {len(splits['train'])} train rows are unknown words; min_df=1 keeps them all"
+        )
     skipped = tuple(row for rows in gathered.values() for row in rows.skipped)
     notes = tuple(map(printable, remarks))  # they may name files
-    return Corpus(printable(place.name), names, splits, df, fingerprint(names, df, splits, digests), notes, skipped, task)
+    return Corpus(
+        printable(place.name),
+        names,
+        splits,
+        df,
+        fingerprint(names, df, splits, digests),
+        notes,
+        skipped,
+        task,
+    )
 
 
 def _spec(source: str | Path, options: Mapping[str, Any]) -> CorpusSpec:
     """Options as a spec; a `Path` is never a registered name. Raises InputError."""
     named = f"./{source}" if isinstance(source, Path) and str(source) in CORPORA else str(source)
-    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    plain = {
+        name: str(value) if isinstance(value, Path) else value for name, value in options.items()
+    }
     return from_plain(CorpusSpec, {"source": named, **plain}, "corpus")
 
 
 def _parting(entry: CorpusEntry | None, spec: CorpusSpec) -> Parting:
-    shares = {name: share for name in ("train_kept", "test_kept") if (share := getattr(spec, name)) is not None}
+    shares = {
+        name: share
+        for name in ("train_kept", "test_kept")
+        if (share := getattr(spec, name)) is not None
+    }
     return replace(entry.parting if entry else USUAL_PARTING, **shares)
 
 
 def _expected(entry: CorpusEntry, parting: Parting, preset: str) -> dict[str, tuple[int, ...]]:
     """The rows that are known of a named corpus, but for splits of which another share than its own is kept."""
-    changed = {name for name in ("train", "test") if getattr(parting, f"{name}_kept") != getattr(entry.parting, f"{name}_kept")}
+    changed = {
+        name
+        for name in ("train", "test")
+        if getattr(parting, f"{name}_kept") != getattr(entry.parting, f"{name}_kept")
+    }
     known = entry.of_preset(entry.expected, preset, {})
     return {name: counts for name, counts in known.items() if changed.isdisjoint(name.split("+"))}
 
@@ -121,25 +172,48 @@ def _expected(entry: CorpusEntry, parting: Parting, preset: str) -> dict[str, tu
 def refuse_words(spec: CorpusSpec) -> None:
     """Raise InputError for an option of words where raw texts are read."""
     chosen = {"digits": spec.digits == "mask", "sentences": spec.sentences == "lines"}
-    chosen |= {name: getattr(spec, name) is not None for name in ("tokenizer", "lowercase", "max_tokens", "min_df", "removed", "planted")}
+    chosen |= {
+        name: getattr(spec, name) is not None
+        for name in ("tokenizer", "lowercase", "max_tokens", "min_df", "removed", "planted")
+    }
     for name in (name for name, given in chosen.items() if given):
         got = "an option of words for a model with a tokenizer of its own"
-        raise InputError("read settings", f"setting corpus.{name}", got, "no such option", "leave it out")
+        raise InputError(
+            "read settings", f"setting corpus.{name}", got, "no such option", "leave it out"
+        )
 
 
-def _gathering(entry: CorpusEntry | None, task: Task, spec: CorpusSpec, preset: str, progress: Progress, raw: bool) -> Gathering:
+def _gathering(
+    entry: CorpusEntry | None,
+    task: Task,
+    spec: CorpusSpec,
+    preset: str,
+    progress: Progress,
+    raw: bool,
+) -> Gathering:
     given: dict[str, Any] = {
         "skip_bad": spec.on_bad_row == "skip", "max_tokens": spec.max_tokens, "has_question": task != "classification",
         "lines": spec.sentences == "lines", "progress": lambda split, rows: progress(f"read {split}", rows, 0), "raw": raw,
     }  # fmt: skip
     if entry is None:
         language = "en" if spec.tokenizer is None else spec.tokenizer
-        tokenise = str.split if raw else Tokeniser(spec.digits == "mask", language=language, lowercase=spec.lowercase is not False)
+        tokenise = (
+            str.split
+            if raw
+            else Tokeniser(
+                spec.digits == "mask", language=language, lowercase=spec.lowercase is not False
+            )
+        )
         return Gathering(tokenise, encoding=spec.encoding or "utf-8", **given)
     tokeniser = Tokeniser(entry.mask_digits, entry.whole_words)
     clean = entry.clean or str
     classes = tuple(map(str, range(len(entry.class_names)))) or None
-    return Gathering(lambda text: tokeniser(clean(text)), bounds=entry.of_preset(entry.bounds, preset, NO_BOUNDS), classes=classes, **given)
+    return Gathering(
+        lambda text: tokeniser(clean(text)),
+        bounds=entry.of_preset(entry.bounds, preset, NO_BOUNDS),
+        classes=classes,
+        **given,
+    )
 
 
 def word_rules(spec: CorpusSpec, preset: str) -> Callable[[str], list[str]]:
@@ -147,14 +221,25 @@ def word_rules(spec: CorpusSpec, preset: str) -> Callable[[str], list[str]]:
     entry = CORPORA.get(spec.source)
     if entry is not None and entry.generate is not None:
         return str.split
-    return _gathering(entry, entry.task if entry else "classification", spec, preset, silent, raw=False).tokenise
+    return _gathering(
+        entry, entry.task if entry else "classification", spec, preset, silent, raw=False
+    ).tokenise
 
 
 def dialect_of(spec: CorpusSpec) -> Dialect:
     """Encoding and delimiter of files of one's own."""
     if spec.delimiter == "":
-        raise InputError("read settings", "setting corpus.delimiter", "''", "one character, or tab", "without it the file's name decides")
-    return Dialect("utf-8" if spec.encoding is None else spec.encoding, "\t" if spec.delimiter == "tab" else spec.delimiter or "")
+        raise InputError(
+            "read settings",
+            "setting corpus.delimiter",
+            "''",
+            "one character, or tab",
+            "without it the file's name decides",
+        )
+    return Dialect(
+        "utf-8" if spec.encoding is None else spec.encoding,
+        "\t" if spec.delimiter == "tab" else spec.delimiter or "",
+    )
 
 
 def _check_dev(place: _Place, dev: Split, names: tuple[str, ...]) -> None:
@@ -164,7 +249,11 @@ def _check_dev(place: _Place, dev: Split, names: tuple[str, ...]) -> None:
         got = f"only {count(len(dev), 'row')} of class {names[present[0]]} for dev"
         expected = "rows of at least two classes, to choose an epoch by"
         source = place.sources.get("dev")
-        leave_out = ", or leave the dev file out to take 15 % of train" if source and source.path.is_file() else ""
+        leave_out = (
+            ", or leave the dev file out to take 15 % of train"
+            if source and source.path.is_file()
+            else ""
+        )
         raise InputError("read corpus", place.name, got, expected, f"add rows{leave_out}")
 
 
@@ -177,14 +266,28 @@ class _Place:
     remarks: tuple[str, ...] = ()
 
 
-def _located(source: str, data_dir: str | Path | None, columns: Columns, dialect: Dialect) -> _Place:
+def _located(
+    source: str, data_dir: str | Path | None, columns: Columns, dialect: Dialect
+) -> _Place:
     """The sources of a registered corpus, a file or a folder. Raises InputError."""
     if entry := CORPORA.get(source):
         if entry.task == "translation":
-            raise InputError("read corpus", source, "a corpus of pairs", "a corpus of single texts", f"attnaudit translate {source}")
+            raise InputError(
+                "read corpus",
+                source,
+                "a corpus of pairs",
+                "a corpus of single texts",
+                f"attnaudit translate {source}",
+            )
         for option, name in columns:
             if name != getattr(Columns(), option):
-                raise InputError(f"read corpus {source}", column_option(option), f"'{name}'", "no column of a named corpus", "leave it out")
+                raise InputError(
+                    f"read corpus {source}",
+                    column_option(option),
+                    f"'{name}'",
+                    "no column of a named corpus",
+                    "leave it out",
+                )
         _, sources, remarks = corpus_sources(entry, data_dir)
         return _Place(source, sources, remarks)
     path = require_utf8(Path(source).expanduser())
@@ -196,8 +299,12 @@ def _located(source: str, data_dir: str | Path | None, columns: Columns, dialect
             name = path.resolve().parent.name if stem in _UNTELLING else stem
             return _Place(name, {"all": file_source(path, columns, dialect)})
     except OSError as error:
-        raise InputError("read corpus", str(path), error.strerror or str(error), "a place that can be read") from error
-    raise missing_corpus(source, [name for name, entry in CORPORA.items() if entry.task != "translation"])
+        raise InputError(
+            "read corpus", str(path), error.strerror or str(error), "a place that can be read"
+        ) from error
+    raise missing_corpus(
+        source, [name for name, entry in CORPORA.items() if entry.task != "translation"]
+    )
 
 
 LONG = 10_000  # tokens; far above the longest review or article of the literature
@@ -211,20 +318,26 @@ def gathering_remarks(gathered: Mapping[str, Gathered], max_tokens: int | None) 
         if left_out:
             yield f"rows{of} excluded by the corpus's definition: {', '.join(left_out)}"
         if rows.skipped:
-            reasons = Counter(row.reason.split(" (")[0] for row in rows.skipped)  # without what differs from row to row
+            reasons = Counter(
+                row.reason.split(" (")[0] for row in rows.skipped
+            )  # without what differs from row to row
             listed = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
             yield f"{count(len(rows.skipped), 'bad row')}{of} skipped: {listed}"
         lengths = np.array([example.length for example in rows.examples], dtype=np.int64)
         limit = LONG if max_tokens is None else max_tokens
         longer = int((lengths > limit).sum())
         if longer and max_tokens is None:
-            longest = f"longest {lengths.max()}, row {rows.examples[int(lengths.argmax())].instance}"
+            longest = (
+                f"longest {lengths.max()}, row {rows.examples[int(lengths.argmax())].instance}"
+            )
             yield f"{count(longer, 'row')}{of} longer than {LONG} tokens kept whole ({longest}); --max-tokens cuts them"
         elif longer:
             yield f"{count(longer, 'row')}{of} cut to {max_tokens} tokens (longest {lengths.max()})"
 
 
-def class_remarks(class_names: tuple[str, ...], splits: Mapping[str, Split], task: Task) -> Iterator[str]:
+def class_remarks(
+    class_names: tuple[str, ...], splits: Mapping[str, Split], task: Task
+) -> Iterator[str]:
     """Classes that dev or test lack; answers are many, and no split needs all of them."""
     for name in SPLITS[1:]:
         missing = sorted(set(range(len(class_names))) - set(splits[name].label.tolist()))
@@ -232,15 +345,23 @@ def class_remarks(class_names: tuple[str, ...], splits: Mapping[str, Split], tas
             yield f"{name} has no row of class {', '.join(class_names[number] for number in missing[:8])}"
 
 
-def counts_compared(expected: Mapping[str, tuple[int, ...]], splits: Mapping[str, Split]) -> Iterator[tuple[str, str, str, bool]]:
+def counts_compared(
+    expected: Mapping[str, tuple[int, ...]], splits: Mapping[str, Split]
+) -> Iterator[tuple[str, str, str, bool]]:
     """Split, published rows, rows here, and whether they agree: per class, or in all; ``train+dev`` are the two together."""
     for name, counts in expected.items():
         label = np.concatenate([splits[split].label for split in name.split("+")])
-        got = (len(label),) if len(counts) == 1 else tuple(np.bincount(label, minlength=len(counts)).tolist())
+        got = (
+            (len(label),)
+            if len(counts) == 1
+            else tuple(np.bincount(label, minlength=len(counts)).tolist())
+        )
         yield name, "/".join(map(str, counts)), "/".join(map(str, got)), got == tuple(counts)
 
 
-def duplicate_remarks(splits: Mapping[str, Split], digests: Mapping[str, list[bytes]]) -> Iterator[str]:
+def duplicate_remarks(
+    splits: Mapping[str, Split], digests: Mapping[str, list[bytes]]
+) -> Iterator[str]:
     """Rows with the same words, within a split and across splits; ``digests`` are `row_digests` of each split."""
     found = []
     seen: dict[str, dict[bytes, int]] = {}
@@ -253,10 +374,17 @@ def duplicate_remarks(splits: Mapping[str, Split], digests: Mapping[str, list[by
         if repeated:
             found.append(f"{repeated} within {name}")
         for other, known in seen.items():
-            shared = [(label, known[digest]) for digest, label in zip(digests[name], labels, strict=True) if digest in known]
+            shared = [
+                (label, known[digest])
+                for digest, label in zip(digests[name], labels, strict=True)
+                if digest in known
+            ]
             conflicts = sum(label != there for label, there in shared)
             if shared:
-                found.append(f"{len(shared)} of {name} also in {other}" + (f" ({conflicts} with another label)" if conflicts else ""))
+                found.append(
+                    f"{len(shared)} of {name} also in {other}"
+                    + (f" ({conflicts} with another label)" if conflicts else "")
+                )
         seen[name] = first
     if found:
         yield f"rows with the same words: {', '.join(found)}"

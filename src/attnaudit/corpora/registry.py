@@ -31,15 +31,23 @@ from attnaudit.corpora.spec import PLANTED, CorpusSpec
 def _check(entry: Any) -> None:
     """Raise InputError for what is no `CorpusEntry`, or one whose instances come from none, or several, of its three sources."""
     if not isinstance(entry, CorpusEntry):
-        raise InputError("register corpus", repr(entry)[:80], f"a {type(entry).__name__}", "a CorpusEntry")
+        raise InputError(
+            "register corpus", repr(entry)[:80], f"a {type(entry).__name__}", "a CorpusEntry"
+        )
     given = [name for name in ("sources", "pairs", "generate") if getattr(entry, name)]
     if len(given) != 1:
         raise InputError(
-            "register corpus", entry.name, " and ".join(given) or "no source of instances", "one of sources, pairs and generate"
+            "register corpus",
+            entry.name,
+            " and ".join(given) or "no source of instances",
+            "one of sources, pairs and generate",
         )
     if (entry.task == "translation") != (given == ["pairs"]) and given != ["generate"]:
         raise InputError(
-            "register corpus", entry.name, f"{given[0]} for the task {entry.task}", "pairs for the task translation, and for no other"
+            "register corpus",
+            entry.name,
+            f"{given[0]} for the task {entry.task}",
+            "pairs for the task translation, and for no other",
         )
 
 
@@ -101,9 +109,17 @@ def missing_corpus(source: str, known: Iterable[str] = CORPORA) -> InputError:
     """The error for what is neither registered nor a file or folder."""
     if _may_be_name(source):
         expected = f"one of {', '.join(known)}, a file or a folder"
-        return InputError("read corpus", source, "an unknown corpus", expected, did_you_mean(source, known))
+        return InputError(
+            "read corpus", source, "an unknown corpus", expected, did_you_mean(source, known)
+        )
     expected = "a file, a folder or the name of a corpus"
-    return InputError("read corpus", str(Path(source).expanduser()), "no such file or folder", expected, near_file(source))
+    return InputError(
+        "read corpus",
+        str(Path(source).expanduser()),
+        "no such file or folder",
+        expected,
+        near_file(source),
+    )
 
 
 def _may_be_name(source: str) -> bool:
@@ -114,7 +130,9 @@ def _may_be_name(source: str) -> bool:
 def near_file(name: str) -> str:
     """``did you mean X?`` for the file of the same folder whose name is nearest, or nothing."""
     path = Path(name).expanduser()
-    return did_you_mean(path.name, [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else [])
+    return did_you_mean(
+        path.name, [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+    )
 
 
 def has_train(folder: Path, ending: str) -> bool:
@@ -136,7 +154,9 @@ def corpus_folder(entry: CorpusEntry, data_dir: str | Path | None) -> Path:
     return corpus_sources(entry, data_dir)[0] if entry.sources else pair_files(entry, data_dir)[0]
 
 
-def corpus_sources(entry: CorpusEntry, data_dir: str | Path | None) -> tuple[Path, dict[str, SplitSource], tuple[str, ...]]:
+def corpus_sources(
+    entry: CorpusEntry, data_dir: str | Path | None
+) -> tuple[Path, dict[str, SplitSource], tuple[str, ...]]:
     """The folder of a corpus of texts, its splits, and a remark for each folder that was skipped. Raises InputError."""
     missing: list[MissingFiles] = []
     for folder in _folders(entry, data_dir):
@@ -145,10 +165,18 @@ def corpus_sources(entry: CorpusEntry, data_dir: str | Path | None) -> tuple[Pat
         except MissingFiles as error:
             missing.append(error)
         else:
-            return folder, sources, tuple(f"{error.where}: {error.got}; read from {folder} instead" for error in missing)
+            return (
+                folder,
+                sources,
+                tuple(
+                    f"{error.where}: {error.got}; read from {folder} instead" for error in missing
+                ),
+            )
     if missing:
         error = missing[-1]
-        raise MissingFiles(f"read corpus {entry.name}", error.where, error.got, error.expected, entry.how_to_get)
+        raise MissingFiles(
+            f"read corpus {entry.name}", error.where, error.got, error.expected, entry.how_to_get
+        )
     raise _no_folder(entry, data_dir)
 
 
@@ -169,11 +197,17 @@ def _folders(entry: CorpusEntry, data_dir: str | Path | None) -> Iterator[Path]:
 
 def _no_folder(entry: CorpusEntry, data_dir: str | Path | None) -> InputError:
     place, chosen_by = data_folder(data_dir)
-    get = f"get them with attnaudit corpora fetch {entry.name}" if entry.downloads else entry.how_to_get
+    get = (
+        f"get them with attnaudit corpora fetch {entry.name}"
+        if entry.downloads
+        else entry.how_to_get
+    )
     do = "; ".join(filter(None, [get, "or name their folder with --data-dir"]))
     lacking = " with train.src" if entry.pairs else ""
     got = f"no folder {', '.join(entry.places)}{lacking} ({chosen_by})"
-    return InputError(f"read corpus {entry.name}", str(place), got, f"the files of {entry.title}", do)
+    return InputError(
+        f"read corpus {entry.name}", str(place), got, f"the files of {entry.title}", do
+    )
 
 
 def listed_corpora(data_dir: str | Path | None = None) -> list[dict[str, Any]]:
@@ -187,7 +221,10 @@ def listed_corpora(data_dir: str | Path | None = None) -> list[dict[str, Any]]:
 def _listed(entry: CorpusEntry, data_dir: str | Path | None) -> dict[str, Any]:
     sizes = [download.size for download in entry.downloads]
     total = sum(filter(None, sizes)) if sizes and None not in sizes else None
-    folder, get = "", f"attnaudit corpora fetch {entry.name}" if sizes else entry.how_to_get or "your own copy"
+    folder, get = (
+        "",
+        f"attnaudit corpora fetch {entry.name}" if sizes else entry.how_to_get or "your own copy",
+    )
     if entry.generate:
         get = "generated from a seed"
     else:

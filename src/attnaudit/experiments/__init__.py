@@ -48,19 +48,46 @@ from attnaudit.results.table import read_table, table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 from attnaudit.trace.readout import Network
 
-Tables = Callable[[Mapping[str, Experiment], Iterable[Trace], int, Progress], Iterator[tuple[str, pl.DataFrame]]]
+Tables = Callable[
+    [Mapping[str, Experiment], Iterable[Trace], int, Progress], Iterator[tuple[str, pl.DataFrame]]
+]
 """Computes the table of every experiment on every shard, those of one experiment in the order of the shards."""
 _OURS = (
-    Prediction, Correlation, Permutation, MaximalChange, Joint, Adversary, Ranges, Identifiability, Erasure, Comprehensiveness,
-    Plausibility, Agreement, Alignment,
-)  # fmt: skip
+    Prediction,
+    Correlation,
+    Permutation,
+    MaximalChange,
+    Joint,
+    Adversary,
+    Ranges,
+    Identifiability,
+    Erasure,
+    Comprehensiveness,
+    Plausibility,
+    Agreement,
+    Alignment,
+)
 for _experiment in _OURS:
     register_experiment(_experiment)
 
 __all__ = [
-    "EXPERIMENTS", "Experiment", "audit", "by_group", "columns_of_figures", "facts", "keys", "make_experiment", "measure_label", "refusal",
-    "register_experiment", "require_usable", "row_streams", "settings_for_task", "tables_of_shards", "with_settings",
-]  # fmt: skip
+    "EXPERIMENTS",
+    "Experiment",
+    "audit",
+    "by_group",
+    "columns_of_figures",
+    "facts",
+    "keys",
+    "make_experiment",
+    "measure_label",
+    "refusal",
+    "register_experiment",
+    "require_usable",
+    "row_streams",
+    "settings_for_task",
+    "tables_of_shards",
+    "with_settings",
+]
 
 
 def settings_for_task(task: str | None) -> dict[str, dict[str, Any]]:
@@ -69,9 +96,14 @@ def settings_for_task(task: str | None) -> dict[str, dict[str, Any]]:
 
 
 def audit(
-    trace: Trace | str | Path, experiments: str | Sequence[str] | None = None, settings: Mapping[str, Mapping[str, Any]] | None = None,
-    folder: Path | None = None, progress: Progress = silent, replay: Any = None, tables: Tables | None = None,
-) -> Results:  # fmt: skip
+    trace: Trace | str | Path,
+    experiments: str | Sequence[str] | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    folder: Path | None = None,
+    progress: Progress = silent,
+    replay: Any = None,
+    tables: Tables | None = None,
+) -> Results:
     """Run every registered experiment that the trace's columns allow; with ``experiments`` just those, or the one.
 
     ``trace`` is a `Trace`, or the path of one, which is then read shard by shard. ``settings`` maps an experiment's name to its
@@ -86,20 +118,31 @@ def audit(
     task = trace.task if isinstance(trace, Trace) else trace_task(trace)
     usual, given = settings_for_task(task), settings or {}
     experiments = [experiments] if isinstance(experiments, str) else experiments
-    make_all = {name: make_experiment(name, {**usual.get(name, {}), **given.get(name, {})}) for name in (experiments or EXPERIMENTS)}
+    make_all = {
+        name: make_experiment(name, {**usual.get(name, {}), **given.get(name, {})})
+        for name in (experiments or EXPERIMENTS)
+    }
     shards = _shards(trace, network_of(trace, replay))
     first = next(shards)  # of one kind with the others: what it lacks they lack
     if experiments:
         require_usable(make_all.values(), first)
-    skipped = {name: reason for name, experiment in make_all.items() if (reason := refusal(experiment, first))}
+    skipped = {
+        name: reason
+        for name, experiment in make_all.items()
+        if (reason := refusal(experiment, first))
+    }
     taken = {name: experiment for name, experiment in make_all.items() if name not in skipped}
     keep = _into_memory if folder is None else partial(_into_files, folder)
     rows = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
     kept = keep(taken, (tables or tables_of_shards)(taken, chain([first], shards), rows, progress))
     results = {}
-    with ThreadPoolExecutor(SETTINGS.NUMBA_NUM_THREADS) as pool:  # of large tables, which are read piece by piece
+    with ThreadPoolExecutor(
+        SETTINGS.NUMBA_NUM_THREADS
+    ) as pool:  # of large tables, which are read piece by piece
         each = pool.map if rows >= LARGE else map
-        for name, summary in zip(kept, each(lambda name: taken[name].summarise(kept[name]), kept), strict=True):
+        for name, summary in zip(
+            kept, each(lambda name: taken[name].summarise(kept[name]), kept), strict=True
+        ):
             results[name] = Result(name, kept[name], summary)
             progress("summarise", len(results), len(kept))
     return Results(results, skipped, first.metadata)
@@ -114,14 +157,18 @@ def _shards(trace: Trace | str | Path, network: Network | None) -> Iterator[Trac
     return iter([trace])
 
 
-def _into_memory(experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]) -> dict[str, pl.LazyFrame]:
+def _into_memory(
+    experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]
+) -> dict[str, pl.LazyFrame]:
     tables: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
     for name, table in made:
         tables[name].append(table)
     return {name: pl.concat(parts).lazy() for name, parts in tables.items()}
 
 
-def _into_files(folder: Path, experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]) -> dict[str, pl.LazyFrame]:
+def _into_files(
+    folder: Path, experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]
+) -> dict[str, pl.LazyFrame]:
     paths = {name: folder / f"{name}.parquet" for name in experiments}
     with ExitStack() as files:
         add = {name: files.enter_context(table_file(path)) for name, path in paths.items()}

@@ -52,13 +52,22 @@ class Agreement:
     question = "Do measures of importance agree with each other?"
     papers = (KRISHNA2024, NEELY2021)
     measures = (
-        Measure("tau_{score}_and_{score}", "Kendall τ, {score} – {score}",
-                "Kendall τ-b of two measures of importance over the tokens of an instance, −1 to 1."),
-        Measure("precision_{score}_and_{score}", "share of the top quarter in common, {score} – {score}",
-                "Share of the top ⌈T/4⌉ tokens by one measure of importance that are among the top ⌈T/4⌉ by the other, 0 to 1."),
-        Measure("precision_by_chance", "share of the top quarter in common, random order",
-                "Share of the top ⌈T/4⌉ tokens that a random order of the tokens has in common with another, on average."),
-    )  # fmt: skip
+        Measure(
+            "tau_{score}_and_{score}",
+            "Kendall τ, {score} – {score}",
+            "Kendall τ-b of two measures of importance over the tokens of an instance, −1 to 1.",
+        ),
+        Measure(
+            "precision_{score}_and_{score}",
+            "share of the top quarter in common, {score} – {score}",
+            "Share of the top ⌈T/4⌉ tokens by one measure of importance that are among the top ⌈T/4⌉ by the other, 0 to 1.",
+        ),
+        Measure(
+            "precision_by_chance",
+            "share of the top quarter in common, random order",
+            "Share of the top ⌈T/4⌉ tokens that a random order of the tokens has in common with another, on average.",
+        ),
+    )
     seed = 0  # no setting: specifications of runs name the settings of experiments, and those made before it have none
 
     def refuses(self, trace: Trace) -> str | None:
@@ -75,9 +84,16 @@ class Agreement:
         pairs, lengths = list(combinations(scores, 2)), scores["attention"].lengths
         overlaps = top_overlaps(list(scores.values()), TOP)
         columns = {f"tau_{a}{AND}{b}": kendall_tau(scores[a], scores[b])[0] for a, b in pairs}
-        columns |= {f"precision_{a}{AND}{b}": overlap for (a, b), overlap in zip(pairs, overlaps, strict=True)}
-        columns["precision_by_chance"] = np.where(lengths < 2, np.nan, chance_agreement(lengths, TOP))
-        return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
+        columns |= {
+            f"precision_{a}{AND}{b}": overlap
+            for (a, b), overlap in zip(pairs, overlaps, strict=True)
+        }
+        columns["precision_by_chance"] = np.where(
+            lengths < 2, np.nan, chance_agreement(lengths, TOP)
+        )
+        return keys(trace).with_columns(
+            pl.Series(name, values, nan_to_null=True) for name, values in columns.items()
+        )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Of single heads only what is compared with attention: the other measures are of a text, alike for all of its heads."""
@@ -86,7 +102,10 @@ class Agreement:
             return rows.select(pl.col("^(tau|precision)_.*$"))
 
         summary = summarise_means(self.name, by_group(table, measured), self.seed)
-        return summary.filter(~pl.col("group").str.starts_with(OF_HEAD) | pl.col("measure").str.contains(f"_attention{AND}", literal=True))
+        return summary.filter(
+            ~pl.col("group").str.starts_with(OF_HEAD)
+            | pl.col("measure").str.contains(f"_attention{AND}", literal=True)
+        )
 
     @staticmethod
     def summary_figures(rows: SummaryRows) -> Iterator[StudyFigure]:
@@ -96,7 +115,12 @@ class Agreement:
             return
         kinds = {"tau": "Kendall τ", "precision": "Share of the top quarter in common"}
         panels = tuple(
-            StudyPanel(title, PairMatrix(_matrix(rows, kind, names)), f"agreement-{kind}", f"{title} of every two measures of importance")
+            StudyPanel(
+                title,
+                PairMatrix(_matrix(rows, kind, names)),
+                f"agreement-{kind}",
+                f"{title} of every two measures of importance",
+            )
             for kind, title in kinds.items()
         )
         said = _CAPTION.format(chance=figure(None if chance is None else chance["value"]))
@@ -110,22 +134,32 @@ class Agreement:
             return
         (most, best), (least, worst) = pairs[0], pairs[-1]
         yield card_row(
-            Agreement.question, f"largest mean Kendall τ of two measures, {_named(most)}", best,
-            f"least: {_named(least)}, τ {figure(worst['value'])} {interval(worst)}".rstrip(), _said(pairs),
-            mark=float(worst["value"]), scale=(-1.0, 1.0),
-        )  # fmt: skip
+            Agreement.question,
+            f"largest mean Kendall τ of two measures, {_named(most)}",
+            best,
+            f"least: {_named(least)}, τ {figure(worst['value'])} {interval(worst)}".rstrip(),
+            _said(pairs),
+            mark=float(worst["value"]),
+            scale=(-1.0, 1.0),
+        )
 
 
 def _names(rows: SummaryRows) -> list[str]:
     """The measures that are compared, in the order of the trace's columns."""
     begin = f"tau_attention{AND}"
-    others = [measure.removeprefix(begin) for experiment, measure in rows.rows if experiment == "agreement" and measure.startswith(begin)]
+    others = [
+        measure.removeprefix(begin)
+        for experiment, measure in rows.rows
+        if experiment == "agreement" and measure.startswith(begin)
+    ]
     return ["attention", *others] if others else []
 
 
 def _pairs(rows: SummaryRows, kind: str, names: Sequence[str]) -> dict[Pair, dict[str, Any]]:
     """The summary row of every pair that has a value."""
-    found = {(a, b): rows.get("agreement", f"{kind}_{a}{AND}{b}") for a, b in combinations(names, 2)}
+    found = {
+        (a, b): rows.get("agreement", f"{kind}_{a}{AND}{b}") for a, b in combinations(names, 2)
+    }
     return {pair: row for pair, row in found.items() if row is not None}
 
 
@@ -133,8 +167,12 @@ def _matrix(rows: SummaryRows, kind: str, names: Sequence[str]) -> pl.DataFrame:
     """{measure, other, value} of every pair, in both directions."""
     known = _pairs(rows, kind, names)
     both = known | {(b, a): row for (a, b), row in known.items()}
-    cells = [(_label(a), _label(b), both[a, b]["value"]) for a in names for b in names if (a, b) in both]
-    return pl.DataFrame(cells, schema={"measure": pl.String, "other": pl.String, "value": pl.Float64}, orient="row")
+    cells = [
+        (_label(a), _label(b), both[a, b]["value"]) for a in names for b in names if (a, b) in both
+    ]
+    return pl.DataFrame(
+        cells, schema={"measure": pl.String, "other": pl.String, "value": pl.Float64}, orient="row"
+    )
 
 
 def _label(name: str) -> str:

@@ -22,7 +22,10 @@ from attnaudit.trace import Trace, write_shards
 
 
 def in_turn(
-    trace: Trace, experiments: Sequence[str], progress: Progress, meanwhile: Callable[[], None] = lambda: None
+    trace: Trace,
+    experiments: Sequence[str],
+    progress: Progress,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Generator[str, None, None]:
     """The names of the experiments as they are to be run: last those whose kernels another process compiles meanwhile.
 
@@ -64,13 +67,23 @@ def _slowest(trace: Trace, experiments: Sequence[str]) -> list[str]:
     """
     if SETTINGS.NUMBA_NUM_THREADS == 1 or not has_compiled_tail(trace.readout):
         return []
-    if "adversary" in experiments and not one_logit_decides(trace.readout) and not is_compiled(bounded_rows):
+    if (
+        "adversary" in experiments
+        and not one_logit_decides(trace.readout)
+        and not is_compiled(bounded_rows)
+    ):
         return [name for name in ("adversary", "ranges") if name in experiments]
-    return [] if is_compiled(erase_rows) else [name for name in ("erasure", "comprehensiveness") if name in experiments]
+    return (
+        []
+        if is_compiled(erase_rows)
+        else [name for name in ("erasure", "comprehensiveness") if name in experiments]
+    )
 
 
 @contextmanager
-def _compiling(trace: Trace, experiments: Sequence[str]) -> Iterator[subprocess.Popen[bytes] | None]:
+def _compiling(
+    trace: Trace, experiments: Sequence[str]
+) -> Iterator[subprocess.Popen[bytes] | None]:
     """The process, ended at the end; None where none can be started."""
     with ExitStack() as stack:
         try:
@@ -86,7 +99,9 @@ def _started(stack: ExitStack, trace: Trace, experiments: Sequence[str]) -> subp
     write_shards(f"{folder}/trace", [trace.take(np.zeros(1, np.int64))])
     program = f"import sys; from {__name__} import compile_for; compile_for(*sys.argv[1:])"
     command = [sys.executable, "-c", program, f"{folder}/trace", *experiments]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     stack.enter_context(process)
     stack.callback(process.terminate)
     return process
@@ -105,5 +120,7 @@ def compile_for(trace: str, *experiments: str) -> None:
 
 
 def _end_with_parent() -> None:
-    os.read(sys.stdin.fileno(), 1)  # the end of the pipe; unbuffered, so that no lock is held when the work is done first
+    os.read(
+        sys.stdin.fileno(), 1
+    )  # the end of the pipe; unbuffered, so that no lock is held when the work is done first
     os._exit(1)

@@ -36,10 +36,20 @@ def kernel_rows(readout: Readout, alpha: Ragged) -> tuple[Any, ...]:
     weight, bias = np.zeros((0, outputs)), np.zeros(outputs)
     tail = isinstance(readout.tail, TanhTail)
     if isinstance(readout.tail, TanhTail):
-        weight, bias = np.asarray(readout.tail.weight, np.float64).T, np.asarray(readout.tail.bias, np.float64)
+        weight, bias = (
+            np.asarray(readout.tail.weight, np.float64).T,
+            np.asarray(readout.tail.bias, np.float64),
+        )
         if sigmoid:
-            weight, bias = np.hstack([np.zeros_like(weight), weight]), np.concatenate([np.zeros_like(bias), bias])
-    allowed = np.ones((len(alpha), len(bias)), np.bool_) if readout.candidates is None else for_kernel(readout.candidates, np.bool_)
+            weight, bias = (
+                np.hstack([np.zeros_like(weight), weight]),
+                np.concatenate([np.zeros_like(bias), bias]),
+            )
+    allowed = (
+        np.ones((len(alpha), len(bias)), np.bool_)
+        if readout.candidates is None
+        else for_kernel(readout.candidates, np.bool_)
+    )
     contribution, offset = for_kernel(readout.contribution.values), for_kernel(readout.offset)
     head = for_kernel(weight), for_kernel(bias), tail, allowed, sigmoid and not tail
     return for_kernel(alpha.values), alpha.offsets, contribution, offset, *head
@@ -50,7 +60,12 @@ def row_parts(rows, i):
     """Row ``i`` of `kernel_rows`: attention (T,), contributions (T, P), offset (P,) and head."""
     alpha, offsets, contribution, offset, weight, bias, tail, allowed, sigmoid = rows
     start, stop = offsets[i], offsets[i + 1]
-    return alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid)
+    return (
+        alpha[start:stop],
+        contribution[start:stop],
+        offset[i],
+        Head(weight, bias, tail, allowed[i], sigmoid),
+    )
 
 
 @subroutine

@@ -76,32 +76,72 @@ class Comprehensiveness:
     question = "Are the most attended tokens needed for the prediction, and enough for it?"
     papers = (DEYOUNG2020,)
     measures = (
-        *(Measure(f"{kind}_attention_minus_{kind}_{{score}}", f"{label}, attention minus {{score}}, paired",
-                  f"{label.capitalize()} of attention minus that of another score, over the same instances.", direction)
-          for kind, label, direction in _KINDS),
-        Measure("normalised_comprehensiveness_{score}", "normalised comprehensiveness, {score}",
-                "Comprehensiveness rescaled between the exact minimum (0) and maximum (1) over all sets of as many tokens.", "higher"),
-        Measure("normalised_sufficiency_{score}", "normalised sufficiency, {score}",
-                "Sufficiency rescaled between the exact minimum (0) and maximum (1) over all sets of as many tokens.", "lower"),
-        Measure("input_comprehensiveness_{score}", "fall of the predicted probability, top tokens deleted from the text, {score}",
-                "Comprehensiveness with the tokens deleted from the text and the whole model rerun.", "higher"),
-        Measure("input_sufficiency_{score}", "fall of the predicted probability, text of the top tokens alone, {score}",
-                "Sufficiency with the other tokens deleted from the text and the whole model rerun.", "lower"),
-        Measure("comprehensiveness_{score}", "fall of the predicted probability without the top tokens (AOPC), {score}",
-                "Fall of the predicted class's probability without the top 1, 5, 10, 20 and 50 % of tokens, mean of the five.", "higher"),
-        Measure("sufficiency_{score}", "fall of the predicted probability with the top tokens alone (AOPC), {score}",
-                "Fall of the predicted class's probability with the top 1, 5, 10, 20 and 50 % of tokens alone, mean of the five.", "lower"),
-    )  # fmt: skip
+        *(
+            Measure(
+                f"{kind}_attention_minus_{kind}_{{score}}",
+                f"{label}, attention minus {{score}}, paired",
+                f"{label.capitalize()} of attention minus that of another score, over the same instances.",
+                direction,
+            )
+            for kind, label, direction in _KINDS
+        ),
+        Measure(
+            "normalised_comprehensiveness_{score}",
+            "normalised comprehensiveness, {score}",
+            "Comprehensiveness rescaled between the exact minimum (0) and maximum (1) over all sets of as many tokens.",
+            "higher",
+        ),
+        Measure(
+            "normalised_sufficiency_{score}",
+            "normalised sufficiency, {score}",
+            "Sufficiency rescaled between the exact minimum (0) and maximum (1) over all sets of as many tokens.",
+            "lower",
+        ),
+        Measure(
+            "input_comprehensiveness_{score}",
+            "fall of the predicted probability, top tokens deleted from the text, {score}",
+            "Comprehensiveness with the tokens deleted from the text and the whole model rerun.",
+            "higher",
+        ),
+        Measure(
+            "input_sufficiency_{score}",
+            "fall of the predicted probability, text of the top tokens alone, {score}",
+            "Sufficiency with the other tokens deleted from the text and the whole model rerun.",
+            "lower",
+        ),
+        Measure(
+            "comprehensiveness_{score}",
+            "fall of the predicted probability without the top tokens (AOPC), {score}",
+            "Fall of the predicted class's probability without the top 1, 5, 10, 20 and 50 % of tokens, mean of the five.",
+            "higher",
+        ),
+        Measure(
+            "sufficiency_{score}",
+            "fall of the predicted probability with the top tokens alone (AOPC), {score}",
+            "Fall of the predicted class's probability with the top 1, 5, 10, 20 and 50 % of tokens alone, mean of the five.",
+            "lower",
+        ),
+    )
     seed: int = 0
     orders: int = setting("Number of random orders; their mean is the reference.", 5)
 
     def __post_init__(self) -> None:
-        require(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")
+        require(
+            self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders"
+        )
 
     def refuses(self, trace: Trace) -> str | None:
-        named = {name.removeprefix("importance_") for name in trace.table.column_names if name.startswith("importance_")}
+        named = {
+            name.removeprefix("importance_")
+            for name in trace.table.column_names
+            if name.startswith("importance_")
+        }
         ours = {"attention", "gradient", "loo", "random"}
-        taken = sorted(name for name in named if name in ours or name.removeprefix("at_") in (named | ours) - {name})
+        taken = sorted(
+            name
+            for name in named
+            if name in ours or name.removeprefix("at_") in (named | ours) - {name}
+        )
         if taken:
             return f"the name of column {', '.join(f'importance_{name}' for name in taken)} is taken by what is computed from another"
         odd = next((name for name in _of_input(trace) if not _holds_numbers(trace, name)), None)
@@ -118,13 +158,25 @@ class Comprehensiveness:
             found["random"] = falls_by_chance(readout, alpha, streams, self.orders)
         else:
             found = falls_through_tail(readout, alpha, scores, streams, self.orders)
-        limits = bounds(readout, alpha) if one_logit_decides(readout) and readout.candidates is None else None
+        limits = (
+            bounds(readout, alpha)
+            if one_logit_decides(readout) and readout.candidates is None
+            else None
+        )
         columns: list[pl.Series] = []
         for k, way in enumerate(WAYS):
-            columns += [pl.Series(f"{way}_{name}", fall[:, k].mean(axis=1), nan_to_null=True) for name, fall in found.items()]
+            columns += [
+                pl.Series(f"{way}_{name}", fall[:, k].mean(axis=1), nan_to_null=True)
+                for name, fall in found.items()
+            ]
             if limits is not None:
-                columns += [_normalised(f"normalised_{way}_{name}", fall[:, k], limits[:, k]) for name, fall in found.items()]
-            columns += [vector_column(f"{way}_at_{name}", fall[:, k]) for name, fall in found.items()]
+                columns += [
+                    _normalised(f"normalised_{way}_{name}", fall[:, k], limits[:, k])
+                    for name, fall in found.items()
+                ]
+            columns += [
+                vector_column(f"{way}_at_{name}", fall[:, k]) for name, fall in found.items()
+            ]
         for name in _of_input(trace):
             column = trace.table.column(name).cast(pa.large_list(pa.float64())).combine_chunks()
             columns.append(pl.Series(name, column).list.mean().fill_nan(None))
@@ -135,7 +187,10 @@ class Comprehensiveness:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, chance = (rows.get("comprehensiveness", f"comprehensiveness_{name}") for name in ("attention", "random"))
+        row, chance = (
+            rows.get("comprehensiveness", f"comprehensiveness_{name}")
+            for name in ("attention", "random")
+        )
         if row is None or chance is None:
             return
         place = rows.value("comprehensiveness", "normalised_comprehensiveness_attention")
@@ -146,17 +201,25 @@ class Comprehensiveness:
             f"{rows.apart('comprehensiveness', 'comprehensiveness_attention', 'Mean fall', 3)}{of_kept_words(rows)}"
         )
         yield card_row(
-            "Does the output need the most attended tokens?", "fall without the most attended tokens", row,
-            f"random tokens {figure(chance['value'], 3)} {interval(chance, 3)}".rstrip(), sentence, mark=float(chance["value"]),
-            scale=(-1.0, 1.0) if round(row["value"], 3) < 0 else (0.0, 1.0), places=3, claim=_claim(rows, place),
-        )  # fmt: skip
+            "Does the output need the most attended tokens?",
+            "fall without the most attended tokens",
+            row,
+            f"random tokens {figure(chance['value'], 3)} {interval(chance, 3)}".rstrip(),
+            sentence,
+            mark=float(chance["value"]),
+            scale=(-1.0, 1.0) if round(row["value"], 3) < 0 else (0.0, 1.0),
+            places=3,
+            claim=_claim(rows, place),
+        )
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
         """What the table has besides lists, and how far attention is ahead of every other score."""
         families = [kind for kind, _, _ in _KINDS]
         found = table.select(cs.starts_with(*families) & ~cs.nested())
-        return found.with_columns(differences(*against_attention(found.collect_schema().names(), families)))
+        return found.with_columns(
+            differences(*against_attention(found.collect_schema().names(), families))
+        )
 
 
 def _of_what_is_possible(place: float) -> str:
@@ -169,16 +232,31 @@ def _moves(fall: float) -> str:
 
 def _nothing_falls(rows: SummaryRows) -> bool:
     """Whether attention, random tokens and all other rankings make the output fall by less than the limit; some other was measured."""
-    falls = {name: row["value"] for (experiment, name), row in rows.rows.items() if experiment == "comprehensiveness"}
-    falls = {name: fall for name, fall in falls.items() if name.startswith(_FALL) and "_minus_" not in name}
-    return max(falls.values()) < MATTERS and len(falls.keys() - {f"{_FALL}attention", f"{_FALL}random"}) > 0
+    falls = {
+        name: row["value"]
+        for (experiment, name), row in rows.rows.items()
+        if experiment == "comprehensiveness"
+    }
+    falls = {
+        name: fall
+        for name, fall in falls.items()
+        if name.startswith(_FALL) and "_minus_" not in name
+    }
+    return (
+        max(falls.values()) < MATTERS
+        and len(falls.keys() - {f"{_FALL}attention", f"{_FALL}random"}) > 0
+    )
 
 
 def _limit(fall: float, rows: SummaryRows) -> str:
     """What a ``fall`` below the limit means."""
     if _nothing_falls(rows):
         return f" No measured ranking makes the probability fall by {MATTERS:g}, a limit chosen for this card: no conclusion."
-    return f" Below {MATTERS:g}, a limit chosen for this card, tokens are not said to be needed." if fall < MATTERS else ""
+    return (
+        f" Below {MATTERS:g}, a limit chosen for this card, tokens are not said to be needed."
+        if fall < MATTERS
+        else ""
+    )
 
 
 def _claim(rows: SummaryRows, place: float | None) -> Claim | None:
@@ -187,26 +265,48 @@ def _claim(rows: SummaryRows, place: float | None) -> Claim | None:
     if gap is None or gap["low"] is None or gap["n"] < FEWEST or _nothing_falls(rows):
         return None
     if gap["low"] <= 0:
-        return Claim(False, f"the output is not shown to need the most attended tokens{rows.of_head} more than random ones")
+        return Claim(
+            False,
+            f"the output is not shown to need the most attended tokens{rows.of_head} more than random ones",
+        )
     fall = rows.value("comprehensiveness", "comprehensiveness_attention")
     needed = place is not None and place >= NEARLY and fall is not None and fall >= MATTERS
-    return Claim(True, f"the output needs the most attended tokens{rows.of_head} nearly as much as it needs any") if needed else None
+    return (
+        Claim(
+            True,
+            f"the output needs the most attended tokens{rows.of_head} nearly as much as it needs any",
+        )
+        if needed
+        else None
+    )
 
 
 def _of_input(trace: Trace) -> list[str]:
     """The columns of the trace about tokens deleted from the input."""
-    return [name for name in trace.table.column_names if name.startswith(tuple(f"input_{way}_" for way in WAYS))]
+    return [
+        name
+        for name in trace.table.column_names
+        if name.startswith(tuple(f"input_{way}_" for way in WAYS))
+    ]
 
 
 def _holds_numbers(trace: Trace, name: str) -> bool:
     kind = trace.table.schema.field(name).type
-    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    lists = (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
     return lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
 
 
-def _normalised(name: str, fall: Float[np.ndarray, "n S"], limits: Float[np.ndarray, "n S 2"]) -> pl.Series:
+def _normalised(
+    name: str, fall: Float[np.ndarray, "n S"], limits: Float[np.ndarray, "n S 2"]
+) -> pl.Series:
     """Where the mean fall lies between the means of the bounds; null where these leave no room."""
     least, greatest = limits.mean(axis=1).T
     span = greatest - least
     with np.errstate(invalid="ignore", divide="ignore"):
-        return pl.Series(name, np.where(span > NO_SPAN, (fall.mean(axis=1) - least) / span, np.nan), nan_to_null=True)
+        return pl.Series(
+            name,
+            np.where(span > NO_SPAN, (fall.mean(axis=1) - least) / span, np.nan),
+            nan_to_null=True,
+        )

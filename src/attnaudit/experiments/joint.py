@@ -31,7 +31,9 @@ from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 
 NUMBERS = 1 << 22  # attended sums of one call
-MATTERS = 0.15  # a change of probability from which on all weights of a layer together are said to matter
+MATTERS = (
+    0.15  # a change of probability from which on all weights of a layer together are said to matter
+)
 _NAMED = ("split", "instance", "query")
 
 
@@ -59,32 +61,77 @@ class Joint:
     question = "How much does the output depend on the weights of all heads at once?"
     papers = (JAIN2019, WIEGREFFE2019)
     measures = (
-        Measure("joint_uniform", "Δŷ with uniform weights in all heads of the layer",
-                "Total variation distance of the output with uniform weights in all heads of a layer at once, 0 to 1.", "higher"),
-        Measure("joint_shuffled", "median Δŷ with shuffled weights in all heads of the layer",
-                "Median total variation distance with the weights of every head of a layer shuffled, 0 to 1.", "higher"),
-        Measure("joint_max_delta_y", "largest Δŷ found, all heads of the layer at once",
-                "Largest total variation distance found with all weight of each head of a layer on one token, 0 to 1.", "higher"),
-        Measure("joint_flips", "share flipped by weights of all heads of the layer",
-                "Share of texts whose decision flips under some weights tried for all heads of a layer at once."),
-        Measure("layers_uniform", "Δŷ with uniform weights in all heads of all layers",
-                "Total variation distance of the output with uniform weights in all recorded heads, 0 to 1.", "higher"),
-        Measure("layers_shuffled", "median Δŷ with shuffled weights in all heads of all layers",
-                "Median total variation distance with the weights of all recorded heads shuffled, 0 to 1.", "higher"),
-        Measure("layers_max_delta_y", "largest Δŷ found, all heads of all layers at once",
-                "Largest total variation distance found with other weights in all recorded heads, 0 to 1.", "higher"),
-        Measure("layers_flips", "share flipped by weights of all heads of all layers",
-                "Share of texts whose decision flips under some weights tried for all recorded heads at once."),
-    )  # fmt: skip
+        Measure(
+            "joint_uniform",
+            "Δŷ with uniform weights in all heads of the layer",
+            "Total variation distance of the output with uniform weights in all heads of a layer at once, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "joint_shuffled",
+            "median Δŷ with shuffled weights in all heads of the layer",
+            "Median total variation distance with the weights of every head of a layer shuffled, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "joint_max_delta_y",
+            "largest Δŷ found, all heads of the layer at once",
+            "Largest total variation distance found with all weight of each head of a layer on one token, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "joint_flips",
+            "share flipped by weights of all heads of the layer",
+            "Share of texts whose decision flips under some weights tried for all heads of a layer at once.",
+        ),
+        Measure(
+            "layers_uniform",
+            "Δŷ with uniform weights in all heads of all layers",
+            "Total variation distance of the output with uniform weights in all recorded heads, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "layers_shuffled",
+            "median Δŷ with shuffled weights in all heads of all layers",
+            "Median total variation distance with the weights of all recorded heads shuffled, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "layers_max_delta_y",
+            "largest Δŷ found, all heads of all layers at once",
+            "Largest total variation distance found with other weights in all recorded heads, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "layers_flips",
+            "share flipped by weights of all heads of all layers",
+            "Share of texts whose decision flips under some weights tried for all recorded heads at once.",
+        ),
+    )
     figures = (
-        FigureSpec("joint", question, (
-            Histogram("joint_uniform", Scale("Δŷ, uniform weights in all heads", 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)), bins=30),
-            Histogram("joint_max_delta_y", Scale("largest Δŷ found, all heads", 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)), bins=30),
-        ), _CAPTION),
-    )  # fmt: skip
+        FigureSpec(
+            "joint",
+            question,
+            (
+                Histogram(
+                    "joint_uniform",
+                    Scale("Δŷ, uniform weights in all heads", 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)),
+                    bins=30,
+                ),
+                Histogram(
+                    "joint_max_delta_y",
+                    Scale("largest Δŷ found, all heads", 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)),
+                    bins=30,
+                ),
+            ),
+            _CAPTION,
+        ),
+    )
     seed: int = 0
     shuffles: int = setting("Number of random shuffles of the weights of all heads.", 20)
-    sweeps: int = setting("Number of passes over all heads in the search for the largest change.", 2)
+    sweeps: int = setting(
+        "Number of passes over all heads in the search for the largest change.", 2
+    )
 
     def __post_init__(self) -> None:
         require(self, "shuffles", 1 <= self.shuffles <= 10_000, "a whole number from 1 to 10,000")
@@ -97,27 +144,47 @@ class Joint:
     def __call__(self, trace: Trace) -> pl.DataFrame:
         alone = one_head(trace).change  # which all heads at once can do too
         tried = [_uniform(trace.alpha), *_shuffled(trace, self.seed, self.shuffles)]
-        layer = _Search(JointReadout(trace.readout, trace.alpha, groups_of(trace, (*_NAMED, "layer"))))
+        layer = _Search(
+            JointReadout(trace.readout, trace.alpha, groups_of(trace, (*_NAMED, "layer")))
+        )
         most = layer.most(self.sweeps)
-        change, flips = (_to_rows(values, layer.joint.groups) for values in (most.change, most.flips))
-        found = self._measured("joint", layer, layer.with_sums(tried), np.maximum(alone.largest, change), alone.flips | flips)
+        change, flips = (
+            _to_rows(values, layer.joint.groups) for values in (most.change, most.flips)
+        )
+        found = self._measured(
+            "joint",
+            layer,
+            layer.with_sums(tried),
+            np.maximum(alone.largest, change),
+            alone.flips | flips,
+        )
         if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
             everything = _Search(JointReadout(trace.readout, trace.alpha, groups_of(trace, _NAMED)))
             compared = everything.with_attention([*tried, most.alpha])
-            found |= self._measured("layers", everything, compared, found["joint_max_delta_y"], found["joint_flips"])
+            found |= self._measured(
+                "layers", everything, compared, found["joint_max_delta_y"], found["joint_flips"]
+            )
         return keys(trace).with_columns(pl.Series(name, values) for name, values in found.items())
 
     def _measured(
-        self, name: str, search: _Search, compared: Compared, largest: Float[np.ndarray, " n"], flips: Bool[np.ndarray, " n"]
+        self,
+        name: str,
+        search: _Search,
+        compared: Compared,
+        largest: Float[np.ndarray, " n"],
+        flips: Bool[np.ndarray, " n"],
     ) -> dict[str, np.ndarray]:
         """At every row the measures ``<name>_…`` of its group, with what else was found: the ``largest`` change, and ``flips``."""
         groups = search.joint.groups
         measured = {
-            "uniform": compared.change[0], "shuffled": np.median(compared.change[1 : self.shuffles + 1], axis=0),
+            "uniform": compared.change[0],
+            "shuffled": np.median(compared.change[1 : self.shuffles + 1], axis=0),
             "max_delta_y": np.maximum(compared.change.max(axis=0), _to_groups(largest, groups)),
             "flips": compared.flips.any(axis=0) | _to_groups(flips, groups),
-        }  # fmt: skip
-        return {f"{name}_{measure}": _to_rows(values, groups) for measure, values in measured.items()}
+        }
+        return {
+            f"{name}_{measure}": _to_rows(values, groups) for measure, values in measured.items()
+        }
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         known = [measure.name for measure in self.measures]
@@ -129,11 +196,19 @@ class Joint:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, flips, most = (rows.get("joint", f"joint_{name}") for name in ("uniform", "flips", "max_delta_y"))
-        if row is None or flips is None or most is None or rows.head is not None:  # figures of a layer are not those of one head
+        row, flips, most = (
+            rows.get("joint", f"joint_{name}") for name in ("uniform", "flips", "max_delta_y")
+        )
+        if (
+            row is None or flips is None or most is None or rows.head is not None
+        ):  # figures of a layer are not those of one head
             return
         alone = rows.get("maximal_change", "max_delta_y")
-        one = "largest found, " if alone is None else f"largest found, one head alone {figure(alone['value'], 3)}, "
+        one = (
+            "largest found, "
+            if alone is None
+            else f"largest found, one head alone {figure(alone['value'], 3)}, "
+        )
         sentence = (
             f"Uniform weights in {_layers(rows)} at once change the output by {figure(row['value'], 3)} on average; the worst weights "
             f"that were tried, by {figure(most['value'], 3)} {interval(most, 3)}, and flip {percent(flips['value'])} of the decisions."
@@ -142,9 +217,15 @@ class Joint:
         matters = row["value"] >= MATTERS
         clause = f"uniform weights in {_layers(rows)} change its output {'clearly' if matters else 'little'}"
         yield card_row(
-            Joint.question, "mean Δŷ, uniform weights in all heads", row, f"{one}all heads {figure(most['value'], 3)}", sentence,
-            mark=float(most["value"]), places=3, claim=Claim(matters, clause),
-        )  # fmt: skip
+            Joint.question,
+            "mean Δŷ, uniform weights in all heads",
+            row,
+            f"{one}all heads {figure(most['value'], 3)}",
+            sentence,
+            mark=float(most["value"]),
+            places=3,
+            claim=Claim(matters, clause),
+        )
 
 
 def _layers(rows: SummaryRows) -> str:
@@ -160,7 +241,10 @@ def _by_layer(rows: SummaryRows) -> str:
     if everything is None or len(layers) < 2:
         return ""
     ordered = sorted(layers, key=lambda layer: layers[layer]["value"])
-    low, high = (f"{figure(layers[layer]['value'], 3)} (layer {layer})" for layer in (ordered[0], ordered[-1]))
+    low, high = (
+        f"{figure(layers[layer]['value'], 3)} (layer {layer})"
+        for layer in (ordered[0], ordered[-1])
+    )
     return (
         f" By layer: {low} to {high}. Uniform weights in all recorded heads of all {len(layers)} layers change it by "
         f"{figure(everything['value'], 3)} {interval(everything, 3)}{_worst_of_layers(rows)}."
@@ -173,7 +257,9 @@ def _worst_of_layers(rows: SummaryRows) -> str:
     if flips is None or most is None:
         return ""
     flipped = f"and flip {percent(flips['value'])} of the decisions"
-    return f"; the worst that were tried, by {figure(most['value'], 3)} {interval(most, 3)}, {flipped}"
+    return (
+        f"; the worst that were tried, by {figure(most['value'], 3)} {interval(most, 3)}, {flipped}"
+    )
 
 
 def groups_of(trace: Trace, names: tuple[str, ...]) -> Ragged:
@@ -198,7 +284,9 @@ def _shuffled(trace: Trace, seed: int, shuffles: int) -> Iterator[Ragged]:
 
 def _to_groups(values: np.ndarray, groups: Ragged) -> np.ndarray:
     """The largest of the values of its rows, for each group."""
-    return groups.with_values(values[groups.values]).reduce(np.maximum if values.dtype != bool else np.logical_or)
+    return groups.with_values(values[groups.values]).reduce(
+        np.maximum if values.dtype != bool else np.logical_or
+    )
 
 
 def _to_rows(values: np.ndarray, groups: Ragged) -> np.ndarray:
@@ -233,27 +321,44 @@ class _Search:
     @cached_property
     def own(self) -> Float[np.ndarray, "g C"]:
         joint, everything = self.joint, np.arange(len(self.joint.groups))
-        parts = [joint.predict(part, joint.own[joint.groups.take(part).values]) for part in self._parts(everything)]
+        parts = [
+            joint.predict(part, joint.own[joint.groups.take(part).values])
+            for part in self._parts(everything)
+        ]
         return np.concatenate(parts)
 
     def with_sums(self, alphas: Sequence[Ragged]) -> Compared:
         """Under each of the ``alphas``, of all rows, by attended sums of the contributions of the trace."""
         joint, everything = self.joint, np.arange(len(self.joint.groups))
         sums = [joint.sums(alpha) for alpha in alphas]
-        compared = [self._compared(everything, lambda part, of=of: joint.predict(part, of[joint.groups.take(part).values])) for of in sums]
+        compared = [
+            self._compared(
+                everything,
+                lambda part, of=of: joint.predict(part, of[joint.groups.take(part).values]),
+            )
+            for of in sums
+        ]
         return Compared(*(np.stack(values) for values in zip(*compared, strict=True)))
 
     def with_attention(self, alphas: Sequence[Ragged]) -> Compared:
         """Under each of the ``alphas``, of all rows, with the values that follow from it; those of a text in one batch."""
         joint, number, rows = self.joint, len(alphas), len(self.joint.alpha)
         everything = concatenate(list(alphas))
-        chosen, which = np.repeat(np.arange(len(joint.groups)), number), np.tile(np.arange(number), len(joint.groups))
+        chosen, which = (
+            np.repeat(np.arange(len(joint.groups)), number),
+            np.tile(np.arange(number), len(joint.groups)),
+        )
 
         def predicted(part: Int64[np.ndarray, " b"]) -> np.ndarray:
             of_groups = joint.groups.take(chosen[part])
-            return joint.predict_from_attention(chosen[part], everything.take(of_groups.values + rows * of_groups.spread(which[part])))
+            return joint.predict_from_attention(
+                chosen[part],
+                everything.take(of_groups.values + rows * of_groups.spread(which[part])),
+            )
 
-        return Compared(*(values.reshape(-1, number).T for values in self._compared(chosen, predicted)))
+        return Compared(
+            *(values.reshape(-1, number).T for values in self._compared(chosen, predicted))
+        )
 
     def _compared(
         self, groups: Int64[np.ndarray, " m"], predicted: Callable[[np.ndarray], np.ndarray]
@@ -262,15 +367,23 @@ class _Search:
         change, flips = np.zeros(len(groups)), np.zeros(len(groups), bool)
         for part in self._parts(groups):
             prediction = predicted(part)
-            change[part], flips[part] = tvd(prediction, self.own[groups[part]]), self._flips(prediction, groups[part])
+            change[part], flips[part] = (
+                tvd(prediction, self.own[groups[part]]),
+                self._flips(prediction, groups[part]),
+            )
         return change, flips
 
     def _parts(self, groups: Int64[np.ndarray, " m"]) -> Iterator[Int64[np.ndarray, " b"]]:
         """Positions of ``groups``, in parts that memory holds: of a group its sums, and the input of the tail."""
-        size = self.joint.groups.lengths[groups] * self.joint.own.shape[1] + self.joint.readout.offset.shape[1]
+        size = (
+            self.joint.groups.lengths[groups] * self.joint.own.shape[1]
+            + self.joint.readout.offset.shape[1]
+        )
         return Ragged.from_lengths(np.zeros(0), size).blocks(NUMBERS)
 
-    def _flips(self, prediction: Float[np.ndarray, "m C"], groups: Int64[np.ndarray, " m"]) -> np.ndarray:
+    def _flips(
+        self, prediction: Float[np.ndarray, "m C"], groups: Int64[np.ndarray, " m"]
+    ) -> np.ndarray:
         both, decided = two_classes(prediction), predicted_class(self.own)[groups]
         at = np.arange(len(both)), decided
         lead, others = both[at], both.copy()
@@ -298,11 +411,17 @@ class _Search:
                     top = int(changed[part].argmax())
                     if changed[part][top] > best[group] + 1e-9:
                         best[group], current[rows[k]] = changed[part][top], sums[part][top]
-                        alpha[joint.alpha.offsets[rows[k]] : joint.alpha.offsets[rows[k] + 1]] = np.arange(lengths[k]) == top
+                        alpha[joint.alpha.offsets[rows[k]] : joint.alpha.offsets[rows[k] + 1]] = (
+                            np.arange(lengths[k]) == top
+                        )
         return Most(best, flips, joint.alpha.with_values(alpha))
 
     def _with_one(
-        self, tried: Int64[np.ndarray, " m"], place: int, sums: Float[np.ndarray, "m P"], current: Float[np.ndarray, "n P"]
+        self,
+        tried: Int64[np.ndarray, " m"],
+        place: int,
+        sums: Float[np.ndarray, "m P"],
+        current: Float[np.ndarray, "n P"],
     ) -> tuple[np.ndarray, np.ndarray]:
         """Change and flip of the groups ``tried``, with ``sums`` in their row number ``place`` and the current ones in the others."""
 

@@ -24,13 +24,20 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import amount, degree, figure, interval
 from attnaudit.trace import Trace
 
-MOST_PERMUTATIONS = 1_000_000  # every thread keeps as many numbers; a median is exact enough long before
+MOST_PERMUTATIONS = (
+    1_000_000  # every thread keeps as many numbers; a median is exact enough long before
+)
 MATTERS = 0.15  # a change of probability from which on the output is said to depend on which token has which weight
 FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which shuffled attention is much like the model's own
 _BINS = 1 << 14
 _MEANS = ("median_delta_y", "median_delta_y_words", "max_alpha", "median_error", "shuffles")
 _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
-_CHANGES = ((0.01, "hardly changes"), (0.05, "changes a little"), (0.15, "changes moderately"), (0.3, "changes clearly"))
+_CHANGES = (
+    (0.01, "hardly changes"),
+    (0.05, "changes a little"),
+    (0.15, "changes moderately"),
+    (0.3, "changes clearly"),
+)
 
 
 _CAPTION = (
@@ -58,32 +65,58 @@ class Permutation:
     papers = (JAIN2019,)
     measures = (
         Measure(
-            "median_delta_y", "median change of output over shuffles, Δŷ",
+            "median_delta_y",
+            "median change of output over shuffles, Δŷ",
             "Median total variation distance between the output and the output under shuffled attention weights, 0 to 1; 0 for a text "
-            "of one token.", "higher",
+            "of one token.",
+            "higher",
         ),
-        Measure("median_delta_y_words", "median change of output over shuffles among words, Δŷ",
-                "The same where special tokens, such as [CLS] and [SEP], keep their weights, 0 to 1.", "higher"),
-        Measure("max_alpha", "largest attention weight", "Largest attention weight of an instance, 0 to 1."),
-        Measure("median_error", "Monte Carlo error of the median Δŷ", "Standard error of an instance's median over draws of the shuffles."),
+        Measure(
+            "median_delta_y_words",
+            "median change of output over shuffles among words, Δŷ",
+            "The same where special tokens, such as [CLS] and [SEP], keep their weights, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "max_alpha",
+            "largest attention weight",
+            "Largest attention weight of an instance, 0 to 1.",
+        ),
+        Measure(
+            "median_error",
+            "Monte Carlo error of the median Δŷ",
+            "Standard error of an instance's median over draws of the shuffles.",
+        ),
         Measure("shuffles", "shuffles drawn", "Number of shuffles of an instance."),
-        Measure("seed_correlation", "expected correlation of the median Δŷ between two seeds of the shuffles",
-                "1 minus the share of Monte Carlo error in the variance of the median over instances."),
-    )  # fmt: skip
+        Measure(
+            "seed_correlation",
+            "expected correlation of the median Δŷ between two seeds of the shuffles",
+            "1 minus the share of Monte Carlo error in the variance of the median over instances.",
+        ),
+    )
     figures = (
         FigureSpec(
-            "permutation", "Does the output change when attention is shuffled?",
-            (Violins("median_delta_y", Scale("median Δŷ under shuffling"), fit=True),), _CAPTION,
+            "permutation",
+            "Does the output change when attention is shuffled?",
+            (Violins("median_delta_y", Scale("median Δŷ under shuffling"), fit=True),),
+            _CAPTION,
         ),
-    )  # fmt: skip
+    )
     seed: int = 0
-    permutations: int | None = setting("Number of shuffles per row; none: as many as permutation.error needs.", None)
-    error: float = setting("Target Monte Carlo standard error of the median of each row, where permutations is none.", 0.01)
+    permutations: int | None = setting(
+        "Number of shuffles per row; none: as many as permutation.error needs.", None
+    )
+    error: float = setting(
+        "Target Monte Carlo standard error of the median of each row, where permutations is none.",
+        0.01,
+    )
 
     def __post_init__(self) -> None:
         if self.permutations is not None and not 1 <= self.permutations <= MOST_PERMUTATIONS:
             expected = f"a whole number from 1 to {MOST_PERMUTATIONS}, or none for as many as permutation.error needs"
-            raise InputError("audit", "setting permutation.permutations", str(self.permutations), expected)
+            raise InputError(
+                "audit", "setting permutation.permutations", str(self.permutations), expected
+            )
         require(self, "error", 0 < self.error <= 1, "a standard error above 0, up to 1")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
@@ -104,15 +137,29 @@ class Permutation:
         words, some = words_of(trace)
         median, rows = np.full(len(trace), np.nan), np.flatnonzero(some)
         if len(rows):
-            readout, alpha = trace.readout.take(rows).of_part(trace.alpha.take(rows), words.take(rows).values)
-            median[rows] = median_delta_y(readout, alpha, streams[rows], self.permutations, self.error).median
+            readout, alpha = trace.readout.take(rows).of_part(
+                trace.alpha.take(rows), words.take(rows).values
+            )
+            median[rows] = median_delta_y(
+                readout, alpha, streams[rows], self.permutations, self.error
+            ).median
         return [pl.Series("median_delta_y_words", median, nan_to_null=True)]
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         means = summarise_means(self.name, by_group(table, self.of_rows), self.seed)
         if "median_error" not in table.lazy().collect_schema().names():
             return means
-        return pl.concat([means, summarise_ratios(self.name, by_group(table, _noise, together=(_SQUARED,)), _RELIABILITY, self.seed)])
+        return pl.concat(
+            [
+                means,
+                summarise_ratios(
+                    self.name,
+                    by_group(table, _noise, together=(_SQUARED,)),
+                    _RELIABILITY,
+                    self.seed,
+                ),
+            ]
+        )
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -121,7 +168,10 @@ class Permutation:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, peak = rows.get("permutation", "median_delta_y"), rows.value("permutation", "max_alpha")
+        row, peak = (
+            rows.get("permutation", "median_delta_y"),
+            rows.value("permutation", "max_alpha"),
+        )
         if row is None:
             return
         sentence = (
@@ -132,24 +182,37 @@ class Permutation:
         )
         peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
         yield card_row(
-            Permutation.question, "mean of the median Δŷ", row,
-            f"{peaked}0: no change, 1: from one certain prediction to another", sentence, places=3,
+            Permutation.question,
+            "mean of the median Δŷ",
+            row,
+            f"{peaked}0: no change, 1: from one certain prediction to another",
+            sentence,
+            places=3,
             claim=_claim(row["value"], peak, rows.of_head),
-        )  # fmt: skip
+        )
 
 
 _SQUARED = Together(  # the same of a large table, whose medians are counted in bins
-    "squared", lambda rows: numbers_of(rows.select("median_delta_y")), lambda median: np.rint(median * _BINS), _BINS + 1,
+    "squared",
+    lambda rows: numbers_of(rows.select("median_delta_y")),
+    lambda median: np.rint(median * _BINS),
+    _BINS + 1,
     lambda median, rows: (median - np.average(median, weights=rows)) ** 2,
-)  # fmt: skip
+)
 
 
 def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
     """Of every row the squared distance of its median from their mean, and that less its Monte Carlo variance."""
     squared = pl.col("squared")
     if "squared" not in table.collect_schema().names():
-        squared = pl.col("median_delta_y").map_batches(lambda median: (median - fsum(median) / len(median)) ** 2)  # in any order of rows
-    return table.select((squared - pl.col("median_error") ** 2).alias("beyond noise"), pl.lit(0.0).alias("nothing"), squared.alias("all"))
+        squared = pl.col("median_delta_y").map_batches(
+            lambda median: (median - fsum(median) / len(median)) ** 2
+        )  # in any order of rows
+    return table.select(
+        (squared - pl.col("median_error") ** 2).alias("beyond noise"),
+        pl.lit(0.0).alias("nothing"),
+        squared.alias("all"),
+    )
 
 
 def _claim(change: float, peak: float | None, of_head: str) -> Claim | None:
@@ -175,10 +238,18 @@ def _meaning(change: float, peak: float | None) -> str:
 
 def _among_words(rows: SummaryRows) -> str:
     words = rows.value("permutation", "median_delta_y_words")
-    return "" if words is None else f" Where special tokens keep their weights the change is {figure(words, 3)}."
+    return (
+        ""
+        if words is None
+        else f" Where special tokens keep their weights the change is {figure(words, 3)}."
+    )
 
 
 def _retrained(rows: SummaryRows) -> str:
     """What a model retrained with uniform attention loses, where a study of that is there."""
     row = rows.get("uniform", "difference_f1_uniform")
-    return "" if row is None else f" Retrained with uniform attention, F1 changes by {figure(row['value'])} {interval(row)}."
+    return (
+        ""
+        if row is None
+        else f" Retrained with uniform attention, F1 changes by {figure(row['value'])} {interval(row)}."
+    )

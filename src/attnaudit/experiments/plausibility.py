@@ -12,7 +12,14 @@ import polars.selectors as cs
 
 from attnaudit.core.papers import DEYOUNG2020
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.rows import against_attention, differences, importance_scores, keys, over_words, taken_names
+from attnaudit.experiments.rows import (
+    against_attention,
+    differences,
+    importance_scores,
+    keys,
+    over_words,
+    taken_names,
+)
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -39,25 +46,59 @@ class Plausibility:
     question = "Does attention find the tokens known to matter?"
     papers = (DEYOUNG2020,)
     measures = (
-        Measure("precision_attention_minus_precision_{score}", "precision, attention minus {score}, paired",
-                "How much higher the precision at the number of known tokens is by attention than by another ranking.", "higher"),
-        Measure("auprc_attention_minus_auprc_{score}", "average precision, attention minus {score}, paired",
-                "How much higher the average precision is by attention than by another ranking.", "higher"),
-        Measure("precision_chance", "precision of a random order (share of known tokens)", "Precision of a random order, on average."),
-        Measure("auprc_chance", "average precision of a random order", "Average precision that a random order reaches on average."),
-        Measure("precision_{score}", "precision at the number of known tokens, {score}",
-                "Share of rationale tokens among as many top-ranked tokens as the rationale has, 0 to 1.", "higher"),
-        Measure("auprc_{score}", "average precision, {score}",
-                "Average precision of the whole ranking in finding the rationale tokens, 0 to 1.", "higher"),
-        Measure("rationale_tau_attention_minus_rationale_tau_{score}", "τ with the known tokens, attention minus {score}, paired",
-                "How much higher Kendall τ-b with the rationale is of attention than of another score.", "higher"),
-        Measure("rationale_tau_{score}", "Kendall τ with the known tokens, {score}",
-                "Kendall τ-b of the score and the rationale (1 for its tokens, 0 for others), −1 to 1; 0 is chance.", "higher"),
-    )  # fmt: skip
+        Measure(
+            "precision_attention_minus_precision_{score}",
+            "precision, attention minus {score}, paired",
+            "How much higher the precision at the number of known tokens is by attention than by another ranking.",
+            "higher",
+        ),
+        Measure(
+            "auprc_attention_minus_auprc_{score}",
+            "average precision, attention minus {score}, paired",
+            "How much higher the average precision is by attention than by another ranking.",
+            "higher",
+        ),
+        Measure(
+            "precision_chance",
+            "precision of a random order (share of known tokens)",
+            "Precision of a random order, on average.",
+        ),
+        Measure(
+            "auprc_chance",
+            "average precision of a random order",
+            "Average precision that a random order reaches on average.",
+        ),
+        Measure(
+            "precision_{score}",
+            "precision at the number of known tokens, {score}",
+            "Share of rationale tokens among as many top-ranked tokens as the rationale has, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "auprc_{score}",
+            "average precision, {score}",
+            "Average precision of the whole ranking in finding the rationale tokens, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "rationale_tau_attention_minus_rationale_tau_{score}",
+            "τ with the known tokens, attention minus {score}, paired",
+            "How much higher Kendall τ-b with the rationale is of attention than of another score.",
+            "higher",
+        ),
+        Measure(
+            "rationale_tau_{score}",
+            "Kendall τ with the known tokens, {score}",
+            "Kendall τ-b of the score and the rationale (1 for its tokens, 0 for others), −1 to 1; 0 is chance.",
+            "higher",
+        ),
+    )
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:
-        return taken_names(trace, ("attention", "gradient", "loo", "chance"), "a score of every trace")
+        return taken_names(
+            trace, ("attention", "gradient", "loo", "chance"), "a score of every trace"
+        )
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         columns = dict[str, np.ndarray]()
@@ -65,10 +106,16 @@ class Plausibility:
         rationale = _known(trace)
         marks = _marks(rationale, scores["attention"])
         for name, score in scores.items():
-            columns[f"precision_{name}"], columns[f"auprc_{name}"] = rationale_agreement(score, rationale)
+            columns[f"precision_{name}"], columns[f"auprc_{name}"] = rationale_agreement(
+                score, rationale
+            )
             columns[f"rationale_tau_{name}"], _ = kendall_tau(score, marks)
-        columns["precision_chance"], columns["auprc_chance"] = chance_rationale_agreement(rationale, scores["attention"].lengths)
-        return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
+        columns["precision_chance"], columns["auprc_chance"] = chance_rationale_agreement(
+            rationale, scores["attention"].lengths
+        )
+        return keys(trace).with_columns(
+            pl.Series(name, values, nan_to_null=True) for name, values in columns.items()
+        )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
@@ -77,7 +124,13 @@ class Plausibility:
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
         """What the table has, and how far attention is ahead of every other score."""
         found = table.select(cs.starts_with("precision_", "auprc_", "rationale_tau_"))
-        return found.with_columns(differences(*against_attention(found.collect_schema().names(), ("precision", "auprc", "rationale_tau"))))
+        return found.with_columns(
+            differences(
+                *against_attention(
+                    found.collect_schema().names(), ("precision", "auprc", "rationale_tau")
+                )
+            )
+        )
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -88,20 +141,37 @@ class Plausibility:
             row = rows.get("plausibility", f"{kind}_attention")
             if row is None:
                 continue
-            others = {name: rows.value("plausibility", f"{kind}_{name}") for name in ("gradient", "loo")}
+            others = {
+                name: rows.value("plausibility", f"{kind}_{name}") for name in ("gradient", "loo")
+            }
             chance = rows.value("plausibility", f"{kind}_chance")
-            known = [f"{'LOO' if name == 'loo' else name} {figure(value)}" for name, value in others.items() if value is not None]
+            known = [
+                f"{'LOO' if name == 'loo' else name} {figure(value)}"
+                for name, value in others.items()
+                if value is not None
+            ]
             known += [f"random order {figure(chance)}"] if chance is not None else []
-            gaps = {name: rows.get("plausibility", f"{kind}_attention_minus_{kind}_{name}") for name in others}
-            sentence = _found(kind, row, others, gaps, chance) + rows.apart("plausibility", f"{kind}_attention", f"Mean {measure}")
-            yield card_row(question, measure, row, ", ".join(known) or "–", sentence, mark=_best(others))
+            gaps = {
+                name: rows.get("plausibility", f"{kind}_attention_minus_{kind}_{name}")
+                for name in others
+            }
+            sentence = _found(kind, row, others, gaps, chance) + rows.apart(
+                "plausibility", f"{kind}_attention", f"Mean {measure}"
+            )
+            yield card_row(
+                question, measure, row, ", ".join(known) or "–", sentence, mark=_best(others)
+            )
 
 
 def _known(trace: Trace) -> Ragged:
     """Rationales, of the tokens that are not special; a row without one stays empty."""
     rationale, lengths = trace.ragged("rationale"), trace.alpha.lengths
     known = rationale.lengths == lengths
-    words = ~trace.ragged("special").values.astype(bool) if trace.has("special") else np.ones(lengths.sum(), bool)
+    words = (
+        ~trace.ragged("special").values.astype(bool)
+        if trace.has("special")
+        else np.ones(lengths.sum(), bool)
+    )
     return rationale.where(words[trace.alpha.positions(np.flatnonzero(known))])
 
 
@@ -117,20 +187,41 @@ def _best(others: Mapping[str, float | None]) -> float | None:
 
 
 def _found(
-    kind: str, row: Mapping[str, Any], others: Mapping[str, float | None], gaps: Mapping[str, Mapping[str, Any] | None],
+    kind: str,
+    row: Mapping[str, Any],
+    others: Mapping[str, float | None],
+    gaps: Mapping[str, Mapping[str, Any] | None],
     chance: float | None,
-) -> str:  # fmt: skip
+) -> str:
     """Compared with the better of the others by the interval of their paired difference, or in older summaries by attention's own."""
     best = _best(others)
-    what = f"{percent(row['value'])} of attention's top tokens are known to matter" if kind == "precision" else (
-        f"Ranked by attention, the known tokens reach an average precision of {figure(row['value'])}"
-    )  # fmt: skip
-    against = "" if chance is None else f", where a random order would give {percent(chance) if kind == 'precision' else figure(chance)}"
+    what = (
+        f"{percent(row['value'])} of attention's top tokens are known to matter"
+        if kind == "precision"
+        else (
+            f"Ranked by attention, the known tokens reach an average precision of {figure(row['value'])}"
+        )
+    )
+    against = (
+        ""
+        if chance is None
+        else f", where a random order would give {percent(chance) if kind == 'precision' else figure(chance)}"
+    )
     if best is None:
         return f"{what}{against}."
     name = next(name for name, value in others.items() if value == best)
     paired = gaps[name]
     gap, even = (row, best) if paired is None else (paired, 0.0)
-    less, more = (gap["value"], gap["value"]) if gap["low"] is None or gap["high"] is None else (gap["low"], gap["high"])
-    than = "about as well as" if less <= even <= more else "less well than" if more < even else "better than"
+    less, more = (
+        (gap["value"], gap["value"])
+        if gap["low"] is None or gap["high"] is None
+        else (gap["low"], gap["high"])
+    )
+    than = (
+        "about as well as"
+        if less <= even <= more
+        else "less well than"
+        if more < even
+        else "better than"
+    )
     return f"{what}{against}: it finds them {than} {'leave-one-out' if name == 'loo' else 'gradients'} ({figure(best)})."

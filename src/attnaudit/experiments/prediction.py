@@ -27,8 +27,15 @@ from attnaudit.stats.measures import predicted_class
 from attnaudit.stats.sums import METHOD, GroupedSums
 from attnaudit.trace import Trace
 
-MOST_SCORED = 1000  # outputs: a class of a corpus is one of fewer, a token of a vocabulary one of more
-OF_TOKENS = ("language_modelling", "causal-lm", "seq2seq", "translation")  # tasks whose outputs are tokens of a vocabulary
+MOST_SCORED = (
+    1000  # outputs: a class of a corpus is one of fewer, a token of a vocabulary one of more
+)
+OF_TOKENS = (
+    "language_modelling",
+    "causal-lm",
+    "seq2seq",
+    "translation",
+)  # tasks whose outputs are tokens of a vocabulary
 
 
 @dataclass(frozen=True)
@@ -49,20 +56,40 @@ class Prediction:
     question = "How well does the model predict?"
     papers = (JAIN2019,)
     measures = (
-        Measure("accuracy", "accuracy", "Share of labelled instances whose predicted class is the label."),
-        Measure("f1", "F1 (class 1 of two, else mean over classes)", "Harmonic mean of precision and recall."),
-        Measure("roc_auc", "area under the ROC curve", "Area under the ROC curve, one class against the rest, mean over classes."),
+        Measure(
+            "accuracy",
+            "accuracy",
+            "Share of labelled instances whose predicted class is the label.",
+        ),
+        Measure(
+            "f1",
+            "F1 (class 1 of two, else mean over classes)",
+            "Harmonic mean of precision and recall.",
+        ),
+        Measure(
+            "roc_auc",
+            "area under the ROC curve",
+            "Area under the ROC curve, one class against the rest, mean over classes.",
+        ),
         Measure(
             "roc_auc_chance",
             "area under the ROC curve of random scores",
             "Area under the ROC curve of scores that are independent of the label; undefined where a row allows only some classes.",
         ),
-        Measure("majority", "accuracy of always predicting the most frequent label", "Share of the most frequent label."),
+        Measure(
+            "majority",
+            "accuracy of always predicting the most frequent label",
+            "Share of the most frequent label.",
+        ),
     )
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:
-        return "every gold token is of one class: BLEU measures the quality of translations" if trace.task == "translation" else None
+        return (
+            "every gold token is of one class: BLEU measures the quality of translations"
+            if trace.task == "translation"
+            else None
+        )
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         probabilities, predicted = trace.prediction, trace.predicted
@@ -71,9 +98,15 @@ class Prediction:
             chosen = np.where(predicted == 1, chosen, 1.0 - chosen)
         label = pl.Series("label", trace.array("label"), dtype=pl.Int32).replace(-1, None)
         columns = keys(trace).with_columns(
-            label, (label == pl.Series(predicted)).alias("correct"), pl.Series("probability", chosen)
-        )  # fmt: skip
-        return columns.with_columns(vector_column("probabilities", probabilities)) if probabilities.shape[1] <= MOST_SCORED else columns
+            label,
+            (label == pl.Series(predicted)).alias("correct"),
+            pl.Series("probability", chosen),
+        )
+        return (
+            columns.with_columns(vector_column("probabilities", probabilities))
+            if probabilities.shape[1] <= MOST_SCORED
+            else columns
+        )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         groups = by_group(table, lambda rows: rows, ("probabilities",))
@@ -84,10 +117,21 @@ class Prediction:
         labelled = rows.filter(pl.col("label").is_not_null())
         known, missing = len(labelled), len(rows) - len(labelled)
         majority = float(np.bincount(labelled["label"].to_numpy()).max()) / known if known else None
-        scored = {name: value for name, *value in (self._scores(labelled) if "probabilities" in rows.columns else self._share(labelled))}
-        counts = {"n": known, "undefined": missing, "texts": _texts(labelled).n_unique() if several else None}
+        scored = {
+            name: value
+            for name, *value in (
+                self._scores(labelled) if "probabilities" in rows.columns else self._share(labelled)
+            )
+        }
+        counts = {
+            "n": known,
+            "undefined": missing,
+            "texts": _texts(labelled).n_unique() if several else None,
+        }
         names = ("accuracy", "f1", "roc_auc", "roc_auc_chance")
-        summary = [summary_row(self.name, name, *scored.get(name, [None]), **counts) for name in names]
+        summary = [
+            summary_row(self.name, name, *scored.get(name, [None]), **counts) for name in names
+        ]
         summary.append(summary_row(self.name, "majority", majority, **counts))
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
 
@@ -101,7 +145,12 @@ class Prediction:
             sums.add(numbers_of(known.select("correct")), known["instance"].to_numpy())
             if probabilities is not None:
                 counted = counted or CountedScores.of(probabilities.shape[1])
-                counted.add(label, predicted_class(probabilities), probabilities, known["instance"].to_numpy())
+                counted.add(
+                    label,
+                    predicted_class(probabilities),
+                    probabilities,
+                    known["instance"].to_numpy(),
+                )
                 allowed = allowed and (probabilities.shape[1] == 1 or bool(probabilities.all()))
         n = int(labels.sum())
         scored: dict[str, list[Any]] = {"majority": [float(labels.max()) / n if n else None]}
@@ -109,37 +158,64 @@ class Prediction:
         if counted is not None and method == METHOD:
             self._rank(table, counted)
             ends = zip(*counted.intervals(self.seed), strict=True)
-            scored |= {name: [getattr(counted, name), *pair] for name, pair in zip(("f1", "roc_auc"), ends, strict=True)}
+            scored |= {
+                name: [getattr(counted, name), *pair]
+                for name, pair in zip(("f1", "roc_auc"), ends, strict=True)
+            }
         elif counted is not None:
-            scored |= {name: value for name, *value in self._scores(_one_of_each(table.filter(pl.col("label").is_not_null())))}
+            scored |= {
+                name: value
+                for name, *value in self._scores(
+                    _one_of_each(table.filter(pl.col("label").is_not_null()))
+                )
+            }
         scored["accuracy"] = [sums.value(0), *sums.share_interval(0)] if n else [None]
         scored["roc_auc_chance"] = [CHANCE if counted is not None and allowed else None]
         names = ("accuracy", "f1", "roc_auc", "roc_auc_chance", "majority")
-        found = [(name, summary_row(self.name, name, *scored.get(name, [None]), n=n, undefined=total - n)) for name in names]
+        found = [
+            (
+                name,
+                summary_row(self.name, name, *scored.get(name, [None]), n=n, undefined=total - n),
+            )
+            for name in names
+        ]
         return [with_method(row, method, is_share=name == "accuracy") for name, row in found]
 
     @staticmethod
     def _rank(table: pl.LazyFrame, counted: CountedScores) -> None:
         for rows, label, probabilities in _labelled_pieces(table):
             if probabilities is not None:
-                counted.add_ranks(label, probabilities, rows.drop_nulls("label")["instance"].to_numpy())
+                counted.add_ranks(
+                    label, probabilities, rows.drop_nulls("label")["instance"].to_numpy()
+                )
 
-    def _scores(self, rows: pl.DataFrame) -> Iterator[tuple[str, float | None, float | None, float | None]]:
+    def _scores(
+        self, rows: pl.DataFrame
+    ) -> Iterator[tuple[str, float | None, float | None, float | None]]:
         """The names of all scores with their values and intervals."""
         if not len(rows):
             return
         probabilities = rows["probabilities"].explode().to_numpy().reshape(len(rows), -1)
-        label, of = rows["label"].to_numpy(), _texts(rows).to_numpy() if "query" in rows.columns else None
+        label, of = (
+            rows["label"].to_numpy(),
+            _texts(rows).to_numpy() if "query" in rows.columns else None,
+        )
         predicted = predicted_class(probabilities)
         scores = classification_scores(label, predicted, probabilities, seed=self.seed, cluster=of)
         correct = (predicted == label).astype(np.float64)
-        yield "accuracy", scores.accuracy, *share_interval(correct, np.arange(len(rows)) if of is None else of)
+        yield (
+            "accuracy",
+            scores.accuracy,
+            *share_interval(correct, np.arange(len(rows)) if of is None else of),
+        )
         for k, name in enumerate(("f1", "roc_auc"), start=1):
             yield name, getattr(scores, name), scores.low[k], scores.high[k]
         if probabilities.shape[1] == 1 or probabilities.all():  # 0: a class that is not allowed
             yield "roc_auc_chance", CHANCE, None, None
 
-    def _share(self, rows: pl.DataFrame) -> Iterator[tuple[str, float | None, float | None, float | None]]:
+    def _share(
+        self, rows: pl.DataFrame
+    ) -> Iterator[tuple[str, float | None, float | None, float | None]]:
         """Accuracy, with its interval."""
         correct, of = rows["correct"].cast(pl.Float64).to_numpy(), _texts(rows).to_numpy()
         if len(rows):
@@ -154,22 +230,43 @@ class Prediction:
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         """How good the model is; the other rows matter only if it is good."""
         f1, accuracy, auc = (rows.get("prediction", name) for name in ("f1", "accuracy", "roc_auc"))
-        main = accuracy if about.has_question else f1 or accuracy  # as Jain & Wallace: accuracy for question answering and inference
+        main = (
+            accuracy if about.has_question else f1 or accuracy
+        )  # as Jain & Wallace: accuracy for question answering and inference
         if main is None:
             return
         named = {_f1_name(about.class_names): f1, "accuracy": accuracy, "ROC-AUC": auc}
-        others = [f"{name} {figure(row['value'])}" for name, row in named.items() if row and row is not main]
+        others = [
+            f"{name} {figure(row['value'])}"
+            for name, row in named.items()
+            if row and row is not main
+        ]
         name = "accuracy" if main is accuracy else _f1_name(about.class_names)
         sentence = _sentence(rows, about)
-        yield card_row("How well does the model predict?", name, main, ", ".join(others) or "–", sentence, of_model=True)
+        yield card_row(
+            "How well does the model predict?",
+            name,
+            main,
+            ", ".join(others) or "–",
+            sentence,
+            of_model=True,
+        )
 
 
-def _labelled_pieces(table: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray | None]]:
+def _labelled_pieces(
+    table: pl.LazyFrame,
+) -> Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray | None]]:
     """All rows, piece by piece, with the labels of those that have one, and their probabilities."""
     for rows in pieces_of(table):
         known = rows.drop_nulls("label")
         listed = "probabilities" in rows.columns and known.height > 0
-        yield rows, known["label"].to_numpy(), known["probabilities"].explode().to_numpy().reshape(known.height, -1) if listed else None
+        yield (
+            rows,
+            known["label"].to_numpy(),
+            known["probabilities"].explode().to_numpy().reshape(known.height, -1)
+            if listed
+            else None,
+        )
 
 
 def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
@@ -189,16 +286,32 @@ def _one_of_each(table: pl.LazyFrame) -> pl.DataFrame:
     """The columns that are scored, a row for each prediction: that of one query, whichever heads and layers have a row for it."""
     columns = table.collect_schema().names()
     named = [name for name in ("split", "instance", "query") if name in columns]
-    rows = table.select(name for name in (*named, "label", "correct", "probabilities") if name in columns)
+    rows = table.select(
+        name for name in (*named, "label", "correct", "probabilities") if name in columns
+    )
     several = "layer" in columns or "head" in columns
-    return (rows.unique(subset=named, keep="first", maintain_order=True) if several else rows).collect()
+    return (
+        rows.unique(subset=named, keep="first", maintain_order=True) if several else rows
+    ).collect()
 
 
 def _sentence(rows: SummaryRows, about: About) -> str:
-    accuracy, auc, majority = rows.get("prediction", "accuracy"), rows.get("prediction", "roc_auc"), rows.value("prediction", "majority")
-    correct = f"Correct on {percent(accuracy['value'])} of {_labelled(accuracy, rows)}" if accuracy else ""
+    accuracy, auc, majority = (
+        rows.get("prediction", "accuracy"),
+        rows.get("prediction", "roc_auc"),
+        rows.value("prediction", "majority"),
+    )
+    correct = (
+        f"Correct on {percent(accuracy['value'])} of {_labelled(accuracy, rows)}"
+        if accuracy
+        else ""
+    )
     if accuracy:
-        correct += f" (always predicting the most frequent label: {percent(majority)}). " if majority is not None else ". "
+        correct += (
+            f" (always predicting the most frequent label: {percent(majority)}). "
+            if majority is not None
+            else ". "
+        )
         correct += _never_predicted(rows, about)
     if accuracy is not None and (rows.instances("prediction", "accuracy") or 0) < FEWEST:
         return f"{correct}Too few to judge the model by: {FEWEST} or more are needed."
@@ -209,15 +322,35 @@ def _sentence(rows: SummaryRows, about: About) -> str:
             "order of the outputs, with --classes."
         )
     if worse and auc is not None:
-        return f"{correct}{worse}: the labels, or the names of the model's outputs, may be exchanged."
+        return (
+            f"{correct}{worse}: the labels, or the names of the model's outputs, may be exchanged."
+        )
     if auc is not None and auc["low"] is not None and auc["low"] <= CHANCE:
-        return correct + "It is not shown to rank the classes better than chance, so explaining its output means little."
+        return (
+            correct
+            + "It is not shown to rank the classes better than chance, so explaining its output means little."
+        )
     if auc is not None and auc["value"] < 0.6:
-        return correct + "It ranks the classes hardly better than chance, so explaining its output means little."
-    if accuracy is not None and majority is not None and accuracy["low"] is not None and accuracy["low"] <= majority:
-        ranks = "" if auc is None else f" It does rank {rows.text}s better than chance (ROC-AUC {figure(auc['value'])})."
+        return (
+            correct
+            + "It ranks the classes hardly better than chance, so explaining its output means little."
+        )
+    if (
+        accuracy is not None
+        and majority is not None
+        and accuracy["low"] is not None
+        and accuracy["low"] <= majority
+    ):
+        ranks = (
+            ""
+            if auc is None
+            else f" It does rank {rows.text}s better than chance (ROC-AUC {figure(auc['value'])})."
+        )
         return f"{correct}Its decisions are not shown to be better than always predicting the most frequent label.{ranks}"
-    return correct + "The rows below describe this one model; another model trained on the same texts can give other answers."
+    return (
+        correct
+        + "The rows below describe this one model; another model trained on the same texts can give other answers."
+    )
 
 
 def _never_predicted(rows: SummaryRows, about: About) -> str:
@@ -231,13 +364,23 @@ def _never_predicted(rows: SummaryRows, about: About) -> str:
 
 def _labelled(accuracy: Mapping[str, Any], rows: SummaryRows) -> str:
     """``500 labelled texts``, ``118 labelled positions of 12 texts``."""
-    several = f" of {count(accuracy['texts'], TEXT)}" if rows.text == POSITION and accuracy.get("texts") else ""
+    several = (
+        f" of {count(accuracy['texts'], TEXT)}"
+        if rows.text == POSITION and accuracy.get("texts")
+        else ""
+    )
     return f"{count(accuracy['n'], f'labelled {rows.text}')}{several}"
 
 
-def _worse_than_chance(accuracy: Mapping[str, Any] | None, auc: Mapping[str, Any] | None, classes: int) -> str:
+def _worse_than_chance(
+    accuracy: Mapping[str, Any] | None, auc: Mapping[str, Any] | None, classes: int
+) -> str:
     """A clause where a model is significantly worse than chance: by ROC-AUC, or by accuracy where labels of one class have none."""
-    chance = [("ROC-AUC", auc, CHANCE)] if auc is not None else [("accuracy", accuracy, 1 / max(classes, 1))]
+    chance = (
+        [("ROC-AUC", auc, CHANCE)]
+        if auc is not None
+        else [("accuracy", accuracy, 1 / max(classes, 1))]
+    )
     for name, row, least in chance:
         if row is not None and row["high"] is not None and row["high"] < least:
             return f"That is worse than chance ({name} {figure(row['value'])} {interval(row)}, chance {figure(least)})"
@@ -245,4 +388,10 @@ def _worse_than_chance(accuracy: Mapping[str, Any] | None, auc: Mapping[str, Any
 
 
 def _f1_name(classes: Sequence[str]) -> str:
-    return f"F1 of class {classes[1]}" if len(classes) == 2 else "F1, mean over classes" if classes else "F1"
+    return (
+        f"F1 of class {classes[1]}"
+        if len(classes) == 2
+        else "F1, mean over classes"
+        if classes
+        else "F1"
+    )

@@ -45,7 +45,12 @@ def _check(experiment: type[Any]) -> None:
     missing = [name for name in ("name", "needs", "summarise") if not hasattr(experiment, name)]
     if missing or not is_dataclass(experiment):
         got = f"a class without {', '.join(missing)}" if missing else "a class that is no dataclass"
-        raise InputError("register experiment", experiment.__name__, got, "a frozen dataclass with name, needs, __call__ and summarise")
+        raise InputError(
+            "register experiment",
+            experiment.__name__,
+            got,
+            "a frozen dataclass with name, needs, __call__ and summarise",
+        )
 
 
 EXPERIMENTS: Registry[type[Experiment]] = Registry("experiment", "attnaudit.experiments", _check)
@@ -84,7 +89,9 @@ def facts(name: str) -> Facts:
 def measure_label(measure: str, experiment: str | None = None) -> str:
     """The label of a measure of ``experiment``, else of the first experiment that states one; a name without a label is its own."""
     names = EXPERIMENTS if experiment is None else (experiment,)
-    return label_of([*(one for name in names for one in facts(name).measures), *OF_TRANSLATIONS], measure)
+    return label_of(
+        [*(one for name in names for one in facts(name).measures), *OF_TRANSLATIONS], measure
+    )
 
 
 def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFrame:
@@ -97,12 +104,16 @@ def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFram
         return stated(table)
     known = facts(experiment.name).measures
     columns = table.select(cs.numeric() | cs.boolean()).collect_schema().names()
-    return table.select(name for name in columns if any(measure.label_for(name) is not None for measure in known))
+    return table.select(
+        name for name in columns if any(measure.label_for(name) is not None for measure in known)
+    )
 
 
 def columns_of_figures() -> set[str]:
     """The columns that figures of all experiments read of every row."""
-    return {column for name in EXPERIMENTS for spec in facts(name).figures for column in spec.columns}
+    return {
+        column for name in EXPERIMENTS for spec in facts(name).figures for column in spec.columns
+    }
 
 
 def make_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Any:
@@ -112,7 +123,13 @@ def make_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Any
     for key in settings or {}:
         if key not in known:
             expected = f"one of {', '.join(known)}" if known else "none: it has no settings"
-            raise InputError("audit", f"setting {name}.{key}", "no such setting", expected, did_you_mean(key, known))
+            raise InputError(
+                "audit",
+                f"setting {name}.{key}",
+                "no such setting",
+                expected,
+                did_you_mean(key, known),
+            )
     return replace(experiment, **(settings or {}))
 
 
@@ -139,4 +156,6 @@ def require_usable(experiments: Iterable[Experiment], trace: Trace) -> None:
     for experiment in experiments:
         reason = refusal(experiment, trace)
         if reason is not None:
-            raise TraceError("audit", experiment.name, reason, "a trace that this experiment can use")
+            raise TraceError(
+                "audit", experiment.name, reason, "a trace that this experiment can use"
+            )

@@ -23,7 +23,9 @@ def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
     Raises InputError where it is not the one that the trace was collected from, also where the trace stores its tail and needs none.
     """
     held = trace.tail if isinstance(trace, Trace) and isinstance(trace.tail, Network) else None
-    network = held if replay is None or (held is not None and replay is held.model) else _network(replay)
+    network = (
+        held if replay is None or (held is not None and replay is held.model) else _network(replay)
+    )
     if network is None:
         return None
     metadata = trace.metadata if isinstance(trace, Trace) else trace_metadata(trace)
@@ -33,13 +35,26 @@ def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
         return network
     if not isinstance(known, str):
         raise InputError(
-            OPERATION, "replay", "a model for a trace that names none", "a trace with the fingerprint of its model", "leave it out"
+            OPERATION,
+            "replay",
+            "a model for a trace that names none",
+            "a trace with the fingerprint of its model",
+            "leave it out",
         )
     current = network.current_fingerprint()
     if current != known:
-        got, expected = f"a model with the fingerprint {current[:12]}…", f"the model {known[:12]}… that the trace was collected from"
+        got, expected = (
+            f"a model with the fingerprint {current[:12]}…",
+            f"the model {known[:12]}… that the trace was collected from",
+        )
         do = "it is another model, or its weights or its configuration were changed since: collect a trace of it"
-        raise InputError(OPERATION, "the model that the trace holds" if network is held else "replay", got, expected, do)
+        raise InputError(
+            OPERATION,
+            "the model that the trace holds" if network is held else "replay",
+            got,
+            expected,
+            do,
+        )
     if isinstance(trace, Trace) and isinstance(trace.tail, Network) and len(trace):
         _check_prediction(trace.take(np.zeros(1, np.int64)), network)
     return network
@@ -55,8 +70,12 @@ def _check_prediction(row: Trace, network: Network) -> None:
     apart = float(tvd(now, row.prediction)[0]) if now.shape == row.prediction.shape else 1.0
     if not apart <= TOLERANCE:
         got = f"a prediction of the model {apart:.2g} (TVD) from that of the trace"
-        do = "the model has computed otherwise since, as with a hook: collect a trace of it as it is"
-        raise InputError(OPERATION, f"instance {row.instance[0]}", got, f"the same within {TOLERANCE:g}", do)
+        do = (
+            "the model has computed otherwise since, as with a hook: collect a trace of it as it is"
+        )
+        raise InputError(
+            OPERATION, f"instance {row.instance[0]}", got, f"the same within {TOLERANCE:g}", do
+        )
 
 
 def _network(replay: Any) -> Network:

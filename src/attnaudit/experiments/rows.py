@@ -34,20 +34,33 @@ def keys(trace: Trace) -> pl.DataFrame:
 def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:
     """Whether each row's prediction is its label; a gold token that the vocabulary lacks cannot be written, and is never correct."""
     right = trace.predicted == trace.array("label")
-    return right & (np.array(trace.table.column("gold").to_pylist(), dtype=object) != UNKNOWN) if trace.has("gold") else right
+    return (
+        right & (np.array(trace.table.column("gold").to_pylist(), dtype=object) != UNKNOWN)
+        if trace.has("gold")
+        else right
+    )
 
 
 def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, " n"]:
     """The random stream of every row, by seed, experiment and the numbers that name the row."""
     unnamed = np.full(len(trace), -1)
-    names = [trace.array(name) if trace.has(name) else unnamed for name in ("instance", "layer", "head", "query")]
+    names = [
+        trace.array(name) if trace.has(name) else unnamed
+        for name in ("instance", "layer", "head", "query")
+    ]
     return stream_keys(seed, experiment, *names)
 
 
 def importance_scores(trace: Trace) -> dict[str, Ragged]:
     """Gradient, leave-one-out and every ``importance_<name>`` that a trace has, by name."""
-    columns = ("gradient", "loo", *(name for name in trace.table.column_names if name.startswith("importance_")))
-    return {name.removeprefix("importance_"): trace.ragged(name) for name in columns if trace.has(name)}
+    columns = (
+        "gradient",
+        "loo",
+        *(name for name in trace.table.column_names if name.startswith("importance_")),
+    )
+    return {
+        name.removeprefix("importance_"): trace.ragged(name) for name in columns if trace.has(name)
+    }
 
 
 def over_words(trace: Trace, scores: Mapping[str, Ragged]) -> dict[str, Ragged]:
@@ -70,7 +83,9 @@ def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:
     return f"the name of column {taken} is taken by {by}" if taken else None
 
 
-def require(experiment: Any, name: str, valid: bool, expected: str, choices: Iterable[str] = ()) -> None:
+def require(
+    experiment: Any, name: str, valid: bool, expected: str, choices: Iterable[str] = ()
+) -> None:
     """Raise InputError where a setting of an experiment is not ``valid``."""
     if not valid:
         value = getattr(experiment, name)
@@ -80,7 +95,10 @@ def require(experiment: Any, name: str, valid: bool, expected: str, choices: Ite
 
 def no_single_decision(trace: Trace) -> str | None:
     """Why the outputs of this trace give no single predicted class for a row; None where they do."""
-    if trace.metadata["activation"] == "sigmoid" and trace.table.schema.field("prediction").type.list_size > 1:
+    if (
+        trace.metadata["activation"] == "sigmoid"
+        and trace.table.schema.field("prediction").type.list_size > 1
+    ):
         return "several sigmoid outputs are not a distribution and make no single decision; it needs one sigmoid output or a softmax"
     return None
 
@@ -88,27 +106,41 @@ def no_single_decision(trace: Trace) -> str | None:
 def of_kept_words(rows: SummaryRows) -> str:
     """For card rows of a translator: its output in a trace is not the distribution over its whole vocabulary."""
     covered = rows.value("translation", "covered")
-    return "" if covered is None else (
-        f" The output here is the distribution over the few words that the trace keeps per row, which hold {percent(covered)} of the "
-        "model's probability."
-    )  # fmt: skip
+    return (
+        ""
+        if covered is None
+        else (
+            f" The output here is the distribution over the few words that the trace keeps per row, which hold {percent(covered)} of the "
+            "model's probability."
+        )
+    )
 
 
 def differences(*pairs: tuple[str, str]) -> list[pl.Expr]:
     """``<a>_minus_<b>`` of each pair of columns: row by row, so that the mean is one of pairs, and null where either is."""
-    return [(pl.col(a).cast(pl.Float64) - pl.col(b).cast(pl.Float64)).alias(f"{a}_minus_{b}") for a, b in pairs]
+    return [
+        (pl.col(a).cast(pl.Float64) - pl.col(b).cast(pl.Float64)).alias(f"{a}_minus_{b}")
+        for a, b in pairs
+    ]
 
 
 def against_attention(columns: Iterable[str], families: Iterable[str]) -> list[tuple[str, str]]:
     """Attention's column of each family ``<family>_<score>`` with that of every other score."""
     known = list(columns)
-    pairs = [(f"{family}_attention", name) for family in families for name in known if name.startswith(f"{family}_")]
+    pairs = [
+        (f"{family}_attention", name)
+        for family in families
+        for name in known
+        if name.startswith(f"{family}_")
+    ]
     return [(ours, other) for ours, other in pairs if ours in known and other != ours]
 
 
 def list_column(name: str, rows: Ragged) -> pl.Series:
     """One list of numbers per row."""
-    lists = pa.LargeListArray.from_arrays(pa.array(rows.offsets), pa.array(np.ascontiguousarray(rows.values)))
+    lists = pa.LargeListArray.from_arrays(
+        pa.array(rows.offsets), pa.array(np.ascontiguousarray(rows.values))
+    )
     series = pl.from_arrow(lists)
     assert isinstance(series, pl.Series)
     return series.alias(name)
@@ -116,4 +148,6 @@ def list_column(name: str, rows: Ragged) -> pl.Series:
 
 def vector_column(name: str, values: Shaped[np.ndarray, "n C"]) -> pl.Series:
     """One list of C values per row."""
-    return list_column(name, Ragged.from_lengths(values.reshape(-1), np.full(len(values), values.shape[1])))
+    return list_column(
+        name, Ragged.from_lengths(values.reshape(-1), np.full(len(values), values.shape[1]))
+    )

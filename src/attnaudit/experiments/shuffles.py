@@ -16,13 +16,23 @@ from attnaudit.core.arrays import numbers_below
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import apply_shuffle, draw_shuffle, shuffle
-from attnaudit.experiments.compiled_readout import activate_into, kernel_rows, pool, pooled_prediction, row_parts, tvd_row
+from attnaudit.experiments.compiled_readout import (
+    activate_into,
+    kernel_rows,
+    pool,
+    pooled_prediction,
+    row_parts,
+    tvd_row,
+)
 from attnaudit.experiments.through_tail import Outputs, has_compiled_tail
 from attnaudit.stats.measures import tvd
 from attnaudit.stats.ordering import select
 from attnaudit.trace.readout import IdentityTail, Readout
 
-FEWEST, MOST = 200, 12_800  # shuffles of a row where an error is wanted: doubled from the one until the error is small enough or the other
+FEWEST, MOST = (
+    200,
+    12_800,
+)  # shuffles of a row where an error is wanted: doubled from the one until the error is small enough or the other
 BEHIND_A_TAIL = 100  # shuffles then, as in the paper: each is a pass through the tail
 ENUMERATED = 6  # positions of a row of which all orders are taken then: at most 720
 BLOCK = 1 << 21  # contributions, or shuffled weights, that the general way holds at a time
@@ -41,21 +51,37 @@ class Shuffled(NamedTuple):
 
 
 def median_delta_y(
-    readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int | None, error: float = 0.0
+    readout: Readout,
+    alpha: Ragged,
+    streams: UInt64[np.ndarray, " n"],
+    permutations: int | None,
+    error: float = 0.0,
 ) -> Shuffled:
     """Median TVD under ``permutations`` shuffles; None for as many as ``error`` needs, or `BEHIND_A_TAIL`.
 
     The same shuffles whichever way they are read out, and the same number whatever other rows there are.
     """
     if isinstance(readout.tail, IdentityTail):
-        ends = (FEWEST, MOST, factorial(ENUMERATED)) if permutations is None else (permutations, permutations, 0)
+        ends = (
+            (FEWEST, MOST, factorial(ENUMERATED))
+            if permutations is None
+            else (permutations, permutations, 0)
+        )
         out = np.empty((3, len(alpha)))
-        over_rows(_median_rows, len(alpha), kernel_rows(readout, alpha), streams, *ends, error, *out)
+        over_rows(
+            _median_rows, len(alpha), kernel_rows(readout, alpha), streams, *ends, error, *out
+        )
         return Shuffled(*out)
     count = permutations or BEHIND_A_TAIL
-    through, numbers = (_through_tail, _numbers(readout, alpha)) if has_compiled_tail(readout) else (_of_many, count)
+    through, numbers = (
+        (_through_tail, _numbers(readout, alpha))
+        if has_compiled_tail(readout)
+        else (_of_many, count)
+    )
     blocks = alpha.blocks(max(BLOCK // numbers, 1))
-    change = np.concatenate([through(readout.take(b), alpha.take(b), streams[b], count) for b in blocks], axis=1)
+    change = np.concatenate(
+        [through(readout.take(b), alpha.take(b), streams[b], count) for b in blocks], axis=1
+    )
     median, errors = np.empty((2, len(alpha)))
     over_rows(_rows_of_changes, len(alpha), np.ascontiguousarray(change.T), median, errors)
     return Shuffled(median, errors, np.full(len(alpha), float(count)))
@@ -68,7 +94,9 @@ def _numbers(readout: Readout, alpha: Ragged) -> int:
     return readout.contribution.values.shape[1] + outputs * len(alpha) // len(alpha.values)
 
 
-def _through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, "k n"]:
+def _through_tail(
+    readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int
+) -> Float[np.ndarray, "k n"]:
     baseline = readout(alpha)
     shuffled = alpha.with_values(alpha.values.copy())
     change = np.empty((permutations, len(alpha)))
@@ -78,7 +106,9 @@ def _through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, "
     return change
 
 
-def _of_many(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, "k n"]:
+def _of_many(
+    readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int
+) -> Float[np.ndarray, "k n"]:
     """All shuffles of some rows, row after row: a model that is run again takes those of one text together."""
     outputs, shuffled = Outputs.of(readout, alpha), alpha.with_values(alpha.values.copy())
     drawn = np.empty((permutations, len(alpha.values)))
@@ -89,7 +119,9 @@ def _of_many(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"],
 
     def attention(chosen: Int64[np.ndarray, " b"]) -> Ragged:
         lengths = alpha.lengths[rows[chosen]]
-        return Ragged.from_lengths(drawn[np.repeat(chosen % permutations, lengths), alpha.positions(rows[chosen])], lengths)
+        return Ragged.from_lengths(
+            drawn[np.repeat(chosen % permutations, lengths), alpha.positions(rows[chosen])], lengths
+        )
 
     return outputs.under(rows, attention, outputs.distance).reshape(len(alpha), permutations).T
 
@@ -108,19 +140,32 @@ def _rows_of_changes(first, last, change, median, errors):
 
 
 @kernel
-def _median_rows(first, last, rows, streams, fewest, most, enumerated, error, median, errors, draws):
+def _median_rows(
+    first, last, rows, streams, fewest, most, enumerated, error, median, errors, draws
+):
     for i in range(first, last):
-        median[i], errors[i], draws[i] = _median_row(row_parts(rows, i), streams[i], fewest, most, enumerated, error)
+        median[i], errors[i], draws[i] = _median_row(
+            row_parts(rows, i), streams[i], fewest, most, enumerated, error
+        )
 
 
 @subroutine
 def _median_row(parts, stream, fewest, most, enumerated, error):
     """After the encoder the logits are ``offset + Σ_t alpha_t · contribution_t``: a shuffle costs T·C additions, not a model run."""
     alpha, contribution, offset, head = parts
-    baseline, prediction = pooled_prediction(pool(alpha, contribution, offset), head), np.empty(len(offset))
+    baseline, prediction = (
+        pooled_prediction(pool(alpha, contribution, offset), head),
+        np.empty(len(offset)),
+    )
     allowed, sigmoid = head.allowed, head.sigmoid
     orders = _orders(len(alpha), enumerated)
-    changes, weights, count, wanted, every = np.empty(max(most, enumerated)), alpha.copy(), 0, fewest, orders <= enumerated
+    changes, weights, count, wanted, every = (
+        np.empty(max(most, enumerated)),
+        alpha.copy(),
+        0,
+        fewest,
+        orders <= enumerated,
+    )
     if every:
         wanted = orders
     order, drawn = numbers_below(len(alpha)), np.empty(len(alpha), np.uint64)
@@ -155,11 +200,15 @@ def _median_and_error(values, count):
     low = max(int((count - 1) / 2 - 0.5 * _REACH * sqrt(count)), 0)
     high = count - 1 - low
     half, found = count // 2, np.empty(4)
-    for k, (start, stop, rank) in enumerate(((0, count, low), (low, count, high), (low, high + 1, half), (low, half, half - 1))):
+    for k, (start, stop, rank) in enumerate(
+        ((0, count, low), (low, count, high), (low, high + 1, half), (low, half, half - 1))
+    ):
         if k < 3 or count % 2 == 0:
             found[k] = select(values, start, stop, rank)
     median = found[2] if count % 2 else 0.5 * (found[3] + found[2])
-    return median, 0.5 * sqrt(count) * (found[1] - found[0]) / (high - low) if high > low else np.nan
+    return median, 0.5 * sqrt(count) * (found[1] - found[0]) / (
+        high - low
+    ) if high > low else np.nan
 
 
 @subroutine

@@ -21,7 +21,9 @@ from attnaudit.trace.readout import IdentityTail, Readout, TanhTail
 
 NUMBERS = 1 << 22  # contributions and outputs of one call
 BLOCK = 1 << 14  # positions of the rows whose alternatives are considered together
-NOISE = 2e-6  # of a probability: what a float32 network gives for the same attention in another batch
+NOISE = (
+    2e-6  # of a probability: what a float32 network gives for the same attention in another batch
+)
 
 
 def has_compiled_tail(readout: Readout) -> bool:
@@ -56,7 +58,9 @@ class Outputs:
 
     def take(self, rows: Int64[np.ndarray, " m"]) -> Outputs:
         """Those of the chosen rows."""
-        return Outputs(self.readout.take(rows), self.alpha.take(rows), self.own[rows], self.decided[rows])
+        return Outputs(
+            self.readout.take(rows), self.alpha.take(rows), self.own[rows], self.decided[rows]
+        )
 
     def under(
         self,
@@ -85,7 +89,11 @@ class Outputs:
         """`under` attention of which k tokens at most have any. A compiled tail takes what these contribute, and no other token is read."""
         if not has_compiled_tail(self.readout):
             lengths = self.alpha.lengths[rows]
-            return self.under(rows, lambda chosen: few_tokens(lengths[chosen], tokens[chosen], weights[chosen]), measure)
+            return self.under(
+                rows,
+                lambda chosen: few_tokens(lengths[chosen], tokens[chosen], weights[chosen]),
+                measure,
+            )
         readout, start = self.readout, self.alpha.offsets[rows]
         numbers = tokens.shape[1] * readout.offset.shape[1] + self.own.shape[1]
         pieces = Ragged.from_lengths(np.zeros(0), np.full(len(rows), numbers)).blocks(NUMBERS)
@@ -96,11 +104,15 @@ class Outputs:
             parts.append(measure(readout.of_sums(sums, rows[one]), rows[one]))
         return np.concatenate(parts)
 
-    def distance(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
+    def distance(
+        self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
+    ) -> Float[np.ndarray, " b"]:
         """TVD from the output under the model's own attention."""
         return tvd(prediction, self.own[rows])
 
-    def lead(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
+    def lead(
+        self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
+    ) -> Float[np.ndarray, " b"]:
         """Probability of the class decided for minus that of the likeliest other; another one is decided for where this is below 0."""
         both = two_classes(prediction)
         at = np.arange(len(rows)), self.decided[rows]
@@ -108,11 +120,15 @@ class Outputs:
         rivals[at] = -np.inf
         return both[at] - rivals.max(axis=1, initial=-1.0)
 
-    def flips(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> np.ndarray:
+    def flips(
+        self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
+    ) -> np.ndarray:
         """Whether another class is decided for."""
         return is_flip(self.lead(prediction, rows))
 
-    def probability(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
+    def probability(
+        self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
+    ) -> Float[np.ndarray, " b"]:
         """Probability of the class decided for."""
         return two_classes(prediction)[np.arange(len(rows)), self.decided[rows]]
 
@@ -132,25 +148,45 @@ def two_classes(prediction: Float[np.ndarray, "b C"]) -> np.ndarray:
     return np.hstack([1.0 - prediction, prediction]) if prediction.shape[1] == 1 else prediction
 
 
-def few_tokens(lengths: Int64[np.ndarray, " m"], tokens: Int64[np.ndarray, "m k"], weights: Float[np.ndarray, "m k"]) -> Ragged:
+def few_tokens(
+    lengths: Int64[np.ndarray, " m"],
+    tokens: Int64[np.ndarray, "m k"],
+    weights: Float[np.ndarray, "m k"],
+) -> Ragged:
     """Attention of which k tokens at most have any; where a token is named twice it has both weights."""
     made = Ragged.from_lengths(np.zeros(lengths.sum()), lengths)
     np.add.at(made.values, made.offsets[:-1, None] + tokens, weights)
     return made
 
 
-def _predicted(readout: Readout, rows: Int64[np.ndarray, " b"], attention: Ragged) -> Float[np.ndarray, "b C"]:
+def _predicted(
+    readout: Readout, rows: Int64[np.ndarray, " b"], attention: Ragged
+) -> Float[np.ndarray, "b C"]:
     """What ``readout.take(rows)(attention)`` is, without a copy of what the positions contribute."""
     contribution = readout.contribution
     sums, places = np.empty((len(rows), contribution.values.shape[1])), contribution.offsets[rows]
-    over_rows(_sum_rows, len(rows), attention.values, attention.offsets, for_kernel(contribution.values), places, sums)
+    over_rows(
+        _sum_rows,
+        len(rows),
+        attention.values,
+        attention.offsets,
+        for_kernel(contribution.values),
+        places,
+        sums,
+    )
     return readout.of_sums(sums, rows)
 
 
-def _calls(readout: Readout, lengths: Int64[np.ndarray, " m"], outputs: int) -> list[Int64[np.ndarray, " b"]]:
+def _calls(
+    readout: Readout, lengths: Int64[np.ndarray, " m"], outputs: int
+) -> list[Int64[np.ndarray, " b"]]:
     """The alternatives cut into calls of about `NUMBERS` numbers."""
     positions, width = int(lengths.sum()), readout.contribution.values.shape[1]
-    total = positions * width + len(lengths) * outputs if readout.by_head is None else positions + len(lengths) * (width + outputs)
+    total = (
+        positions * width + len(lengths) * outputs
+        if readout.by_head is None
+        else positions + len(lengths) * (width + outputs)
+    )
     per_call = max(NUMBERS * positions // max(total, 1), 1)
     return list(Ragged.from_lengths(np.zeros(0), lengths).blocks(per_call))
 

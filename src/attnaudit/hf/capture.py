@@ -27,10 +27,17 @@ PASSING = {
     functional.dropout, torch.dropout, Tensor.to, Tensor.type, Tensor.type_as, Tensor.float, Tensor.contiguous, Tensor.view, Tensor.reshape,
     Tensor.__getitem__,
 }  # fmt: skip  # __getitem__ takes away the column of a sink
-ASKING = {Tensor.size, Tensor.dim, Tensor.ndimension, Tensor.numel}  # of a tensor's form, as its properties do, not of its numbers
+ASKING = {
+    Tensor.size,
+    Tensor.dim,
+    Tensor.ndimension,
+    Tensor.numel,
+}  # of a tensor's form, as its properties do, not of its numbers
 PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 NO_TOKEN = -1  # the number of a padding token that no text has
-MASKED = -5e3  # scores below it are of masked keys, where they are so in all heads: a mask adds -1e4 or less
+MASKED = (
+    -5e3
+)  # scores below it are of masked keys, where they are so in all heads: a mask adds -1e4 or less
 Exchange = Callable[["Attention"], "Float[Tensor, 'B H Q K'] | Mixture | None"]
 
 
@@ -43,7 +50,10 @@ def reading(model: Any) -> Iterator[None]:
     """
     config = getattr(model, "config", None)
     changes: dict[str, Any] = {"use_cache": False} if getattr(config, "use_cache", None) else {}
-    if type(model).__name__.endswith("ForSequenceClassification") and getattr(config, "pad_token_id", 0) is None:
+    if (
+        type(model).__name__.endswith("ForSequenceClassification")
+        and getattr(config, "pad_token_id", 0) is None
+    ):
         changes["pad_token_id"] = NO_TOKEN
     before = {name: getattr(config, name) for name in changes}
     with evaluating(model):
@@ -84,16 +94,30 @@ class Keys:
 
     def of_query(self, position: int) -> Keys:
         """Those of one query, without the key at its own position; its column of the mask comes last."""
-        keys, values = (torch.cat([one[:, :, :position], one[:, :, position + 1 :]], dim=2) for one in (self.keys, self.values))
+        keys, values = (
+            torch.cat([one[:, :, :position], one[:, :, position + 1 :]], dim=2)
+            for one in (self.keys, self.values)
+        )
         if self.mask is None:
             return Keys(keys, values, None)
         row = self.mask if self.mask.shape[-2] == 1 else self.mask[..., position : position + 1, :]
-        return Keys(keys, values, torch.cat([row[..., :position], row[..., position + 1 :], row[..., position : position + 1]], dim=-1))
+        return Keys(
+            keys,
+            values,
+            torch.cat(
+                [row[..., :position], row[..., position + 1 :], row[..., position : position + 1]],
+                dim=-1,
+            ),
+        )
 
     def with_own(self, keys: Tensor, values: Tensor) -> Keys:
         """With the own keys and values (B, H, 1, ·) of queries of a batch, as `attnaudit.hf.shared` has them."""
         own = keys.transpose(0, 2), values.transpose(0, 2)
-        return Keys(torch.cat([self.keys, own[0]], dim=2), torch.cat([self.values, own[1]], dim=2), self.mask)
+        return Keys(
+            torch.cat([self.keys, own[0]], dim=2),
+            torch.cat([self.values, own[1]], dim=2),
+            self.mask,
+        )
 
 
 @dataclass(frozen=True)
@@ -156,7 +180,12 @@ def forward(
     `Pass.attentions` always has the model's own. In a pass of one position, ``others`` are the keys of the other positions of the text
     (`Keys.of_query`), by the number of the attention. With ``masks`` every attention says which keys are ``hidden``.
     """
-    watch = _Watch(len(next(value for value in inputs.values() if isinstance(value, Tensor))), exchange, others or {}, masks)
+    watch = _Watch(
+        len(next(value for value in inputs.values() if isinstance(value, Tensor))),
+        exchange,
+        others or {},
+        masks,
+    )
     with watch.inside(model), _gradients(gradients), watch:
         output = model(**inputs)
     return Pass(output, tuple(watch.seen()), tuple(watch.unread))
@@ -180,14 +209,20 @@ class _Softmax:
 class _Watch(TorchFunctionMode):
     """Sees every function of torch that is called while it is active."""
 
-    def __init__(self, batch: int, exchange: Exchange | None, others: Mapping[int, Keys], masks: bool) -> None:
+    def __init__(
+        self, batch: int, exchange: Exchange | None, others: Mapping[int, Keys], masks: bool
+    ) -> None:
         super().__init__()
         self.batch, self.exchange, self.others, self.masks = batch, exchange, others, masks
         self.unread: list[Unread] = []
         self._found: list[tuple[Attention, _Softmax]] = []
         self._paths: list[str] = []  # of the modules that are running, the innermost last
-        self._followed: dict[int, tuple[weakref.ref[Tensor], _Softmax]] = {}  # by id: a tensor of weights, and where it comes from
-        self._multiplied: dict[int, tuple[weakref.ref[Tensor], _Softmax]] = {}  # by id: a tensor of values, and the weights of its product
+        self._followed: dict[
+            int, tuple[weakref.ref[Tensor], _Softmax]
+        ] = {}  # by id: a tensor of weights, and where it comes from
+        self._multiplied: dict[
+            int, tuple[weakref.ref[Tensor], _Softmax]
+        ] = {}  # by id: a tensor of values, and the weights of its product
 
     def seen(self) -> Iterator[Attention]:
         """The attentions of the pass, in order."""
@@ -197,7 +232,10 @@ class _Watch(TorchFunctionMode):
     @contextmanager
     def inside(self, model: nn.Module) -> Iterator[None]:
         """Within, the paths of the running modules are known."""
-        handles = [module.register_forward_pre_hook(self._entered(path)) for path, module in model.named_modules()]
+        handles = [
+            module.register_forward_pre_hook(self._entered(path))
+            for path, module in model.named_modules()
+        ]
         handles += [module.register_forward_hook(self._left) for module in model.modules()]
         try:
             yield
@@ -212,7 +250,11 @@ class _Watch(TorchFunctionMode):
         self._paths.pop()
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         kwargs = kwargs or {}
         if func is functional.scaled_dot_product_attention:
@@ -224,8 +266,20 @@ class _Watch(TorchFunctionMode):
         if source is not None and func in PRODUCT:
             return self._product(_Matmul(*args, *kwargs.values()), source, func.__name__)
         result = func(*args, **kwargs)
-        if source is None and func in SOFTMAX and _dimension(*args, **kwargs) in (-1, result.dim() - 1):
-            self._follow(result, _Softmax(result.shape[-1], [], [], self._hidden(operands[0] if operands else kwargs["input"])))
+        if (
+            source is None
+            and func in SOFTMAX
+            and _dimension(*args, **kwargs) in (-1, result.dim() - 1)
+        ):
+            self._follow(
+                result,
+                _Softmax(
+                    result.shape[-1],
+                    [],
+                    [],
+                    self._hidden(operands[0] if operands else kwargs["input"]),
+                ),
+            )
         elif source is not None and func in PASSING:
             self._follow(result, source)
         elif func.__name__ == "__get__":
@@ -259,7 +313,9 @@ class _Watch(TorchFunctionMode):
         alive, source = self._followed.get(id(tensor), (None, None))
         return source if alive is not None and alive() is tensor else None
 
-    def _product(self, product: _Matmul | _Einsum, source: _Softmax, name: str, keys: Keys | None = None) -> Tensor:
+    def _product(
+        self, product: _Matmul | _Einsum, source: _Softmax, name: str, keys: Keys | None = None
+    ) -> Tensor:
         """The product, with the weights that are to take effect."""
         source.products.append(name)
         self._multiplied[id(product.values)] = weakref.ref(product.values), source
@@ -267,7 +323,9 @@ class _Watch(TorchFunctionMode):
         if parts is None:
             self.unread.append(Unread(path, tuple(product.weights.shape)))
             return product.result(product.weights)
-        own = Attention(path, len(self._found), *parts, sink=source.width > product.weights.shape[-1])
+        own = Attention(
+            path, len(self._found), *parts, sink=source.width > product.weights.shape[-1]
+        )
         if self.masks:
             own = replace(own, hidden=_of_keys(source.hidden, own.weights))
         self._found.append((own, source))
@@ -291,16 +349,28 @@ class _Watch(TorchFunctionMode):
             together = others.with_own(key, value)
             key, value, attn_mask, is_causal = together.keys, together.values, together.mask, False
         shared = len(key) < len(query)
-        scores = (_by_rows(query, key.transpose(-2, -1)) if shared else query @ key.transpose(-2, -1)) * scale
+        scores = (
+            _by_rows(query, key.transpose(-2, -1)) if shared else query @ key.transpose(-2, -1)
+        ) * scale
         if shared:
             attn_mask = _own_only(attn_mask, len(query), key)
         elif is_causal:
             attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
-        weights, hidden = softmax_within(scores, attn_mask), self._hidden(masked(scores, attn_mask)) if self.masks else None
-        weights = functional.dropout(weights, dropout_p) if dropout_p else weights  # of a model that trains
+        weights, hidden = (
+            softmax_within(scores, attn_mask),
+            self._hidden(masked(scores, attn_mask)) if self.masks else None,
+        )
+        weights = (
+            functional.dropout(weights, dropout_p) if dropout_p else weights
+        )  # of a model that trains
         product = (_Shared if shared else _Matmul)(weights, value)
         found = Keys(key, value, attn_mask)
-        return self._product(product, _Softmax(weights.shape[-1], [], [], hidden), "scaled_dot_product_attention", found)
+        return self._product(
+            product,
+            _Softmax(weights.shape[-1], [], [], hidden),
+            "scaled_dot_product_attention",
+            found,
+        )
 
     def _hidden(self, scores: Tensor) -> Tensor | None:
         """Of scores (B, H, Q, K), or with texts and heads in one axis, which keys a mask hides.
@@ -318,7 +388,11 @@ class _Watch(TorchFunctionMode):
 def _of_keys(hidden: Tensor | None, weights: Float[Tensor, "B H Q K"]) -> Bool[Tensor, "B Q K"]:
     """``hidden`` without a sink, which comes last. Where scores come in another form, keys to which no head gives any weight."""
     of_keys = None if hidden is None else hidden[..., : weights.shape[-1]]
-    return of_keys if of_keys is not None and of_keys.shape == weights[:, 0].shape else (weights.detach() == 0).all(dim=1)
+    return (
+        of_keys
+        if of_keys is not None and of_keys.shape == weights[:, 0].shape
+        else (weights.detach() == 0).all(dim=1)
+    )
 
 
 def masked(scores: Float[Tensor, "*B Q K"], mask: Tensor | None) -> Float[Tensor, "*B Q K"]:
@@ -345,10 +419,18 @@ class _Matmul:
 
     def parts(self, batch: int) -> tuple[Tensor, Tensor] | None:
         """Weights (B, H, Q, K) and values (B, H, K, D), of which all heads may have the same; None in another form."""
-        if self.weights.dim() not in (3, 4) or self.values.dim() != self.weights.dim() or len(self.weights) % batch:
+        if (
+            self.weights.dim() not in (3, 4)
+            or self.values.dim() != self.weights.dim()
+            or len(self.weights) % batch
+        ):
             return None
         if self.weights.dim() == 4:
-            return (self.weights, self.values.expand(-1, self.weights.shape[1], -1, -1)) if len(self.weights) == batch else None
+            return (
+                (self.weights, self.values.expand(-1, self.weights.shape[1], -1, -1))
+                if len(self.weights) == batch
+                else None
+            )
         return self.weights.unflatten(0, (batch, -1)), self.values.unflatten(0, (batch, -1))
 
     def restored(self, weights: Tensor) -> Tensor:
@@ -374,10 +456,16 @@ class _Shared(_Matmul):
         return _by_rows(weights, self.values)
 
 
-def _by_rows(queries: Float[Tensor, "B H Q L"], matrix: Float[Tensor, "1 H L M"]) -> Float[Tensor, "B H Q M"]:
+def _by_rows(
+    queries: Float[Tensor, "B H Q L"], matrix: Float[Tensor, "1 H L M"]
+) -> Float[Tensor, "B H Q M"]:
     """Their product, which repeats nothing."""
     number, _, each, _ = queries.shape
-    return (queries.transpose(0, 1).flatten(1, 2) @ matrix[0]).unflatten(1, (number, each)).transpose(0, 1)
+    return (
+        (queries.transpose(0, 1).flatten(1, 2) @ matrix[0])
+        .unflatten(1, (number, each))
+        .transpose(0, 1)
+    )
 
 
 def _own_only(mask: Tensor | None, rows: int, keys: Tensor) -> Tensor:
@@ -386,7 +474,11 @@ def _own_only(mask: Tensor | None, rows: int, keys: Tensor) -> Tensor:
     if mask is None:
         mask = torch.ones(1, 1, 1, keys.shape[-2] - rows + 1, dtype=torch.bool, device=keys.device)
     mask = mask.expand(rows, -1, -1, -1)
-    last = mask[..., -1:] & own if mask.dtype == torch.bool else mask[..., -1:].masked_fill(~own, -torch.inf)
+    last = (
+        mask[..., -1:] & own
+        if mask.dtype == torch.bool
+        else mask[..., -1:].masked_fill(~own, -torch.inf)
+    )
     return torch.cat([mask[..., :-1], last], dim=-1)
 
 
@@ -401,9 +493,17 @@ class _Einsum:
     def parts(self, batch: int) -> tuple[Tensor, Tensor] | None:
         """Weights (B, H, Q, K) and values (B, H, K, D); None in another form."""
         left, right, result = self._letters()
-        rows, key = [letter for letter in left if letter in right and letter in result], [letter for letter in left if letter not in result]
-        query, width = [letter for letter in left if letter not in right], [letter for letter in right if letter not in left]
-        if [*map(len, (rows, query, key, width))] != [2, 1, 1, 1] or self.weights.shape[left.index(rows[0])] != batch:
+        rows, key = (
+            [letter for letter in left if letter in right and letter in result],
+            [letter for letter in left if letter not in result],
+        )
+        query, width = (
+            [letter for letter in left if letter not in right],
+            [letter for letter in right if letter not in left],
+        )
+        if [*map(len, (rows, query, key, width))] != [2, 1, 1, 1] or self.weights.shape[
+            left.index(rows[0])
+        ] != batch:
             return None
         expected = "".join(rows + query + key)
         return (
@@ -414,7 +514,9 @@ class _Einsum:
     def restored(self, weights: Tensor) -> Tensor:
         """Weights (B, H, Q, K) in the form of the product."""
         left, right, result = self._letters()
-        ordered = sorted(left, key=lambda letter: (letter not in right or letter not in result, letter in right))
+        ordered = sorted(
+            left, key=lambda letter: (letter not in right or letter not in result, letter in right)
+        )
         return torch.einsum(f"{''.join(ordered)}->{left}", weights).to(self.weights.dtype)
 
     def result(self, weights: Tensor) -> Tensor:

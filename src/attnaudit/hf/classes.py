@@ -16,7 +16,9 @@ from attnaudit.corpora.formats.rows import ordered_classes
 from attnaudit.hf.texts import Texts
 
 OPERATION = "match classes"
-NAME_THEM = "name the model's outputs in their order with --classes NAME,NAME (class_names= in Python)"
+NAME_THEM = (
+    "name the model's outputs in their order with --classes NAME,NAME (class_names= in Python)"
+)
 _UNNAMED = re.compile(r"LABEL_\d+")
 _LISTED = 8
 
@@ -44,16 +46,21 @@ class Outputs:
     @property
     def _assumed(self) -> str:
         if self.matched == "order":
-            pairs = [f"{own} is {_quoted(name)}" for own, name in zip(self.own, self.names, strict=True)]
+            pairs = [
+                f"{own} is {_quoted(name)}" for own, name in zip(self.own, self.names, strict=True)
+            ]
             other = (
-                f"--classes {quote(','.join(self.names[::-1]))}" if len(pairs) == 2 else "name the outputs in their order with --classes"
+                f"--classes {quote(','.join(self.names[::-1]))}"
+                if len(pairs) == 2
+                else "name the outputs in their order with --classes"
             )
-            return (
-                f"the model does not name its outputs; assumed, in the order of the corpus's classes: {_listed(pairs)}; if wrong, {other}"
-            )
+            return f"the model does not name its outputs; assumed, in the order of the corpus's classes: {_listed(pairs)}; if wrong, {other}"
         if self.matched == "number" and self.classes:
             places = zip(self.classes, self.of_class.tolist(), strict=True)
-            pairs = [f"{label} is {_quoted(self.own[k] if self.names[k] == label else self.names[k])}" for label, k in places]
+            pairs = [
+                f"{label} is {_quoted(self.own[k] if self.names[k] == label else self.names[k])}"
+                for label, k in places
+            ]
             return f"labels are assumed to be numbers of the model's outputs: {_listed(pairs)}; if wrong, name the outputs with --classes"
         return ""
 
@@ -67,7 +74,9 @@ def outputs_of(model: Any, texts: Texts, stated: Sequence[str] | None = None) ->
     if texts.kind == "classification":
         return match_outputs(model, texts.class_names, stated)
     if stated is not None:
-        raise InputError(OPERATION, "--classes", f"a model for {texts.kind}", "a classifier", "leave it out")
+        raise InputError(
+            OPERATION, "--classes", f"a model for {texts.kind}", "a classifier", "leave it out"
+        )
     return None
 
 
@@ -77,10 +86,17 @@ def require_classes(model: Any) -> None:
     count = int(config.num_labels)
     if count < 2 or config.problem_type in ("regression", "multi_label_classification"):
         got = f"num_labels {count}, problem_type {config.problem_type}"
-        raise InputError(OPERATION, type(model).__name__, got, "a classifier with one class for each text, of two or more")
+        raise InputError(
+            OPERATION,
+            type(model).__name__,
+            got,
+            "a classifier with one class for each text, of two or more",
+        )
 
 
-def match_outputs(model: Any, classes: Sequence[str] = (), stated: Sequence[str] | None = None) -> Outputs:
+def match_outputs(
+    model: Any, classes: Sequence[str] = (), stated: Sequence[str] | None = None
+) -> Outputs:
     """The outputs of a classifier, and which of them each of the ``classes`` of a corpus is; ``stated`` are names in place of its own.
 
     Names are compared without regard to case. Classes that are numbers mean the outputs by their number, and a classifier without names
@@ -95,9 +111,22 @@ def match_outputs(model: Any, classes: Sequence[str] = (), stated: Sequence[str]
     number = {name.casefold(): output for output, name in enumerate(names)}
     if len(number) < count:
         twice = next(name for output, name in enumerate(names) if number[name.casefold()] != output)
-        raise InputError(OPERATION, where, f"two outputs named {_quoted(twice)}", "a name for each output", NAME_THEM)
+        raise InputError(
+            OPERATION,
+            where,
+            f"two outputs named {_quoted(twice)}",
+            "a name for each output",
+            NAME_THEM,
+        )
     if all(name.casefold() in number for name in classes):
-        return Outputs(names, own, _numbers(number[name.casefold()] for name in classes), "name", tuple(classes), doubt)
+        return Outputs(
+            names,
+            own,
+            _numbers(number[name.casefold()] for name in classes),
+            "name",
+            tuple(classes),
+            doubt,
+        )
     unnamed = stated is None and all(map(_UNNAMED.fullmatch, own))
     if all(name.isdecimal() and int(name) < count for name in classes):
         shown = tuple(map(str, range(count))) if unnamed else names
@@ -108,7 +137,9 @@ def match_outputs(model: Any, classes: Sequence[str] = (), stated: Sequence[str]
         got = f"{count} classes without names where the corpus has {len(classes)}: {_listed(ordered_classes(classes))}"
         raise InputError(OPERATION, where, got, "as many classes as the corpus has", NAME_THEM)
     got = f"classes {_listed(ordered_classes(names))} where the corpus has {_listed(ordered_classes(classes))}"
-    raise InputError(OPERATION, where, got, "the same names", f"rename the labels of the corpus, or {NAME_THEM}")
+    raise InputError(
+        OPERATION, where, got, "the same names", f"rename the labels of the corpus, or {NAME_THEM}"
+    )
 
 
 def _names_of(config: Any, count: int) -> tuple[str, ...]:
@@ -137,8 +168,15 @@ def _quoted(name: str) -> str:
 
 def _stated(stated: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
     names = tuple(name.strip() for name in stated)
-    if len(names) != len(own) or len({name.casefold() for name in names}) < len(names) or not all(names):
-        got, expected = f"{', '.join(names)} ({len(names)})", f"{len(own)} different names, one for each output of the model"
+    if (
+        len(names) != len(own)
+        or len({name.casefold() for name in names}) < len(names)
+        or not all(names)
+    ):
+        got, expected = (
+            f"{', '.join(names)} ({len(names)})",
+            f"{len(own)} different names, one for each output of the model",
+        )
         raise InputError(OPERATION, "--classes", got, expected)
     return names
 

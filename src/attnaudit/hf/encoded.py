@@ -17,7 +17,10 @@ from attnaudit.core.files import content_key
 from attnaudit.core.ragged import Ragged
 from attnaudit.trace.words import begins_word
 
-FEW, MOST_PADDED = 8, 1.2  # a batch of more texts than these is not padded to more than so many times its tokens
+FEW, MOST_PADDED = (
+    8,
+    1.2,
+)  # a batch of more texts than these is not padded to more than so many times its tokens
 
 
 @dataclass(frozen=True)
@@ -78,14 +81,21 @@ class Encoded:
         The ``label`` of a text is then the token that follows, −1 where there is none.
         """
         if self.written is not None:
-            return replace(self, **{name: _first(getattr(self, name), count) for name in _OF_TARGETS})
-        label = [int(ids[size]) if size < len(ids) else -1 for ids, size in zip(self.ids, count.tolist(), strict=True)]
+            return replace(
+                self, **{name: _first(getattr(self, name), count) for name in _OF_TARGETS}
+            )
+        label = [
+            int(ids[size]) if size < len(ids) else -1
+            for ids, size in zip(self.ids, count.tolist(), strict=True)
+        ]
         rows = zip(self.tokens, self.word_id, self.words, count.tolist(), strict=True)
         words = [_words_up_to(*row) for row in rows]
         part = {name: _first(getattr(self, name), count) for name in _OF_TOKENS}
         return replace(self, **part, words=words, label=np.array(label, dtype=np.int32))
 
-    def batch(self, rows: Int[np.ndarray, " m"] | Sequence[int], device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    def batch(
+        self, rows: Int[np.ndarray, " m"] | Sequence[int], device: torch.device | str = "cpu"
+    ) -> dict[str, Tensor]:
         """The inputs of the model for some rows, padded on the right: (m, T) of the longest.
 
         Padding is on the right whatever the tokenizer says: that is how `check_model` tries a model, and on the left a model that counts
@@ -102,7 +112,9 @@ class Encoded:
             batch["decoder_input_ids"] = _padded(self.written, rows, self.pad)
         return {name: value.to(device) for name, value in batch.items()}
 
-    def batches(self, budget: int = 4096, batching: str = "any") -> Iterator[Int64[np.ndarray, " m"]]:
+    def batches(
+        self, budget: int = 4096, batching: str = "any"
+    ) -> Iterator[Int64[np.ndarray, " m"]]:
         """All rows, in batches of similar length with at most ``budget`` positions, padding included; a longer text is a batch of its own.
 
         ``batching`` is that of the `Gate`: which texts may share a batch. Texts with other numbers of special tokens, as where one spells
@@ -114,7 +126,9 @@ class Encoded:
         start = 0
         while start < len(order):
             stop = start + 1
-            while stop < len(order) and self._fits(order[start : stop + 1], size, target, budget, batching):
+            while stop < len(order) and self._fits(
+                order[start : stop + 1], size, target, budget, batching
+            ):
                 stop += 1
             yield order[start:stop]
             start = stop
@@ -124,13 +138,22 @@ class Encoded:
         """The number of special tokens of every text."""
         return self.special.with_values(self.special.values.astype(np.int64)).sum()
 
-    def _fits(self, rows: np.ndarray, size: np.ndarray, target: np.ndarray, budget: int, batching: str) -> bool:
+    def _fits(
+        self, rows: np.ndarray, size: np.ndarray, target: np.ndarray, budget: int, batching: str
+    ) -> bool:
         padded = len(rows) * int(size[rows].max() + target[rows].max())
-        if batching == "none" or padded > budget or (len(rows) > FEW and padded > MOST_PADDED * int((size + target)[rows].sum())):
+        if (
+            batching == "none"
+            or padded > budget
+            or (len(rows) > FEW and padded > MOST_PADDED * int((size + target)[rows].sum()))
+        ):
             return False
         if len(set(self._marks[rows].tolist())) > 1:
             return False
-        return batching == "any" or len(set(zip(size[rows].tolist(), target[rows].tolist(), strict=True))) == 1
+        return (
+            batching == "any"
+            or len(set(zip(size[rows].tolist(), target[rows].tolist(), strict=True))) == 1
+        )
 
 
 _OF_TOKENS = ("ids", "type_ids", "special", "word_id", "tokens", "rationale")
@@ -159,7 +182,11 @@ def _first(column: Any, count: Int[np.ndarray, " n"]) -> Any:
     if isinstance(column, Ragged):
         place = np.arange(len(column.values)) - column.spread(column.offsets[:-1])
         return column.where(place < column.spread(count))
-    return None if column is None else [row[:size] for row, size in zip(column, count.tolist(), strict=True)]
+    return (
+        None
+        if column is None
+        else [row[:size] for row, size in zip(column, count.tolist(), strict=True)]
+    )
 
 
 def _words_up_to(tokens: list[str], word_id: np.ndarray, words: list[str], count: int) -> list[str]:
@@ -167,7 +194,11 @@ def _words_up_to(tokens: list[str], word_id: np.ndarray, words: list[str], count
     first = begins_word(word_id)
     starts = np.flatnonzero(first[:count])
     whole = count >= len(first) or first[count]
-    return words[: len(starts)] if whole else [*words[: len(starts) - 1], "".join(tokens[starts[-1] : count])]
+    return (
+        words[: len(starts)]
+        if whole
+        else [*words[: len(starts) - 1], "".join(tokens[starts[-1] : count])]
+    )
 
 
 def _padded(values: Ragged, rows: np.ndarray, pad: int = 0) -> Tensor:

@@ -28,7 +28,12 @@ from attnaudit.training.loop import threads_an_operation
 EXACT = 1e-6  # of weights
 BATCHED, PADDED, OTHERS, MIXED = "batched", "padded", "other layers", "other ways"
 STACKS = ("encoder", "decoder", "cross")
-FAILURES = (RuntimeError, ValueError, TypeError, IndexError)  # of a model whose configuration contradicts itself
+FAILURES = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    IndexError,
+)  # of a model whose configuration contradicts itself
 MARK = "_output_capturing_hooks_installed"  # transformers' own, on a model with hooks that record what it reports
 REPORTED = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
 
@@ -52,7 +57,9 @@ class Check:
     def passed(self) -> bool:
         if self.figure is None:
             return True
-        return (self.most is None or self.figure <= self.most) and (self.least is None or self.figure >= self.least)
+        return (self.most is None or self.figure <= self.most) and (
+            self.least is None or self.figure >= self.least
+        )
 
     @property
     def wanted(self) -> str:
@@ -63,7 +70,13 @@ class Check:
 
     def to_json(self) -> dict[str, Any]:
         """What a trace keeps of it: whoever reads the trace later sees what was asked of the model then."""
-        return {"name": self.name, "meaning": self.meaning, "figure": self.figure, "limit": self.wanted, "reason": self.reason}
+        return {
+            "name": self.name,
+            "meaning": self.meaning,
+            "figure": self.figure,
+            "limit": self.wanted,
+            "reason": self.reason,
+        }
 
 
 @dataclass(frozen=True)
@@ -100,16 +113,29 @@ class Gate:
         others, ways = int(figures.get(OTHERS, 0)), figures.get(MIXED, 0)
         have, them = ("has", "it") if others == 1 else ("have", "them")
         of = f"{others} of {count(len(self.layers) + others, 'layer')}"
-        found = [f"{of} {have} no softmax attention: nothing here is about {them}"] if others else []
+        found = (
+            [f"{of} {have} no softmax attention: nothing here is about {them}"] if others else []
+        )
         if ways > ROUNDING:
             moved = f"with every token attending to itself alone, other tokens still move the logits, by up to {ways:.0%} of the largest"
-            found.append(f"{moved}: they reach the prediction without these weights too, and nothing here is about that")
+            found.append(
+                f"{moved}: they reach the prediction without these weights too, and nothing here is about that"
+            )
         return found
 
     def to_json(self) -> dict[str, Any]:
         """What a trace keeps of it."""
-        checks, layers = [check.to_json() for check in self.checks], [vars(layer) for layer in self.layers]
-        return {"model": self.model, "task": self.task, "reads": self.reads, "checks": checks, "layers": layers}
+        checks, layers = (
+            [check.to_json() for check in self.checks],
+            [vars(layer) for layer in self.layers],
+        )
+        return {
+            "model": self.model,
+            "task": self.task,
+            "reads": self.reads,
+            "checks": checks,
+            "layers": layers,
+        }
 
 
 def check_model(model: Any) -> Gate:
@@ -125,7 +151,12 @@ def check_model(model: Any) -> Gate:
         checks = [_require(trial.name, check) for check in trial.checks()]
         task, reads, layers, replays = trial.replays()
     changed = sum(one != other for one, other in zip(before, _state(model), strict=True))
-    back = Check("handed back", "modules, modes, hooks and implementations of attention that the checks left changed", changed, most=0)
+    back = Check(
+        "handed back",
+        "modules, modes, hooks and implementations of attention that the checks left changed",
+        changed,
+        most=0,
+    )
     checks += [_require(trial.name, check) for check in (*replays, back)]
     return Gate(trial.name, layers, tuple(checks), task, reads)
 
@@ -141,15 +172,30 @@ def _state(model: nn.Module) -> list[Any]:
     return [
         [type(module) for module in model.modules()],
         [module.training for module in model.modules()],
-        [sum(map(_is_foreign, (*module._forward_hooks.values(), *module._forward_pre_hooks.values()))) for module in model.modules()],
+        [
+            sum(
+                map(
+                    _is_foreign,
+                    (*module._forward_hooks.values(), *module._forward_pre_hooks.values()),
+                )
+            )
+            for module in model.modules()
+        ],
         implementations(model),
-        [getattr(getattr(model, "config", None), name, None) for name in ("use_cache", "pad_token_id")],
+        [
+            getattr(getattr(model, "config", None), name, None)
+            for name in ("use_cache", "pad_token_id")
+        ],
     ]
 
 
 def implementations(model: nn.Module) -> list[str | None]:
     """Of attention, in a model and in the models within it."""
-    return [module.config._attn_implementation for module in model.modules() if isinstance(module, PreTrainedModel)]
+    return [
+        module.config._attn_implementation
+        for module in model.modules()
+        if isinstance(module, PreTrainedModel)
+    ]
 
 
 def _is_foreign(hook: Callable[..., Any]) -> bool:
@@ -189,10 +235,24 @@ class _Trial:
             yield Check(OTHERS, others, max(total - len(self.layers), 0))
         elsewhere = {name for one in self.seen.attentions for name in one.elsewhere}
         reads = "functions that read the weights besides the product with the values"
-        named = f"{reads}: {', '.join(sorted(elsewhere))}" if elsewhere else f"{reads}; replaced weights would not reach them"
+        named = (
+            f"{reads}: {', '.join(sorted(elsewhere))}"
+            if elsewhere
+            else f"{reads}; replaced weights would not reach them"
+        )
         yield Check("elsewhere", named, len(elsewhere), most=0)
-        yield Check("sums", "largest difference of the sum of the weights of a query from 1", self._sums(), most=10 * EXACT)
-        yield Check("padding", "largest weight that a token gives to padding", self._on_padding(), most=EXACT)
+        yield Check(
+            "sums",
+            "largest difference of the sum of the weights of a query from 1",
+            self._sums(),
+            most=10 * EXACT,
+        )
+        yield Check(
+            "padding",
+            "largest weight that a token gives to padding",
+            self._on_padding(),
+            most=EXACT,
+        )
         same = forward(self.model, self.probe.inputs, lambda attention: attention.weights)
         yield Check(
             "same weights",
@@ -206,7 +266,11 @@ class _Trial:
             self._least_move(),
             least=EXACT,
         )
-        yield Check(BATCHED, "difference of the logits of a text alone and in a batch; decides whether texts share one", self._apart(0))
+        yield Check(
+            BATCHED,
+            "difference of the logits of a text alone and in a batch; decides whether texts share one",
+            self._apart(0),
+        )
         padded = "difference of the logits of a text with and without padding; decides whether lengths are mixed"
         yield Check(PADDED, padded, self._apart(1))
 
@@ -214,8 +278,16 @@ class _Trial:
         """What the model predicts, the query that this is read from, and the layers with the way in which each is replayed."""
         task = task_of(self.model)
         if task == "causal-lm" and self._sees_later_tokens():
-            got, expected = "logits that follow from later tokens, as those of a masked language model", "a causal language model"
-            raise refused(self.name, got, expected, "where it was trained as one, set is_decoder in config.json")
+            got, expected = (
+                "logits that follow from later tokens, as those of a masked language model",
+                "a causal language model",
+            )
+            raise refused(
+                self.name,
+                got,
+                expected,
+                "where it was trained as one, set is_decoder in config.json",
+            )
         reads = None if task is None else self._reads(task)
         if task is None or reads is None:
             return task, None, self.layers, []
@@ -225,7 +297,8 @@ class _Trial:
         states = states_of(self.model, inputs, Query(task, reads % queries), seen)
         own = "encoder" if self.model.config.is_encoder_decoder else ""
         tried = [
-            found if layer.stack != own else ("", 0.0) for layer, found in zip(self.layers, ways(self.model, states, seen), strict=True)
+            found if layer.stack != own else ("", 0.0)
+            for layer, found in zip(self.layers, ways(self.model, states, seen), strict=True)
         ]
         meaning = (
             "total variation distance of the predictions when a part of the model is run again, as in an audit, and when all of it is, "
@@ -234,7 +307,14 @@ class _Trial:
         check = Check("replay", meaning, max(difference for _, difference in tried), most=EXACT_TVD)
         mixed = "change of the logits by other tokens when every token attends to itself alone; above 0, attention is not their only way"
         others = Check(MIXED, mixed, other_ways(self.model, inputs, self.layers, task, reads))
-        return task, reads, tuple(replace(layer, way=way) for layer, (way, _) in zip(self.layers, tried, strict=True)), [check, others]
+        return (
+            task,
+            reads,
+            tuple(
+                replace(layer, way=way) for layer, (way, _) in zip(self.layers, tried, strict=True)
+            ),
+            [check, others],
+        )
 
     def _reads(self, task: ModelTask) -> int | None:
         """The query that predictions are read from, from the start or, negative, from the end: the same of all texts that tell."""
@@ -244,7 +324,10 @@ class _Trial:
         for row in range(len(self.probe.lengths)):
             inputs = self.probe.alone(row)
             seen = forward(self.model, inputs)
-            read, queries = positions_read(self.model, inputs, seen), seen.attentions[-1].weights.shape[2]
+            read, queries = (
+                positions_read(self.model, inputs, seen),
+                seen.attentions[-1].weights.shape[2],
+            )
             if len(read) > 1:
                 return None
             found += [{position, position - queries} for position in read]
@@ -256,38 +339,66 @@ class _Trial:
         ids = inputs["input_ids"].clone()
         ids[:, -1] = ids[ids != ids[:, -1:]][0]
         with torch.no_grad():
-            own, other = (_logits(self.model, self.model(**{**inputs, "input_ids": one})) for one in (inputs["input_ids"], ids))
+            own, other = (
+                _logits(self.model, self.model(**{**inputs, "input_ids": one}))
+                for one in (inputs["input_ids"], ids)
+            )
         return bool((own - other)[:, :-1].abs().max() > ROUNDING * own.abs().max())
 
     def _change(self, output: Any, reference: Any = None) -> float:
         """The largest difference of logits, relative to the largest logit."""
         logits = self.logits if reference is None else _logits(self.model, reference)
-        return float((self._real(_logits(self.model, output)) - self._real(logits)).abs().max() / self._real(logits).abs().max())
+        return float(
+            (self._real(_logits(self.model, output)) - self._real(logits)).abs().max()
+            / self._real(logits).abs().max()
+        )
 
     def _real(self, logits: Tensor) -> Tensor:
         """The logits that are not of padding: of each text, or of the tokens of a text, or of those that a decoder has written."""
-        return logits[self.probe.mask] if logits.dim() == 3 and logits.shape[1] == self.probe.mask.shape[1] else logits
+        return (
+            logits[self.probe.mask]
+            if logits.dim() == 3 and logits.shape[1] == self.probe.mask.shape[1]
+            else logits
+        )
 
     def _sums(self) -> float | None:
-        off = [(1 - self._queries(one, one.weights).sum(dim=-1)).abs().max() for one in self.seen.attentions if not one.sink]
+        off = [
+            (1 - self._queries(one, one.weights).sum(dim=-1)).abs().max()
+            for one in self.seen.attentions
+            if not one.sink
+        ]
         return float(max(off)) if off else None
 
     def _on_padding(self) -> float:
-        return max(float(self._queries(one, one.weights * self._padding(one)).max()) for one in self.seen.attentions)
+        return max(
+            float(self._queries(one, one.weights * self._padding(one)).max())
+            for one in self.seen.attentions
+        )
 
     def _padding(self, attention: Attention) -> Tensor:
         """1 for the keys that are padding, 0 for all others, as (B, 1, 1, K)."""
         keys = attention.weights.shape[-1]
-        mask = self.probe.mask if keys == self.probe.mask.shape[1] else torch.ones(len(self.probe.mask), keys, dtype=torch.bool)
+        mask = (
+            self.probe.mask
+            if keys == self.probe.mask.shape[1]
+            else torch.ones(len(self.probe.mask), keys, dtype=torch.bool)
+        )
         return (~mask)[:, None, None].float()
 
     def _queries(self, attention: Attention, weights: Tensor) -> Tensor:
         """The rows of weights (B, H, Q, K) whose query is no padding."""
-        return weights.transpose(1, 2)[self.probe.mask] if attention.weights.shape[-2] == self.probe.mask.shape[1] else weights
+        return (
+            weights.transpose(1, 2)[self.probe.mask]
+            if attention.weights.shape[-2] == self.probe.mask.shape[1]
+            else weights
+        )
 
     def _least_move(self) -> float:
         """How far the logits move at least when the weights of one attention are replaced by uniform ones."""
-        changes = [forward(self.model, self.probe.inputs, _uniform(one.index)).output for one in self.seen.attentions]
+        changes = [
+            forward(self.model, self.probe.inputs, _uniform(one.index)).output
+            for one in self.seen.attentions
+        ]
         return min(self._change(output, self.seen.output) for output in changes)
 
     def _apart(self, row: int) -> float:
@@ -305,32 +416,63 @@ class _Trial:
             with eager(self.model), without_hooks_left(self.model), torch.no_grad():
                 output = self.model(**self.probe.inputs, output_attentions=True)
         except FAILURES as error:
-            raise refused(self.name, told(error), "attention by the model's own code (attn_implementation eager)") from error
-        reported = [weights for name in REPORTED for weights in (output.get(name) or ()) if weights is not None]
+            raise refused(
+                self.name,
+                told(error),
+                "attention by the model's own code (attn_implementation eager)",
+            ) from error
+        reported = [
+            weights
+            for name in REPORTED
+            for weights in (output.get(name) or ())
+            if weights is not None
+        ]
         number = "layers of attention found, more or fewer than the model reports or has"
-        weights = "largest difference from the weights that the model itself reports (output_attentions)"
+        weights = (
+            "largest difference from the weights that the model itself reports (output_attentions)"
+        )
         if not reported:
             expected = getattr(self.model.config, "num_hidden_layers", None)
             none = "it reports no attention"
             yield Check(
-                "layers", number, None if expected is None or self.probe.targets else abs(expected - len(self.layers)), most=0, reason=none
+                "layers",
+                number,
+                None
+                if expected is None or self.probe.targets
+                else abs(expected - len(self.layers)),
+                most=0,
+                reason=none,
             )
             yield Check("reported weights", weights, None, reason=none)
             return
         yield Check("layers", number, abs(len(reported) - len(self.layers)), most=0)
         change = self._change(output)
         if change > ROUNDING:
-            yield Check("reported weights", weights, None, reason=f"its logits are others, by {change:.2g}, when it reports attention")
+            yield Check(
+                "reported weights",
+                weights,
+                None,
+                reason=f"its logits are others, by {change:.2g}, when it reports attention",
+            )
             return
         pairs = list(zip(self._by_stack(), reported, strict=True))
         if any(not one.sink and (own.sum(dim=-1) - 1).abs().max() > ROUNDING for one, own in pairs):
-            yield Check("reported weights", weights, None, reason="what it reports does not sum to 1")
+            yield Check(
+                "reported weights", weights, None, reason="what it reports does not sum to 1"
+            )
             return
-        yield Check("reported weights", weights, max(self._difference(one, own) for one, own in pairs), most=ROUNDING)
+        yield Check(
+            "reported weights",
+            weights,
+            max(self._difference(one, own) for one, own in pairs),
+            most=ROUNDING,
+        )
 
     def _by_stack(self) -> list[Attention]:
         """The attentions in the order in which models report them."""
-        order = sorted(range(len(self.layers)), key=lambda k: (STACKS.index(self.layers[k].stack), k))
+        order = sorted(
+            range(len(self.layers)), key=lambda k: (STACKS.index(self.layers[k].stack), k)
+        )
         return [self.seen.attentions[k] for k in order]
 
     def _difference(self, attention: Attention, own: Tensor) -> float:
@@ -363,7 +505,9 @@ def without_hooks_left(model: nn.Module) -> Iterator[None]:
     They are local functions, with which a model can no longer be pickled. A model whose hooks have no known mark keeps them: without
     them it would report nothing in its next pass.
     """
-    before = [(module, set(module._forward_hooks), MARK in vars(module)) for module in model.modules()]
+    before = [
+        (module, set(module._forward_hooks), MARK in vars(module)) for module in model.modules()
+    ]
     try:
         yield
     finally:
@@ -377,7 +521,11 @@ def without_hooks_left(model: nn.Module) -> Iterator[None]:
 
 def _uniform(index: int) -> Callable[[Attention], Tensor | None]:
     def replace(attention: Attention) -> Tensor | None:
-        return torch.full_like(attention.weights, 1 / attention.weights.shape[-1]) if attention.index == index else None
+        return (
+            torch.full_like(attention.weights, 1 / attention.weights.shape[-1])
+            if attention.index == index
+            else None
+        )
 
     return replace
 
@@ -385,7 +533,9 @@ def _uniform(index: int) -> Callable[[Attention], Tensor | None]:
 def _logits(model: Any, output: Any) -> Tensor:
     if getattr(output, "logits", None) is None:
         raise refused(
-            type(model).__name__, "an output without logits", "a model with a head, such as ForSequenceClassification or ForCausalLM"
+            type(model).__name__,
+            "an output without logits",
+            "a model with a head, such as ForSequenceClassification or ForCausalLM",
         )
     return output.logits
 
@@ -396,40 +546,85 @@ def _untouched(model: Any, probe: Probe) -> Tensor:
         with torch.no_grad():
             logits = _logits(model, model(**probe.inputs))
     except FAILURES as error:
-        raise refused(type(model).__name__, told(error), f"logits for texts of {lengths_of(probe)} tokens") from error
+        raise refused(
+            type(model).__name__, told(error), f"logits for texts of {lengths_of(probe)} tokens"
+        ) from error
     if not logits.isfinite().all():
-        raise refused(type(model).__name__, "logits that are no finite numbers", "finite logits", "check the size of its weights")
+        raise refused(
+            type(model).__name__,
+            "logits that are no finite numbers",
+            "finite logits",
+            "check the size of its weights",
+        )
     return logits
 
 
 def _check_kind(model: Any) -> None:
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel):
-        raise refused(name, "no model of the transformers library", "a PreTrainedModel", "read it with from_pretrained")
-    quantised = next((type(module).__name__ for module in model.modules() if ".quantized" in type(module).__module__), None)
+        raise refused(
+            name,
+            "no model of the transformers library",
+            "a PreTrainedModel",
+            "read it with from_pretrained",
+        )
+    quantised = next(
+        (
+            type(module).__name__
+            for module in model.modules()
+            if ".quantized" in type(module).__module__
+        ),
+        None,
+    )
     if quantised is not None:
         got = f"a quantised model (torch.ao.quantization, modules of class {quantised})"
-        raise refused(name, got, "a model in floating point, as gradients need it", "audit the model before it is quantised")
+        raise refused(
+            name,
+            got,
+            "a model in floating point, as gradients need it",
+            "audit the model before it is quantised",
+        )
     if any(parameter.is_meta for parameter in model.parameters()):
-        raise refused(name, "weights without values (device meta)", "a model with its weights", "read it with from_pretrained")
+        raise refused(
+            name,
+            "weights without values (device meta)",
+            "a model with its weights",
+            "read it with from_pretrained",
+        )
     if model.main_input_name != "input_ids":
         raise refused(name, f"a model of {model.main_input_name}", "a model of tokens")
     on_cpu = model.device.type == "cpu"
-    others = {torch.float64, *((torch.float16, torch.bfloat16) if on_cpu else ())} & {parameter.dtype for parameter in model.parameters()}
+    others = {torch.float64, *((torch.float16, torch.bfloat16) if on_cpu else ())} & {
+        parameter.dtype for parameter in model.parameters()
+    }
     if others:
         got = f"weights in {', '.join(sorted(map(str, others)))}{' on a CPU' if torch.float64 not in others else ''}"
         do = "save it so in Python: model.float().save_pretrained(DIR), with its tokenizer, and audit DIR"
         raise refused(name, got, "float32", do)
-    if torch.is_inference_mode_enabled() or any(parameter.is_inference() for parameter in model.parameters()):
-        got, do = "torch.inference_mode()", "read the model and audit it outside of it; torch.no_grad() may stay"
+    if torch.is_inference_mode_enabled() or any(
+        parameter.is_inference() for parameter in model.parameters()
+    ):
+        got, do = (
+            "torch.inference_mode()",
+            "read the model and audit it outside of it; torch.no_grad() may stay",
+        )
         raise refused(name, got, "tensors that may have gradients", do)
     if torch.get_default_dtype() != torch.float32:
-        got, do = f"torch's default type {torch.get_default_dtype()}", "torch.set_default_dtype(torch.float32)"
+        got, do = (
+            f"torch's default type {torch.get_default_dtype()}",
+            "torch.set_default_dtype(torch.float32)",
+        )
         raise refused(name, got, "torch.float32, as the weights are", do)
-    damaged = next((path for path, parameter in model.named_parameters() if not parameter.isfinite().all()), None)
+    damaged = next(
+        (path for path, parameter in model.named_parameters() if not parameter.isfinite().all()),
+        None,
+    )
     if damaged is not None:
         raise refused(
-            name, f"weights {damaged} that are no finite numbers", "finite weights", "train it again, or take an earlier checkpoint"
+            name,
+            f"weights {damaged} that are no finite numbers",
+            "finite weights",
+            "train it again, or take an earlier checkpoint",
         )
     if task_of(model) == "classification":
         require_classes(model)

@@ -12,7 +12,11 @@ from attnaudit.hf.probe import Probe
 OPERATION = "check model"
 READ = ("eager", "sdpa")  # implementations of attention whose softmax can be seen
 OTHERWISE = "choose a model of another class: docs/transformers.md lists those that pass"
-CROSS = ("encoder_attn", "EncDecAttention", "cross")  # in the paths of modules, where lengths do not tell
+CROSS = (
+    "encoder_attn",
+    "EncDecAttention",
+    "cross",
+)  # in the paths of modules, where lengths do not tell
 
 
 @dataclass(frozen=True)
@@ -45,23 +49,39 @@ def lengths_of(probe: Probe) -> str:
 def layers_of(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
     """The layers of a pass. Raises InputError where an attention is none of tokens to tokens."""
     name = type(model).__name__
-    others = [(one.path, tuple(one.weights.shape)) for one in seen.attentions if not _of_tokens(one, probe)]
+    others = [
+        (one.path, tuple(one.weights.shape))
+        for one in seen.attentions
+        if not _of_tokens(one, probe)
+    ]
     for path, shape in (*((one.path, one.shape) for one in seen.unread), *others):
         got = f"weights of shape {' × '.join(map(str, shape))} in {path} for {len(probe.mask)} texts of {lengths_of(probe)} tokens"
-        raise refused(name, got, "a weight for every pair of tokens: attention that is not local, pooled or sparse")
+        raise refused(
+            name,
+            got,
+            "a weight for every pair of tokens: attention that is not local, pooled or sparse",
+        )
     if not seen.attentions:
         got, do = "no attention: nothing after a softmax is multiplied with values", OTHERWISE
         if (own := model.config._attn_implementation) not in READ:
-            got, do = f"{got}, with the implementation {own}", "model.set_attn_implementation('sdpa')"
+            got, do = (
+                f"{got}, with the implementation {own}",
+                "model.set_attn_implementation('sdpa')",
+            )
         raise refused(name, got, "a model with softmax attention", do)
     found: list[Layer] = []
     for one in seen.attentions:
         stack = _stack(one, both=model.config.is_encoder_decoder)
         if stack == "encoder" and probe.targets and one.weights.shape[2] == probe.targets:
-            got, expected = f"a decoder that sees later tokens, in {one.path}", "one that predicts a token from those before it"
+            got, expected = (
+                f"a decoder that sees later tokens, in {one.path}",
+                "one that predicts a token from those before it",
+            )
             raise refused(name, got, expected)
         layer = sum(other.stack == stack for other in found)
-        found.append(Layer(stack, layer, one.path, one.weights.shape[1], one.values.shape[-1], one.sink))
+        found.append(
+            Layer(stack, layer, one.path, one.weights.shape[1], one.values.shape[-1], one.sink)
+        )
     return tuple(found)
 
 

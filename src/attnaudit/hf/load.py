@@ -33,51 +33,89 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
     if not any((folder / weights).is_file() for weights in WEIGHTS):
         pickled = [pickle for pickle in PICKLES if (folder / pickle).is_file()]
         got = f"weights in {pickled[0]} alone" if pickled else "no weights"
-        raise InputError(OPERATION, str(folder), got, f"{WEIGHTS[0]}, as no pickle is ever read", SAVE_MODEL)
+        raise InputError(
+            OPERATION, str(folder), got, f"{WEIGHTS[0]}, as no pickle is ever read", SAVE_MODEL
+        )
     model, found = _read(folder, name)
     if found["mismatched_keys"]:
         weight, saved, wanted = sorted(found["mismatched_keys"])[0]
-        got, expected = f"{weight} of shape {_shape(saved)}", f"{_shape(wanted)}, by the sizes in {CONFIG}"
+        got, expected = (
+            f"{weight} of shape {_shape(saved)}",
+            f"{_shape(wanted)}, by the sizes in {CONFIG}",
+        )
         raise InputError(OPERATION, str(folder), got, expected, SAVE_MODEL)
     if found["missing_keys"]:
         missing = sorted(found["missing_keys"])
-        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-        do = "save the fine-tuned model, head included" if name.endswith("Classification") else SAVE_MODEL
-        raise InputError(OPERATION, str(folder), f"no weights {shown}", f"all weights of {name}", do)
+        shown = ", ".join(missing[:3]) + (
+            f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        )
+        do = (
+            "save the fine-tuned model, head included"
+            if name.endswith("Classification")
+            else SAVE_MODEL
+        )
+        raise InputError(
+            OPERATION, str(folder), f"no weights {shown}", f"all weights of {name}", do
+        )
     return model.eval()
 
 
 def _class_of(folder: Path) -> str:
     """The class of the saved model, by its configuration."""
     check_model_folder(folder)
-    if (folder / ADAPTER).is_file() and not any((folder / weights).is_file() for weights in WEIGHTS):
+    if (folder / ADAPTER).is_file() and not any(
+        (folder / weights).is_file() for weights in WEIGHTS
+    ):
         do = "merge it in Python: model.merge_and_unload().save_pretrained(DIR), with the tokenizer, and audit DIR"
-        raise InputError(OPERATION, str(folder), f"an adapter of PEFT alone ({ADAPTER})", "a whole model", do)
+        raise InputError(
+            OPERATION, str(folder), f"an adapter of PEFT alone ({ADAPTER})", "a whole model", do
+        )
     if not (folder / CONFIG).is_file():
-        raise InputError(OPERATION, str(folder), f"no {CONFIG}", "the folder of a saved model", SAVE_MODEL)
+        raise InputError(
+            OPERATION, str(folder), f"no {CONFIG}", "the folder of a saved model", SAVE_MODEL
+        )
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         got, expected = told(error), "the configuration of a model, in JSON"
         raise InputError(OPERATION, str(folder / CONFIG), got, expected, SAVE_MODEL) from error
     if not isinstance(config, dict):
-        raise InputError(OPERATION, str(folder / CONFIG), f"a {type(config).__name__}", "the configuration of a model")
+        raise InputError(
+            OPERATION,
+            str(folder / CONFIG),
+            f"a {type(config).__name__}",
+            "the configuration of a model",
+        )
     if config.get("auto_map"):
         got = "a class of its own code (auto_map)"
         do = "code of a model folder is never run; remove auto_map where transformers has the class, else use the Python interface"
         raise InputError(OPERATION, str(folder / CONFIG), got, "a class of transformers", do)
     names = config.get("architectures")
     if not isinstance(names, list) or len(names) != 1:
-        raise InputError(OPERATION, str(folder / CONFIG), f"architectures: {names!r}", "the name of one class", SAVE_MODEL)
+        raise InputError(
+            OPERATION,
+            str(folder / CONFIG),
+            f"architectures: {names!r}",
+            "the name of one class",
+            SAVE_MODEL,
+        )
     if not _is_model(names[0]):
         version = f"transformers {transformers.__version__}"
         raise InputError(
-            OPERATION, str(folder / CONFIG), f"architectures: {names[0]!r}", f"a model class of {version}", "check the versions"
+            OPERATION,
+            str(folder / CONFIG),
+            f"architectures: {names[0]!r}",
+            f"a model class of {version}",
+            "check the versions",
         )
     own, stated = getattr(transformers, names[0]).config_class.model_type, config.get("model_type")
     if stated not in (own, None):
         raise InputError(
-            OPERATION, str(folder / CONFIG), f"model_type {stated!r}", f"{own!r}, that of {names[0]}", "correct one of the two"
+            OPERATION,
+            str(folder / CONFIG),
+            f"model_type {stated!r}",
+            f"{own!r}, that of {names[0]}",
+            "correct one of the two",
         )
     return names[0]
 
@@ -103,9 +141,17 @@ def _read(folder: Path, name: str) -> tuple[PreTrainedModel, dict[str, Any]]:
             )  # fmt: skip
     except SafetensorError as error:
         do = "copy or download it again"
-        raise InputError(OPERATION, f"{folder}: {_weights(folder)}", f"damaged ({error})", "whole safetensors", do) from error
+        raise InputError(
+            OPERATION,
+            f"{folder}: {_weights(folder)}",
+            f"damaged ({error})",
+            "whole safetensors",
+            do,
+        ) from error
     except Exception as error:  # whatever a configuration makes a class do
-        raise InputError(OPERATION, str(folder), told(error), f"a model of class {name}", SAVE_MODEL) from error
+        raise InputError(
+            OPERATION, str(folder), told(error), f"a model of class {name}", SAVE_MODEL
+        ) from error
     finally:
         logging.set_verbosity(verbosity)
         logging.enable_progress_bar()

@@ -57,7 +57,9 @@ class Replay(Fingerprinted):
 
     def _take(self, gate: Gate) -> None:
         self.gate, self.implementations = gate, implementations(self.model)
-        self.numbers = {(layer.stack, layer.layer): number for number, layer in enumerate(gate.layers)}
+        self.numbers = {
+            (layer.stack, layer.layer): number for number, layer in enumerate(gate.layers)
+        }
         self.kept = Kept()
 
     def __repr__(self) -> str:
@@ -81,8 +83,12 @@ class Replay(Fingerprinted):
         """The logits of the rows' texts, by passes of the whole model as it is. Raises TraceError as `of_rows`."""
         assert self.gate.task is not None
         with self.reading():
-            passes = [forward(self.model, self.inputs(place)) for place in self.of_rows(table).places]
-        return np.concatenate([logits_at_query(one.output, self.gate.task).double().cpu().numpy() for one in passes])
+            passes = [
+                forward(self.model, self.inputs(place)) for place in self.of_rows(table).places
+            ]
+        return np.concatenate(
+            [logits_at_query(one.output, self.gate.task).double().cpu().numpy() for one in passes]
+        )
 
     def of_rows(self, table: pa.Table) -> Rows:
         """The tail of the rows of a trace. A model whose attention was set to another implementation since it was checked is checked again.
@@ -91,16 +97,30 @@ class Replay(Fingerprinted):
         """
         if implementations(self.model) != self.implementations:
             self._take(check_model(self.model))
-        missing = [name for name in ("ids", "stack", "layer", "head", "query") if name not in table.column_names]
+        missing = [
+            name
+            for name in ("ids", "stack", "layer", "head", "query")
+            if name not in table.column_names
+        ]
         if missing:
-            raise TraceError("replay", f"column {missing[0]}", "no such column", "the text and the place of every attention")
+            raise TraceError(
+                "replay",
+                f"column {missing[0]}",
+                "no such column",
+                "the text and the place of every attention",
+            )
         return Rows(self, table)
 
     def inputs(self, row: Mapping[str, Any]) -> dict[str, torch.Tensor]:
         """What the model was given for a row."""
-        inputs = {"input_ids": torch.tensor([row["ids"]]), "attention_mask": torch.ones(1, len(row["ids"]), dtype=torch.long)}
+        inputs = {
+            "input_ids": torch.tensor([row["ids"]]),
+            "attention_mask": torch.ones(1, len(row["ids"]), dtype=torch.long),
+        }
         names = {"type_ids": "token_type_ids", "written_ids": "decoder_input_ids"}
-        inputs |= {names[name]: torch.tensor([row[name]]) for name in names if row.get(name) is not None}
+        inputs |= {
+            names[name]: torch.tensor([row[name]]) for name in names if row.get(name) is not None
+        }
         return {name: value.to(self.model.device) for name, value in inputs.items()}
 
     def states(self, row: Mapping[str, Any]) -> States:
@@ -139,7 +159,9 @@ def replay_of(model: Any) -> Replay:
     if isinstance(model, str | Path):
         model = load_pretrained(model)
     if not isinstance(model, PreTrainedModel):
-        expected = "a model of the transformers library, its folder, or the module that the trace holds"
+        expected = (
+            "a model of the transformers library, its folder, or the module that the trace holds"
+        )
         raise InputError("audit", "replay", f"a {type(model).__name__}", expected)
     return Replay(model, check_model(model))
 
@@ -154,12 +176,18 @@ class Rows:
     @cached_property
     def output_layer(self) -> OutputLayer | None:
         """The layer that scores the vocabulary; None of a model without one, or that cannot be read up to there."""
-        module, inner = self.network.model.get_output_embeddings(), Hidden(self.network, self.places)
+        module, inner = (
+            self.network.model.get_output_embeddings(),
+            Hidden(self.network, self.places),
+        )
         if not isinstance(module, nn.Linear) or not inner.is_reached:
             return None
         weight = module.weight.detach().float().cpu().numpy()
         added = [module.bias, getattr(self.network.model, "final_logits_bias", None)]
-        bias = sum((one.detach().float().cpu().numpy().ravel() for one in added if one is not None), np.zeros(len(weight), np.float32))
+        bias = sum(
+            (one.detach().float().cpu().numpy().ravel() for one in added if one is not None),
+            np.zeros(len(weight), np.float32),
+        )
         return OutputLayer(inner, weight, bias)
 
     @cached_property
@@ -168,7 +196,9 @@ class Rows:
         names = [name for name in names if name in self.table.column_names]
         return self.table.select(names).to_pylist()
 
-    def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n C"]:
+    def __call__(
+        self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n C"]:
         groups: defaultdict[Any, list[int]] = defaultdict(list)
         for k, row in enumerate(rows.tolist()):
             place = self.places[row]
@@ -186,8 +216,12 @@ class Rows:
             sums: dict[int, torch.Tensor] = {}
             states = self.network.states(self.places[of_group[0]])
             for k, row in enumerate(of_group):
-                own = sums.setdefault(self._number(row), states.sums[self._number(row)].repeat(len(groups), 1, 1))
-                own[:, self.places[row]["head"]] = torch.from_numpy(pooled[rows.offsets[groups] + k]).to(own)
+                own = sums.setdefault(
+                    self._number(row), states.sums[self._number(row)].repeat(len(groups), 1, 1)
+                )
+                own[:, self.places[row]["head"]] = torch.from_numpy(
+                    pooled[rows.offsets[groups] + k]
+                ).to(own)
             return sums
 
         return self._of_groups(rows, changes)
@@ -199,22 +233,46 @@ class Rows:
             layers: defaultdict[int, list[int]] = defaultdict(list)
             for k, row in enumerate(of_group):
                 layers[self._number(row)].append(k)
-            return {number: self._weights(number, of_group, ks, alpha, rows.offsets[groups]) for number, ks in layers.items()}
+            return {
+                number: self._weights(number, of_group, ks, alpha, rows.offsets[groups])
+                for number, ks in layers.items()
+            }
 
         return self._of_groups(rows, changes)
 
-    def _weights(self, number: int, of_group: tuple[int, ...], ks: list[int], alpha: Ragged, starts: Int64[np.ndarray, " N"]) -> Weights:
+    def _weights(
+        self,
+        number: int,
+        of_group: tuple[int, ...],
+        ks: list[int],
+        alpha: Ragged,
+        starts: Int64[np.ndarray, " N"],
+    ) -> Weights:
         """The weights of an attention, those of the rows number ``ks`` of each group."""
-        values = torch.from_numpy(np.stack([[alpha[start + k] for k in ks] for start in starts.tolist()]))
+        values = torch.from_numpy(
+            np.stack([[alpha[start + k] for k in ks] for start in starts.tolist()])
+        )
         layer, place = self.network.gate.layers[number], self.places[of_group[ks[0]]]
-        read = place["written_ids"] if layer.stack == "decoder" and place.get("written_ids") is not None else place["ids"]
-        return Weights([self.places[of_group[k]]["head"] for k in ks], layer.heads, values, place.get("first_key", 0), len(read))
+        read = (
+            place["written_ids"]
+            if layer.stack == "decoder" and place.get("written_ids") is not None
+            else place["ids"]
+        )
+        return Weights(
+            [self.places[of_group[k]]["head"] for k in ks],
+            layer.heads,
+            values,
+            place.get("first_key", 0),
+            len(read),
+        )
 
     def _number(self, row: int) -> int:
         place = self.places[row]
         return self.network.numbers[place["stack"], place["layer"]]
 
-    def _of_groups(self, rows: Ragged, changes: Callable[[tuple[int, ...], list[int]], Changes]) -> Float[np.ndarray, "m C"]:
+    def _of_groups(
+        self, rows: Ragged, changes: Callable[[tuple[int, ...], list[int]], Changes]
+    ) -> Float[np.ndarray, "m C"]:
         """The logits of every group of rows; ``changes`` are those of some of its groups, which are of the same rows."""
         same: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         for k in range(len(rows)):
@@ -224,17 +282,25 @@ class Rows:
             for of_group, groups in same.items():
                 for start in range(0, len(groups), OF_TEXTS):
                     part = groups[start : start + OF_TEXTS]
-                    found |= dict(zip(part, self._changed(of_group[0], changes(of_group, part)), strict=True))
+                    found |= dict(
+                        zip(part, self._changed(of_group[0], changes(of_group, part)), strict=True)
+                    )
         return np.stack([found[k] for k in range(len(rows))])
 
     def _changed(self, row: int, changes: Changes) -> Float[np.ndarray, "N C"]:
         """The logits of the text of a row, N times."""
-        model, states, way = self.network.model, self.network.states(self.places[row]), self.network.gate.layers[min(changes)].way
+        model, states, way = (
+            self.network.model,
+            self.network.states(self.places[row]),
+            self.network.gate.layers[min(changes)].way,
+        )
         if len(changes) > 1 or any(isinstance(change, Weights) for change in changes.values()):
             way = WITH_ALL_POSITIONS.get(way, way)
         return _replayed(model, states, changes, way).double().cpu().numpy()
 
-    def _of_text(self, pooled: np.ndarray, rows: np.ndarray, group: list[int]) -> dict[int, np.ndarray]:
+    def _of_text(
+        self, pooled: np.ndarray, rows: np.ndarray, group: list[int]
+    ) -> dict[int, np.ndarray]:
         """The logits of rows of one text and layer."""
         network, place = self.network, self.places[rows[group[0]]]
         number = network.numbers[place["stack"], place["layer"]]
@@ -254,7 +320,9 @@ class Rows:
             part = changed[start : start + at_once]
             sums = own.repeat(len(part), 1, 1)
             for place_in_part, k in enumerate(part):
-                sums[place_in_part, self.places[rows[k]]["head"]] = torch.from_numpy(pooled[k]).to(sums)
+                sums[place_in_part, self.places[rows[k]]["head"]] = torch.from_numpy(pooled[k]).to(
+                    sums
+                )
             logits = _replayed(network.model, states, {number: sums}, way).double().cpu().numpy()
             found |= dict(zip(part, logits, strict=True))
         return found
@@ -281,19 +349,29 @@ class Hidden:
     def _way(self, place: dict[str, Any]) -> str:
         return self.network.gate.layers[self._number(place)].way
 
-    def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n H"]:
+    def __call__(
+        self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n H"]:
         found = np.zeros((len(rows), self.width), np.float32)
         with self.network.reading():
             for start in range(0, len(rows), OF_TOKENS):
                 part = slice(start, start + OF_TOKENS)
-                found[part] = self._read(pooled[part], [self.places[row] for row in rows[part].tolist()])
+                found[part] = self._read(
+                    pooled[part], [self.places[row] for row in rows[part].tolist()]
+                )
         return found
 
     @property
     def is_reached(self) -> bool:
         """Whether the model calls its output layer, and computes its logits from what that layer gives without an error."""
         place = self.places[0]
-        pooled = self.network.states(place).sums[self._number(place)][place["head"]].float().cpu().numpy()
+        pooled = (
+            self.network.states(place)
+            .sums[self._number(place)][place["head"]]
+            .float()
+            .cpu()
+            .numpy()
+        )
         try:
             self(pooled[None], np.zeros(1, np.int64))
         except FAILS:
@@ -306,15 +384,22 @@ class Hidden:
 
     def _read(self, pooled: np.ndarray, places: list[dict[str, Any]]) -> np.ndarray:
         """Rows whose texts are replayed at one position share a pass; those of any other text have a pass of their own."""
-        states, numbers = [self.network.states(place) for place in places], list(map(self._number, places))
+        states, numbers = (
+            [self.network.states(place) for place in places],
+            list(map(self._number, places)),
+        )
         groups: defaultdict[Any, list[int]] = defaultdict(list)
         for k, (one, number) in enumerate(zip(states, numbers, strict=True)):
-            way = way_of_text(self.network.model, one, [number], self._way(places[k]))  # now: in `_pass` there are no logits
+            way = way_of_text(
+                self.network.model, one, [number], self._way(places[k])
+            )  # now: in `_pass` there are no logits
             groups[number, None if way == "position" else id(one)].append(k)
         found = np.empty((len(places), self.width), np.float32)
         for (number, _), ks in groups.items():
             sums = torch.stack([states[k].sums[number] for k in ks])
-            sums[torch.arange(len(ks)), [places[k]["head"] for k in ks]] = torch.from_numpy(pooled[ks]).to(sums)
+            sums[torch.arange(len(ks)), [places[k]["head"] for k in ks]] = torch.from_numpy(
+                pooled[ks]
+            ).to(sums)
             found[ks] = self._pass([states[k] for k in ks], number, sums, self._way(places[ks[0]]))
         return found
 

@@ -16,7 +16,9 @@ from attnaudit.hf.capture import Attention, forward
 from attnaudit.hf.layers import Layer
 
 
-def other_ways(model: Any, inputs: Mapping[str, Tensor], layers: tuple[Layer, ...], task: str, reads: int) -> float:
+def other_ways(
+    model: Any, inputs: Mapping[str, Tensor], layers: tuple[Layer, ...], task: str, reads: int
+) -> float:
     """How far the logits of a text (1, T) move, relative to the largest, when other tokens take the place of its own.
 
     ``reads`` is the query that the prediction is read from. In all ``layers`` a token attends to itself alone, and to the first of another
@@ -27,15 +29,20 @@ def other_ways(model: Any, inputs: Mapping[str, Tensor], layers: tuple[Layer, ..
         queries, keys = attention.weights.shape[-2:]
         within = layers[attention.index].stack != "cross" and queries == keys
         to = torch.arange(keys) if within else torch.zeros(queries, dtype=torch.int64)
-        return torch.nn.functional.one_hot(to, keys).to(attention.weights).expand_as(attention.weights)
+        return (
+            torch.nn.functional.one_hot(to, keys).to(attention.weights).expand_as(attention.weights)
+        )
 
     one, other = (
-        _predicted(forward(model, texts, itself).output.logits, task) for texts in (inputs, _exchanged(model, inputs, task, reads))
+        _predicted(forward(model, texts, itself).output.logits, task)
+        for texts in (inputs, _exchanged(model, inputs, task, reads))
     )
     return float((one - other).abs().max() / one.abs().max())
 
 
-def _exchanged(model: Any, inputs: Mapping[str, Tensor], task: str, reads: int) -> dict[str, Tensor]:
+def _exchanged(
+    model: Any, inputs: Mapping[str, Tensor], task: str, reads: int
+) -> dict[str, Tensor]:
     """The inputs with other tokens in place of all but the first, those that the query stands for, and the token of the end."""
     found = {name: ids.clone() for name, ids in inputs.items()}
     drawn = inputs["input_ids"][0, 1:-1]  # without the special tokens of its ends

@@ -49,7 +49,11 @@ class _Place:
             return True
         if before.start == before.stop:
             return False
-        if before.own != self.own or text[before.stop : self.start].strip() != text[before.stop : self.start] or self.start == self.stop:
+        if (
+            before.own != self.own
+            or text[before.stop : self.start].strip() != text[before.stop : self.start]
+            or self.start == self.stop
+        ):
             return True
         return _is_mark(text[before.stop - 1]) != _is_mark(text[self.start])
 
@@ -70,7 +74,14 @@ def in_pieces(
     out = Pieces(encoding.ids, encoding.type_ids, bool(encoding.overflowing))
     before = first = None  # the piece before, and the first of its word
     word = SPECIAL
-    rows = zip(encoding.ids, encoding.tokens, encoding.offsets, encoding.sequence_ids, encoding.word_ids, strict=True)
+    rows = zip(
+        encoding.ids,
+        encoding.tokens,
+        encoding.offsets,
+        encoding.sequence_ids,
+        encoding.word_ids,
+        strict=True,
+    )
     for token, name, offsets, sequence, own in rows:
         if sequence is None or token in structural:
             before = None
@@ -79,14 +90,25 @@ def in_pieces(
             continue
         text = parts[sequence]
         place = _placed(text, offsets, sequence, own, name)
-        shown = _shown(text, offsets, place, before, _without_space(of_spelled_bytes(name)) if of_bytes else name)
+        shown = _shown(
+            text,
+            offsets,
+            place,
+            before,
+            _without_space(of_spelled_bytes(name)) if of_bytes else name,
+        )
         if first is None or place.begins_word(before, text):
             word, first = word + 1, place
             out.words.append(sys.intern(shown))
         else:
             first = place if first.start == first.stop else first
             out.words[-1] = sys.intern(text[first.start : place.stop] or out.words[-1] + shown)
-        out.add(shown, word, sequence == 0 and any(place.start < stop and start < place.stop for start, stop in spans or ()))
+        out.add(
+            shown,
+            word,
+            sequence == 0
+            and any(place.start < stop and start < place.stop for start, stop in spans or ()),
+        )
         before = place
     return out
 
@@ -95,7 +117,9 @@ def _placed(text: str, offsets: Span, sequence: int, own: int | None, name: str)
     """A piece without the white space around it; one of white space alone is empty, and before the next."""
     inside = text[slice(*offsets)]
     start = offsets[0] + len(inside) - len(inside.lstrip())
-    core = inside.strip() if name.strip(MARK) else ""  # some tokenizers put a mark before a text, and say that it is the first character
+    core = (
+        inside.strip() if name.strip(MARK) else ""
+    )  # some tokenizers put a mark before a text, and say that it is the first character
     return _Place(sequence, own, start, start + len(core))
 
 
@@ -104,7 +128,11 @@ def _shown(text: str, offsets: Span, place: _Place, before: _Place | None, name:
     if place.start == place.stop:
         inside = text[slice(*offsets)]
         return inside.translate(_BLANKS) if inside.isspace() else name.replace(MARK, "␣")
-    start = max(place.start, before.stop) if before is not None and before.sequence == place.sequence else place.start
+    start = (
+        max(place.start, before.stop)
+        if before is not None and before.sequence == place.sequence
+        else place.start
+    )
     return text[start : place.stop] or name
 
 
@@ -116,7 +144,9 @@ def _without_space(shown: str) -> str:
 def spells_bytes(tokenizer: Any) -> bool:
     """Whether the names of a tokenizer's pieces spell bytes (byte-level BPE)."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    return any("ByteLevel" in repr(getattr(backend, part, None)) for part in ("pre_tokenizer", "decoder"))
+    return any(
+        "ByteLevel" in repr(getattr(backend, part, None)) for part in ("pre_tokenizer", "decoder")
+    )
 
 
 def of_spelled_bytes(name: str) -> str:
@@ -138,7 +168,9 @@ def _bytes_by_character() -> dict[str, int]:
     """The alphabet of byte-level BPE: a printable byte is its own character, the others follow from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(0x100 + number): byte for number, byte in enumerate(others)}
+    return {chr(byte): byte for byte in printable} | {
+        chr(0x100 + number): byte for number, byte in enumerate(others)
+    }
 
 
 _BYTE_OF = _bytes_by_character()

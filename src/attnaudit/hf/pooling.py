@@ -23,7 +23,13 @@ from attnaudit.models.fingerprint import Fingerprinted, weights_fingerprint
 from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
-SIGMOID = {torch.sigmoid, torch.sigmoid_, torch.special.expit, Tensor.sigmoid, Tensor.sigmoid_}  # functional.sigmoid calls one of them
+SIGMOID = {
+    torch.sigmoid,
+    torch.sigmoid_,
+    torch.special.expit,
+    Tensor.sigmoid,
+    Tensor.sigmoid_,
+}  # functional.sigmoid calls one of them
 PROBABILITIES: dict[Any, str] = {
     **dict.fromkeys(SIGMOID, "sigmoid"), **dict.fromkeys(SOFTMAX, "softmax"), functional.hardsigmoid: "hardsigmoid",
     functional.logsigmoid: "logsigmoid",
@@ -73,7 +79,9 @@ class _Weights(TorchFunctionMode):
         self.new, self.inside, self.seen, self.of_heads = new, False, list[Tensor](), False
         self._probabilities: dict[int, tuple[weakref.ref[Tensor], str]] = {}
 
-    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if self.inside and func is MULTIHEAD:
             result, own = run(func, args, kwargs or {}, self.new)
             self.seen.append(own)
@@ -94,9 +102,13 @@ class _Weights(TorchFunctionMode):
         scale: float | None = None, enable_gqa: bool = False,
     ) -> Tensor:  # fmt: skip
         """Attention that torch computes at once, in two steps."""
-        result = FUSED(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+        result = FUSED(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
         groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
-        key, value = (part.repeat_interleave(groups, dim=-3) if groups > 1 else part for part in (key, value))
+        key, value = (
+            part.repeat_interleave(groups, dim=-3) if groups > 1 else part for part in (key, value)
+        )
         scores = query @ key.mT * (query.shape[-1] ** -0.5 if scale is None else scale)
         if is_causal:
             attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
@@ -122,7 +134,9 @@ class _Weights(TorchFunctionMode):
     def _handed_on(self, func: Callable[..., Any], args: Any) -> str:
         """What a function makes of probabilities in its first argument, where it leaves them probabilities, or takes their logarithm."""
         given = self.gave(args[0]) if args else ""
-        if func in IN_FORM or (func in COMPLEMENT and isinstance(args[-1], int | float) and args[-1] == 1):
+        if func in IN_FORM or (
+            func in COMPLEMENT and isinstance(args[-1], int | float) and args[-1] == 1
+        ):
             return given
         return f"log of a {given}" if func in LOGARITHM and given else ""
 
@@ -141,7 +155,11 @@ def _by_head(own: Tensor, tokens: int) -> Tensor:
     size = last.shape[-1] if own.dim() else 0
     if last.dim() == 4 and last.shape[2] == 1:
         return last[:, :, 0]
-    return last.reshape(len(last), 1, size) if own.dim() > 1 and own.numel() == len(last) * size else last
+    return (
+        last.reshape(len(last), 1, size)
+        if own.dim() > 1 and own.numel() == len(last) * size
+        else last
+    )
 
 
 def _shaped(new: Float[Tensor, "B H T"], own: Tensor, tokens: int) -> Tensor:
@@ -171,7 +189,9 @@ class PoolingNetwork(Fingerprinted):
     def current_logits(self, table: pa.Table) -> Float[np.ndarray, "n C"]:
         """The logits of the rows' texts, by passes of the whole module as it is."""
         places = [self.texts[instance] for instance in table.column("instance").to_pylist()]
-        return np.stack([self.run(part.inputs).output[number].double().numpy() for part, number in places])
+        return np.stack(
+            [self.run(part.inputs).output[number].double().numpy() for part, number in places]
+        )
 
     def add(self, start: int, part: Texts) -> None:
         """Texts that rows are of, numbered from ``start``."""
@@ -200,7 +220,10 @@ class PoolingNetwork(Fingerprinted):
             new = pooled.reshape(own.shape).to(own)
             return new if own is output else _with_first(output, new)
 
-        handles = [self.pool.register_forward_pre_hook(enters), self.pool.register_forward_hook(leaves)]
+        handles = [
+            self.pool.register_forward_pre_hook(enters),
+            self.pool.register_forward_hook(leaves),
+        ]
         try:
             with torch.no_grad(), evaluating(self.net), mode:
                 output = self.net(**inputs) if isinstance(inputs, Mapping) else self.net(*inputs)
@@ -210,11 +233,27 @@ class PoolingNetwork(Fingerprinted):
                 handle.remove()
         name = f"attention: {type(self.pool).__name__}"
         if not outputs:
-            raise InputError(OPERATION, name, f"not called by {type(self.net).__name__}", "a module that pools the tokens")
+            raise InputError(
+                OPERATION,
+                name,
+                f"not called by {type(self.net).__name__}",
+                "a module that pools the tokens",
+            )
         if not isinstance(outputs[0], Tensor):
-            got, do = f"an output of class {type(outputs[0]).__name__}", "wrap it in one that returns this"
-            raise InputError(OPERATION, name, got, "the pooled vectors, a tensor, or a tuple that they come first in", do)
-        return Ran(_here(output), result_of, _here(outputs[0]), tuple(map(_here, mode.seen)), mode.of_heads)
+            got, do = (
+                f"an output of class {type(outputs[0]).__name__}",
+                "wrap it in one that returns this",
+            )
+            raise InputError(
+                OPERATION,
+                name,
+                got,
+                "the pooled vectors, a tensor, or a tuple that they come first in",
+                do,
+            )
+        return Ran(
+            _here(output), result_of, _here(outputs[0]), tuple(map(_here, mode.seen)), mode.of_heads
+        )
 
 
 def _with_first(output: Any, new: Tensor) -> Any:
@@ -234,13 +273,20 @@ class _Rows:
     network: PoolingNetwork
     instance: Int64[np.ndarray, " n"]
 
-    def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n C"]:
+    def __call__(
+        self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n C"]:
         found = []
         for vector, row in zip(pooled, rows, strict=True):
             part, number = self.network.texts[int(self.instance[row])]
             everything = part.pooled.clone()
             everything[number] = torch.from_numpy(vector)
-            found.append(self.network.run(part.inputs, pooled=part.in_form(everything)).output[number].double().numpy())
+            found.append(
+                self.network.run(part.inputs, pooled=part.in_form(everything))
+                .output[number]
+                .double()
+                .numpy()
+            )
         return np.stack(found)
 
     def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:

@@ -28,7 +28,13 @@ def positions_of(task: ModelTask, chosen: Positions | None = None) -> Positions:
     Raises InputError for a classifier, whose prediction is of a whole text.
     """
     if chosen is not None and task == "classification":
-        raise InputError("collect", f"positions {chosen}", "a classifier", "a model that predicts tokens", "leave them out")
+        raise InputError(
+            "collect",
+            f"positions {chosen}",
+            "a classifier",
+            "a model that predicts tokens",
+            "leave them out",
+        )
     return chosen or ("one" if task == "seq2seq" else "last")
 
 

@@ -9,7 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-LENGTHS, TARGETS = (13, 9), 7  # tokens of the two texts, and of what a decoder has written: primes apart, so that no block of a layer fits
+LENGTHS, TARGETS = (
+    (13, 9),
+    7,
+)  # tokens of the two texts, and of what a decoder has written: primes apart, so that no block of a layer fits
 SEED = 0
 
 
@@ -31,14 +34,20 @@ class Probe:
     def alone(self, row: int) -> dict[str, Tensor]:
         """The inputs of one text without padding."""
         own = {name: value[row : row + 1] for name, value in self.inputs.items()}
-        return {name: value if name.startswith("decoder") else value[:, self.mask[row]] for name, value in own.items()}
+        return {
+            name: value if name.startswith("decoder") else value[:, self.mask[row]]
+            for name, value in own.items()
+        }
 
 
 def probe_of(model: Any) -> Probe:
     """The probe of a model of the transformers library."""
     config = model.config
     random = torch.Generator().manual_seed(SEED)
-    named = [getattr(config, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "cls", "sep", "mask", "decoder_start")]
+    named = [
+        getattr(config, f"{name}_token_id", None)
+        for name in ("pad", "bos", "eos", "cls", "sep", "mask", "decoder_start")
+    ]
     taken = {token for value in named for token in (value if isinstance(value, list) else [value])}
     known = torch.tensor([token for token in range(_vocabulary(config)) if token not in taken])
     pad = max(_first(config.pad_token_id, 0), 0)  # a number below 0 is no token
@@ -47,7 +56,9 @@ def probe_of(model: Any) -> Probe:
     for row, length in enumerate(LENGTHS):
         ids[row, :length], mask[row, :length] = _draw(known, length, random), 1
         if config.is_encoder_decoder and config.eos_token_id is not None:
-            ids[row, length - 1] = _first(config.eos_token_id, 0)  # classifiers of encoders with decoders look for it
+            ids[row, length - 1] = _first(
+                config.eos_token_id, 0
+            )  # classifiers of encoders with decoders look for it
     inputs = {"input_ids": ids, "attention_mask": mask}
     targets = TARGETS if config.is_encoder_decoder and not _classifies(model) else 0
     if targets:

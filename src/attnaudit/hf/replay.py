@@ -37,8 +37,21 @@ TRIALS = 5
 EXACT = 1e-5  # TVD of the predictions by a shorter way and by the whole pass
 ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32, also where predictions are saturated
 APART = 1e-6  # of logits: a position hears of the others by its attention alone
-NOISE = (0.1, 0.3, 1.0)  # standard deviations of the states that are put at other positions, over their own
-FAILS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError, AssertionError, NotImplementedError)
+NOISE = (
+    0.1,
+    0.3,
+    1.0,
+)  # standard deviations of the states that are put at other positions, over their own
+FAILS = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    KeyError,
+    AssertionError,
+    NotImplementedError,
+)
 Sums = Float[Tensor, "N H D"]  # attended sums of the query, of every head
 Exchange = Callable[[Attention], Tensor | Mixture | None]
 
@@ -66,7 +79,10 @@ class Weights:
     def placed_at(self, position: int, found: Attention) -> Tensor:
         """The weights of ``found`` with these at a position; heads that share keys may stand as queries of one. Raises KeysLeftOutError."""
         weights = found.weights.clone()
-        keys, size = self.values.shape[-1] - found.sink, weights.shape[-1]  # a sink, which comes last, has a weight and no value
+        keys, size = (
+            self.values.shape[-1] - found.sink,
+            weights.shape[-1],
+        )  # a sink, which comes last, has a weight and no value
         if size not in (keys, self.tokens):
             raise KeysLeftOutError(f"weights of {keys} keys in a pass with {size}")
         new = self.values[..., :keys].to(weights)
@@ -113,7 +129,10 @@ class States:
     def size(self) -> int:
         """Bytes, about: a hidden state is the output of one call and the input of the next, keys and values are two more of its size."""
         lists = {id(calls): calls for calls, _ in self.calls.values()}
-        return 3 * sum(call.hidden.nbytes for calls in lists.values() for call in calls) + self.logits.nbytes
+        return (
+            3 * sum(call.hidden.nbytes for calls in lists.values() for call in calls)
+            + self.logits.nbytes
+        )
 
 
 def task_of(model: Any) -> ModelTask | None:
@@ -131,7 +150,9 @@ def logits_at_query(output: Any, task: ModelTask) -> Float[Tensor, "N C"]:
     return output.logits if task == "classification" else output.logits[:, -1]
 
 
-def whole(model: nn.Module, inputs: Mapping[str, Tensor], query: Query, weights: Mapping[int, Tensor]) -> Float[Tensor, "N C"]:
+def whole(
+    model: nn.Module, inputs: Mapping[str, Tensor], query: Query, weights: Mapping[int, Tensor]
+) -> Float[Tensor, "N C"]:
     """The logits with ``weights`` (N, H, K) of the query in place of the model's own, by a pass of the whole model for each of N."""
 
     def exchange(found: Attention) -> Tensor | None:
@@ -145,23 +166,41 @@ def whole(model: nn.Module, inputs: Mapping[str, Tensor], query: Query, weights:
     return logits_at_query(forward(model, _copies(inputs, number), exchange).output, query.task)
 
 
-def states_of(model: Any, inputs: Mapping[str, Tensor], query: Query, first: Pass | None = None) -> States:
+def states_of(
+    model: Any, inputs: Mapping[str, Tensor], query: Query, first: Pass | None = None
+) -> States:
     """Run one text and keep what replays start from; ``first`` is a pass of it that was made already."""
     first = forward(model, inputs) if first is None else first
     calls: dict[int, tuple[tuple[Call, ...], int]] = {}
     keys = None
-    for layers in {id(found): found for one in first.attentions if (found := layers_around(model, one.path))}.values():
+    for layers in {
+        id(found): found for one in first.attentions if (found := layers_around(model, one.path))
+    }.values():
         recorded = record(model, inputs, layers)
         keys = recorded.keys
         for one in first.attentions:
             call = recorded.call_of(one.index)
             if call is not None and one.index not in calls:
                 calls[one.index] = recorded.calls, call
-    sums = tuple(_sums(one)[0, :, min(query.position, one.weights.shape[2] - 1)].clone() for one in first.attentions)
+    sums = tuple(
+        _sums(one)[0, :, min(query.position, one.weights.shape[2] - 1)].clone()
+        for one in first.attentions
+    )
     prefix, encoded = _prefix(model, inputs, query)
-    is_encoder = query.task == "classification" and prefix is None and not model.config.is_encoder_decoder
+    is_encoder = (
+        query.task == "classification" and prefix is None and not model.config.is_encoder_decoder
+    )
     others = keys.of_query(query.position) if keys and is_encoder else None
-    states = States(inputs, query, sums, calls, logits_at_query(first.output, query.task), others, prefix, encoded)
+    states = States(
+        inputs,
+        query,
+        sums,
+        calls,
+        logits_at_query(first.output, query.task),
+        others,
+        prefix,
+        encoded,
+    )
     return states if prefix is None or _continues(model, states) else replace(states, prefix=None)
 
 
@@ -201,8 +240,13 @@ def positions_read(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -
             weights[query, :, query] = drawn[:, query]
         return weights
 
-    logits, own = forward(model, _copies(inputs, queries), exchange).output.logits, seen.output.logits
-    return ((logits - own).abs().amax(dim=-1) > EXACT * own.abs().max()).nonzero().flatten().tolist()
+    logits, own = (
+        forward(model, _copies(inputs, queries), exchange).output.logits,
+        seen.output.logits,
+    )
+    return (
+        ((logits - own).abs().amax(dim=-1) > EXACT * own.abs().max()).nonzero().flatten().tolist()
+    )
 
 
 def way_of_text(model: Any, states: States, numbers: Iterable[int], way: str) -> str:
@@ -230,30 +274,46 @@ def replayed(model: Any, states: States, changes: Changes, way: str) -> Float[Te
         seen = forward(model, _copies(states.inputs, number), _exchange(changes, query.position))
         return logits_at_query(seen.output, query.task)
     calls, first = states.calls[min(changes)]
-    begun, skipped = calls[0].attentions.start, calls[first].attentions.start - calls[0].attentions.start
+    begun, skipped = (
+        calls[0].attentions.start,
+        calls[first].attentions.start - calls[0].attentions.start,
+    )
     others: dict[int, Keys] = {}
     if way in ("position", "last two"):
         above = len(calls) - 1 - first
         if len(changes) > 1 or above != (way == "last two") or query.task == "seq2seq":
-            raise ValueError("several layers, or more layers above, or a model that writes another text")
+            raise ValueError(
+                "several layers, or more layers above, or a model that writes another text"
+            )
         if way == "last two":
             if states.keys is None:
                 raise KeysLeftOutError("those of the last layer are not known")
             others = {calls[-1].attentions.start - skipped: states.keys}
-        inputs, exchange, chosen = _one_position(states, number), _exchange(changes, 0, begun + skipped), repeated(number, query.position)
+        inputs, exchange, chosen = (
+            _one_position(states, number),
+            _exchange(changes, 0, begun + skipped),
+            repeated(number, query.position),
+        )
     elif way == "upper":
         inputs, chosen = _copies(states.inputs, number), repeated(number)
         exchange = _exchange(changes, query.position, skipped, begun)
     else:
-        inputs, chosen = _step(states, number, shared if way == "step" else _repeated_cache), repeated(number, query.position)
+        inputs, chosen = (
+            _step(states, number, shared if way == "step" else _repeated_cache),
+            repeated(number, query.position),
+        )
         if way == "whole step":
-            return logits_at_query(forward(model, inputs, _exchange(changes, 0, begun)).output, query.task)
+            return logits_at_query(
+                forward(model, inputs, _exchange(changes, 0, begun)).output, query.task
+            )
         exchange = _exchange(changes, 0, begun + skipped)
     with resumed(calls, first, chosen):
         return logits_at_query(forward(model, inputs, exchange, others=others).output, query.task)
 
 
-def replayed_together(model: Any, states: Sequence[States], sums: Mapping[int, Sums]) -> Float[Tensor, "N C"]:
+def replayed_together(
+    model: Any, states: Sequence[States], sums: Mapping[int, Sums]
+) -> Float[Tensor, "N C"]:
     """`replayed` of N rows, each with a text of its own, by the way ``position``.
 
     The layer is given each text's hidden state, and the rest of the pass is that of the first text: a model that brings something else of a
@@ -261,14 +321,18 @@ def replayed_together(model: Any, states: Sequence[States], sums: Mapping[int, S
     """
     (number,), position = sums, states[0].query.position
     calls, first = states[0].calls[number]
-    hidden = torch.cat([one.calls[number][0][first].hidden[:, one.query.position] for one in states])[:, None]
+    hidden = torch.cat(
+        [one.calls[number][0][first].hidden[:, one.query.position] for one in states]
+    )[:, None]
 
     def chosen(tensor: Tensor) -> Tensor:
         return hidden if tensor is calls[first].hidden else repeated(len(states), position)(tensor)
 
     with resumed(calls, first, chosen):
         inputs = _one_position(states[0], len(states))
-        return logits_at_query(forward(model, inputs, _exchange(sums, 0, number)).output, states[0].query.task)
+        return logits_at_query(
+            forward(model, inputs, _exchange(sums, 0, number)).output, states[0].query.task
+        )
 
 
 def ways(model: Any, states: States, seen: Pass) -> Iterator[tuple[str, float]]:
@@ -287,11 +351,15 @@ def ways(model: Any, states: States, seen: Pass) -> Iterator[tuple[str, float]]:
         yield next(((way, found) for way, found in tried if found <= EXACT), ("none", float("inf")))
 
 
-def _difference(model: Any, states: States, sums: Mapping[int, Sums], way: str, expected: Tensor) -> float:
+def _difference(
+    model: Any, states: States, sums: Mapping[int, Sums], way: str, expected: Tensor
+) -> float:
     """How far the predictions by a way differ from those expected; infinity where the model does not allow it, or logits differ."""
     try:
         found = replayed(model, states, sums, way)
-        if apart(found, expected) > ROUNDING or (way in ("position", "last two") and not _stands_alone(model, states, min(sums))):
+        if apart(found, expected) > ROUNDING or (
+            way in ("position", "last two") and not _stands_alone(model, states, min(sums))
+        ):
             return float("inf")
         return tvd(found, expected)
     except FAILS:
@@ -306,17 +374,29 @@ def _stands_alone(model: Any, states: States, number: int) -> bool:
     calls, first = states.calls[number]
     hidden, position = calls[first].hidden, states.query.position
     random = torch.Generator().manual_seed(0)
-    others = [hidden, hidden.roll(1, dims=1), *(torch.randn(hidden.shape, generator=random) * hidden.std() * scale for scale in NOISE)]
+    others = [
+        hidden,
+        hidden.roll(1, dims=1),
+        *(torch.randn(hidden.shape, generator=random) * hidden.std() * scale for scale in NOISE),
+    ]
     given = torch.cat(others)
     given[:, position] = hidden[:, position]
 
     def chosen(tensor: Tensor) -> Tensor:
         return given if tensor is hidden else repeated(len(given))(tensor)
 
-    begun, skipped = calls[0].attentions.start, calls[first].attentions.start - calls[0].attentions.start
-    kept = {later: states.sums[later].expand(len(given), -1, -1) for later in range(number, len(states.sums))}
+    begun, skipped = (
+        calls[0].attentions.start,
+        calls[first].attentions.start - calls[0].attentions.start,
+    )
+    kept = {
+        later: states.sums[later].expand(len(given), -1, -1)
+        for later in range(number, len(states.sums))
+    }
     with resumed(calls, first, chosen):
-        seen = forward(model, _copies(states.inputs, len(given)), _exchange(kept, position, skipped, begun))
+        seen = forward(
+            model, _copies(states.inputs, len(given)), _exchange(kept, position, skipped, begun)
+        )
     own, *rest = logits_at_query(seen.output, states.query.task)
     return all(apart(other, own) <= APART for other in rest)
 
@@ -339,7 +419,10 @@ def _sums(found: Attention) -> Float[Tensor, "B H Q D"]:
 def _one_position(states: States, number: int) -> dict[str, Tensor]:
     """The inputs of the query's position, ``number`` times."""
     position = states.query.position
-    return {name: value[:, position : position + 1].repeat(number, 1) for name, value in states.inputs.items()}
+    return {
+        name: value[:, position : position + 1].repeat(number, 1)
+        for name, value in states.inputs.items()
+    }
 
 
 def _copies(inputs: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
@@ -355,7 +438,9 @@ def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0)
             return None
         if isinstance(new, Weights):
             return new.placed_at(position, found)
-        if found.weights.shape[2] * found.weights.shape[1] == new.shape[1]:  # the one query, or its heads that share keys
+        if (
+            found.weights.shape[2] * found.weights.shape[1] == new.shape[1]
+        ):  # the one query, or its heads that share keys
             return Mixture(new[:, :, None])
         mixed = _sums(found)
         mixed[:, :, position] = new
@@ -367,18 +452,27 @@ def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0)
 def _prefix(model: Any, inputs: Mapping[str, Tensor], query: Query) -> tuple[Any, Any]:
     """Keys and values of all positions of a decoder but the last, and what the encoder gave; None where there are none."""
     ids = inputs["input_ids"]
-    if query.task == "classification" and (model.config.is_encoder_decoder or query.position != ids.shape[1] - 1):
+    if query.task == "classification" and (
+        model.config.is_encoder_decoder or query.position != ids.shape[1] - 1
+    ):
         return None, None
     try:
         with torch.no_grad():
             if query.task != "seq2seq":
                 earlier = {name: value[:, :-1] for name, value in inputs.items()}
-                return (model(**earlier, use_cache=True).past_key_values if ids.shape[1] > 1 else None), None
+                return (
+                    model(**earlier, use_cache=True).past_key_values if ids.shape[1] > 1 else None
+                ), None
             own = {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
             encoded, written = model.get_encoder()(**own), inputs["decoder_input_ids"][:, :-1]
             if not written.shape[1]:
                 return None, encoded
-            found = model(encoder_outputs=encoded, attention_mask=inputs["attention_mask"], decoder_input_ids=written, use_cache=True)
+            found = model(
+                encoder_outputs=encoded,
+                attention_mask=inputs["attention_mask"],
+                decoder_input_ids=written,
+                use_cache=True,
+            )
             return found.past_key_values, encoded
     except FAILS:
         return None, None  # a model without a cache is replayed by another way
@@ -390,7 +484,9 @@ def _step(states: States, number: int, cache: Callable[[Any, int], Any]) -> dict
     if states.query.task == "seq2seq":
         read = "decoder_input_ids"
         inputs = {name: inputs[name] for name in ("attention_mask", read)}
-    given: dict[str, Any] = {name: value if name == "attention_mask" else value[:, -1:] for name, value in inputs.items()}
+    given: dict[str, Any] = {
+        name: value if name == "attention_mask" else value[:, -1:] for name, value in inputs.items()
+    }
     if states.prefix is not None:
         given |= {"past_key_values": cache(states.prefix, number), "use_cache": True}
     elif inputs[read].shape[1] > 1:

@@ -37,7 +37,9 @@ class Recorded:
 
     def call_of(self, attention: int) -> int | None:
         """The number of the call within which an attention was computed; None outside of all."""
-        return next((number for number, call in enumerate(self.calls) if attention in call.attentions), None)
+        return next(
+            (number for number, call in enumerate(self.calls) if attention in call.attentions), None
+        )
 
 
 def layers_around(model: nn.Module, path: str) -> nn.ModuleList | None:
@@ -61,7 +63,9 @@ def record(model: nn.Module, inputs: Mapping[str, Any], layers: nn.ModuleList) -
     def enters(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         begun.append((_hidden(args, kwargs), count[0]))
 
-    def leaves(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+    def leaves(
+        module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
         hidden, first = begun.pop()
         calls.append(Call(module, hidden, output, range(first, count[0])))
 
@@ -87,7 +91,10 @@ def hidden_input(layers: nn.ModuleList, call: int) -> Iterator[list[Tensor]]:
             found.append(_hidden(args, kwargs).detach())
         number[0] += 1
 
-    handles = [module.register_forward_pre_hook(enters, with_kwargs=True) for module in dict.fromkeys(layers)]
+    handles = [
+        module.register_forward_pre_hook(enters, with_kwargs=True)
+        for module in dict.fromkeys(layers)
+    ]
     try:
         yield found
     finally:
@@ -96,7 +103,9 @@ def hidden_input(layers: nn.ModuleList, call: int) -> Iterator[list[Tensor]]:
 
 
 @contextmanager
-def resumed(calls: Sequence[Call], first: int, chosen: Callable[[Tensor], Tensor]) -> Iterator[None]:
+def resumed(
+    calls: Sequence[Call], first: int, chosen: Callable[[Tensor], Tensor]
+) -> Iterator[None]:
     """Within, calls of layers before ``first`` do nothing but give what they gave, and that one begins with what it was given.
 
     ``chosen`` makes the tensors of the recorded pass, of one text, those of this pass: it repeats them, and may take one position.
@@ -144,7 +153,9 @@ def _hidden(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
     return found if isinstance(found, Tensor) else torch.empty(0)
 
 
-def _with_hidden(hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _with_hidden(
+    hidden: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if args:
         return (hidden, *args[1:]), kwargs
     return args, {**kwargs, next(iter(kwargs)): hidden}

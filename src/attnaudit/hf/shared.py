@@ -38,6 +38,10 @@ def _layer(layer: Any) -> Any:
     return found
 
 
-def _with_own(layer: Any, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+def _with_own(
+    layer: Any, keys: Tensor, values: Tensor, *args: Any, **kwargs: Any
+) -> tuple[Tensor, Tensor]:
     """The kept keys and values with those of the rows, of (B, H, 1, D) each: two of (1, H, T + B, D)."""
-    return torch.cat([layer.keys, keys.transpose(0, 2)], dim=-2), torch.cat([layer.values, values.transpose(0, 2)], dim=-2)
+    return torch.cat([layer.keys, keys.transpose(0, 2)], dim=-2), torch.cat(
+        [layer.values, values.transpose(0, 2)], dim=-2
+    )

@@ -34,7 +34,9 @@ def reads_pieces(tokenizer: Any) -> bool:
     return _processor(tokenizer, target=False) is not None
 
 
-def slow_encodings(tokenizer: Any, texts: Sequence[str], target: bool, longest: int | None, where: Sequence[str]) -> Iterator[SlowEncoding]:
+def slow_encodings(
+    tokenizer: Any, texts: Sequence[str], target: bool, longest: int | None, where: Sequence[str]
+) -> Iterator[SlowEncoding]:
     """Every text, or every target, in the tokenizer's own pieces, at most ``longest`` of them; ``where`` is how errors name a text.
 
     Raises InputError for a text in which the tokenizer finds more than sentencepiece does, such as the name of a special token.
@@ -47,9 +49,16 @@ def slow_encodings(tokenizer: Any, texts: Sequence[str], target: bool, longest: 
                 switch()
             found = _encoded(tokenizer, text, target, None)
             if found.ids != own:
-                got, expected = "a text with pieces beyond sentencepiece", "a text without the names of special tokens, such as </s>"
+                got, expected = (
+                    "a text with pieces beyond sentencepiece",
+                    "a text without the names of special tokens, such as </s>",
+                )
                 raise InputError("tokenise texts", name, got, expected, "remove them")
-            yield found if longest is None or len(own) <= longest else _encoded(tokenizer, text, target, longest)
+            yield (
+                found
+                if longest is None or len(own) <= longest
+                else _encoded(tokenizer, text, target, longest)
+            )
         finally:
             if hasattr(tokenizer, "_switch_to_input_mode"):
                 tokenizer._switch_to_input_mode()
@@ -66,7 +75,9 @@ def _encoded(tokenizer: Any, text: str, target: bool, longest: int | None) -> Sl
     kept = len(pieces) if longest is None else max(longest - len(added), 0)
     ids: list[int] = tokenizer.convert_tokens_to_ids(pieces[:kept])
     full = tokenizer.build_inputs_with_special_tokens(ids)
-    first = next(k for k in range(len(added) + 1) if full[:k] == added[:k] and full[k : k + len(ids)] == ids)
+    first = next(
+        k for k in range(len(added) + 1) if full[:k] == added[:k] and full[k : k + len(ids)] == ids
+    )
     before, after = full[:first], full[first + len(ids) :]
     names = [tokenizer.convert_ids_to_tokens(special) for special in (before, after)]
     words = accumulate(piece.startswith(MARK) for piece in pieces[:kept])
@@ -79,7 +90,11 @@ def _encoded(tokenizer: Any, text: str, target: bool, longest: int | None) -> Sl
 
 def _pieces(tokenizer: Any, text: str, target: bool) -> tuple[list[str], list[Offsets]]:
     """The pieces of a text and their characters; a language code of Marian in front, ``>>de<<``, is a piece."""
-    code, rest = tokenizer.remove_language_code(text) if hasattr(tokenizer, "remove_language_code") else ([], text)
+    code, rest = (
+        tokenizer.remove_language_code(text)
+        if hasattr(tokenizer, "remove_language_code")
+        else ([], text)
+    )
     skipped = len(text) - len(rest)
     found = _processor(tokenizer, target).encode(rest, return_type="offset_mapping")
     offsets = [(start + skipped, stop + skipped) for start, stop in found["offsets"]]

@@ -33,7 +33,13 @@ TAKEN = (
     "a path, the name of a corpus, a Corpus, a list of texts or of (text, second text), a DataFrame of pandas or polars, "
     "or what attnaudit.hf.read_texts gives"
 )
-OF_TABLES = ("text", "label", "question", "rationale", "delimiter")  # options that pairs have no use for
+OF_TABLES = (
+    "text",
+    "label",
+    "question",
+    "rationale",
+    "delimiter",
+)  # options that pairs have no use for
 
 
 def read_texts(
@@ -59,12 +65,16 @@ def read_texts(
     """
     if not isinstance(source, str | Path):
         return in_memory(source, kind, split, options)
-    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    plain = {
+        name: str(value) if isinstance(value, Path) else value for name, value in options.items()
+    }
     registered = isinstance(source, str) and source in CORPORA
     if kind == "seq2seq":
         _refuse_options_of_tables(plain)
         generated = registered and CORPORA[str(source)].generate is not None
-        uncut = {} if generated or "max_words" in plain else {"max_words": sys.maxsize}  # the model's own length cuts them
+        uncut = (
+            {} if generated or "max_words" in plain else {"max_words": sys.maxsize}
+        )  # the model's own length cuts them
         spec = from_plain(ParallelSpec, {"source": str(source), **uncut, **plain}, "corpus")
         return _noted(texts_of_pairs(read_pairs(spec, split, seed=seed, progress=progress)), split)
     divided = split in SPLITS and Path(source).expanduser().is_file()
@@ -76,7 +86,9 @@ def read_texts(
             return _noted(texts_of_rows(called, kind, name, rows, spec, read), split)
         name, rows = read_own(spec, split, **reads, progress=progress)
         return _noted(texts_of_rows(called, kind, name, rows, spec), split)
-    texts = texts_of(read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **plain)).of_split(split or "test")
+    texts = texts_of(
+        read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **plain)
+    ).of_split(split or "test")
     return texts if kind == "classification" else _without_labels(texts, kind)
 
 
@@ -100,7 +112,13 @@ def labelled(spec: CorpusSpec, kind: Kind, options: Mapping[str, Any]) -> dict[s
         return {"labelled": True, "label_needed": "label" in options}
     for name in ("label", "question", "rationale"):
         if name in options and getattr(spec, name) is not None:
-            raise InputError("read settings", column_option(name), "a column for texts without labels", "a text alone", "leave it out")
+            raise InputError(
+                "read settings",
+                column_option(name),
+                "a column for texts without labels",
+                "a text alone",
+                "leave it out",
+            )
     return {"labelled": False}
 
 
@@ -109,12 +127,19 @@ def _refuse_options_of_tables(options: Collection[str]) -> None:
     flags = {option.name: option.metadata["flag"] for option in fields(CorpusSpec)}
     for name in (name for name in OF_TABLES if name in options):
         got, expected = "an option of tables for a model of pairs", "a folder of pairs alone"
-        raise InputError("read settings", f"{flags[name]} ({name}= in Python)", got, expected, "leave it out")
+        raise InputError(
+            "read settings", f"{flags[name]} ({name}= in Python)", got, expected, "leave it out"
+        )
 
 
 def _without_labels(texts: Texts, kind: Kind) -> Texts:
     if texts.second is not None:
-        raise InputError("read corpus", texts.name, "a text and a question in each row", "texts alone for a causal language model")
+        raise InputError(
+            "read corpus",
+            texts.name,
+            "a text and a question in each row",
+            "texts alone for a causal language model",
+        )
     return replace(texts, kind=kind, label=None, class_names=(), spans=None)
 
 
@@ -122,15 +147,26 @@ def in_memory(source: Any, kind: Kind, split: str | None, options: Mapping[str, 
     """The texts of an object, as `read_texts` takes it. Raises InputError."""
     if isinstance(source, Corpus | ParallelCorpus | Texts):
         if options:
-            raise InputError(OPERATION, next(iter(options)), f"an option of files for a {type(source).__name__}", "none")
+            raise InputError(
+                OPERATION,
+                next(iter(options)),
+                f"an option of files for a {type(source).__name__}",
+                "none",
+            )
         return _of_corpus(source, kind, split)
     if split not in (None, WHOLE):
-        raise InputError(OPERATION, f"split {split!r}", f"a {type(source).__name__}, which has no splits", "none")
+        raise InputError(
+            OPERATION, f"split {split!r}", f"a {type(source).__name__}, which has no splits", "none"
+        )
     if is_table(source):
         return _of_rows(partial(frame_source, source), type(source).__name__, kind, options)
     values = source.to_list() if hasattr(source, "to_list") else source
     if not isinstance(values, list | tuple) or not values:
-        got = f"an empty {type(source).__name__}" if isinstance(values, list | tuple) else f"a {_full_name(source)}"
+        got = (
+            f"an empty {type(source).__name__}"
+            if isinstance(values, list | tuple)
+            else f"a {_full_name(source)}"
+        )
         raise InputError(OPERATION, "corpus", got, TAKEN)
     return _of_list(values, kind, options)
 
@@ -140,7 +176,9 @@ def _of_corpus(source: Corpus | ParallelCorpus | Texts, kind: Kind, split: str |
         return source if split is None else source.of_split(split)
     if isinstance(source, ParallelCorpus) != (kind == "seq2seq"):
         got = f"a corpus of {'pairs' if isinstance(source, ParallelCorpus) else 'single texts'} for a model for {kind}"
-        raise InputError(OPERATION, source.name, got, "pairs for an encoder–decoder, texts for other models")
+        raise InputError(
+            OPERATION, source.name, got, "pairs for an encoder–decoder, texts for other models"
+        )
     if isinstance(source, ParallelCorpus):
         return texts_of_pairs(source).of_split(split or "test")
     texts = texts_of(source).of_split(split or "test")
@@ -152,17 +190,36 @@ def _of_corpus(source: Corpus | ParallelCorpus | Texts, kind: Kind, split: str |
 
 def _full_name(source: Any) -> str:
     kind = type(source)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]} {kind.__name__}"
+    return (
+        kind.__name__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__.partition('.')[0]} {kind.__name__}"
+    )
 
 
-def _of_rows(source_of: Callable[[Columns], SplitSource], name: str, kind: Kind, options: Mapping[str, Any]) -> Texts:
+def _of_rows(
+    source_of: Callable[[Columns], SplitSource], name: str, kind: Kind, options: Mapping[str, Any]
+) -> Texts:
     """Texts of the source that ``source_of`` gives for `Columns`."""
     if kind == "seq2seq":
-        raise InputError(OPERATION, "corpus", f"a {name} for an encoder–decoder", "a list of (source, target), or a folder of pairs")
+        raise InputError(
+            OPERATION,
+            "corpus",
+            f"a {name} for an encoder–decoder",
+            "a list of (source, target), or a folder of pairs",
+        )
     spec = from_plain(CorpusSpec, {"source": name, **options}, "corpus")
     reads = labelled(spec, kind, options)
-    columns = Columns(spec.text, spec.label if reads["labelled"] else None, spec.question, spec.rationale, reads.get("label_needed", False))
-    return texts_of_rows("texts", kind, WHOLE, gather_own(source_of(columns), WHOLE, spec, reads["labelled"]), spec)
+    columns = Columns(
+        spec.text,
+        spec.label if reads["labelled"] else None,
+        spec.question,
+        spec.rationale,
+        reads.get("label_needed", False),
+    )
+    return texts_of_rows(
+        "texts", kind, WHOLE, gather_own(source_of(columns), WHOLE, spec, reads["labelled"]), spec
+    )
 
 
 def _of_list(values: Sequence[Any], kind: Kind, options: Mapping[str, Any]) -> Texts:
@@ -174,18 +231,31 @@ def _of_list(values: Sequence[Any], kind: Kind, options: Mapping[str, Any]) -> T
         sizes = isinstance(parts, list | tuple) and len(parts) == 1 + second
         if not sizes or not all(isinstance(part, str) and part.strip() for part in parts):
             expected = "a text and its second text" if second else "a text"
-            raise InputError(OPERATION, f"corpus[{row}]", f"{value!r:.60}", expected, "items of one kind, none of them empty")
+            raise InputError(
+                OPERATION,
+                f"corpus[{row}]",
+                f"{value!r:.60}",
+                expected,
+                "items of one kind, none of them empty",
+            )
     if kind == "seq2seq" and not second:
-        raise InputError(OPERATION, "corpus[0]", "a text alone for an encoder–decoder", "(source, target)")
+        raise InputError(
+            OPERATION, "corpus[0]", "a text alone for an encoder–decoder", "(source, target)"
+        )
     if kind == "seq2seq":
         digest = hashlib.sha256(json.dumps([list(pair) for pair in values]).encode()).hexdigest()
         sources, targets = (list(side) for side in zip(*values, strict=True))
-        return Texts("texts", kind, sources, np.arange(len(sources)), [WHOLE] * len(sources), digest, targets)
+        return Texts(
+            "texts", kind, sources, np.arange(len(sources)), [WHOLE] * len(sources), digest, targets
+        )
 
     def rows(columns: Columns) -> Iterator[Row]:
         for row, value in enumerate(values):
             yield Row(row, None, value[0], question=value[1]) if second else Row(row, None, value)
 
     return _of_rows(
-        lambda columns: SplitSource(Path("list"), partial(rows, columns)), "list", kind, {"question": "question"} if second else {}
+        lambda columns: SplitSource(Path("list"), partial(rows, columns)),
+        "list",
+        kind,
+        {"question": "question"} if second else {},
     )

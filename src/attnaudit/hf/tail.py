@@ -23,7 +23,9 @@ from attnaudit.hf.replay import EXACT, TRIALS, States, logits_at_query, replayed
 from attnaudit.hf.resume import resumed
 from attnaudit.trace.graph import ROWS, GraphTail
 
-MOST_PARAMETERS = 1 << 25  # of a tail: a larger one, such as the output layer of a large vocabulary, is replayed by the model
+MOST_PARAMETERS = (
+    1 << 25
+)  # of a tail: a larger one, such as the output layer of a large vocabulary, is replayed by the model
 
 
 class Tail(nn.Module):
@@ -42,7 +44,10 @@ class Tail(nn.Module):
         mixture = Mixture(pooled[:, :split].reshape(-1, self.heads, 1, self.width))
         hidden = pooled[:, None, split:]
         position = self.states.query.position
-        inputs = {name: value[:, position : position + 1].repeat(number, 1) for name, value in self.states.inputs.items()}
+        inputs = {
+            name: value[:, position : position + 1].repeat(number, 1)
+            for name, value in self.states.inputs.items()
+        }
 
         def chosen(tensor: Tensor) -> Tensor:
             if tensor is self.calls[self.first].hidden:
@@ -55,10 +60,14 @@ class Tail(nn.Module):
             return mixture if found.index == self.index else None
 
         with resumed(self.calls, self.first, chosen):
-            return logits_at_query(forward(self.model, inputs, exchange).output, self.states.query.task)
+            return logits_at_query(
+                forward(self.model, inputs, exchange).output, self.states.query.task
+            )
 
 
-def write_tail(model: nn.Module, texts: Sequence[States], attention: int, path: Path) -> GraphTail | None:
+def write_tail(
+    model: nn.Module, texts: Sequence[States], attention: int, path: Path
+) -> GraphTail | None:
     """The graph of the tail after an attention, written to ``path``; None, and no file, where there is none.
 
     It is made from the first of the ``texts`` and tried on all of them: a model may bring something of a text past its last layer, and a
@@ -77,11 +86,15 @@ def write_tail(model: nn.Module, texts: Sequence[States], attention: int, path: 
 def _gap(graph: GraphTail, model: nn.Module, states: States, attention: int) -> float:
     """How far the predictions of a graph and of the model differ (TVD), with other attended sums of all heads."""
     own = states.sums[attention]
-    drawn = own + own.std() * torch.randn((TRIALS, *own.shape), generator=torch.Generator().manual_seed(0)).to(own)
+    drawn = own + own.std() * torch.randn(
+        (TRIALS, *own.shape), generator=torch.Generator().manual_seed(0)
+    ).to(own)
     calls, first = states.calls[attention]
     hidden = calls[first].hidden[:, states.query.position].expand(TRIALS, -1)
     found = graph(torch.cat([drawn.flatten(1), hidden], dim=1).cpu().numpy())
-    return tvd(torch.from_numpy(found), replayed(model, states, {attention: drawn}, "position").cpu())
+    return tvd(
+        torch.from_numpy(found), replayed(model, states, {attention: drawn}, "position").cpu()
+    )
 
 
 def write_tail_graph(tail: Tail, example: Float[Tensor, "n Q"], path: Path) -> bool:

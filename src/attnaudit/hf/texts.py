@@ -64,8 +64,12 @@ class Texts:
         """The rows of one split. Raises InputError where there is none."""
         if split not in self.split:
             known = ", ".join(dict.fromkeys(self.split)) or "none"
-            raise InputError("read texts", f"split {split!r}", f"texts of {known}", "one of their splits")
-        return self.take(np.array([row for row, name in enumerate(self.split) if name == split], dtype=np.int64))
+            raise InputError(
+                "read texts", f"split {split!r}", f"texts of {known}", "one of their splits"
+            )
+        return self.take(
+            np.array([row for row, name in enumerate(self.split) if name == split], dtype=np.int64)
+        )
 
 
 def texts_of(corpus: Corpus) -> Texts:
@@ -88,8 +92,14 @@ def _joined(split: Split) -> Iterator[RawText]:
     for row, words in enumerate(split.tokens):
         marks = split.rationale[row] if split.rationale else None
         starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()
-        spans = None if not marks else tuple((starts[k], starts[k + 1] - 1) for k, marked in enumerate(marks) if marked)
-        yield RawText(" ".join(words), " ".join(split.question[row]) if split.question else None, spans)
+        spans = (
+            None
+            if not marks
+            else tuple((starts[k], starts[k + 1] - 1) for k, marked in enumerate(marks) if marked)
+        )
+        yield RawText(
+            " ".join(words), " ".join(split.question[row]) if split.question else None, spans
+        )
 
 
 def texts_of_pairs(corpus: ParallelCorpus) -> Texts:
@@ -102,7 +112,9 @@ def texts_of_pairs(corpus: ParallelCorpus) -> Texts:
     )  # fmt: skip
 
 
-def texts_of_rows(name: str, kind: Kind, split: str, rows: Gathered, spec: CorpusSpec, read: Read | None = None) -> Texts:
+def texts_of_rows(
+    name: str, kind: Kind, split: str, rows: Gathered, spec: CorpusSpec, read: Read | None = None
+) -> Texts:
     """The rows of one split, with the labels that are known of them, which are numbered in order (`ordered_classes`).
 
     Where they are drawn from more, ``read`` is what is known of all.
@@ -115,7 +127,10 @@ def texts_of_rows(name: str, kind: Kind, split: str, rows: Gathered, spec: Corpu
     spans = [text.spans for text in raw]
     instance = [example.instance for example in rows.examples]
     content = [[text.text, text.question, text.spans] for text in raw], instance, labels
-    notes = [*gathering_remarks({split: rows}, _UNCUT), *(_label_notes(counts, spec.label) if kind == "classification" else ())]
+    notes = [
+        *gathering_remarks({split: rows}, _UNCUT),
+        *(_label_notes(counts, spec.label) if kind == "classification" else ()),
+    ]
     return Texts(
         name, kind, [text.text for text in raw], np.array(instance, dtype=np.int64), [split] * len(raw),
         hashlib.sha256(json.dumps(content).encode()).hexdigest() if read is None else read.fingerprint,

@@ -57,32 +57,72 @@ class Chosen:
     heads: tuple[int, ...]
 
 
-def choose_layers(gate: Gate, layers: Layers = "last", heads: str | Sequence[int] = "all", cross: bool = False) -> tuple[Chosen, ...]:
+def choose_layers(
+    gate: Gate, layers: Layers = "last", heads: str | Sequence[int] = "all", cross: bool = False
+) -> tuple[Chosen, ...]:
     """The attentions of ``layers`` ("last", "all" or numbers from 0) and ``heads`` ("all" or numbers), of cross-attention with ``cross``.
 
     Raises InputError for a model whose prediction reads no single query, and for layers and heads that it does not have.
     """
     if not gate.can_be_audited:
-        got = "a class of an unknown task" if gate.task is None else "a prediction that is read from several positions, such as their mean"
-        expected = "a classifier that reads one position, a causal language model or an encoder–decoder"
+        got = (
+            "a class of an unknown task"
+            if gate.task is None
+            else "a prediction that is read from several positions, such as their mean"
+        )
+        expected = (
+            "a classifier that reads one position, a causal language model or an encoder–decoder"
+        )
         raise InputError(OPERATION, gate.model, got, expected)
-    stack = "cross" if cross else "decoder" if any(layer.stack == "cross" for layer in gate.layers) else gate.layers[-1].stack
-    found = {layer.layer: (number, layer) for number, layer in enumerate(gate.layers) if layer.stack == stack}
+    stack = (
+        "cross"
+        if cross
+        else "decoder"
+        if any(layer.stack == "cross" for layer in gate.layers)
+        else gate.layers[-1].stack
+    )
+    found = {
+        layer.layer: (number, layer)
+        for number, layer in enumerate(gate.layers)
+        if layer.stack == stack
+    }
     if not found:
-        raise InputError(OPERATION, gate.model, "no cross-attention", "an encoder–decoder", "leave out --cross")
+        raise InputError(
+            OPERATION, gate.model, "no cross-attention", "an encoder–decoder", "leave out --cross"
+        )
     every = {"last": [max(found)], "all": sorted(found)}
-    wanted = every[layers] if isinstance(layers, str) and layers in every else _numbers("layers", layers, "last, all")
+    wanted = (
+        every[layers]
+        if isinstance(layers, str) and layers in every
+        else _numbers("layers", layers, "last, all")
+    )
     for layer in wanted:
         if layer not in found:
-            raise InputError(OPERATION, f"layer {layer}", f"no such layer of {stack} attention", f"0 to {max(found)}, last or all")
-    return tuple(Chosen(*found[layer], _heads(found[layer][1], heads)) for layer in dict.fromkeys(wanted))
+            raise InputError(
+                OPERATION,
+                f"layer {layer}",
+                f"no such layer of {stack} attention",
+                f"0 to {max(found)}, last or all",
+            )
+    return tuple(
+        Chosen(*found[layer], _heads(found[layer][1], heads)) for layer in dict.fromkeys(wanted)
+    )
 
 
 def _heads(layer: Layer, heads: str | Sequence[int]) -> tuple[int, ...]:
-    wanted = range(layer.heads) if isinstance(heads, str) and heads == "all" else _numbers("heads", heads, "all")
+    wanted = (
+        range(layer.heads)
+        if isinstance(heads, str) and heads == "all"
+        else _numbers("heads", heads, "all")
+    )
     for head in wanted:
         if not 0 <= head < layer.heads:
-            raise InputError(OPERATION, f"head {head}", f"layer {layer.layer} has {layer.heads} heads", f"0 to {layer.heads - 1}, or all")
+            raise InputError(
+                OPERATION,
+                f"head {head}",
+                f"layer {layer.layer} has {layer.heads} heads",
+                f"0 to {layer.heads - 1}, or all",
+            )
     return tuple(dict.fromkeys(wanted))
 
 
@@ -130,13 +170,17 @@ def _up_to_what_is_read(model: Any, gate: Gate, encoded: Encoded) -> Encoded:
     pad = model.config.get_text_config().pad_token_id
     if gate.task != "classification" or gate.reads != -1 or pad is None:
         return encoded
-    sizes = np.array([1 + np.flatnonzero(ids != pad).max(initial=0) for ids in encoded.ids], dtype=np.int64)
+    sizes = np.array(
+        [1 + np.flatnonzero(ids != pad).max(initial=0) for ids in encoded.ids], dtype=np.int64
+    )
     ended = np.flatnonzero(sizes < encoded.ids.lengths)
     if not len(ended):
         return encoded
     shorter = replace(encoded.up_to(sizes), label=encoded.label)
     with reading(model), torch.no_grad():
-        logits, own = (model(**texts.batch(ended[:1], model.device)).logits for texts in (shorter, encoded))
+        logits, own = (
+            model(**texts.batch(ended[:1], model.device)).logits for texts in (shorter, encoded)
+        )
     return shorter if apart(logits, own) <= ROUNDING else encoded
 
 
@@ -156,8 +200,12 @@ def _unlike_the_checks(gate: Gate, encoded: Encoded) -> Iterator[None]:
         longest = int(encoded.ids.lengths.max(initial=0))
         reason = str(error).partition("\n")[0].rstrip(".")
         got = f"it fails on texts of up to {longest} tokens ({type(error).__name__}: {reason})"
-        expected = "a model that treats texts of all lengths as it does the short ones of the checks"
-        raise InputError(OPERATION, gate.model, got, expected, "cut the texts (--max-tokens), or mend the model") from error
+        expected = (
+            "a model that treats texts of all lengths as it does the short ones of the checks"
+        )
+        raise InputError(
+            OPERATION, gate.model, got, expected, "cut the texts (--max-tokens), or mend the model"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -204,10 +252,18 @@ class _Work:
     @cached_property
     def tail(self) -> GraphTail | Replay:
         last = self.chosen[-1]
-        if not self.graph or len(self.chosen) > 1 or last.layer.way != "position" or _output_size(self.model) > MOST_PARAMETERS:
+        if (
+            not self.graph
+            or len(self.chosen) > 1
+            or last.layer.way != "position"
+            or _output_size(self.model) > MOST_PARAMETERS
+        ):
             return self.network
         probe = probe_of(self.model)
-        texts = [states_at(self.model, probe.alone(row), self._task, self.gate.reads or 0) for row in range(len(probe.lengths))]
+        texts = [
+            states_at(self.model, probe.alone(row), self._task, self.gate.reads or 0)
+            for row in range(len(probe.lengths))
+        ]
         return write_tail(self.model, texts, last.number, self.folder / GRAPH_FILE) or self.network
 
     @property
@@ -222,7 +278,9 @@ class _Work:
     def call(self) -> int:
         """Which call of a layer of the stack computes the attention whose tail is a graph."""
         assert self.layers is not None
-        call = record(self.model, probe_of(self.model).alone(0), self.layers).call_of(self.chosen[-1].number)
+        call = record(self.model, probe_of(self.model).alone(0), self.layers).call_of(
+            self.chosen[-1].number
+        )
         assert call is not None
         return call
 
@@ -230,9 +288,15 @@ class _Work:
         texts: dict[int, _Text] = {}
         scores = {name: np.zeros(len(encoded.ids.values), np.float32) for name in self.scores}
         graph = isinstance(self.tail, GraphTail)
-        inputs = partial(hidden_input, self.layers, self.call) if graph and self.layers is not None else lambda: nullcontext([])
+        inputs = (
+            partial(hidden_input, self.layers, self.call)
+            if graph and self.layers is not None
+            else lambda: nullcontext([])
+        )
         with self.products:
-            for rows in encoded.batches(positions_within(self.model, self.budget), self.gate.batching):
+            for rows in encoded.batches(
+                positions_within(self.model, self.budget), self.gate.batching
+            ):
                 case = Case(self.model, self.gate, encoded.take(rows), self.budget)
                 with inputs() as hidden:
                     slopes = alpha_gradients(case, [one.number for one in self.chosen])
@@ -241,17 +305,29 @@ class _Work:
                 for name, values in measured(case, self.scores).items():
                     scores[name][encoded.ids.positions(rows)] = values
         ragged = {name: encoded.ids.with_values(values) for name, values in scores.items()}
-        found = [self._trace(encoded, texts, ragged, k, head) for k, one in enumerate(self.chosen) for head in one.heads]
+        found = [
+            self._trace(encoded, texts, ragged, k, head)
+            for k, one in enumerate(self.chosen)
+            for head in one.heads
+        ]
         trace = concatenate(found)
-        per_layer = np.tile(np.arange(len(encoded)), len(found)), np.repeat(np.arange(len(found)), len(encoded))
+        per_layer = (
+            np.tile(np.arange(len(encoded)), len(found)),
+            np.repeat(np.arange(len(found)), len(encoded)),
+        )
         return trace.take(np.lexsort((per_layer[1], per_layer[0])))
 
-    def _texts(self, case: Case, slopes: Mapping[int, Tensor], hidden: Tensor | None = None) -> Iterator[_Text]:
+    def _texts(
+        self, case: Case, slopes: Mapping[int, Tensor], hidden: Tensor | None = None
+    ) -> Iterator[_Text]:
         """What each text of a batch left; ``hidden`` (B, T, W) is what the layer of a graph was given."""
         attentions = [case.attentions[one.number] for one in self.chosen]
         for row in range(len(case.texts)):
             query = _query(self.gate, case.texts, row)
-            sees = tuple(_seen(self.gate, one.layer, found, case.texts, row) for one, found in zip(self.chosen, attentions, strict=True))
+            sees = tuple(
+                _seen(self.gate, one.layer, found, case.texts, row)
+                for one, found in zip(self.chosen, attentions, strict=True)
+            )
             yield _Text(
                 query, _plain(case.logits[row]), sees,
                 tuple(_plain(one.weights[row, :, query, keys]) for one, keys in zip(attentions, sees, strict=True)),
@@ -260,34 +336,73 @@ class _Work:
                 np.zeros(0, np.float32) if hidden is None else _plain(hidden[row, query]),
             )  # fmt: skip
 
-    def _trace(self, encoded: Encoded, texts: Mapping[int, _Text], scores: Mapping[str, Ragged], k: int, head: int) -> Trace:
+    def _trace(
+        self,
+        encoded: Encoded,
+        texts: Mapping[int, _Text],
+        scores: Mapping[str, Ragged],
+        k: int,
+        head: int,
+    ) -> Trace:
         """The rows of one head, one for each text."""
         one, rows = self.chosen[k], range(len(encoded))
         written = encoded.written is not None and one.layer.stack == "decoder"
-        tokens, other = (encoded.written_tokens, encoded.tokens) if written else (encoded.tokens, encoded.written_tokens)
+        tokens, other = (
+            (encoded.written_tokens, encoded.tokens)
+            if written
+            else (encoded.tokens, encoded.written_tokens)
+        )
         words = encoded.written_word_id if written else encoded.word_id
         assert tokens is not None
         assert words is not None
         sees = [texts[row].sees[k] for row in rows]
         tokens = [row[keys] for row, keys in zip(tokens, sees, strict=True)]
         words = [row[keys] for row, keys in zip(words, sees, strict=True)]
-        special, word_id = [(row == SPECIAL).tolist() for row in words], [row.tolist() for row in words]
-        alpha, readout = [texts[row].weights[k][head] for row in rows], [texts[row].values[k][head] for row in rows]
+        special, word_id = (
+            [(row == SPECIAL).tolist() for row in words],
+            [row.tolist() for row in words],
+        )
+        alpha, readout = (
+            [texts[row].weights[k][head] for row in rows],
+            [texts[row].values[k][head] for row in rows],
+        )
         slopes = [texts[row].slopes[k][head] for row in rows]
         scores = {} if written else scores
-        measured = {name: [row[keys] for row, keys in zip(values, sees, strict=True)] for name, values in scores.items()}
-        marked = None if encoded.rationale is None or written else zip(encoded.rationale, sees, strict=True)
-        rationale = None if marked is None else [marks[keys] if marks else None for marks, keys in marked]
+        measured = {
+            name: [row[keys] for row, keys in zip(values, sees, strict=True)]
+            for name, values in scores.items()
+        }
+        marked = (
+            None
+            if encoded.rationale is None or written
+            else zip(encoded.rationale, sees, strict=True)
+        )
+        rationale = (
+            None if marked is None else [marks[keys] if marks else None for marks, keys in marked]
+        )
         if one.layer.sink:
             tokens = [[*row, SINK] for row in tokens]
-            special, word_id = [[*row, True] for row in special], [[*row, SPECIAL] for row in word_id]
-            alpha = [np.append(row, max(1.0 - float(row.sum()), 0.0)).astype(np.float32) for row in alpha]
+            special, word_id = (
+                [[*row, True] for row in special],
+                [[*row, SPECIAL] for row in word_id],
+            )
+            alpha = [
+                np.append(row, max(1.0 - float(row.sum()), 0.0)).astype(np.float32) for row in alpha
+            ]
             readout = [np.concatenate([row, np.zeros_like(row[:1])]) for row in readout]
             slopes = [np.append(row, np.float32(0)) for row in slopes]
-            measured = {name: [np.append(row, np.float32(0)) for row in values] for name, values in measured.items()}
-            rationale = None if rationale is None else [marks and [*marks, False] for marks in rationale]
+            measured = {
+                name: [np.append(row, np.float32(0)) for row in values]
+                for name, values in measured.items()
+            }
+            rationale = (
+                None if rationale is None else [marks and [*marks, False] for marks in rationale]
+            )
         graph = isinstance(self.tail, GraphTail)
-        offset = [self._offset(texts[row], k, head) if graph else np.zeros(one.layer.width, np.float32) for row in rows]
+        offset = [
+            self._offset(texts[row], k, head) if graph else np.zeros(one.layer.width, np.float32)
+            for row in rows
+        ]
         return Trace.from_arrays(
             activation="softmax", class_names=self.class_names, metadata=self.metadata, tail=self.tail,
             origin=f"{one.layer.path}, head {head}",
@@ -303,7 +418,9 @@ class _Work:
 
     def _offset(self, text: _Text, k: int, head: int) -> np.ndarray:
         """The attended sums of the other heads, zeros in place of this one's, and the hidden state that the layer was given."""
-        sums = np.einsum("hk,hkd->hd", text.weights[k].astype(np.float64), text.values[k]).astype(np.float32)
+        sums = np.einsum("hk,hkd->hd", text.weights[k].astype(np.float64), text.values[k]).astype(
+            np.float32
+        )
         sums[head] = 0.0
         return np.concatenate([sums.reshape(-1), text.hidden])
 
@@ -312,11 +429,21 @@ class _Work:
         if isinstance(self.tail, GraphTail):
             return {}
         columns = {"ids": encoded.ids, "type_ids": encoded.type_ids, "written_ids": encoded.written}
-        return {name: [row.tolist() for row in column] for name, column in columns.items() if column is not None}
+        return {
+            name: [row.tolist() for row in column]
+            for name, column in columns.items()
+            if column is not None
+        }
 
     def _labels(self, encoded: Encoded) -> list[int | None] | None:
-        label = encoded.label if encoded.next_ids is None else encoded.next_ids.values[encoded.next_ids.offsets[1:] - 1]
-        return None if label is None else [None if number < 0 else number for number in label.tolist()]
+        label = (
+            encoded.label
+            if encoded.next_ids is None
+            else encoded.next_ids.values[encoded.next_ids.offsets[1:] - 1]
+        )
+        return (
+            None if label is None else [None if number < 0 else number for number in label.tolist()]
+        )
 
 
 def _query(gate: Gate, encoded: Encoded, row: int) -> int:
@@ -329,18 +456,28 @@ def _seen(gate: Gate, layer: Layer, found: Attention, encoded: Encoded, row: int
     """The keys of a text that no mask hides from the query of ``found``. Raises InputError where hidden ones lie between them."""
     own = encoded.ids if encoded.written is None or layer.stack != "decoder" else encoded.written
     assert found.hidden is not None
-    seen = np.flatnonzero(~found.hidden[row, _query(gate, encoded, row), : int(own.lengths[row])].cpu().numpy())
+    seen = np.flatnonzero(
+        ~found.hidden[row, _query(gate, encoded, row), : int(own.lengths[row])].cpu().numpy()
+    )
     if not len(seen) or len(seen) <= seen[-1] - seen[0]:
         got = f"in layer {layer.layer} the query sees {len(seen)} tokens with others between them that it does not see"
         raise InputError(
-            OPERATION, gate.model, got, "one stretch of tokens", "choose other layers (--layers), or shorter texts (--max-tokens)"
+            OPERATION,
+            gate.model,
+            got,
+            "one stretch of tokens",
+            "choose other layers (--layers), or shorter texts (--max-tokens)",
         )
     return slice(int(seen[0]), int(seen[-1]) + 1)
 
 
 def windows(model: Any, gate: Gate, chosen: Sequence[Chosen], encoded: Encoded) -> list[str]:
     """A note on each layer whose query sees a part of the longest text alone, as in a sliding window. Raises InputError as `_seen`."""
-    lengths = (encoded.ids if encoded.written is None or chosen[0].layer.stack == "cross" else encoded.written).lengths
+    lengths = (
+        encoded.ids
+        if encoded.written is None or chosen[0].layer.stack == "cross"
+        else encoded.written
+    ).lengths
     longest = encoded.take(np.array([int(lengths.argmax())]))
     with reading(model), _unlike_the_checks(gate, longest):
         found = forward(model, longest.batch([0], model.device), masks=True).attentions
@@ -365,11 +502,22 @@ def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tupl
     """The names of a model's outputs: its classes, or the tokens of its vocabulary; an output that is no token has its number."""
     if class_names:
         return tuple(class_names)
-    targets = getattr(tokenizer, "target_encoder", None)  # of Marian, where the vocabulary of targets is another
-    size, known = model.get_output_embeddings().weight.shape[0], len(tokenizer if targets is None else targets)
-    names = [*tokenizer.convert_ids_to_tokens(list(range(min(size, known)))), *(None for _ in range(size - known))]
+    targets = getattr(
+        tokenizer, "target_encoder", None
+    )  # of Marian, where the vocabulary of targets is another
+    size, known = (
+        model.get_output_embeddings().weight.shape[0],
+        len(tokenizer if targets is None else targets),
+    )
+    names = [
+        *tokenizer.convert_ids_to_tokens(list(range(min(size, known)))),
+        *(None for _ in range(size - known)),
+    ]
     if spells_bytes(tokenizer):
-        names = [name if name is None or name in tokenizer.all_special_tokens else of_spelled_bytes(name) for name in names]
+        names = [
+            name if name is None or name in tokenizer.all_special_tokens else of_spelled_bytes(name)
+            for name in names
+        ]
     found: list[str] = []
     taken: set[str] = set()
     for number, name in enumerate(names):
@@ -414,7 +562,9 @@ def collect(
     positions = positions_of(kind_of(model), positions)
     texts = read_texts(corpus, kind_of(model), seed=seed, progress=progress)
     outputs = outputs_of(model, texts, class_names)
-    encoded = encode(model, tokenizer, texts, max_tokens=max_tokens, on_empty="skip", outputs=outputs)
+    encoded = encode(
+        model, tokenizer, texts, max_tokens=max_tokens, on_empty="skip", outputs=outputs
+    )
     require_texts(encoded, texts, texts.name)
     encoded = at_positions(encoded, positions, seed)
     metadata = {
@@ -427,7 +577,9 @@ def collect(
     }  # fmt: skip
     with ExitStack() as stack:
         if folder is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="attnaudit-", ignore_cleanup_errors=True))
+            folder = stack.enter_context(
+                tempfile.TemporaryDirectory(prefix="attnaudit-", ignore_cleanup_errors=True)
+            )
         shards = collect_shards(
             model, encoded, gate, chosen, Path(folder), class_names=output_names(model, tokenizer, encoded.class_names), scores=scores,
             metadata=metadata, progress=progress,

@@ -43,10 +43,15 @@ def adamw(network: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
     """AdamW (Loshchilov & Hutter 2019), which decays matrices only: no bias, and no scale of a normalisation."""
     parameters = list(network.parameters())
     groups = [
-        {"params": [one for one in parameters if one.ndim > 1], "weight_decay": settings.weight_decay},
+        {
+            "params": [one for one in parameters if one.ndim > 1],
+            "weight_decay": settings.weight_decay,
+        },
         {"params": [one for one in parameters if one.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, amsgrad=settings.amsgrad, fused=True)
+    return torch.optim.AdamW(
+        groups, lr=settings.learning_rate, amsgrad=settings.amsgrad, fused=True
+    )
 
 
 def measured(network: Network, split: Split) -> dict[str, float]:
@@ -59,15 +64,28 @@ def measured(network: Network, split: Split) -> dict[str, float]:
         loss, accuracy = _of_tokens(network, inputs)
         return {"loss": loss, "accuracy": accuracy}
     probabilities = texts.predict(network, inputs)
-    scores = classification_scores(split.label.astype(np.int64), predicted_class(probabilities), probabilities, seed=0, resamples=1)
+    scores = classification_scores(
+        split.label.astype(np.int64),
+        predicted_class(probabilities),
+        probabilities,
+        seed=0,
+        resamples=1,
+    )
     found = {"accuracy": scores.accuracy, "f1": scores.f1, "roc_auc": scores.roc_auc}
-    return found | _masses(network, inputs, split.rationale) if network.watched and split.rationale else found
+    return (
+        found | _masses(network, inputs, split.rationale)
+        if network.watched and split.rationale
+        else found
+    )
 
 
 def _masses(network: Network, inputs: Inputs, rationale: list[list[bool]]) -> dict[str, float]:
     """The attention on marked pieces, the mean over heads and the largest, as means over texts."""
     marked = Ragged.from_rows(rationale, bool)
-    masses = [(done.alpha * padded(marked, rows)[:, None]).sum(dim=-1) for rows, _, done in passes(network, inputs, texts.BUDGET)]
+    masses = [
+        (done.alpha * padded(marked, rows)[:, None]).sum(dim=-1)
+        for rows, _, done in passes(network, inputs, texts.BUDGET)
+    ]
     heads = torch.cat(masses).double()
     return {"mass": float(heads.mean()), "mass_max": float(heads.amax(dim=1).mean())}
 

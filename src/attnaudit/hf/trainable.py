@@ -49,7 +49,9 @@ def build_transformer(
     for layer in uniform:
         if not 0 <= layer < settings.layers:
             expected = f"all, or layers from 0 to {settings.layers - 1}"
-            raise InputError("build model", "--frozen-uniform", f"layer {layer} of {settings.layers}", expected)
+            raise InputError(
+                "build model", "--frozen-uniform", f"layer {layer} of {settings.layers}", expected
+            )
         freeze_uniform(model, architecture, layer)
     return model
 
@@ -63,7 +65,9 @@ def freeze_uniform(model: nn.Module, architecture: Architecture, layer: int) -> 
     with torch.no_grad():
         for path in architecture.scores:
             module: Any = model.get_submodule(path.format(layer=layer))
-            outputs = None if len(architecture.scores) > 1 else 2 * (module.bias.numel() // 3)  # queries and keys, before the values
+            outputs = (
+                None if len(architecture.scores) > 1 else 2 * (module.bias.numel() // 3)
+            )  # queries and keys, before the values
             module.bias[:outputs] = 0.0
             (module.weight.T if isinstance(module, Conv1D) else module.weight)[:outputs] = 0.0
 
@@ -99,7 +103,10 @@ class Network(nn.Module):
 
     def inputs(self, split: Split) -> Inputs:
         """The pieces of a split (`as_corpus`) by their numbers."""
-        rows = (np.array(self.tokenizer.convert_tokens_to_ids(pieces), dtype=np.int64) for pieces in split.tokens)
+        rows = (
+            np.array(self.tokenizer.convert_tokens_to_ids(pieces), dtype=np.int64)
+            for pieces in split.tokens
+        )
         return Inputs(Ragged.from_rows(rows, np.int64))
 
     def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:

@@ -26,7 +26,9 @@ and from the share ``(B, a)`` of the other part."""
 class Additive(nn.Module):
     """``v · tanh(W₁ h + W₂ Q)`` (Bahdanau et al. 2015), by default with half as many units as ``h`` has; no ``Q`` without a question."""
 
-    def __init__(self, width: int, has_question: bool = False, units: int | None = None, heads: int = 1) -> None:
+    def __init__(
+        self, width: int, has_question: bool = False, units: int | None = None, heads: int = 1
+    ) -> None:
         super().__init__()
         units = units or max(width // 2, 1)
         self.units = nn.Linear(width, units)
@@ -39,16 +41,24 @@ class Additive(nn.Module):
         assert self.asked is not None
         return self.asked(question)
 
-    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Float[Tensor, "*scores"]:
+    def forward(
+        self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None
+    ) -> Float[Tensor, "*scores"]:
         return self.finish(self.project(hidden, query), query)
 
-    def project(self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL) -> Float[Tensor, "*n a"]:
+    def project(
+        self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL
+    ) -> Float[Tensor, "*n a"]:
         """The linear share that the units ``part`` of ``h`` have in the score; shares add up."""
         return functional.linear(hidden, self.units.weight[:, part])
 
-    def finish(self, projected: Float[Tensor, "*n a"], query: Tensor | None = None) -> Float[Tensor, "*scores"]:
+    def finish(
+        self, projected: Float[Tensor, "*n a"], query: Tensor | None = None
+    ) -> Float[Tensor, "*scores"]:
         """The score of the summed shares."""
-        inner = projected + self.units.bias if query is None else projected + self.units.bias + query
+        inner = (
+            projected + self.units.bias if query is None else projected + self.units.bias + query
+        )
         return self.score(torch.tanh(inner)).squeeze(-1)
 
     def scorer(self, part: slice, query: Float[Tensor, "B a"] | None = None) -> Scorer:
@@ -74,21 +84,30 @@ class Dot(nn.Module):
     def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B m"]:
         return question
 
-    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Float[Tensor, "*scores"]:
+    def forward(
+        self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None
+    ) -> Float[Tensor, "*scores"]:
         return self.finish(self.project(hidden, query), query)
 
-    def project(self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL) -> Float[Tensor, "*n a"]:
+    def project(
+        self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL
+    ) -> Float[Tensor, "*n a"]:
         if self.query is not None:
             return functional.linear(hidden, self.query.weight[:, part])
         assert query is not None
         return (hidden * query[..., part]).sum(dim=-1, keepdim=True)
 
-    def finish(self, projected: Float[Tensor, "*n a"], query: Tensor | None = None) -> Float[Tensor, "*scores"]:
+    def finish(
+        self, projected: Float[Tensor, "*n a"], query: Tensor | None = None
+    ) -> Float[Tensor, "*scores"]:
         return projected.squeeze(-1) * self.scale
 
     def scorer(self, part: slice, query: Float[Tensor, "B m"] | None = None) -> Scorer:
         def scores(hidden: Tensor, runs: int, rest: Tensor) -> Tensor:
-            return self.finish(self.project(hidden[: runs * len(rest)].view(runs, len(rest), -1), query, part) + rest)
+            return self.finish(
+                self.project(hidden[: runs * len(rest)].view(runs, len(rest), -1), query, part)
+                + rest
+            )
 
         return scores
 
@@ -99,13 +118,19 @@ class Uniform(nn.Module):
     def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B m"]:
         return question
 
-    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
+    def forward(
+        self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None
+    ) -> Float[Tensor, "*n"]:
         return hidden.new_zeros(hidden.shape[:-1])
 
-    def project(self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL) -> Float[Tensor, "*n 1"]:
+    def project(
+        self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL
+    ) -> Float[Tensor, "*n 1"]:
         return hidden.new_zeros(*hidden.shape[:-1], 1)
 
-    def finish(self, projected: Float[Tensor, "*n 1"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
+    def finish(
+        self, projected: Float[Tensor, "*n 1"], query: Tensor | None = None
+    ) -> Float[Tensor, "*n"]:
         return projected.squeeze(-1)
 
     def scorer(self, part: slice, query: Float[Tensor, "B m"] | None = None) -> Scorer:
@@ -130,7 +155,9 @@ class LogOdds(Uniform):
 Attention = Additive | Dot | Uniform | LogOdds
 
 
-def make_attention(settings: ModelSettings, width: int, has_question: bool = False, words: int = 0) -> Attention:
+def make_attention(
+    settings: ModelSettings, width: int, has_question: bool = False, words: int = 0
+) -> Attention:
     """The attention of a model whose hidden states have ``width`` numbers; ``imposed`` weights need no scores of their own.
 
     ``words`` is the size of the vocabulary. Raises InputError for log-odds in a model whose positions are not the words of one text.
@@ -143,7 +170,9 @@ def make_attention(settings: ModelSettings, width: int, has_question: bool = Fal
     return Dot(width, has_question, settings.heads) if settings.attention == "dot" else Uniform()
 
 
-def attend(scores: Float[Tensor, "B *H L"], attended: Bool[Tensor, "B *one L"]) -> Float[Tensor, "B *H L"]:
+def attend(
+    scores: Float[Tensor, "B *H L"], attended: Bool[Tensor, "B *one L"]
+) -> Float[Tensor, "B *H L"]:
     """Softmax over the attended positions, exactly 0 elsewhere; a row with none attended is all 0."""
     lowest = torch.finfo(scores.dtype).min
     weights = torch.softmax(scores.masked_fill(~attended, lowest), dim=-1)

@@ -66,7 +66,9 @@ class Inputs:
     def of(cls, split: Split, vocabulary: Vocabulary, hierarchical: bool = False) -> Inputs:
         question = None if split.question is None else vocabulary.ids(split.question)
         sentences = Ragged.from_rows(sentence_lengths(split), np.int64) if hierarchical else None
-        return cls(vocabulary.ids(split.tokens), question, split.candidates, sentences, split.attention)
+        return cls(
+            vocabulary.ids(split.tokens), question, split.candidates, sentences, split.attention
+        )
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -74,7 +76,11 @@ class Inputs:
     @property
     def lengths(self) -> np.ndarray:
         """What a row costs in a padded batch: the longer of text and question, in words."""
-        return self.ids.lengths if self.question is None else np.maximum(self.ids.lengths, self.question.lengths)
+        return (
+            self.ids.lengths
+            if self.question is None
+            else np.maximum(self.ids.lengths, self.question.lengths)
+        )
 
     @property
     def positions(self) -> Ragged:
@@ -82,7 +88,9 @@ class Inputs:
         return self.ids if self.sentences is None else self.sentences
 
     def take(self, rows: np.ndarray) -> Inputs:
-        question, sentences, weights = (part and part.take(rows) for part in (self.question, self.sentences, self.weights))
+        question, sentences, weights = (
+            part and part.take(rows) for part in (self.question, self.sentences, self.weights)
+        )
         candidates = None if self.candidates is None else self.candidates[rows]
         return Inputs(self.ids.take(rows), question, candidates, sentences, weights)
 
@@ -98,7 +106,9 @@ class Inputs:
             return batch_of_sentences(self.ids.take(rows), self.sentences.take(rows), device)
         texts = pad(self.ids, rows, device)
         question = None if self.question is None else pad(self.question, rows, device)
-        candidates = None if self.candidates is None else torch.from_numpy(self.candidates[rows]).to(device)
+        candidates = (
+            None if self.candidates is None else torch.from_numpy(self.candidates[rows]).to(device)
+        )
         weights = None if self.weights is None else padded(self.weights, rows, device)
         return Batch(texts.ids, texts.lengths, question, candidates, weights=weights)
 
@@ -117,10 +127,14 @@ def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Ba
     padded = _laid_out(chosen, PAD, np.int64)
     padded[:, 0] = BOS
     padded[np.arange(len(rows)), chosen.lengths + 1] = EOS
-    return Batch(torch.from_numpy(padded).to(device), torch.from_numpy(chosen.lengths + 2).to(device))
+    return Batch(
+        torch.from_numpy(padded).to(device), torch.from_numpy(chosen.lengths + 2).to(device)
+    )
 
 
-def padded(values: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Float[torch.Tensor, "B L"]:
+def padded(
+    values: Ragged, rows: np.ndarray, device: str | torch.device = "cpu"
+) -> Float[torch.Tensor, "B L"]:
     """A value for each position of the chosen rows, laid out as in their batch: 0 at BOS, EOS and padding."""
     return torch.from_numpy(_laid_out(values.take(rows), 0, np.float32)).to(device)
 
@@ -132,7 +146,9 @@ def batch_of_sentences(ids: Ragged, sentences: Ragged, device: str | torch.devic
     number = np.empty(len(words), dtype=np.int64)
     number[list(chain.from_iterable(chunks))] = np.arange(len(SPECIAL), len(SPECIAL) + len(words))
     texts = pad(sentences.with_values(number), np.arange(len(sentences)), device)
-    return Batch(texts.ids, texts.lengths, sentences=tuple(pad(words, chunk, device) for chunk in chunks))
+    return Batch(
+        texts.ids, texts.lengths, sentences=tuple(pad(words, chunk, device) for chunk in chunks)
+    )
 
 
 def batches_by_length(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
@@ -150,7 +166,9 @@ def _within(budget: int, order: np.ndarray, width: np.ndarray) -> Iterator[np.nd
         start += count
 
 
-def shuffled_batches(lengths: np.ndarray, size: int, random: np.random.Generator) -> list[np.ndarray]:
+def shuffled_batches(
+    lengths: np.ndarray, size: int, random: np.random.Generator
+) -> list[np.ndarray]:
     """All rows in batches of ``size``: shuffled, sorted by length within pools of `POOL` batches, the batches shuffled again."""
     batches = _pooled(random.permutation(len(lengths)), lengths, size, POOL)
     return [batches[k] for k in random.permutation(len(batches))]
@@ -220,7 +238,10 @@ class PairInputs:
     def batch(self, rows: np.ndarray, device: str | torch.device = "cpu") -> PairBatch:
         """The chosen rows, whose sources are of one length, as a batch."""
         source, target = self.source.take(rows), self.target.take(rows)
-        before, gold = _laid_out(target, PAD, np.int64, after=0), _laid_out(target, PAD, np.int64, before=0)
+        before, gold = (
+            _laid_out(target, PAD, np.int64, after=0),
+            _laid_out(target, PAD, np.int64, before=0),
+        )
         before[:, 0] = BOS
         gold[np.arange(len(rows)), target.lengths] = EOS
         parts = [source.values.reshape(len(rows), -1), before, gold]
@@ -234,7 +255,11 @@ class PairInputs:
     def shuffled_batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
         """All rows in batches of at most ``size`` whose sources have one length and whose targets are much alike in length."""
         groups = _of_one_length(random.permutation(len(self)), self.source.lengths)
-        batches = [batch for group in groups for batch in _pooled(group, self.target.lengths, size, PAIR_POOL)]
+        batches = [
+            batch
+            for group in groups
+            for batch in _pooled(group, self.target.lengths, size, PAIR_POOL)
+        ]
         return [batches[k] for k in random.permutation(len(batches))]
 
     def batches_by_length(self, budget: int) -> Iterator[np.ndarray]:

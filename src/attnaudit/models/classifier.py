@@ -56,7 +56,13 @@ class Forward:
         """The same numbers without the graph of the backward pass."""
         query, offset = self.question_terms.query, self.question_terms.offset.detach()
         terms = QuestionTerms(None if query is None else query.detach(), offset)
-        return Forward(self.embedded.detach(), self.hidden.detach(), self.alpha.detach(), self.logits.detach(), terms)
+        return Forward(
+            self.embedded.detach(),
+            self.hidden.detach(),
+            self.alpha.detach(),
+            self.logits.detach(),
+            terms,
+        )
 
 
 class LinearHead(nn.Module):
@@ -109,16 +115,33 @@ class AttentionModel(nn.Module):
     Raises InputError for an encoder that is not registered, and for a hierarchical model with a question.
     """
 
-    def __init__(self, settings: ModelSettings, vocabulary: Vocabulary, class_names: Sequence[str], has_question: bool = False) -> None:
+    def __init__(
+        self,
+        settings: ModelSettings,
+        vocabulary: Vocabulary,
+        class_names: Sequence[str],
+        has_question: bool = False,
+    ) -> None:
         super().__init__()
         if has_question and settings.hierarchical:
             raise InputError(
-                "build model", "model.hierarchical", "a model that reads questions", "a flat one", "choose another preset than han"
+                "build model",
+                "model.hierarchical",
+                "a model that reads questions",
+                "a flat one",
+                "choose another preset than han",
             )
-        self.settings, self.vocabulary, self.class_names, self.has_question = settings, vocabulary, tuple(class_names), has_question
+        self.settings, self.vocabulary, self.class_names, self.has_question = (
+            settings,
+            vocabulary,
+            tuple(class_names),
+            has_question,
+        )
         self.embedding = nn.Embedding(len(vocabulary), settings.embedding, padding_idx=PAD)
         self.sentence = Sentence(settings) if settings.hierarchical else None
-        read = settings if self.sentence is None else replace(settings, embedding=self.sentence.width)
+        read = (
+            settings if self.sentence is None else replace(settings, embedding=self.sentence.width)
+        )
         self.dropout = nn.Dropout(settings.dropout)
         self.encoder = make_encoder(read)
         self.question = Question(settings, len(vocabulary)) if has_question else None
@@ -126,7 +149,11 @@ class AttentionModel(nn.Module):
         self.head = (TanhHead if has_question else LinearHead)(self.encoder.width, self.outputs)
 
     def __repr__(self) -> str:
-        encoder = f"hierarchical {self.settings.encoder}" if self.settings.hierarchical else self.settings.encoder
+        encoder = (
+            f"hierarchical {self.settings.encoder}"
+            if self.settings.hierarchical
+            else self.settings.encoder
+        )
         heads = "" if self.settings.heads == 1 else f", {self.settings.heads} heads"
         question = ", with a question" if self.has_question else ""
         return (
@@ -154,8 +181,16 @@ class AttentionModel(nn.Module):
         """The encoder's input: a vector for every word, or for every sentence."""
         if self.sentence is None:
             return self.dropout(self.embedding(batch.ids))
-        vectors = [self.sentence(self.dropout(self.embedding(sentences.ids)), sentences) for sentences in batch.sentences]
-        return functional.embedding(batch.ids, torch.cat([self.embedding.weight.new_zeros(len(SPECIAL), self.sentence.width), *vectors]))
+        vectors = [
+            self.sentence(self.dropout(self.embedding(sentences.ids)), sentences)
+            for sentences in batch.sentences
+        ]
+        return functional.embedding(
+            batch.ids,
+            torch.cat(
+                [self.embedding.weight.new_zeros(len(SPECIAL), self.sentence.width), *vectors]
+            ),
+        )
 
     def _question_terms(self, batch: Batch) -> QuestionTerms:
         """The question of every row, read and encoded."""
@@ -169,29 +204,53 @@ class AttentionModel(nn.Module):
         """The forward pass from embedded tokens on."""
         terms = self._question_terms(batch)
         hidden = self.dropout(self.encoder(embedded, batch.lengths))
-        alpha = self._imposed(batch) if self.settings.attention == "imposed" else self._attend(hidden, terms, batch)
-        return Forward(embedded, hidden, alpha, self.logits_from_attention(alpha, hidden, terms, batch), terms)
+        alpha = (
+            self._imposed(batch)
+            if self.settings.attention == "imposed"
+            else self._attend(hidden, terms, batch)
+        )
+        return Forward(
+            embedded, hidden, alpha, self.logits_from_attention(alpha, hidden, terms, batch), terms
+        )
 
-    def _attend(self, hidden: Float[Tensor, "B L m"], terms: QuestionTerms, batch: Batch) -> Float[Tensor, "B *H L"]:
+    def _attend(
+        self, hidden: Float[Tensor, "B L m"], terms: QuestionTerms, batch: Batch
+    ) -> Float[Tensor, "B *H L"]:
         if isinstance(self.attention, LogOdds):
             return attend(self.attention.of_words(batch.ids), batch.attended)
         scores = self.attention(hidden, None if terms.query is None else terms.query[:, None])
-        return attend(scores, batch.attended) if scores.ndim == 2 else attend(scores.movedim(-1, 1), batch.attended[:, None])
+        return (
+            attend(scores, batch.attended)
+            if scores.ndim == 2
+            else attend(scores.movedim(-1, 1), batch.attended[:, None])
+        )
 
     def _imposed(self, batch: Batch) -> Float[Tensor, "B L"]:
         if batch.weights is None:
             expected = "a corpus taught by a trace, which gives the weights of every text"
-            raise InputError("read a text", "imposed attention", "a text without weights", expected, "attnaudit study guide gives them")
+            raise InputError(
+                "read a text",
+                "imposed attention",
+                "a text without weights",
+                expected,
+                "attnaudit study guide gives them",
+            )
         return batch.weights
 
     def logits_from_attention(
-        self, alpha: Float[Tensor, "B *H L"], hidden: Float[Tensor, "B L m"], terms: QuestionTerms, batch: Batch
+        self,
+        alpha: Float[Tensor, "B *H L"],
+        hidden: Float[Tensor, "B L m"],
+        terms: QuestionTerms,
+        batch: Batch,
     ) -> Float[Tensor, "B K"]:
         """The logits with attention ``alpha``, the model's own or any other; each head attends to its own part of the hidden states."""
         if alpha.ndim == 2:
             context = torch.einsum("bl,blm->bm", alpha, hidden)
         else:
-            context = torch.einsum("bhl,blhd->bhd", alpha, hidden.unflatten(-1, (alpha.shape[1], -1))).flatten(1)
+            context = torch.einsum(
+                "bhl,blhd->bhd", alpha, hidden.unflatten(-1, (alpha.shape[1], -1))
+            ).flatten(1)
         return self.logits(terms.offset + self.head.readout(context), batch)
 
     def readouts(self, hidden: Float[Tensor, "B L m"], heads: int) -> Float[Tensor, "B L H P"]:
@@ -209,7 +268,9 @@ class AttentionModel(nn.Module):
         return logits.masked_fill(~allowed, -torch.inf)
 
     def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
-        return torch.sigmoid(logits) if self.activation == "sigmoid" else torch.softmax(logits, dim=-1)
+        return (
+            torch.sigmoid(logits) if self.activation == "sigmoid" else torch.softmax(logits, dim=-1)
+        )
 
     def distance(self, p: Float[Tensor, "... K"], q: Float[Tensor, "... K"]) -> Tensor:
         """Total variation distance over the last axis; a single column is the probability of class 1."""
@@ -218,25 +279,37 @@ class AttentionModel(nn.Module):
 
     def save(self, folder: Path) -> None:
         """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
-        described = {"settings": asdict(self.settings), "class_names": self.class_names, "asks": self.has_question}
+        described = {
+            "settings": asdict(self.settings),
+            "class_names": self.class_names,
+            "asks": self.has_question,
+        }
         metadata = {"attnaudit": json.dumps(described, sort_keys=True)}
-        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
+        weights = {
+            name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()
+        }
         with atomic(folder / "weights.safetensors") as temporary:
             save_file(weights, temporary, metadata=metadata)
         write_json(folder / "vocab.json", self.vocabulary.to_json())
 
 
 def build_model(
-    settings: ModelSettings, vocabulary: Vocabulary, vectors: Float[np.ndarray, "V E"], class_names: Sequence[str], seed: int,
+    settings: ModelSettings,
+    vocabulary: Vocabulary,
+    vectors: Float[np.ndarray, "V E"],
+    class_names: Sequence[str],
+    seed: int,
     has_question: bool = False,
-) -> AttentionModel:  # fmt: skip
+) -> AttentionModel:
     """A fresh model whose embeddings start from ``vectors`` ``(V, E)``, a row for each word; all other weights follow from ``seed``.
 
     With ``has_question`` it reads a question along with each text. Raises InputError for settings that cannot be built.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AttentionModel(replace(settings, embedding=vectors.shape[1]), vocabulary, class_names, has_question)
+        model = AttentionModel(
+            replace(settings, embedding=vectors.shape[1]), vocabulary, class_names, has_question
+        )
     with torch.no_grad():
         for embedding in (model.embedding, *([model.question.embedding] if model.question else [])):
             embedding.weight.copy_(torch.from_numpy(vectors))
@@ -256,5 +329,7 @@ def load_model(folder: str | Path) -> AttentionModel:
         model.load_state_dict(load_file(path))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        raise RunError("load model", str(path), reason, "weights written by attnaudit", "retrain the model") from error
+        raise RunError(
+            "load model", str(path), reason, "weights written by attnaudit", "retrain the model"
+        ) from error
     return model

@@ -25,7 +25,9 @@ class Bidirectional(nn.Module):
         self.backward_rnn = layer(settings.embedding, settings.hidden, batch_first=True)
         self.width = 2 * settings.hidden
 
-    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
+    def forward(
+        self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]
+    ) -> Float[Tensor, "B L m"]:
         mirror = reversal(lengths, embedded.shape[1])
         ahead, _ = self.forward_rnn(embedded)
         behind, _ = self.backward_rnn(rearrange(embedded, mirror))
@@ -38,13 +40,18 @@ class CNN(nn.Module):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.convolutions = nn.ModuleList(
-            nn.Conv1d(settings.embedding, settings.hidden, kernel, padding=kernel // 2) for kernel in settings.kernels
+            nn.Conv1d(settings.embedding, settings.hidden, kernel, padding=kernel // 2)
+            for kernel in settings.kernels
         )
         self.width = settings.hidden * len(settings.kernels)
 
-    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
+    def forward(
+        self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]
+    ) -> Float[Tensor, "B L m"]:
         channels = embedded.transpose(1, 2)
-        return torch.cat([torch.relu(convolution(channels)) for convolution in self.convolutions], dim=1).transpose(1, 2)
+        return torch.cat(
+            [torch.relu(convolution(channels)) for convolution in self.convolutions], dim=1
+        ).transpose(1, 2)
 
 
 class Average(nn.Module):
@@ -56,7 +63,9 @@ class Average(nn.Module):
         self.activation = torch.relu if settings.activation == "relu" else torch.tanh
         self.width = settings.hidden
 
-    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
+    def forward(
+        self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]
+    ) -> Float[Tensor, "B L m"]:
         return self.activation(self.linear(embedded))
 
 
@@ -67,7 +76,9 @@ class NoEncoder(nn.Module):
         super().__init__()
         self.width = settings.embedding
 
-    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
+    def forward(
+        self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]
+    ) -> Float[Tensor, "B L m"]:
         return embedded
 
 
@@ -77,11 +88,15 @@ class Transformer(nn.Module):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         width = settings.embedding
-        self.layer = nn.TransformerEncoderLayer(width, settings.heads, 2 * width, settings.dropout, batch_first=True, norm_first=True)
+        self.layer = nn.TransformerEncoderLayer(
+            width, settings.heads, 2 * width, settings.dropout, batch_first=True, norm_first=True
+        )
         self.values = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, settings.hidden))
         self.width = settings.hidden
 
-    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
+    def forward(
+        self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]
+    ) -> Float[Tensor, "B L m"]:
         place = torch.arange(embedded.shape[1], device=embedded.device)
         placed = embedded + places(place, embedded.shape[2]).to(embedded.dtype)
         return self.values(self.layer(placed, src_key_padding_mask=place >= lengths[:, None]))
@@ -146,7 +161,9 @@ def mean(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "B m"]:
 
 def places(place: Int[Tensor, " L"], width: int) -> Float[Tensor, "L E"]:
     """Sines and cosines of wavelengths from 2π to 10,000 · 2π."""
-    rates = torch.exp(torch.arange(0, width, 2, device=place.device) * (-math.log(10_000.0) / width))
+    rates = torch.exp(
+        torch.arange(0, width, 2, device=place.device) * (-math.log(10_000.0) / width)
+    )
     angles = place[:, None] * rates
     return torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1).flatten(1)[:, :width]
 

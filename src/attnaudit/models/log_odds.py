@@ -17,7 +17,9 @@ UNKNOWN = -1e4
 """The score of a word that train lacks: no weight in a text with other words, and uniform weights where a text has no other."""
 
 
-def word_log_odds(ids: Ragged, label: Int[np.ndarray, " n"], words: int, classes: int) -> Float[np.ndarray, " V"]:
+def word_log_odds(
+    ids: Ragged, label: Int[np.ndarray, " n"], words: int, classes: int
+) -> Float[np.ndarray, " V"]:
     """The size of the log-odds of each of ``words`` numbers of a vocabulary, from training texts; `UNKNOWN` where there are none.
 
     A bag of words says which words a text has, as a vector of Euclidean norm 1. Deterministic.
@@ -29,7 +31,14 @@ def word_log_odds(ids: Ragged, label: Int[np.ndarray, " n"], words: int, classes
     for of_class in [1] if classes == 2 else range(classes):
         is_class = label == of_class
         if is_class.any() and not is_class.all():
-            fitted = LogisticRegression(l1_ratio=1.0, C=1.0, solver="liblinear", class_weight="balanced", random_state=0, max_iter=1000)
+            fitted = LogisticRegression(
+                l1_ratio=1.0,
+                C=1.0,
+                solver="liblinear",
+                class_weight="balanced",
+                random_state=0,
+                max_iter=1000,
+            )
             sizes.append(np.abs(fitted.fit(bags, is_class).coef_[0]))
     found = np.mean(sizes, axis=0) if sizes else np.zeros(words)
     known = np.bincount(ids.values, minlength=words) > 0

@@ -20,8 +20,14 @@ class Mixed(nn.Module):
         self.width = self.recurrent.width
         self.single = nn.Sequential(nn.Linear(settings.embedding, self.width), nn.Tanh())
 
-    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
-        return (1.0 - self.share) * self.single(embedded) + self.share * self.recurrent(embedded, lengths)
+    def forward(
+        self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]
+    ) -> Float[Tensor, "B L m"]:
+        return (1.0 - self.share) * self.single(embedded) + self.share * self.recurrent(
+            embedded, lengths
+        )
 
 
-mixed_0, mixed_25, mixed_50, mixed_75, mixed_100 = (partial(Mixed, share=share) for share in (0.0, 0.25, 0.5, 0.75, 1.0))
+mixed_0, mixed_25, mixed_50, mixed_75, mixed_100 = (
+    partial(Mixed, share=share) for share in (0.0, 0.25, 0.5, 0.75, 1.0)
+)

@@ -18,7 +18,12 @@ from attnaudit.corpora.spec import Preset
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 ERASURE_PRESETS = ("flan", "han")
-ATTENTIONS = ("additive", "dot", "uniform", "log_odds")  # those to choose from: imposed weights come with the texts of a study
+ATTENTIONS = (
+    "additive",
+    "dot",
+    "uniform",
+    "log_odds",
+)  # those to choose from: imposed weights come with the texts of a study
 
 
 @dataclass(frozen=True)
@@ -51,16 +56,25 @@ class EncoderSpec:
     def __post_init__(self) -> None:
         where = f"encoder {self.name!r}"
         if not self.name.isidentifier():
-            raise InputError("register encoder", where, "a name that is no identifier", "letters, digits and underscores")
+            raise InputError(
+                "register encoder",
+                where,
+                "a name that is no identifier",
+                "letters, digits and underscores",
+            )
         if min(self.hidden, self.heads, *self.hidden_of.values()) < 1:
-            raise InputError("register encoder", where, "a width or number of heads below 1", "1 or more")
+            raise InputError(
+                "register encoder", where, "a width or number of heads below 1", "1 or more"
+            )
         for preset in self.hidden_of:
             _check_known("register encoder", f"{where}, hidden_of", preset, PRESETS)
 
 
 def _check_known(operation: str, where: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
-        raise InputError(operation, where, repr(name), f"one of {', '.join(known)}", did_you_mean(name, known))
+        raise InputError(
+            operation, where, repr(name), f"one of {', '.join(known)}", did_you_mean(name, known)
+        )
 
 
 def resolved(function: Callable[..., Any] | str) -> Callable[..., Any]:
@@ -73,24 +87,51 @@ _WITHOUT_EACH = "attnaudit.tracing.leave_one_out"
 ENCODERS: Registry[EncoderSpec] = Registry("encoder", "attnaudit.encoders")
 for _spec in (
     EncoderSpec(
-        "bilstm", f"{_HERE}:bilstm", hidden=128, hidden_of={"flan": 50, "han": 50}, summary=f"{_HERE}:last_states",
+        "bilstm",
+        f"{_HERE}:bilstm",
+        hidden=128,
+        hidden_of={"flan": 50, "han": 50},
+        summary=f"{_HERE}:last_states",
         leave_one_out=f"{_WITHOUT_EACH}.recurrent:recurrent_without_each",
     ),
     EncoderSpec(
-        "bigru", f"{_HERE}:bigru", hidden=128, hidden_of={"flan": 50, "han": 50}, summary=f"{_HERE}:last_states",
+        "bigru",
+        f"{_HERE}:bigru",
+        hidden=128,
+        hidden_of={"flan": 50, "han": 50},
+        summary=f"{_HERE}:last_states",
         leave_one_out=f"{_WITHOUT_EACH}.recurrent:recurrent_without_each",
     ),
     EncoderSpec(
-        "cnn", f"{_HERE}:CNN", hidden=64, hidden_of={"code2019": 32, "flan": 50, "han": 50}, summary=f"{_HERE}:maximum",
+        "cnn",
+        f"{_HERE}:CNN",
+        hidden=64,
+        hidden_of={"code2019": 32, "flan": 50, "han": 50},
+        summary=f"{_HERE}:maximum",
         leave_one_out=f"{_WITHOUT_EACH}.pooling:cnn_without_each",
     ),
     EncoderSpec(
-        "average", f"{_HERE}:Average", hidden=256, hidden_of={"code2019": 128, "flan": 100, "han": 100},
+        "average",
+        f"{_HERE}:Average",
+        hidden=256,
+        hidden_of={"code2019": 128, "flan": 100, "han": 100},
         leave_one_out=f"{_WITHOUT_EACH}.pooling:pointwise_without_each",
     ),
-    EncoderSpec("none", f"{_HERE}:NoEncoder", hidden=1, leave_one_out=f"{_WITHOUT_EACH}.pooling:pointwise_without_each"),
-    EncoderSpec("transformer", f"{_HERE}:Transformer", hidden=128, hidden_of={"flan": 100, "han": 100}, heads=4, self_attention=True),
-):  # fmt: skip
+    EncoderSpec(
+        "none",
+        f"{_HERE}:NoEncoder",
+        hidden=1,
+        leave_one_out=f"{_WITHOUT_EACH}.pooling:pointwise_without_each",
+    ),
+    EncoderSpec(
+        "transformer",
+        f"{_HERE}:Transformer",
+        hidden=128,
+        hidden_of={"flan": 100, "han": 100},
+        heads=4,
+        self_attention=True,
+    ),
+):
     ENCODERS.register(_spec)
 
 
@@ -119,41 +160,84 @@ class ModelSettings:
     encoder: str = setting("The encoder.", "bilstm")
     attention: str = setting("The attention.", "additive")
     embedding: int = setting("Dimension of the word vectors; a file of vectors has its own.", 300)
-    hidden: int = setting("Units per direction (bilstm, bigru), filters per kernel (cnn) or units; the encoder none has no layer.", 128)
-    kernels: tuple[int, ...] = setting("Widths of the kernels of the encoder cnn.", (1, 3, 5, 7))
-    activation: Literal["relu", "tanh"] = setting("Function after the linear layer of the encoder average.", "relu")
-    attention_decay: bool = setting("Weight decay also acts on the parameters of the attention.", True)
-    unknown_vectors: Literal["normal", "zero"] = setting(
-        "Initial vector of a word that the file of vectors lacks: zero, or drawn from N(0, 1).", "zero"
+    hidden: int = setting(
+        "Units per direction (bilstm, bigru), filters per kernel (cnn) or units; the encoder none has no layer.",
+        128,
     )
-    attention_units: int | None = setting("Units of additive attention; none: half the width of the hidden states.", None)
-    dropout: float = setting("Dropout rate of embedded tokens and of hidden states in training.", 0.0)
+    kernels: tuple[int, ...] = setting("Widths of the kernels of the encoder cnn.", (1, 3, 5, 7))
+    activation: Literal["relu", "tanh"] = setting(
+        "Function after the linear layer of the encoder average.", "relu"
+    )
+    attention_decay: bool = setting(
+        "Weight decay also acts on the parameters of the attention.", True
+    )
+    unknown_vectors: Literal["normal", "zero"] = setting(
+        "Initial vector of a word that the file of vectors lacks: zero, or drawn from N(0, 1).",
+        "zero",
+    )
+    attention_units: int | None = setting(
+        "Units of additive attention; none: half the width of the hidden states.", None
+    )
+    dropout: float = setting(
+        "Dropout rate of embedded tokens and of hidden states in training.", 0.0
+    )
     hierarchical: bool = setting(
-        "Two levels of encoder and attention: words to sentences, sentences to the text. Also --preset han.", False
+        "Two levels of encoder and attention: words to sentences, sentences to the text. Also --preset han.",
+        False,
     )
     heads: int = setting("Number of attention heads, each on its own part of the hidden states.", 1)
 
     def __post_init__(self) -> None:
         self_attention = self.encoder in ENCODERS and ENCODERS[self.encoder].self_attention
-        if self.heads < 1 or self.hidden % self.heads or (self_attention and self.embedding % self.heads):
-            got = f"{self.heads} with {self.hidden} hidden units and word vectors of {self.embedding}"
-            raise InputError("build model", "model.heads", got, "1 or more, of which both are multiples")
+        if (
+            self.heads < 1
+            or self.hidden % self.heads
+            or (self_attention and self.embedding % self.heads)
+        ):
+            got = (
+                f"{self.heads} with {self.hidden} hidden units and word vectors of {self.embedding}"
+            )
+            raise InputError(
+                "build model", "model.heads", got, "1 or more, of which both are multiples"
+            )
         if self.hierarchical and (self.heads > 1 or self_attention):
-            raise InputError("build model", "preset han", "a transformer, or several heads", "another encoder, and one head")
+            raise InputError(
+                "build model",
+                "preset han",
+                "a transformer, or several heads",
+                "another encoder, and one head",
+            )
         if not 0 <= self.dropout < 1:
-            raise InputError("build model", "model.dropout", str(self.dropout), "a share from 0 to below 1")
+            raise InputError(
+                "build model", "model.dropout", str(self.dropout), "a share from 0 to below 1"
+            )
         for name in ("embedding", "hidden", "attention_units"):
             if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError("build model", f"model.{name}", str(getattr(self, name)), "1 or more")
+                raise InputError(
+                    "build model", f"model.{name}", str(getattr(self, name)), "1 or more"
+                )
         if not self.kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
-            raise InputError("build model", "model.kernels", str(list(self.kernels)), "odd widths, so that same padding is symmetric")
+            raise InputError(
+                "build model",
+                "model.kernels",
+                str(list(self.kernels)),
+                "odd widths, so that same padding is symmetric",
+            )
 
 
 def check_attention(settings: ModelSettings, has_question: bool) -> None:
     """Raise InputError for log-odds in a model whose positions are not the words of one text."""
-    if settings.attention == "log_odds" and (has_question or settings.hierarchical or settings.heads > 1):
+    if settings.attention == "log_odds" and (
+        has_question or settings.hierarchical or settings.heads > 1
+    ):
         got = "a model that reads questions, of sentences, or of several heads"
-        raise InputError("build model", "attention log_odds", got, "a flat classifier with one head", "choose another attention")
+        raise InputError(
+            "build model",
+            "attention log_odds",
+            got,
+            "a flat classifier with one head",
+            "choose another attention",
+        )
 
 
 def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSettings:
@@ -168,12 +252,26 @@ def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSe
     hidden = spec.hidden_of.get(preset, spec.hidden)
     if preset in ERASURE_PRESETS:
         return ModelSettings(
-            encoder, attention, embedding=200, hidden=hidden, kernels=(3, 5), attention_units=100, dropout=0.5,
-            hierarchical=preset == "han", heads=spec.heads,
-        )  # fmt: skip
+            encoder,
+            attention,
+            embedding=200,
+            hidden=hidden,
+            kernels=(3, 5),
+            attention_units=100,
+            dropout=0.5,
+            hierarchical=preset == "han",
+            heads=spec.heads,
+        )
     released = preset == "code2019"
     activation = "tanh" if released else "relu"
-    return ModelSettings(encoder, attention, hidden=hidden, activation=activation, attention_decay=not released, heads=spec.heads)
+    return ModelSettings(
+        encoder,
+        attention,
+        hidden=hidden,
+        activation=activation,
+        attention_decay=not released,
+        heads=spec.heads,
+    )
 
 
 PairAttention = Literal["bilinear", "additive", "uniform", "none"]
@@ -193,28 +291,47 @@ class PairSettings:
         "bilinear",
     )
     embedding: int = setting("Dimension of the word vectors.", 256)
-    hidden: int = setting("Width of the decoder's and of the encoder's states; in the encoder, half of it per direction.", 256)
+    hidden: int = setting(
+        "Width of the decoder's and of the encoder's states; in the encoder, half of it per direction.",
+        256,
+    )
     layers: int = setting("Layers of the encoder and of the decoder.", 1)
-    dropout: float = setting("Dropout rate of embedded tokens, between layers and before the output.", 0.3)
+    dropout: float = setting(
+        "Dropout rate of embedded tokens, between layers and before the output.", 0.3
+    )
     heads: int = setting("Number of attention heads, each on its own part of the hidden states.", 1)
     shared: bool = setting("One vocabulary and one embedding table for both sides.", False)
     tied: bool = setting("The target's embeddings are the output weights.", True)
-    recurrent: bool = setting("false: attend to embedded source tokens without their order, to learn co-occurrence alone.", True)
+    recurrent: bool = setting(
+        "false: attend to embedded source tokens without their order, to learn co-occurrence alone.",
+        True,
+    )
     attention_decay: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("embedding", "hidden", "layers", "heads"):
             if getattr(self, name) < 1:
-                raise InputError("build model", f"model.{name}", str(getattr(self, name)), "1 or more")
+                raise InputError(
+                    "build model", f"model.{name}", str(getattr(self, name)), "1 or more"
+                )
         if self.width % 2 or self.width % self.heads:
             got = f"{self.width} with {count(self.heads, 'head')}"
             name = "model.hidden" if self.recurrent else "model.embedding"
-            raise InputError("build model", name, got, "an even number, and a multiple of the heads")
+            raise InputError(
+                "build model", name, got, "an even number, and a multiple of the heads"
+            )
         if not self.recurrent and (self.attention != "uniform" or self.heads > 1):
             got = f"false with {self.attention} attention, {count(self.heads, 'head')}"
-            raise InputError("build model", "model.recurrent", got, "false with uniform attention of one head: no state asks for more")
+            raise InputError(
+                "build model",
+                "model.recurrent",
+                got,
+                "false with uniform attention of one head: no state asks for more",
+            )
         if not 0 <= self.dropout < 1:
-            raise InputError("build model", "model.dropout", str(self.dropout), "a share from 0 to below 1")
+            raise InputError(
+                "build model", "model.dropout", str(self.dropout), "a share from 0 to below 1"
+            )
 
     @property
     def width(self) -> int:

@@ -28,7 +28,9 @@ def products_of(precision: Precision) -> Iterator[None]:
     Processors that have such products do several at the time of one of 32 bits; others are unaffected. The setting holds for the whole
     process.
     """
-    place: Any = getattr(torch.backends.mkldnn, "matmul", None)  # torch before 2.9 has no such choice
+    place: Any = getattr(
+        torch.backends.mkldnn, "matmul", None
+    )  # torch before 2.9 has no such choice
     if place is None:
         yield
         return

@@ -43,7 +43,9 @@ class Bilinear(nn.Module):
         super().__init__()
         self.query, self.heads = nn.Linear(width, width, bias=False), heads
 
-    def forward(self, states: Float[Tensor, "B U m"], hidden: Float[Tensor, "B T m"]) -> Float[Tensor, "B H U T"]:
+    def forward(
+        self, states: Float[Tensor, "B U m"], hidden: Float[Tensor, "B T m"]
+    ) -> Float[Tensor, "B H U T"]:
         return _parts(self.query(states), self.heads) @ _parts(hidden, self.heads).transpose(-1, -2)
 
 
@@ -52,10 +54,15 @@ class Additive(nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
-        self.units, self.asked = nn.Linear(width, width // 2), nn.Linear(width, width // 2, bias=False)
+        self.units, self.asked = (
+            nn.Linear(width, width // 2),
+            nn.Linear(width, width // 2, bias=False),
+        )
         self.score = nn.Linear(width // 2, heads, bias=False)
 
-    def forward(self, states: Float[Tensor, "B U m"], hidden: Float[Tensor, "B T m"]) -> Float[Tensor, "B H U T"]:
+    def forward(
+        self, states: Float[Tensor, "B U m"], hidden: Float[Tensor, "B T m"]
+    ) -> Float[Tensor, "B H U T"]:
         inner = torch.tanh(self.units(hidden)[:, None] + self.asked(states)[:, :, None])
         return self.score(inner).movedim(-1, 1)
 
@@ -67,7 +74,9 @@ class Uniform(nn.Module):
         super().__init__()
         self.heads = heads
 
-    def forward(self, states: Float[Tensor, "B U m"], hidden: Float[Tensor, "B T m"]) -> Float[Tensor, "B H U T"]:
+    def forward(
+        self, states: Float[Tensor, "B U m"], hidden: Float[Tensor, "B T m"]
+    ) -> Float[Tensor, "B H U T"]:
         return hidden.new_zeros(len(hidden), self.heads, states.shape[1], hidden.shape[1])
 
 
@@ -86,7 +95,9 @@ class BagEncoder(nn.Module):
 class BlankDecoder(nn.Module):
     """Instead of an LSTM: states of zeros, which ignore the target so far."""
 
-    def forward(self, embedded: Float[Tensor, "B U e"], start: State | None = None) -> tuple[Float[Tensor, "B U e"], State | None]:
+    def forward(
+        self, embedded: Float[Tensor, "B U e"], start: State | None = None
+    ) -> tuple[Float[Tensor, "B U e"], State | None]:
         return torch.zeros_like(embedded), start
 
 
@@ -102,9 +113,20 @@ class EncoderDecoder(nn.Module):
         size, width, drop = settings.embedding, settings.width, settings.dropout
         between = drop if settings.layers > 1 else 0.0
         self.source_embedding = nn.Embedding(len(source), size, padding_idx=PAD)
-        self.target_embedding = self.source_embedding if settings.shared else nn.Embedding(len(target), size, padding_idx=PAD)
+        self.target_embedding = (
+            self.source_embedding
+            if settings.shared
+            else nn.Embedding(len(target), size, padding_idx=PAD)
+        )
         if settings.recurrent:
-            self.encoder = nn.LSTM(size, width // 2, settings.layers, batch_first=True, bidirectional=True, dropout=between)
+            self.encoder = nn.LSTM(
+                size,
+                width // 2,
+                settings.layers,
+                batch_first=True,
+                bidirectional=True,
+                dropout=between,
+            )
             self.decoder = nn.LSTM(size, width, settings.layers, batch_first=True, dropout=between)
         else:
             self.encoder, self.decoder = BagEncoder(settings.layers), BlankDecoder()
@@ -122,7 +144,11 @@ class EncoderDecoder(nn.Module):
 
     def __repr__(self) -> str:
         s = self.settings
-        layers = f"{s.layers} layer{'s' if s.layers > 1 else ''}" if s.recurrent else "no recurrent layer"
+        layers = (
+            f"{s.layers} layer{'s' if s.layers > 1 else ''}"
+            if s.recurrent
+            else "no recurrent layer"
+        )
         return (
             f"EncoderDecoder({s.attention}, {s.heads} head{'s' if s.heads > 1 else ''}, {layers}, {len(self.source):,} → "
             f"{len(self.target):,} words × {s.embedding}, hidden {s.width}, {count_weights(self):,} weights)"
@@ -137,7 +163,9 @@ class EncoderDecoder(nn.Module):
         states, _ = self.decoder(self.dropout(self.target_embedding(before)), start)
         return self.attend(hidden, states)
 
-    def write(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> Float[Tensor, "B U e"]:
+    def write(
+        self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]
+    ) -> Float[Tensor, "B U e"]:
         """`PairForward.combined` alone; a source without tokens contributes nothing."""
         if source.shape[1]:
             return self.follow(source, before).combined
@@ -148,7 +176,9 @@ class EncoderDecoder(nn.Module):
         """The states of sources of one length, and the decoder's initial state."""
         return self.from_embedded(self.dropout(self.source_embedding(source)))
 
-    def from_embedded(self, embedded: Float[Tensor, "B T e"]) -> tuple[Float[Tensor, "B T m"], State]:
+    def from_embedded(
+        self, embedded: Float[Tensor, "B T e"]
+    ) -> tuple[Float[Tensor, "B T m"], State]:
         """As `encode`, from embedded tokens on."""
         hidden, (last, cell) = self.encoder(embedded)
         return hidden, (self._both_ways(last), self._both_ways(cell))
@@ -160,10 +190,15 @@ class EncoderDecoder(nn.Module):
     def attend(self, hidden: Float[Tensor, "B T m"], states: Float[Tensor, "B U m"]) -> PairForward:
         """Attention over the source, and the decoder's states combined with what it attends to."""
         alpha = torch.softmax(self.attention(states, hidden), dim=-1)
-        return PairForward(hidden, states, alpha, self.combined_from_attention(alpha, hidden, states))
+        return PairForward(
+            hidden, states, alpha, self.combined_from_attention(alpha, hidden, states)
+        )
 
     def combined_from_attention(
-        self, alpha: Float[Tensor, "B H U T"], hidden: Float[Tensor, "B T m"], states: Float[Tensor, "B U m"]
+        self,
+        alpha: Float[Tensor, "B H U T"],
+        hidden: Float[Tensor, "B T m"],
+        states: Float[Tensor, "B U m"],
     ) -> Float[Tensor, "B U e"]:
         """`PairForward.combined` with attention ``alpha``, the model's own or any other."""
         if self.settings.attention == "none":

@@ -7,7 +7,8 @@ from attnaudit.papers import jain2019, pruthi2020, serrano2019, snell2021, wiegr
 from attnaudit.papers.declaration import Cell, Declaration, Table
 
 PAPERS: dict[str, Declaration] = {
-    one.DECLARATION.name: one.DECLARATION for one in (jain2019, serrano2019, wiegreffe2019, pruthi2020, snell2021)
+    one.DECLARATION.name: one.DECLARATION
+    for one in (jain2019, serrano2019, wiegreffe2019, pruthi2020, snell2021)
 }
 
 __all__ = ["PAPERS", "Cell", "Declaration", "Table", "declaration"]
@@ -16,5 +17,11 @@ __all__ = ["PAPERS", "Cell", "Declaration", "Table", "declaration"]
 def declaration(name: str) -> Declaration:
     """The declaration of a paper. Raises InputError for an unknown one."""
     if name not in PAPERS:
-        raise InputError("reproduce", "PAPER", repr(name), f"one of {', '.join(PAPERS)}", did_you_mean(name, list(PAPERS)))
+        raise InputError(
+            "reproduce",
+            "PAPER",
+            repr(name),
+            f"one of {', '.join(PAPERS)}",
+            did_you_mean(name, list(PAPERS)),
+        )
     return PAPERS[name]

@@ -37,12 +37,18 @@ class Cell:
     def model(self) -> str:
         """What the rows of a table say of the model: ``han bigru``; of a study its variant."""
         preset = "" if self.preset == "paper" else self.preset
-        return " ".join(filter(None, (preset, self.encoder, self.attention, self.config, self.variant)))
+        return " ".join(
+            filter(None, (preset, self.encoder, self.attention, self.config, self.variant))
+        )
 
     @property
     def key(self) -> str:
         """The name without the seed, under which published numbers, reasons and records are found: ``imdb-han-bigru-additive``."""
-        return "-".join(filter(None, (self.corpus, self.study, *self.model.split(), "quick" if self.quick else "")))
+        return "-".join(
+            filter(
+                None, (self.corpus, self.study, *self.model.split(), "quick" if self.quick else "")
+            )
+        )
 
     @property
     def name(self) -> str:
@@ -101,7 +107,9 @@ class Declaration:
     @property
     def every_cell(self) -> tuple[Cell, ...]:
         """Those of both scales; each once, with seed 0."""
-        return tuple({cell.key: replace(cell, seed=0) for cell in (*self.cells, *self.quick)}.values())
+        return tuple(
+            {cell.key: replace(cell, seed=0) for cell in (*self.cells, *self.quick)}.values()
+        )
 
     def left_out(self, corpora: Sequence[str] = ()) -> str:
         """What ``--quick`` leaves out of the ``corpora``, or of all, in words."""
@@ -116,7 +124,11 @@ class Declaration:
             elif keys - made:
                 some.append(f"{len(keys - made)} of {len(keys)} cells of {corpus}")
         parts = ([f"all of {', '.join(whole)}"] if whole else []) + some
-        parts += ["all seeds but the first"] if any(cell.seeds > 1 for cell in self.cells if not cell.study) else []
+        parts += (
+            ["all seeds but the first"]
+            if any(cell.seeds > 1 for cell in self.cells if not cell.study)
+            else []
+        )
         parts += [f"the published scale of {', '.join(quick)}"] if quick else []
         return f"--quick leaves out {'; '.join(parts) or 'nothing'}"
 
@@ -135,31 +147,68 @@ class Declaration:
         Raises InputError for an unknown name, for names that choose no cell, and for ``seeds`` with ``quick`` or of studies.
         """
         cells = self.quick if quick else self.cells
-        options = {"corpus": corpora, "encoder": encoders, "attention": attentions, "study": studies}
+        options = {
+            "corpus": corpora,
+            "encoder": encoders,
+            "attention": attentions,
+            "study": studies,
+        }
         for part, given in options.items():
             known = list(dict.fromkeys(filter(None, (getattr(cell, part) for cell in self.cells))))
             for name in given:
                 if name not in known:
-                    expected = f"one of {', '.join(known)}" if known else f"none: the cells of {self.name} have no {part} to choose"
-                    raise InputError("reproduce", f"--{part}", repr(name), expected, did_you_mean(name, known))
+                    expected = (
+                        f"one of {', '.join(known)}"
+                        if known
+                        else f"none: the cells of {self.name} have no {part} to choose"
+                    )
+                    raise InputError(
+                        "reproduce", f"--{part}", repr(name), expected, did_you_mean(name, known)
+                    )
         self._check_seeds(quick, seeds)
-        chosen = [cell for cell in cells if all(not given or getattr(cell, part) in given for part, given in options.items())]
+        chosen = [
+            cell
+            for cell in cells
+            if all(not given or getattr(cell, part) in given for part, given in options.items())
+        ]
         if not chosen:
-            known = ", ".join(" ".join(filter(None, (cell.corpus, cell.study, cell.model))) for cell in cells)
-            named = " ".join(f"--{part} {name}" for part, given in options.items() for name in given)
+            known = ", ".join(
+                " ".join(filter(None, (cell.corpus, cell.study, cell.model))) for cell in cells
+            )
+            named = " ".join(
+                f"--{part} {name}" for part, given in options.items() for name in given
+            )
             where = f"--quick {named}".rstrip() if quick else named
-            raise InputError("reproduce", where, "no such cell", f"some of {known}", "name others" + " or leave --quick out" * quick)
+            raise InputError(
+                "reproduce",
+                where,
+                "no such cell",
+                f"some of {known}",
+                "name others" + " or leave --quick out" * quick,
+            )
         return list(_of_seeds(chosen, seeds))
 
     def _check_seeds(self, quick: bool, seeds: int | None) -> None:
         if seeds is None:
             return
         if quick:
-            raise InputError("reproduce", "--seeds", f"{seeds} together with --quick", "one of the two", "--quick has seed 0 alone")
+            raise InputError(
+                "reproduce",
+                "--seeds",
+                f"{seeds} together with --quick",
+                "one of the two",
+                "--quick has seed 0 alone",
+            )
         if all(cell.study for cell in self.cells):
             study = self.cells[0].study
             got = f"{seeds}, and every cell of {self.name} is a study"
-            raise InputError("reproduce", "--seeds", got, "seeds of a study by its own setting", f"--set {study}.seeds={seeds}")
+            raise InputError(
+                "reproduce",
+                "--seeds",
+                got,
+                "seeds of a study by its own setting",
+                f"--set {study}.seeds={seeds}",
+            )
 
 
 def _of_seeds(cells: Iterable[Cell], seeds: int | None) -> Iterable[Cell]:

@@ -29,7 +29,10 @@ DECLARATION = Declaration(
         Cell(corpus, encoder=encoder, attention=attention, seeds=seeds)
         for corpus, seeds in SEEDS.items()
         for encoder in ENCODERS
-        for attention in (*ATTENTIONS, *(["log_odds"] if corpus in WITHOUT_QUESTIONS else []))  # of which the paper has no numbers
+        for attention in (
+            *ATTENTIONS,
+            *(["log_odds"] if corpus in WITHOUT_QUESTIONS else []),
+        )  # of which the paper has no numbers
     ),
     # Each task, every encoder and both kinds of attention, on the cells that train fast.
     quick=(
@@ -121,8 +124,13 @@ DECLARATION = Declaration(
     },
     missing={
         "adr": "withdrawn by the authors who used it, as tweets may be shared as ids alone",
-        **dict.fromkeys(("diabetes", "anemia"), "needs MIMIC-III, which PhysioNet gives to credentialed users alone"),
+        **dict.fromkeys(
+            ("diabetes", "anemia"),
+            "needs MIMIC-III, which PhysioNet gives to credentialed users alone",
+        ),
         "cnn": "not run for the docs, which had a sample of articles cut to four sentences",
     },
-    settings={"permutation.permutations": 100},  # as Algorithm 2 draws them, whose medians these are compared with
+    settings={
+        "permutation.permutations": 100
+    },  # as Algorithm 2 draws them, whose medians these are compared with
 )

@@ -20,7 +20,12 @@ PAIRS: dict[str, dict[str, Any]] = {
 FIGURES = {
     "accuracy": "accuracy", "mass": "attention on impermissible tokens", "tau_loo": "τ, leave-one-out", "tau_gradient": "τ, gradient",
 }  # fmt: skip
-SMALL_BERT = {"training.epochs": 2, "collect.sample": 300, "deceive.seeds": 5, "corpus.train_kept": 0.5}
+SMALL_BERT = {
+    "training.epochs": 2,
+    "collect.sample": 300,
+    "deceive.seeds": 5,
+    "corpus.train_kept": 0.5,
+}
 
 
 def _of_pairs(trained: str) -> str:

@@ -26,7 +26,9 @@ CORPORA: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 # The task as released, and other settings that may decide whether permutations are learned.
 _TIED = {"copying.preset": "tied"}
-_HALF, _QUARTER, _SMALL = ({**_TIED, "copying.embedding_scale": scale} for scale in (0.5, 0.25, 0.0625))
+_HALF, _QUARTER, _SMALL = (
+    {**_TIED, "copying.embedding_scale": scale} for scale in (0.5, 0.25, 0.0625)
+)
 _LEARNED = {"copying.pretraining": 200}
 COPIED: dict[tuple[str, str], dict[str, Any]] = {
     ("permutations", ""): {},
@@ -42,7 +44,13 @@ COPIED: dict[tuple[str, str], dict[str, Any]] = {
     ("iid", "tied-quarter"): _QUARTER,
     ("iid", "tied-small"): _SMALL,
 }
-SCORES = {"relevance": "r", "uniform": "rᵘ", "loo": "LOO", "embedding": "mean embedding", "logistic": "logistic"}
+SCORES = {
+    "relevance": "r",
+    "uniform": "rᵘ",
+    "loo": "LOO",
+    "embedding": "mean embedding",
+    "logistic": "logistic",
+}
 
 DECLARATION = Declaration(
     paper=SNELL2021,

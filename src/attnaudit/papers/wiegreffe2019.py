@@ -24,7 +24,11 @@ CORPORA: dict[str, dict[str, Any]] = {
 
 def of_study(settings: dict[str, Any], study: str) -> dict[str, Any]:
     """Those of the settings that a study takes."""
-    return {key: value for key, value in settings.items() if key.partition(".")[0] in ("corpus", "training", study)}
+    return {
+        key: value
+        for key, value in settings.items()
+        if key.partition(".")[0] in ("corpus", "training", study)
+    }
 
 
 DECLARATION = Declaration(

@@ -22,10 +22,23 @@ if TYPE_CHECKING:
     from attnaudit.training.settings import DeceivePairs, Objective, TrainingSettings
 
 SCHEMA = 1
-BY_OPTION = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
-_WHEREABOUTS = {"corpus.data_dir", "teacher.trace"}  # where the data lies is not what it is: the corpus fingerprint guards that
+BY_OPTION = {
+    "corpus.source": "CORPUS",
+    "corpus.data_dir": "--data-dir",
+    "model.encoder": "--encoder",
+    "model.attention": "--attention",
+}
+_WHEREABOUTS = {
+    "corpus.data_dir",
+    "teacher.trace",
+}  # where the data lies is not what it is: the corpus fingerprint guards that
 _OF_A_RUN = ("seed", "study.seed", "fingerprint")  # of one run of several that are alike
-_MADE = ("size", "length", "symbols", "encoding")  # settings of parallel corpora that are in spec.json only where they are set
+_MADE = (
+    "size",
+    "length",
+    "symbols",
+    "encoding",
+)  # settings of parallel corpora that are in spec.json only where they are set
 PairPreset = Literal["small", "paper"]
 
 
@@ -74,7 +87,12 @@ class RunSpec:
         from attnaudit.training.settings import training_preset
 
         for key in BY_OPTION.keys() & (settings or {}).keys():
-            raise InputError("read settings", f"setting {key}", "decided elsewhere", f"the argument or option {BY_OPTION[key]}")
+            raise InputError(
+                "read settings",
+                f"setting {key}",
+                "decided elsewhere",
+                f"the argument or option {BY_OPTION[key]}",
+            )
         chosen: Preset = coerce(preset, Preset, "preset")
         sections: dict[str, Any] = {
             "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),
@@ -89,17 +107,32 @@ class RunSpec:
         changed = override(sections, defaults | dict(settings or {}))
         if changed["collect"].level == "words" and not changed["model"].hierarchical:
             raise InputError(
-                "read settings", "setting collect.level", "words", "positions: a flat model has no sentences", "or --preset han"
+                "read settings",
+                "setting collect.level",
+                "words",
+                "positions: a flat model has no sentences",
+                "or --preset han",
             )
         if changed["collect"].level == "words" and changed["collect"].erase_input:
             raise InputError(
-                "read settings", "setting collect.erase_input", "true with collect.level=words", "positions: sentences are deleted"
+                "read settings",
+                "setting collect.erase_input",
+                "true with collect.level=words",
+                "positions: sentences are deleted",
             )
         check_attention(changed["model"], task != "classification")
         experiments = {name: asdict(changed[name]) for name in _all_experiments()}
         read_from = str(Path(vectors or usual_vectors).expanduser())
         return cls(
-            changed["corpus"], changed["model"], changed["training"], changed["collect"], experiments, read_from, chosen, seed, device
+            changed["corpus"],
+            changed["model"],
+            changed["training"],
+            changed["collect"],
+            experiments,
+            read_from,
+            chosen,
+            seed,
+            device,
         )
 
     @classmethod
@@ -111,8 +144,14 @@ class RunSpec:
 
         path = Path(folder) / "spec.json"
         plain = read_with_digest(path)
-        if not isinstance(plain, dict) or plain.get("kind") != cls.kind or plain.get("schema") != SCHEMA:
-            raise InputError("read run", str(path), "no spec of a run", f"kind 'run', schema {SCHEMA}")
+        if (
+            not isinstance(plain, dict)
+            or plain.get("kind") != cls.kind
+            or plain.get("schema") != SCHEMA
+        ):
+            raise InputError(
+                "read run", str(path), "no spec of a run", f"kind 'run', schema {SCHEMA}"
+            )
         return cls(
             CorpusSpec.from_plain(plain["corpus"]),
             from_plain(ModelSettings, plain["model"], "model"),
@@ -132,7 +171,9 @@ class RunSpec:
     @property
     def name(self) -> str:
         """``<corpus>-<encoder>-<attention>-s<seed>``, the default name of the run directory."""
-        return f"{called(self.corpus.source)}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
+        return (
+            f"{called(self.corpus.source)}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
+        )
 
 
 def called(source: str) -> str:
@@ -179,7 +220,11 @@ class TranslationSpec:
     ) -> TranslationSpec:  # fmt: skip
         """A run of ``source``; ``settings`` are dotted names, as ``{"training.epochs": 4}``. Raises InputError."""
         chosen: PairPreset = coerce(preset, PairPreset, "preset")
-        sections = {"corpus": ParallelSpec(str(source), data_dir, encoding=encoding), **_sizes(chosen), "decode": Decoding()}
+        sections = {
+            "corpus": ParallelSpec(str(source), data_dir, encoding=encoding),
+            **_sizes(chosen),
+            "decode": Decoding(),
+        }
         known = _all_experiments()
         changed = override({**sections, **known}, task_settings(None) | dict(settings or {}))
         experiments = {name: asdict(changed.pop(name)) for name in known}
@@ -210,14 +255,25 @@ def _sizes(preset: PairPreset) -> dict[str, Any]:
 
     model = PairSettings(layers=2, dropout=0.5) if preset == "paper" else PairSettings()
     training = TrainingSettings(
-        epochs=30, batch_size=64, learning_rate=1e-3, weight_decay=0.0, class_weight=False, patience=4, plateau=1, select="loss"
+        epochs=30,
+        batch_size=64,
+        learning_rate=1e-3,
+        weight_decay=0.0,
+        class_weight=False,
+        patience=4,
+        plateau=1,
+        select="loss",
     )
     return {"model": model, "training": training, "collect": PairCollectSettings()}
 
 
 def unwatched(plain: dict[str, Any]) -> dict[str, Any]:
     """A training that is not watched, that counts epochs or has one thread does not say so: it is the same as before there was a choice."""
-    for section, name, usual in ((plain, "probe", None), (plain["training"], "steps", None), (plain["training"], "threads", 1)):
+    for section, name, usual in (
+        (plain, "probe", None),
+        (plain["training"], "steps", None),
+        (plain["training"], "threads", 1),
+    ):
         if section[name] == usual:
             del section[name]
     return plain
@@ -233,8 +289,16 @@ def task_settings(task: str | None) -> dict[str, Any]:
     from attnaudit.experiments import settings_for_task
     from attnaudit.trace import ASKING
 
-    fixed = {"training.epochs": 25, "model.attention_decay": True, "collect.gradient_of": "predicted"} if task in ASKING else {}
-    return fixed | {f"{name}.{key}": value for name, values in settings_for_task(task).items() for key, value in values.items()}
+    fixed = (
+        {"training.epochs": 25, "model.attention_decay": True, "collect.gradient_of": "predicted"}
+        if task in ASKING
+        else {}
+    )
+    return fixed | {
+        f"{name}.{key}": value
+        for name, values in settings_for_task(task).items()
+        for key, value in values.items()
+    }
 
 
 def corpus_settings(source: str, encoder: str, preset: str) -> dict[str, Any]:
@@ -248,30 +312,49 @@ def _all_experiments() -> dict[str, Any]:
     return {name: make_experiment(name) for name in with_settings()}
 
 
-def experiment_settings(settings: Mapping[str, Any], task: str | None = None) -> dict[str, dict[str, Any]]:
+def experiment_settings(
+    settings: Mapping[str, Any], task: str | None = None
+) -> dict[str, dict[str, Any]]:
     """The resolved settings of every experiment for a task, with dotted ``settings`` in place. Raises InputError."""
     known = _all_experiments()
-    defaults = {key: value for key, value in task_settings(task).items() if key.partition(".")[0] in known}
-    return {name: asdict(experiment) for name, experiment in override(known, defaults | dict(settings)).items()}
+    defaults = {
+        key: value for key, value in task_settings(task).items() if key.partition(".")[0] in known
+    }
+    return {
+        name: asdict(experiment)
+        for name, experiment in override(known, defaults | dict(settings)).items()
+    }
 
 
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
     """``key = ours, there theirs`` for every dotted key in which two specs differ, whereabouts apart."""
     left, right = _flat(ours), _flat(theirs)
-    keys = [key for key in dict.fromkeys([*left, *right]) if key not in _WHEREABOUTS and left.get(key) != right.get(key)]
+    keys = [
+        key
+        for key in dict.fromkeys([*left, *right])
+        if key not in _WHEREABOUTS and left.get(key) != right.get(key)
+    ]
     return [f"{key} = {_shown(left, key)}, there {_shown(right, key)}" for key in keys]
 
 
 def other_settings(made: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
     """The dotted settings of a ``spec.json`` that are not the ``usual`` ones: whereabouts, seeds and the fingerprint of the data apart."""
     left, right = _flat(made), _flat(usual)
-    return {key: value for key, value in left.items() if key not in (*_WHEREABOUTS, *_OF_A_RUN) and value != right.get(key)}
+    return {
+        key: value
+        for key, value in left.items()
+        if key not in (*_WHEREABOUTS, *_OF_A_RUN) and value != right.get(key)
+    }
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, entry in value.items():
-        flat |= _flat(entry, f"{prefix}{key}.") if isinstance(entry, Mapping) else {f"{prefix}{key}": entry}
+        flat |= (
+            _flat(entry, f"{prefix}{key}.")
+            if isinstance(entry, Mapping)
+            else {f"{prefix}{key}": entry}
+        )
     return flat
 
 

@@ -127,19 +127,35 @@ def seeded(base: Spec, seed: int) -> Spec:
 def one_attention(study: str, base: RunSpec | TranslationSpec) -> None:
     """Raise InputError for a model of several heads, which have no order from one training to the next."""
     if base.model.heads > 1:
-        raise InputError("study", f"{study} of a model", f"{base.model.heads} heads", "one attention a text", "set model.heads=1")
+        raise InputError(
+            "study",
+            f"{study} of a model",
+            f"{base.model.heads} heads",
+            "one attention a text",
+            "set model.heads=1",
+        )
 
 
 def one_level(study: str, base: RunSpec) -> None:
     """Raise InputError for a model of sentences, whose positions are not words."""
     if base.model.hierarchical:
-        raise InputError("study", f"{study} of a model", "positions that are sentences", "positions that are words, not --preset han")
+        raise InputError(
+            "study",
+            f"{study} of a model",
+            "positions that are sentences",
+            "positions that are words, not --preset han",
+        )
 
 
 def learned_attention(study: str, base: RunSpec | TranslationSpec) -> None:
     """Raise InputError for a model whose attention is fixed before training: retraining it says nothing about what attention does."""
     if base.model.attention not in LEARNED:
-        raise InputError("study", f"{study} of a model", f"{base.model.attention} attention", "an attention that is learned, as additive")
+        raise InputError(
+            "study",
+            f"{study} of a model",
+            f"{base.model.attention} attention",
+            "an attention that is learned, as additive",
+        )
 
 
 def strength_text(strength: float) -> str:
@@ -152,7 +168,12 @@ def check_least(study: Study, **least: int) -> None:
     """Raise InputError for a setting below the number given for it."""
     for name, number in least.items():
         if getattr(study, name) < number:
-            raise InputError("study", f"setting {study.name}.{name}", str(getattr(study, name)), f"{number} or more")
+            raise InputError(
+                "study",
+                f"setting {study.name}.{name}",
+                str(getattr(study, name)),
+                f"{number} or more",
+            )
 
 
 def same_instances(traces: Mapping[Any, Trace]) -> None:
@@ -160,10 +181,14 @@ def same_instances(traces: Mapping[Any, Trace]) -> None:
     (first, base), *others = traces.items()
     if base.has("head"):
         got = "several heads, which have no order from one training to the next"
-        raise InputError("study", f"trace of {first}", got, "one attention a text", "set model.heads=1")
+        raise InputError(
+            "study", f"trace of {first}", got, "one attention a text", "set model.heads=1"
+        )
     for name, trace in others:
         if not np.array_equal(row_numbers(trace), row_numbers(base)):
-            raise InputError("study", f"trace of {name}", "other instances", f"those of {first}, in their order")
+            raise InputError(
+                "study", f"trace of {name}", "other instances", f"those of {first}, in their order"
+            )
 
 
 def row_numbers(trace: Trace) -> Int64[np.ndarray, " n"]:

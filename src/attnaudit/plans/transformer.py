@@ -16,16 +16,29 @@ from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes, config_named
 
 ALL = "all"
-OF_WORDS = ("max_tokens", "digits", "lowercase", "tokenizer")  # options of words, which a model with a tokenizer of its own has no use for
-BY_OPTION = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "deceive.strength": "--deceive"}
+OF_WORDS = (
+    "max_tokens",
+    "digits",
+    "lowercase",
+    "tokenizer",
+)  # options of words, which a model with a tokenizer of its own has no use for
+BY_OPTION = {
+    "corpus.source": "CORPUS",
+    "corpus.data_dir": "--data-dir",
+    "deceive.strength": "--deceive",
+}
 
 
 @dataclass(frozen=True)
 class TransformerCollect:
     """What a study records of a transformer that it trained: the attention of the last layer."""
 
-    sample: int | None = setting("Number of test texts to trace, drawn with the seed; default: all.", None, least=1)
-    scores: tuple[Literal["gradient", "loo"], ...] = setting("Measures of importance, where a study needs them.", ("gradient", "loo"))
+    sample: int | None = setting(
+        "Number of test texts to trace, drawn with the seed; default: all.", None, least=1
+    )
+    scores: tuple[Literal["gradient", "loo"], ...] = setting(
+        "Measures of importance, where a study needs them.", ("gradient", "loo")
+    )
 
     def __post_init__(self) -> None:
         check_settings(self, "collect")
@@ -65,14 +78,24 @@ class TransformerTraining:
         fields of `CorpusSpec`; with ``collect`` its settings are known too, as ``collect.sample``. Raises InputError.
         """
         for key in BY_OPTION.keys() & (settings or {}).keys():
-            raise InputError("read settings", f"setting {key}", "decided elsewhere", f"the argument or option {BY_OPTION[key]}")
+            raise InputError(
+                "read settings",
+                f"setting {key}",
+                "decided elsewhere",
+                f"the argument or option {BY_OPTION[key]}",
+            )
         chosen = config_named(config)
         sections: dict[str, Any] = {
             "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),
             "model": chosen.model, "training": chosen.training, "schedule": chosen.schedule,
         }  # fmt: skip
-        if deceive is not None:  # the score of labels would select the first epoch that is right, whatever its attention
-            sections |= {"deceive": Deceive(deceive), "training": replace(chosen.training, select="loss")}
+        if (
+            deceive is not None
+        ):  # the score of labels would select the first epoch that is right, whatever its attention
+            sections |= {
+                "deceive": Deceive(deceive),
+                "training": replace(chosen.training, select="loss"),
+            }
         if collect is not None:
             sections["collect"] = collect
         changed = override(sections, dict(settings or {}))
@@ -89,14 +112,30 @@ class TransformerTraining:
     def check(self) -> None:
         """Raise InputError for settings that do not go together."""
         if self.training.class_weight:
-            raise InputError("train transformer", "setting training.class_weight", "true", "false: all texts weigh the same")
+            raise InputError(
+                "train transformer",
+                "setting training.class_weight",
+                "true",
+                "false: all texts weigh the same",
+            )
         if self.objective is None:
             return
         if self.architecture.causal:
-            raise InputError("train transformer", f"--deceive with {self.config}", "a model of next tokens", "a classifier")
+            raise InputError(
+                "train transformer",
+                f"--deceive with {self.config}",
+                "a model of next tokens",
+                "a classifier",
+            )
         if self.model.layers - 1 in self.uniform:
             got = "a last layer that attends uniformly"
-            raise InputError("train transformer", "--deceive", got, "one that learns its attention", "leave it out of --frozen-uniform")
+            raise InputError(
+                "train transformer",
+                "--deceive",
+                got,
+                "one that learns its attention",
+                "leave it out of --frozen-uniform",
+            )
 
     def to_json(self) -> dict[str, Any]:
         """What ``spec.json`` holds, apart from the fingerprint of the corpus; of a training by itself nothing is collected."""
@@ -108,7 +147,11 @@ class TransformerTraining:
     @property
     def name(self) -> str:
         """``<corpus>-<config>-s<seed>``, with what was changed of its attention: the default name of the folder."""
-        uniform = f"-uniform{'' if len(self.uniform) == self.model.layers else '-'.join(map(str, self.uniform))}" if self.uniform else ""
+        uniform = (
+            f"-uniform{'' if len(self.uniform) == self.model.layers else '-'.join(map(str, self.uniform))}"
+            if self.uniform
+            else ""
+        )
         deceive = f"-deceive{self.objective.strength:g}" if self.objective else ""
         return f"{called(self.corpus.source)}-{self.config}{uniform}{deceive}-s{self.seed}"
 
@@ -120,5 +163,10 @@ def _layers(uniform: str | tuple[int, ...], number: int) -> tuple[int, ...]:
     named = uniform.split(",") if isinstance(uniform, str) else map(str, uniform)
     layers = [name.strip() for name in named]
     if wrong := [name for name in layers if not name.isdecimal() or int(name) >= number]:
-        raise InputError("read settings", "--frozen-uniform", repr(wrong[0]), f"{ALL}, or layers from 0 to {number - 1} joined by commas")
+        raise InputError(
+            "read settings",
+            "--frozen-uniform",
+            repr(wrong[0]),
+            f"{ALL}, or layers from 0 to {number - 1} joined by commas",
+        )
     return tuple(sorted({int(name) for name in layers}))

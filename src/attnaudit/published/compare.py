@@ -85,8 +85,14 @@ def compare(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -> pl.
     Raises InputError for an unknown source, corpus, encoder or attention, or a run with another number of classes.
     """
     if to not in SOURCES:
-        raise InputError("compare", "--to", repr(to), f"one of {', '.join(SOURCES)}", did_you_mean(to, SOURCES))
-    rows = [row for run in runs for row in _compare_one(run if isinstance(run, RunRecord) else read_record(run))]
+        raise InputError(
+            "compare", "--to", repr(to), f"one of {', '.join(SOURCES)}", did_you_mean(to, SOURCES)
+        )
+    rows = [
+        row
+        for run in runs
+        for row in _compare_one(run if isinstance(run, RunRecord) else read_record(run))
+    ]
     return pl.DataFrame(rows, schema=COMPARISON_SCHEMA)
 
 
@@ -113,7 +119,9 @@ def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
     return rows
 
 
-def _groups(cell: PublishedCell) -> Iterable[tuple[tuple[str, str, str, int | None], dict[str, float]]]:
+def _groups(
+    cell: PublishedCell,
+) -> Iterable[tuple[tuple[str, str, str, int | None], dict[str, float]]]:
     """The two published values of every number of a cell, in the order of `_ORDER`."""
     rank = pl.col("measure").replace_strict({measure: k for k, measure in enumerate(_ORDER)})
     ranked = cell.numbers.sort(rank, "statistic", pl.col("class") != ALL, "class", "bin")
@@ -121,7 +129,10 @@ def _groups(cell: PublishedCell) -> Iterable[tuple[tuple[str, str, str, int | No
         measure, statistic, index, bin_ = key
         assert isinstance(bin_, int | None)
         columns = frame["revision"].replace_strict({PAPER: "paper", RERUN: "rerun"})
-        yield (str(measure), str(statistic), str(index), bin_), dict(zip(columns, frame["value"], strict=True))
+        yield (
+            (str(measure), str(statistic), str(index), bin_),
+            dict(zip(columns, frame["value"], strict=True)),
+        )
 
 
 def _check_classes(record: RunRecord, cell: PublishedCell) -> None:
@@ -129,11 +140,21 @@ def _check_classes(record: RunRecord, cell: PublishedCell) -> None:
     theirs, ours = len(indexes), len(record.about.class_names)
     if ALL not in indexes and ours and ours != theirs:
         where = f"corpus {record.about.corpus!r} of {record.name}"
-        raise InputError("compare", where, f"{ours} classes", f"{theirs}, as in the paper", "another task cannot be compared")
+        raise InputError(
+            "compare",
+            where,
+            f"{ours} classes",
+            f"{theirs}, as in the paper",
+            "another task cannot be compared",
+        )
 
 
 def judge(
-    published: dict[str, float], ours: dict[str, Any], corpus_spread: float | None, searched: bool, bounds: tuple[float, float]
+    published: dict[str, float],
+    ours: dict[str, Any],
+    corpus_spread: float | None,
+    searched: bool,
+    bounds: tuple[float, float],
 ) -> dict[str, Any]:
     """How ``ours`` (value, low, high) stands to what was ``published`` (``paper``, ``rerun``, or one of them).
 
@@ -147,7 +168,12 @@ def judge(
     agreement = _agreement(off, within, corpus_spread)
     if searched and value is not None and value > highest and within is False:
         agreement = ABOVE_SEARCH
-    if agreement == FARTHER and is_telling(ours["low"], ours["high"], bounds) and ours["low"] <= highest and ours["high"] >= lowest:
+    if (
+        agreement == FARTHER
+        and is_telling(ours["low"], ours["high"], bounds)
+        and ours["low"] <= highest
+        and ours["high"] >= lowest
+    ):
         agreement = WITHIN_OURS
     return {
         "paper": paper, "rerun": rerun, "spread": spread, "within": within, "corpus_spread": corpus_spread, "agreement": agreement,
@@ -161,20 +187,28 @@ def agreement_counts(frame: pl.DataFrame) -> dict[str, int]:
 
 def possible(measure: str, statistic: str = "mean") -> tuple[float, float]:
     """Least and largest value that a number can have; a standard deviation is at most half of its measure's range."""
-    low, high = next((bounds for start, bounds in RANGES.items() if measure.startswith(start)), (0.0, 1.0))
+    low, high = next(
+        (bounds for start, bounds in RANGES.items() if measure.startswith(start)), (0.0, 1.0)
+    )
     return (0.0, (high - low) / 2) if statistic == "std" else (low, high)
 
 
 def is_telling(low: float | None, high: float | None, bounds: tuple[float, float]) -> bool:
     """Whether an interval is narrow enough, half of the range at most, for a value within it to count as agreement."""
-    return low is not None and high is not None and high - low <= WIDEST_TELLING * (bounds[1] - bounds[0])
+    return (
+        low is not None
+        and high is not None
+        and high - low <= WIDEST_TELLING * (bounds[1] - bounds[0])
+    )
 
 
 def between_theirs(frame: pl.DataFrame) -> int:
     """How many rows of a comparison lie between the authors' two values, or on one of them; `judge` counts these and more as ``within``."""
     theirs = pl.col("paper", "rerun")
     twice = frame.filter(pl.col("spread").is_not_null())
-    return twice.filter(pl.col("ours") >= pl.min_horizontal(theirs), pl.col("ours") <= pl.max_horizontal(theirs)).height
+    return twice.filter(
+        pl.col("ours") >= pl.min_horizontal(theirs), pl.col("ours") <= pl.max_horizontal(theirs)
+    ).height
 
 
 def _agreement(off: float | None, within: bool | None, corpus_spread: float | None) -> str:
@@ -194,7 +228,14 @@ def spread_on_corpus(corpus: str, measure: str, statistic: str, bin_: int | None
     return max((value for value in found if value is not None), default=None)
 
 
-def _ours(summary: pl.DataFrame, instances: pl.DataFrame, measure: str, statistic: str, group: str, bin_: int | None) -> dict[str, Any]:
+def _ours(
+    summary: pl.DataFrame,
+    instances: pl.DataFrame,
+    measure: str,
+    statistic: str,
+    group: str,
+    bin_: int | None,
+) -> dict[str, Any]:
     if bin_ is not None:
         return _median(instances, measure, group, bin_)
     expected = group if group == ALL else f"predicted:{group}"
@@ -202,7 +243,12 @@ def _ours(summary: pl.DataFrame, instances: pl.DataFrame, measure: str, statisti
     row = found[0] if found else {}
     if statistic == "std":
         return {"ours": row.get("std"), "low": None, "high": None, "n": row.get("n")}
-    return {"ours": row.get("value"), "low": row.get("low"), "high": row.get("high"), "n": row.get("n")}
+    return {
+        "ours": row.get("value"),
+        "low": row.get("low"),
+        "high": row.get("high"),
+        "n": row.get("n"),
+    }
 
 
 def _median(instances: pl.DataFrame, measure: str, group: str, bin_: int) -> dict[str, Any]:
@@ -210,11 +256,18 @@ def _median(instances: pl.DataFrame, measure: str, group: str, bin_: int) -> dic
         return {"ours": None, "low": None, "high": None, "n": None}
     edge = 0.25 * bin_
     top = pl.lit(True) if bin_ == len(MAX_ALPHA_BINS) - 1 else pl.col("max_alpha") < edge + 0.25
-    kept = instances.filter(pl.col("max_alpha") >= edge, top, (pl.col("predicted") == group) | pl.lit(group == ALL))
+    kept = instances.filter(
+        pl.col("max_alpha") >= edge, top, (pl.col("predicted") == group) | pl.lit(group == ALL)
+    )
     values = kept[measure].drop_nulls().drop_nans()
     low, high = median_interval(values.to_numpy())
     middle = values.median()
-    return {"ours": middle if isinstance(middle, float) else None, "low": low, "high": high, "n": len(values)}
+    return {
+        "ours": middle if isinstance(middle, float) else None,
+        "low": low,
+        "high": high,
+        "n": len(values),
+    }
 
 
 def over_seeds(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -> pl.DataFrame:
@@ -228,7 +281,10 @@ def over_seeds(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -> 
     """
     compared = compare(runs, to)
     groups = compared.group_by(*NUMBER, maintain_order=True)
-    return pl.DataFrame([_together(dict(zip(NUMBER, key, strict=True)), rows) for key, rows in groups], schema=SEEDS_SCHEMA)
+    return pl.DataFrame(
+        [_together(dict(zip(NUMBER, key, strict=True)), rows) for key, rows in groups],
+        schema=SEEDS_SCHEMA,
+    )
 
 
 def _together(key: dict[str, Any], rows: pl.DataFrame) -> dict[str, Any]:
@@ -236,14 +292,21 @@ def _together(key: dict[str, Any], rows: pl.DataFrame) -> dict[str, Any]:
     known = rows.filter(pl.col("ours").is_not_null())
     values = known["ours"].to_numpy()
     bounds = possible(key["measure"], key["statistic"])
-    ours = {"ours": float(values.mean()) if len(values) else None, "n": known["n"].mean()} | interval_over_seeds(values, known, bounds)
-    published = {revision: first[revision] for revision in ("paper", "rerun") if first[revision] is not None}
+    ours = {
+        "ours": float(values.mean()) if len(values) else None,
+        "n": known["n"].mean(),
+    } | interval_over_seeds(values, known, bounds)
+    published = {
+        revision: first[revision] for revision in ("paper", "rerun") if first[revision] is not None
+    }
     telling = ours | ({"low": None, "high": None} if 1 < len(values) < FEWEST_SEEDS else {})
     judged = judge(published, telling, first["corpus_spread"], SEARCHED in first["note"], bounds)
     return {**key, **ours, "seeds": len(values), **judged, "note": first["note"]}
 
 
-def interval_over_seeds(values: np.ndarray, known: pl.DataFrame, bounds: tuple[float, float]) -> dict[str, Any]:
+def interval_over_seeds(
+    values: np.ndarray, known: pl.DataFrame, bounds: tuple[float, float]
+) -> dict[str, Any]:
     """``sd``, ``low`` and ``high`` of one value per seed: the t interval of the mean, or of a single seed its own interval in ``known``.
 
     The t interval knows nothing of what a measure can be: it is cut to ``bounds``.
@@ -268,8 +331,14 @@ def with_references(summary: pl.DataFrame, about: About) -> pl.DataFrame:
     except InputError:
         return summary  # no number was published for this corpus or model
     is_mean = pl.col("statistic").is_in(["mean", "share"]) & pl.col("max_alpha").is_null()
-    published = {(row["measure"], row["group"]): _reference(row) for row in compared.filter(is_mean).iter_rows(named=True)}
-    rows = [row | published.get((row["measure"], row["group"]), {}) for row in summary.iter_rows(named=True)]
+    published = {
+        (row["measure"], row["group"]): _reference(row)
+        for row in compared.filter(is_mean).iter_rows(named=True)
+    }
+    rows = [
+        row | published.get((row["measure"], row["group"]), {})
+        for row in summary.iter_rows(named=True)
+    ]
     return pl.DataFrame(rows, schema=summary.schema)
 
 

@@ -52,7 +52,9 @@ def numbers(paper: str) -> pl.DataFrame:
     }
     if paper not in ONCE:
         return pl.DataFrame(schema=schema)
-    read = pl.read_csv(files("attnaudit.published").joinpath(f"data/{paper}.csv").read_bytes(), schema=schema)
+    read = pl.read_csv(
+        files("attnaudit.published").joinpath(f"data/{paper}.csv").read_bytes(), schema=schema
+    )
     return read.with_columns(pl.col("study", "model").fill_null(""))
 
 
@@ -64,7 +66,11 @@ def sources(paper: str) -> dict[str, int]:
 
 def numbers_of(paper: str, corpus: str, study: str, model: str) -> dict[str, Number]:
     """The published numbers of a cell by measure; ``model`` as of `papers.Cell`."""
-    found = numbers(paper).filter(corpus=corpus, study=study, model=model).select("measure", "value", "where", "read_off")
+    found = (
+        numbers(paper)
+        .filter(corpus=corpus, study=study, model=model)
+        .select("measure", "value", "where", "read_off")
+    )
     return {measure: Number(*rest) for measure, *rest in found.iter_rows()}
 
 
@@ -85,7 +91,9 @@ def with_study_references(summary: pl.DataFrame, study: str, corpus: str) -> pl.
     Not checked against the papers' pages; models and word vectors there were others.
     """
     every = pl.concat([numbers(paper).with_columns(paper=pl.lit(paper)) for paper in ONCE])
-    theirs = every.filter(study=study, corpus=corpus, model="").select("measure", "paper", theirs="value")
+    theirs = every.filter(study=study, corpus=corpus, model="").select(
+        "measure", "paper", theirs="value"
+    )
     overall = pl.col("group") == "all"
     return summary.join(theirs, on="measure", how="left", maintain_order="left").with_columns(
         pl.when(overall).then("theirs").alias("reference"), pl.when(overall).then("paper").alias("source")

@@ -20,8 +20,16 @@ _CLASSES = {
     "sst": ("negative", "positive"), "imdb": ("negative", "positive"), "20news_sports": ("baseball", "hockey"),
     "agnews": ("world", "business"), "anemia": ("acute", "chronic"),
 }  # fmt: skip
-_SNLI = {PAPER: ("neutral", "contradiction", "entailment"), RERUN: ("contradiction", "entailment", "neutral")}
-_CORPUS_ALIASES = {"20news": "20news_sports", "babi_qa1_10k": "babi1", "babi_qa2_10k": "babi2", "babi_qa3_10k": "babi3"}
+_SNLI = {
+    PAPER: ("neutral", "contradiction", "entailment"),
+    RERUN: ("contradiction", "entailment", "neutral"),
+}
+_CORPUS_ALIASES = {
+    "20news": "20news_sports",
+    "babi_qa1_10k": "babi1",
+    "babi_qa2_10k": "babi2",
+    "babi_qa3_10k": "babi3",
+}
 _CORRELATIONS = {
     "tau_gradient": "tau_gradient", "tau_loo": "tau_loo", "tau_gradient_loo": "tau_gradient_loo",
     "tau_gradient_loo_minus_attention_gradient": "tau_gradient_loo_minus_tau_gradient",
@@ -29,7 +37,10 @@ _CORRELATIONS = {
 }  # fmt: skip
 _METRICS = {"f1_class1": "f1", "roc_auc": "roc_auc", "accuracy": "accuracy"}
 _VIOLINS = {"permutation_median_delta_y": "median_delta_y", "emax_jsd_by_maxattn": "emax_jsd"}
-BINNED = (*_VIOLINS.values(), "max_alpha")  # columns of tables whose medians by the largest weight were published
+BINNED = (
+    *_VIOLINS.values(),
+    "max_alpha",
+)  # columns of tables whose medians by the largest weight were published
 MAX_ALPHA_BINS = ("[0, .25)", "[.25, .5)", "[.5, .75)", "[.75, 1]")
 
 
@@ -51,15 +62,29 @@ def published_cell(corpus: str, encoder: str, attention: str) -> PublishedCell:
     everything = published_numbers()
     if name is None:
         known = everything["corpus"].unique().sort().to_list()
-        raise InputError("compare", f"corpus {corpus!r}", "not in the paper's tables", f"one of {', '.join(known)}", _near(corpus, known))
+        raise InputError(
+            "compare",
+            f"corpus {corpus!r}",
+            "not in the paper's tables",
+            f"one of {', '.join(known)}",
+            _near(corpus, known),
+        )
     cell = everything.filter(corpus=name)
     for column, asked in (("encoder", encoder), ("attention", attention)):
         known = cell[column].unique().sort().to_list()
         if asked not in known:
             got = f"{column} {asked!r}, not in the paper's tables"
-            raise InputError("compare", f"corpus {corpus!r}", got, f"one of {', '.join(known)}", did_you_mean(asked, known))
+            raise InputError(
+                "compare",
+                f"corpus {corpus!r}",
+                got,
+                f"one of {', '.join(known)}",
+                did_you_mean(asked, known),
+            )
         cell = cell.filter(pl.col(column) == asked)
-    return PublishedCell(name, _CLASSES.get(name, tuple(sorted(_SNLI[PAPER])) if name == "snli" else ()), cell)
+    return PublishedCell(
+        name, _CLASSES.get(name, tuple(sorted(_SNLI[PAPER])) if name == "snli" else ()), cell
+    )
 
 
 def published_corpus(corpus: str) -> str | None:
@@ -77,17 +102,25 @@ def match_classes(published: Sequence[str], ours: Sequence[str]) -> tuple[dict[s
     """
     if not ours:
         return {str(k): name for k, name in enumerate(published)}, ""
-    named = {str(k): [name for name in ours if _same(name, theirs)] for k, theirs in enumerate(published)}
+    named = {
+        str(k): [name for name in ours if _same(name, theirs)] for k, theirs in enumerate(published)
+    }
     if len(named) == len(ours) and all(len(found) == 1 for found in named.values()):
         return {index: found[0] for index, found in named.items()}, ""
     pairs = ", ".join(f"{k} = {name}" for k, name in enumerate(ours))
-    return {str(k): name for k, name in enumerate(ours)}, f"their classes are matched with ours by order: {pairs}"
+    return {
+        str(k): name for k, name in enumerate(ours)
+    }, f"their classes are matched with ours by order: {pairs}"
 
 
 @cache
-def largest_difference(corpus: str, measure: str, statistic: str, bin_: int | None = None) -> float | None:
+def largest_difference(
+    corpus: str, measure: str, statistic: str, bin_: int | None = None
+) -> float | None:
     """The most that the authors' two runs differ in this number on this corpus, over all their models and classes."""
-    same = published_numbers().filter(pl.col("bin").eq_missing(bin_), corpus=corpus, measure=measure, statistic=statistic)
+    same = published_numbers().filter(
+        pl.col("bin").eq_missing(bin_), corpus=corpus, measure=measure, statistic=statistic
+    )
     paired = same.group_by("encoder", "attention", "class").agg(
         pl.len().alias("runs"), (pl.col("value").max() - pl.col("value").min()).alias("difference")
     )
@@ -106,7 +139,11 @@ def _read(table: str) -> pl.DataFrame:
     source = files("attnaudit.published").joinpath(f"data/jain2019_{table}.csv").read_bytes()
     frame = pl.read_csv(source, infer_schema_length=None, null_values=["nan"])
     names = [name for name in ("predicted_class", "class_order") if name in frame.columns]
-    return frame if not names else frame.with_columns(_class_index(pl.col(names[0])).alias("class")).drop(names)
+    return (
+        frame
+        if not names
+        else frame.with_columns(_class_index(pl.col(names[0])).alias("class")).drop(names)
+    )
 
 
 def _class_index(column: pl.Expr) -> pl.Expr:
@@ -115,7 +152,11 @@ def _class_index(column: pl.Expr) -> pl.Expr:
     snli = pl.col("corpus") == "snli"
     for revision, order in _SNLI.items():
         moved = {str(k): str(sorted(order).index(name)) for k, name in enumerate(order)}
-        index = pl.when(snli & (pl.col("revision") == revision)).then(index.replace(moved)).otherwise(index)
+        index = (
+            pl.when(snli & (pl.col("revision") == revision))
+            .then(index.replace(moved))
+            .otherwise(index)
+        )
     return index
 
 
@@ -127,14 +168,20 @@ def _correlations() -> pl.DataFrame:
         variable_name="statistic", value_name="value",
     )  # fmt: skip
     share, difference = pl.col("statistic") == "share", pl.col("measure").str.contains("_minus_")
-    named = pl.when(share).then(pl.col("measure").str.replace("tau_", "significant_")).otherwise("measure")
+    named = (
+        pl.when(share)
+        .then(pl.col("measure").str.replace("tau_", "significant_"))
+        .otherwise("measure")
+    )
     return long.filter(~(share & difference)).with_columns(measure=named)
 
 
 def _metrics() -> pl.DataFrame:
     known = _read("metrics").filter(pl.col("metric").is_in(_METRICS))
     measure = pl.col("metric").replace(_METRICS)
-    return known.with_columns(measure=measure, statistic=pl.lit("mean"), **{"class": pl.lit(ALL)}).drop("metric")
+    return known.with_columns(
+        measure=measure, statistic=pl.lit("mean"), **{"class": pl.lit(ALL)}
+    ).drop("metric")
 
 
 def _adversary() -> pl.DataFrame:
@@ -147,7 +194,9 @@ def _adversary() -> pl.DataFrame:
 def _violins() -> pl.DataFrame:
     # SNLI is skipped: its figures have a third class labelled "all", and which class that is differs between the revisions.
     frame = _read("violins").filter(pl.col("corpus") != "snli")
-    named = frame.with_columns(measure=pl.col("statistic").replace(_VIOLINS), statistic=pl.lit("median"))
+    named = frame.with_columns(
+        measure=pl.col("statistic").replace(_VIOLINS), statistic=pl.lit("median")
+    )
     return named.rename({"q50": "value", "max_attention_bin": "bin"}).drop("q25", "q75")
 
 

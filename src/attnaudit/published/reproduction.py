@@ -25,7 +25,17 @@ from attnaudit.results.record import RunRecord
 ENCODERS, ATTENTIONS = ("bilstm", "cnn", "average"), ("additive", "dot")
 TAUS = ("tau_gradient", "tau_loo")
 _SHARES = ("significant_gradient", "significant_loo", "significant_gradient_loo", "certified")
-_BEYOND = ("f1", "accuracy", "roc_auc", *TAUS, "tau_gradient_loo", "median_delta_y", "emax_jsd", "emax_jsd_upper", *_SHARES)
+_BEYOND = (
+    "f1",
+    "accuracy",
+    "roc_auc",
+    *TAUS,
+    "tau_gradient_loo",
+    "median_delta_y",
+    "emax_jsd",
+    "emax_jsd_upper",
+    *_SHARES,
+)
 Model = tuple[str, str]
 Cell = tuple[str, str, str]
 
@@ -114,8 +124,12 @@ def all_numbers(table: pl.DataFrame, runs: Sequence[RunRecord]) -> pl.DataFrame:
     cells: dict[Cell, list[RunRecord]] = {}
     for run in runs:
         cells.setdefault(cell_of(run), []).append(run)
-    own = pl.DataFrame([row for cell, same in cells.items() for row in _means(cell, same)], schema=SEEDS_SCHEMA)
-    return pl.concat([table, own.join(table, on=[*CELL, "measure", "statistic", "group"], how="anti")])
+    own = pl.DataFrame(
+        [row for cell, same in cells.items() for row in _means(cell, same)], schema=SEEDS_SCHEMA
+    )
+    return pl.concat(
+        [table, own.join(table, on=[*CELL, "measure", "statistic", "group"], how="anti")]
+    )
 
 
 def corpora(numbers: pl.DataFrame) -> list[str]:
@@ -127,14 +141,18 @@ def corpora(numbers: pl.DataFrame) -> list[str]:
 def models(numbers: pl.DataFrame) -> list[Model]:
     """Encoders with attentions, in the paper's order."""
     found = numbers.select("encoder", "attention").unique().rows()
-    return sorted(found, key=lambda model: (_rank(ENCODERS, model[0]), _rank(ATTENTIONS, model[1]), model))
+    return sorted(
+        found, key=lambda model: (_rank(ENCODERS, model[0]), _rank(ATTENTIONS, model[1]), model)
+    )
 
 
 def score_measure(numbers: pl.DataFrame, has_question: bool = False) -> str:
     """The prediction score of one corpus: F1 where one is published; accuracy where its texts have a question, as in the paper."""
     published = numbers.filter(pl.col("paper").is_not_null() | pl.col("rerun").is_not_null())
     known = set((published if published.height else numbers)["measure"])
-    preferred = ("accuracy",) if has_question and not published.height else ("f1", "accuracy", "roc_auc")
+    preferred = (
+        ("accuracy",) if has_question and not published.height else ("f1", "accuracy", "roc_auc")
+    )
     return next((measure for measure in preferred if measure in known), "accuracy")
 
 
@@ -160,33 +178,48 @@ def extent_of(runs: Sequence[RunRecord], numbers: pl.DataFrame) -> Extent:
     names = {corpus for corpus, _, _ in cells}
     seeds = sorted({run.about.seed for run in runs if run.about.seed is not None})
     unpublished = sum(published_corpus(name) is None for name in names)
-    return Extent(len(runs), len(cells), len(names), unpublished, len(models(numbers)), tuple(seeds))
+    return Extent(
+        len(runs), len(cells), len(names), unpublished, len(models(numbers)), tuple(seeds)
+    )
 
 
-def runs_by_model(numbers: pl.DataFrame, runs: Sequence[RunRecord], names: Iterable[str]) -> dict[str, tuple[int, ...]]:
+def runs_by_model(
+    numbers: pl.DataFrame, runs: Sequence[RunRecord], names: Iterable[str]
+) -> dict[str, tuple[int, ...]]:
     """For each corpus of ``names`` the number of runs of every model, in the order of `models`."""
     found, known = [cell_of(run) for run in runs], models(numbers)
     return {name: tuple(found.count((name, *model)) for model in known) for name in names}
 
 
-def not_run_by_reason(not_run: Iterable[NotRun], titles: Mapping[str, str]) -> list[tuple[str, str, str]]:
+def not_run_by_reason(
+    not_run: Iterable[NotRun], titles: Mapping[str, str]
+) -> list[tuple[str, str, str]]:
     """(title of the corpus, its models, reason); models with the same reason are listed together, a whole corpus has none."""
     together: dict[tuple[str, str], dict[str, None]] = {}
     for one in not_run:
         name = " + ".join(filter(None, (one.encoder, one.attention)))
-        together.setdefault((titles.get(corpus_key(one.corpus), one.corpus), one.reason), {})[name] = None
-    return [(corpus, ", ".join(filter(None, names)), reason) for (corpus, reason), names in together.items()]
+        together.setdefault((titles.get(corpus_key(one.corpus), one.corpus), one.reason), {})[
+            name
+        ] = None
+    return [
+        (corpus, ", ".join(filter(None, names)), reason)
+        for (corpus, reason), names in together.items()
+    ]
 
 
 def seed_counts(numbers: pl.DataFrame) -> list[int]:
     """The numbers of seeds that cells have, each once, in order."""
-    return sorted(set(numbers.filter(pl.col("seeds") > 0).group_by(CELL).agg(pl.col("seeds").max())["seeds"]))
+    return sorted(
+        set(numbers.filter(pl.col("seeds") > 0).group_by(CELL).agg(pl.col("seeds").max())["seeds"])
+    )
 
 
 def tally(kind: str, rows: pl.DataFrame) -> Tally:
     """How many of the rows, all of one kind, are in each degree."""
     counts = agreement_counts(rows)
-    return Tally(kind, tuple(counts.get(agreement, 0) for agreement in DEGREES), between_theirs(rows))
+    return Tally(
+        kind, tuple(counts.get(agreement, 0) for agreement in DEGREES), between_theirs(rows)
+    )
 
 
 def tallies(table: pl.DataFrame) -> list[Tally]:
@@ -215,8 +248,15 @@ def fewest_seeds_within_ours(table: pl.DataFrame) -> int | None:
 
 def contrasts(table: pl.DataFrame) -> list[Contrast]:
     """A contrast for each corpus, attention and τ of which both encoders were run and published twice."""
-    means = table.filter(pl.col("spread").is_not_null(), pl.col("ours").is_not_null(), statistic="mean")
-    found = [_contrast(means, corpus, attention, measure) for corpus in corpora(table) for attention in ATTENTIONS for measure in TAUS]
+    means = table.filter(
+        pl.col("spread").is_not_null(), pl.col("ours").is_not_null(), statistic="mean"
+    )
+    found = [
+        _contrast(means, corpus, attention, measure)
+        for corpus in corpora(table)
+        for attention in ATTENTIONS
+        for measure in TAUS
+    ]
     return [one for one in found if one is not None]
 
 
@@ -229,11 +269,18 @@ def contrast_counts(found: Iterable[Contrast]) -> tuple[int, int, int]:
 
 def _contrast(means: pl.DataFrame, corpus: str, attention: str, measure: str) -> Contrast | None:
     same = means.filter(corpus=corpus, attention=attention, measure=measure)
-    both = same.filter(encoder="average").join(same.filter(encoder="bilstm"), on="group", suffix="_contextual")
+    both = same.filter(encoder="average").join(
+        same.filter(encoder="bilstm"), on="group", suffix="_contextual"
+    )
     if not both.height:
         return None
-    differences = {name: (both[name] - both[f"{name}_contextual"]).to_numpy().mean() for name in ("paper", "rerun", "ours")}
-    return Contrast(corpus, attention, measure, **{name: float(value) for name, value in differences.items()})
+    differences = {
+        name: (both[name] - both[f"{name}_contextual"]).to_numpy().mean()
+        for name in ("paper", "rerun", "ours")
+    }
+    return Contrast(
+        corpus, attention, measure, **{name: float(value) for name, value in differences.items()}
+    )
 
 
 def _means(cell: Cell, runs: Sequence[RunRecord]) -> Iterable[dict[str, Any]]:
@@ -245,9 +292,20 @@ def _means(cell: Cell, runs: Sequence[RunRecord]) -> Iterable[dict[str, Any]]:
             continue
         values = rows["ours"].to_numpy()
         whole = dict.fromkeys(SEEDS_SCHEMA) | dict(zip(CELL, cell, strict=True))
-        whole |= {"measure": measure, "group": ALL, "seeds": len(values), "n": rows["n"].mean(), "agreement": "", "note": ""}
+        whole |= {
+            "measure": measure,
+            "group": ALL,
+            "seeds": len(values),
+            "n": rows["n"].mean(),
+            "agreement": "",
+            "note": "",
+        }
         statistic = "share" if measure in _SHARES else "mean"
-        yield whole | {"statistic": statistic, "ours": values.mean(), **interval_over_seeds(values, rows, possible(measure))}
+        yield whole | {
+            "statistic": statistic,
+            "ours": values.mean(),
+            **interval_over_seeds(values, rows, possible(measure)),
+        }
         spread = rows["std"].mean()
         if measure.startswith("tau_") and spread is not None:
             yield whole | {"statistic": "std", "ours": spread}
@@ -256,7 +314,10 @@ def _means(cell: Cell, runs: Sequence[RunRecord]) -> Iterable[dict[str, Any]]:
 def _kinds(table: pl.DataFrame) -> list[tuple[str, pl.Expr]]:
     """Kinds of numbers and the rows of ``table`` that are of each; every row is of one kind."""
     mean, measure = pl.col("statistic") == "mean", pl.col("measure")
-    scores = [(pl.col("corpus") == name) & (measure == score_measure(table.filter(corpus=name))) for name in corpora(table)]
+    scores = [
+        (pl.col("corpus") == name) & (measure == score_measure(table.filter(corpus=name)))
+        for name in corpora(table)
+    ]
     score = pl.any_horizontal(scores) if scores else pl.lit(False)
     kinds = [
         ("prediction score: F1, or accuracy where no F1 is published", mean & score),
@@ -264,7 +325,10 @@ def _kinds(table: pl.DataFrame) -> list[tuple[str, pl.Expr]]:
         ("mean τ, attention – leave-one-out", mean & (measure == TAUS[1])),
         ("mean ε-max JSD", mean & (measure == "emax_jsd")),
         ("share with p ≤ 0.05", pl.col("statistic") == "share"),
-        ("median Δŷ by largest weight", (pl.col("statistic") == "median") & (measure == "median_delta_y")),
+        (
+            "median Δŷ by largest weight",
+            (pl.col("statistic") == "median") & (measure == "median_delta_y"),
+        ),
     ]
     named = pl.any_horizontal([chosen for _, chosen in kinds])
     return [*kinds, ("standard deviations and all others", ~named)]

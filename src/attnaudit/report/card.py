@@ -56,7 +56,11 @@ class Card:
     def lead(self) -> str:
         """One line: what may be claimed of these heatmaps, or why nothing."""
         decided = not self.notices or any(row.claim for row in self.rows)
-        claims = [claimed(self.rows, self.model, self.of_studies, self.classes)] if self.rows and decided else []
+        claims = (
+            [claimed(self.rows, self.model, self.of_studies, self.classes)]
+            if self.rows and decided
+            else []
+        )
         said = " ".join([*dict.fromkeys(self.notices), *claims])
         return "\n".join(filter(None, (said, self.scope)))
 
@@ -69,16 +73,36 @@ class Card:
         for line in filter(None, self.lead.split("\n")):
             console.print(as_markup(line), style="bold", highlight=False)
         title, caption = as_markup(self.title), as_markup(self.subtitle)
-        table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", show_lines=True, expand=True)
-        for column, ratio in (("question", 2), ("this model", 2), ("to compare with", 2), ("what it says", 5)):
+        table = Table(
+            title=title,
+            caption=caption,
+            title_justify="left",
+            caption_justify="left",
+            show_lines=True,
+            expand=True,
+        )
+        for column, ratio in (
+            ("question", 2),
+            ("this model", 2),
+            ("to compare with", 2),
+            ("what it says", 5),
+        ):
             table.add_column(column, ratio=ratio)
         for row in self.rows:
             measure = "\n".join(as_markup(line) for line in (row.measure, row.separates) if line)
-            answer = f"[bold]{as_markup(row.figure)}[/] {as_markup(row.interval)}\n[dim]{measure}[/]"
-            table.add_row(as_markup(row.question), answer, as_markup(row.yardstick), as_markup(row.sentence))
-        console.print(table if self.rows else as_markup(f"{self.title}: no experiment gave a number"))
+            answer = (
+                f"[bold]{as_markup(row.figure)}[/] {as_markup(row.interval)}\n[dim]{measure}[/]"
+            )
+            table.add_row(
+                as_markup(row.question), answer, as_markup(row.yardstick), as_markup(row.sentence)
+            )
+        console.print(
+            table if self.rows else as_markup(f"{self.title}: no experiment gave a number")
+        )
         if self.further:
-            listed = "; ".join(f"{row.measure} {row.figure} {row.interval}".rstrip() for row in self.further)
+            listed = "; ".join(
+                f"{row.measure} {row.figure} {row.interval}".rstrip() for row in self.further
+            )
             console.print(as_markup(f"Further measures: {listed}."), highlight=False)
         if self.footnote:
             console.print(as_markup(self.footnote), style="dim", highlight=False)
@@ -93,7 +117,10 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     among = None if notice else standing_row(found, about, shipped())
     rows, further = _first(_rows(found, about, withheld=bool(notice)), LINES - (among is not None))
     drawn = about.drawn if found.audited is None else "texts"
-    subtitle, footnote = _subtitle(summary, found, about, drawn), _footnote((*rows, *further), found, about)
+    subtitle, footnote = (
+        _subtitle(summary, found, about, drawn),
+        _footnote((*rows, *further), found, about),
+    )
     rows = (*rows, among) if among else rows
     scope = "\n".join(filter(None, (skill_unknown(found), _scope(found, about))))
     return Card(
@@ -105,7 +132,10 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
 def _of_classes(found: SummaryRows, about: About, rows: Iterable[CardRow]) -> dict[str, Sides]:
     """What the measures of these ``rows`` claim of each predicted class."""
     rows = list(rows)
-    return {name: Sides.of_class(_rows(found.of_class(name), about, withheld=False), rows) for name in sorted(found.predicted)}
+    return {
+        name: Sides.of_class(_rows(found.of_class(name), about, withheld=False), rows)
+        for name in sorted(found.predicted)
+    }
 
 
 def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, Card]:
@@ -123,7 +153,9 @@ def _rows(found: SummaryRows, about: About, withheld: bool) -> Sequence[CardRow]
     """The model's quality first, then measures in the order in which they separate faithful from unfaithful attention; the unknown last."""
     known = separations()
     rows = [row for name in EXPERIMENTS for row in facts(name).card_rows(found, about)]
-    rows = [_separating(row, known.get((row.experiment, row.name))) for row in sorted(rows, key=_place)]
+    rows = [
+        _separating(row, known.get((row.experiment, row.name))) for row in sorted(rows, key=_place)
+    ]
     return without_conclusions(rows) if withheld else of_enough(rows, found)
 
 
@@ -161,25 +193,43 @@ def _scope(found: SummaryRows, about: About) -> str:
     total, known = about.heads, len(found.audited.names)
     if total == known:
         return ""
-    others = "the others" if total is None else f"the other {count(total - known, 'head')} of the model"
+    others = (
+        "the others" if total is None else f"the other {count(total - known, 'head')} of the model"
+    )
     return f"Audited: {found.heads}. Nothing here is about {others}."
 
 
 def _title(about: About) -> str:
     """Model and corpus, after the name that the trace gives itself."""
-    model = " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN) or about.model
+    model = (
+        " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN)
+        or about.model
+    )
     corpus = corpus_title(about) if about.corpus != UNKNOWN else ""
     if about.name and not (model or corpus):
         return about.name
-    known = model if about.name and not corpus else f"{model or 'this model'} on {corpus or 'this trace'}"
+    known = (
+        model
+        if about.name and not corpus
+        else f"{model or 'this model'} on {corpus or 'this trace'}"
+    )
     return f"{about.name}: {known}" if about.name else known
 
 
 def _subtitle(summary: pl.DataFrame, found: SummaryRows, about: About, drawn: str) -> str:
-    audited = summary.filter(pl.col("group") == "all", pl.col("experiment").is_in(list(EXPERIMENTS)))
-    total = (audited["n"] + audited["undefined"]).first()  # every experiment has a row per trace row
+    audited = summary.filter(
+        pl.col("group") == "all", pl.col("experiment").is_in(list(EXPERIMENTS))
+    )
+    total = (
+        audited["n"] + audited["undefined"]
+    ).first()  # every experiment has a row per trace row
     rows = count(total, "instance") if isinstance(total, int) else ""
     rows += f" ({about.tokens})" if rows and about.translates else ""
     rows = rows if found.audited is None else str(found.audited)
     seed = f"seed {about.seed}" if about.seed is not None else ""
-    return ", ".join([*filter(None, (rows, seed, about.assumed_classes)), f"brackets: 95 % interval over {drawn}"])
+    return ", ".join(
+        [
+            *filter(None, (rows, seed, about.assumed_classes)),
+            f"brackets: 95 % interval over {drawn}",
+        ]
+    )

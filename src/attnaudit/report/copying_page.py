@@ -8,7 +8,16 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.copying.facts import GROUPS, QUESTION, SPREAD, card_rows, figures, headings, measure_label, none_learned
+from attnaudit.copying.facts import (
+    GROUPS,
+    QUESTION,
+    SPREAD,
+    card_rows,
+    figures,
+    headings,
+    measure_label,
+    none_learned,
+)
 from attnaudit.copying.study import NAME, Copying
 from attnaudit.core.files import read_with_digest
 from attnaudit.report.card import Card
@@ -25,11 +34,19 @@ from attnaudit.results.record import read_summary
 def write_copying(folder: Path, page: Path | None = None) -> Path:
     """Write the page of the copying study in ``folder``, by default its ``report.html``, and return its path. Raises RunError."""
     spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
-    curves, final, attention = (read_table(folder / "results" / f"{name}.parquet").collect() for name in (NAME, "seeds", "attention"))
+    curves, final, attention = (
+        read_table(folder / "results" / f"{name}.parquet").collect()
+        for name in (NAME, "seeds", "attention")
+    )
     card = copying_card(summary, spec["study"])
     sections = [
         card_section(card),
-        figures_section([draw_study(figure) for figure in figures(curves, final, attention, _study(spec["study"]))]),
+        figures_section(
+            [
+                draw_study(figure)
+                for figure in figures(curves, final, attention, _study(spec["study"]))
+            ]
+        ),
         numbers_section([_table(summary)], SPREAD),
         *provenance_sections(About.of(spec), [Copying.paper.bibtex]),
     ]
@@ -42,18 +59,30 @@ def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:
     settings, found = _study(study), SummaryRows.of(summary)
     rows, notice = card_rows(found, settings), none_learned(found)
     notices = (notice,) if notice else ()
-    return Card(*headings(settings), tuple(without_conclusions(rows) if notice else rows), notices, model="a model trained to copy")
+    return Card(
+        *headings(settings),
+        tuple(without_conclusions(rows) if notice else rows),
+        notices,
+        model="a model trained to copy",
+    )
 
 
 def _study(recorded: Mapping[str, Any]) -> Copying:
     """The study of a ``spec.json``; one without a preset is older than presets, and its model is the tied one."""
-    return Copying(**{"preset": "tied", **{key: value for key, value in recorded.items() if key != "name"}})
+    return Copying(
+        **{"preset": "tied", **{key: value for key, value in recorded.items() if key != "name"}}
+    )
 
 
 def _table(summary: pl.DataFrame) -> SummaryTable:
     measures: list[str] = summary["measure"].unique(maintain_order=True).to_list()
     groups: list[str] = summary["group"].unique(maintain_order=True).to_list()
-    cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
-    rows = tuple((name, measure_label(name), tuple(cells.get((name, group)) for group in groups)) for name in measures)
+    cells = {
+        (row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)
+    }
+    rows = tuple(
+        (name, measure_label(name), tuple(cells.get((name, group)) for group in groups))
+        for name in measures
+    )
     explained = meanings(NAME, {name: label for name, label, _ in rows})
     return SummaryTable(NAME, tuple(GROUPS.get(group, group) for group in groups), rows, explained)

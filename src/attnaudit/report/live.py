@@ -11,7 +11,11 @@ from attnaudit.report.sections.playground import SCRIPTS
 
 def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
     """The runs: number, name, corpus, model, and why no sentence can be typed, where none can."""
-    return page_text([Section("live_start", {"entries": entries})], "Attention audits", "Served to this machine alone.")
+    return page_text(
+        [Section("live_start", {"entries": entries})],
+        "Attention audits",
+        "Served to this machine alone.",
+    )
 
 
 def typing_page(name: str, has_question: bool, epsilon: float) -> str:
@@ -21,6 +25,14 @@ def typing_page(name: str, has_question: bool, epsilon: float) -> str:
     }  # fmt: skip
     sections = [
         Section("live_type", content),
-        Section("playground", content, scripts=(*SCRIPTS, "live_type.js"), styles=("playground.css",)),
+        Section(
+            "playground", content, scripts=(*SCRIPTS, "live_type.js"), styles=("playground.css",)
+        ),
     ]
-    return page_text(sections, "Type a sentence", f"Read by the model of {name}.", links=[("All runs", "../../")], connects=True)
+    return page_text(
+        sections,
+        "Type a sentence",
+        f"Read by the model of {name}.",
+        links=[("All runs", "../../")],
+        connects=True,
+    )

@@ -18,13 +18,17 @@ def measure_meaning(measure: str, of: str, unit: str = INSTANCE) -> str:
 
     An experiment and a study may share a name (``adversary``): the measures of the experiment go first.
     """
-    found = meaning_of([*facts(of).measures, *(OF_TRANSLATIONS if of == "translation" else ())], measure)
+    found = meaning_of(
+        [*facts(of).measures, *(OF_TRANSLATIONS if of == "translation" else ())], measure
+    )
     if of == copying.NAME:
         return copying.measure_meaning(measure)
     if found or of not in EVERY_STUDY:
         return of_unit(found, unit)
     known = known_measures(of)
-    return meaning_of([*OF_BASE, *EVERY_STUDY[of].measures], measure) or meaning_of(known, figure_and_model(measure, known)[0])
+    return meaning_of([*OF_BASE, *EVERY_STUDY[of].measures], measure) or meaning_of(
+        known, figure_and_model(measure, known)[0]
+    )
 
 
 class Terms:
@@ -45,4 +49,8 @@ class Terms:
 
 def explained(label: str, meaning: str | None) -> Markup:
     """The ``label`` with its meaning as a tooltip."""
-    return Markup('<abbr title="{}">{}</abbr>').format(meaning, label) if meaning else Markup.escape(label)
+    return (
+        Markup('<abbr title="{}">{}</abbr>').format(meaning, label)
+        if meaning
+        else Markup.escape(label)
+    )

@@ -45,10 +45,20 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 def trace_html(trace: Trace) -> str:
     """The first rows of a trace, each shaded by its attention, however many rows there are."""
-    rows = replace(trace, table=trace.table.slice(0, FIRST)).take(np.arange(min(FIRST, len(trace)))) if trace.has(*SHOWN) else None
-    pictures = [] if rows is None else [_attention_alone(picture) for picture in _pictures(rows, pl.DataFrame(), BRIEF)]
+    rows = (
+        replace(trace, table=trace.table.slice(0, FIRST)).take(np.arange(min(FIRST, len(trace))))
+        if trace.has(*SHOWN)
+        else None
+    )
+    pictures = (
+        []
+        if rows is None
+        else [_attention_alone(picture) for picture in _pictures(rows, pl.DataFrame(), BRIEF)]
+    )
     names = trace.class_names if trace.has("prediction") else []
-    classes = ", ".join(names[:MOST_CLASSES]) + (f" and {thousands(len(names) - MOST_CLASSES)} more" if len(names) > MOST_CLASSES else "")
+    classes = ", ".join(names[:MOST_CLASSES]) + (
+        f" and {thousands(len(names) - MOST_CLASSES)} more" if len(names) > MOST_CLASSES else ""
+    )
     return _fragment(
         "trace", title=About.of(None, trace.metadata).name or _origin(trace), rows=len(trace), classes=classes, pictures=pictures,
         columns=", ".join(trace.table.column_names),
@@ -63,12 +73,19 @@ def results_card(results: Results) -> Card:
 def results_html(results: Results) -> str:
     """The verdict card."""
     card = results_card(results)
-    return _fragment("card", card=card, left_out=list(results.left_out.items()), meaning_of=partial(measure_meaning, unit=card.unit))
+    return _fragment(
+        "card",
+        card=card,
+        left_out=list(results.left_out.items()),
+        meaning_of=partial(measure_meaning, unit=card.unit),
+    )
 
 
 def result_html(result: Result) -> str:
     """The figures of one experiment, and its summary over all instances."""
-    figures, legend = _figures(result.experiment, {result.experiment: result.rows}, result.summary, {})
+    figures, legend = _figures(
+        result.experiment, {result.experiment: result.rows}, result.summary, {}
+    )
     return _fragment("figures", figures=figures, legend=legend, table=_table(result))
 
 
@@ -78,10 +95,21 @@ def figures_of(results: Results, experiment: str) -> Shown:
         names = ", ".join(results) or "none: no experiment was run"
         reason = results.left_out.get(experiment)
         got = f"skipped: {reason}" if reason else "no such result"
-        raise InputError("show figure", f"experiment {experiment!r}", got, f"one of {names}", did_you_mean(experiment, results))
+        raise InputError(
+            "show figure",
+            f"experiment {experiment!r}",
+            got,
+            f"one of {names}",
+            did_you_mean(experiment, results),
+        )
     tables = {name: result.rows for name, result in results.items()}
     figures, legend = _figures(experiment, tables, results.summary, results.metadata)
-    html = _fragment("figures", figures=figures, legend=legend, table=() if figures else _table(results[experiment]))
+    html = _fragment(
+        "figures",
+        figures=figures,
+        legend=legend,
+        table=() if figures else _table(results[experiment]),
+    )
     titles = "; ".join(figure.title for figure in figures) or "no figure"
     return Shown(html, f"{experiment}: {titles} (drawn in a notebook)\n{results[experiment]!r}")
 
@@ -97,20 +125,32 @@ def playground_of(trace: Trace, instance: int, results: Results | None = None) -
     """The playground of a text in a frame of its own. Raises InputError and TypeError."""
     _rows_of(trace, instance, results, "playground")
     frame = playground(trace, instance, results)
-    return Shown(_fragment("frame", frame=frame), f"Playground of instance {instance}: open it in a notebook, or in the report of a run")
+    return Shown(
+        _fragment("frame", frame=frame),
+        f"Playground of instance {instance}: open it in a notebook, or in the report of a run",
+    )
 
 
-def _figures(experiment: str, tables: Mapping[str, pl.LazyFrame], summary: pl.DataFrame, metadata: Mapping[str, Any]) -> tuple[Any, Any]:
+def _figures(
+    experiment: str,
+    tables: Mapping[str, pl.LazyFrame],
+    summary: pl.DataFrame,
+    metadata: Mapping[str, Any],
+) -> tuple[Any, Any]:
     about = About.of(None, metadata)
     rows = RunRecord("", summary, about, tables).columns(columns_of_figures())
     unit = INSTANCE if Heads.of(summary) is None else ROW
     figures, legend = draw_figures(rows, about.class_names, unit, (experiment,))
-    return [_apart(figure) for figure in (*figures, *draw_summaries(summary, unit, (experiment,)))], legend if figures else ()
+    return [
+        _apart(figure) for figure in (*figures, *draw_summaries(summary, unit, (experiment,)))
+    ], legend if figures else ()
 
 
 def _apart(figure: Figure) -> Figure:
     """A figure whose ids are of its drawings alone: a notebook shows many, perhaps the same twice."""
-    return replace(figure, panels=tuple(replace(panel, svg=_with_ids(panel.svg)) for panel in figure.panels))
+    return replace(
+        figure, panels=tuple(replace(panel, svg=_with_ids(panel.svg)) for panel in figure.panels)
+    )
 
 
 def _with_ids(svg: str) -> str:
@@ -129,27 +169,49 @@ def _table(result: Result) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def _rows_of(trace: Trace, instance: int, results: Results | None, operation: str) -> tuple[Trace, pl.DataFrame]:
+def _rows_of(
+    trace: Trace, instance: int, results: Results | None, operation: str
+) -> tuple[Trace, pl.DataFrame]:
     """The rows of a text, and what experiments found of each. Raises InputError and TypeError."""
     missing = [name for name in SHOWN if not trace.has(name)]
     if missing:
-        raise InputError(operation, f"instance {instance}", f"a trace without {', '.join(missing)}", "a trace with these columns")
+        raise InputError(
+            operation,
+            f"instance {instance}",
+            f"a trace without {', '.join(missing)}",
+            "a trace with these columns",
+        )
     picks = rows_of(operation, trace, instance, results)[:MOST_ROWS]
-    return trace.take(picks), pl.DataFrame() if results is None else _facts(results, trace, picks, operation)
+    return trace.take(picks), pl.DataFrame() if results is None else _facts(
+        results, trace, picks, operation
+    )
 
 
 def _facts(results: Results, trace: Trace, picks: np.ndarray, operation: str) -> pl.DataFrame:
-    record = RunRecord("", results.summary, tables={name: result.rows for name, result in results.items()})
+    record = RunRecord(
+        "", results.summary, tables={name: result.rows for name, result in results.items()}
+    )
     rows = record.rows(picks)
     heights = {table.select(pl.len()).collect().item() for table in record.tables.values()}
-    if not np.array_equal(rows["instance"].to_numpy(), trace.instance[picks]) or heights - {len(trace)}:
-        raise InputError(operation, "results", "other instances than those of the trace", "results of this trace", "audit the trace")
+    if not np.array_equal(rows["instance"].to_numpy(), trace.instance[picks]) or heights - {
+        len(trace)
+    }:
+        raise InputError(
+            operation,
+            "results",
+            "other instances than those of the trace",
+            "results of this trace",
+            "audit the trace",
+        )
     return rows
 
 
 def _pictures(rows: Trace, facts: pl.DataFrame, budget: int) -> list[Heatmap]:
     pictures = [heatmap(instance, budget) for instance in read_instances(rows, facts)]
-    return [replace(picture, strips=tuple(strip for strip in picture.strips if not strip.spans)) for picture in pictures]
+    return [
+        replace(picture, strips=tuple(strip for strip in picture.strips if not strip.spans))
+        for picture in pictures
+    ]
 
 
 def _attention_alone(picture: Heatmap) -> Heatmap:
@@ -161,7 +223,12 @@ def _as_text(picture: Heatmap) -> str:
     lines = [f"{picture.instance.title}: predicted {picture.instance.predicted}"]
     for strip in picture.strips:
         bars = iter(strip.shades)
-        tokens = [piece + _BARS[_level(next(bars))] if isinstance(piece, str) else f"… {piece.size} tokens …" for piece in picture.pieces]
+        tokens = [
+            piece + _BARS[_level(next(bars))]
+            if isinstance(piece, str)
+            else f"… {piece.size} tokens …"
+            for piece in picture.pieces
+        ]
         lines += [f"{strip.caption} (top {strip.top:.3g})", "  " + " ".join(tokens)]
     return "\n".join(map(printable, [*lines, *([picture.left_out] if picture.left_out else [])]))
 

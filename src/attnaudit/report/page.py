@@ -54,7 +54,12 @@ def write_page(
     ``title`` is that of the browser's window, by default the ``heading``; ``links`` end the navigation. A page that
     ``loads`` may run the files of data that its own script names.
     """
-    write_text(path, page_text(sections, heading, subtitle, title=title, links=links, styles=styles, loads=loads))
+    write_text(
+        path,
+        page_text(
+            sections, heading, subtitle, title=title, links=links, styles=styles, loads=loads
+        ),
+    )
     return path
 
 
@@ -71,7 +76,10 @@ def page_text(
     parts = [rendered(section.template, {"term": term, **section.content}) for section in shown]
     own = [link for section in shown for link in section.links]
     if term.defined:
-        parts, own = [*parts, rendered("definitions", {"defined": term.defined})], [*own, ("Definitions", "#definitions")]
+        parts, own = (
+            [*parts, rendered("definitions", {"defined": term.defined})],
+            [*own, ("Definitions", "#definitions")],
+        )
     styles = [*styles, *dict.fromkeys(name for section in shown for name in section.styles)]
     content = {
         "heading": heading, "subtitle": subtitle, "title": title or heading, "bare": bare, "connects": connects,
@@ -87,28 +95,52 @@ def page_text(
 
 def card_section(card: Card, left_out: Sequence[tuple[str, str]] = ()) -> Section:
     """The card, and below it what has no answer: (name, reason)."""
-    content = {"card": card, "left_out": left_out, "meaning_of": partial(measure_meaning, unit=card.unit)}
+    content = {
+        "card": card,
+        "left_out": left_out,
+        "meaning_of": partial(measure_meaning, unit=card.unit),
+    }
     return Section("card", content, (("Verdict", "#verdict"),))
 
 
-def figures_section(figures: Sequence[Figure], legend: Sequence[LegendEntry] = ()) -> Section | None:
+def figures_section(
+    figures: Sequence[Figure], legend: Sequence[LegendEntry] = ()
+) -> Section | None:
     """Figures with the legend that they share; None without any."""
-    return Section("figures", {"figures": figures, "legend": legend}, (("Figures", "#figures"),), SAVE) if figures else None
+    return (
+        Section("figures", {"figures": figures, "legend": legend}, (("Figures", "#figures"),), SAVE)
+        if figures
+        else None
+    )
 
 
 @cache
 def environment() -> Environment:
     """Templates that escape every text; only the package's own style, script and drawings are marked as safe."""
     loader = PackageLoader("attnaudit", TEMPLATES)
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters |= {"figure": words.figure, "percent": words.percent, "drawing": Markup}
-    environment.globals |= {"count": count, "thousands": thousands, "of_unit": words.of_unit, "term": explained, "explained": explained}
+    environment.globals |= {
+        "count": count,
+        "thousands": thousands,
+        "of_unit": words.of_unit,
+        "term": explained,
+        "explained": explained,
+    }
     return environment
 
 
 def rendered(template: str, content: Mapping[str, Any]) -> Markup:
     """A template with its content. Control characters of labels, names and texts are shown: they could hide or turn round what follows."""
-    return Markup(without_controls(environment().get_template(f"{template}.html.j2").render(content)))
+    return Markup(
+        without_controls(environment().get_template(f"{template}.html.j2").render(content))
+    )
 
 
 def _script(name: str, section: Section) -> str:

@@ -17,7 +17,14 @@ from attnaudit.report.sections.comparison import comparison_section
 from attnaudit.report.sections.gate import gate_section
 from attnaudit.report.sections.head_cards import head_view
 from attnaudit.report.sections.heads import heads_section
-from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, erasure_section, instance_sections, overview, rows_shown
+from attnaudit.report.sections.instances import (
+    SHOWN_BY,
+    check_same_instances,
+    erasure_section,
+    instance_sections,
+    overview,
+    rows_shown,
+)
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
 from attnaudit.report.sections.played import READ
 from attnaudit.report.sections.playground import epsilon_of, playground_section
@@ -30,7 +37,9 @@ from attnaudit.stats.sums import METHOD
 from attnaudit.trace import Trace
 
 
-def write_report(folder: str | Path, trace: Trace | str | Path | None = None, page: Path | None = None) -> Path:
+def write_report(
+    folder: str | Path, trace: Trace | str | Path | None = None, page: Path | None = None
+) -> Path:
     """Write the page of a run directory, or of a folder of results, by default its ``report.html``, and return its path.
 
     Reads ``results/*.parquet``, ``summary.json``, and ``spec.json`` where there is one. ``trace`` is the trace of these results, by
@@ -45,22 +54,28 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
     card = verdict(record.summary, about)
     of_instances: tuple[Section | None, ...] = (Section("no_trace"),)
     if trace is not None:
-        first, seen = trace if isinstance(trace, Trace) else Trace.first(trace), overview(trace, record.sample)
+        first, seen = (
+            trace if isinstance(trace, Trace) else Trace.first(trace),
+            overview(trace, record.sample),
+        )
         check_same_instances(seen, rows)
         heatmaps, instances, chosen = instance_sections(trace, seen, rows, record, card.unit)
         shown = _read_out(trace, record, chosen.pictured)
         listed = _read_out(trace, record, chosen.only_listed) if len(chosen.only_listed) else None
         played = playground_section(*shown, epsilon_of(about, first.task), card.unit, listed)
-        of_instances = heatmaps, played, erasure_section(trace, record, chosen.pictured, card.unit), instances
+        of_instances = (
+            heatmaps,
+            played,
+            erasure_section(trace, record, chosen.pictured, card.unit),
+            instances,
+        )
     missing, heads = left_out(record, first), card.audited
     lead = (
         f"Means over {card.unit}s, or shares, with 95 % intervals over {card.drawn}; s.d. is the spread over {card.unit}s."
         f"{f' A row is {heads.row}.' if heads is not None and card.unit == ROW else ''}"
     )
     if record.sample is not None:
-        lead += (
-            f" Intervals: {METHOD}. Figures show a random sample of {count(len(record.sample), card.unit)} of {thousands(record.height)}."
-        )
+        lead += f" Intervals: {METHOD}. Figures show a random sample of {count(len(record.sample), card.unit)} of {thousands(record.height)}."
     figures, legend = draw_figures(rows, about.class_names, card.unit)
     sections = [
         card_section(card, missing),
@@ -73,10 +88,18 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         gate_section(about),
         *provenance_sections(about, citations(record.tables, about.corpus), missing),
     ]
-    of_sentences = " The model attends to sentences: each is a token of this page." if about.of_sentences else ""
-    return write_page(page or folder / "report.html", sections, card.title, card.subtitle + of_sentences)
+    of_sentences = (
+        " The model attends to sentences: each is a token of this page."
+        if about.of_sentences
+        else ""
+    )
+    return write_page(
+        page or folder / "report.html", sections, card.title, card.subtitle + of_sentences
+    )
 
 
-def _read_out(trace: Trace | str | Path, record: RunRecord, picks: Int64[np.ndarray, " k"]) -> tuple[Trace, pl.DataFrame]:
+def _read_out(
+    trace: Trace | str | Path, record: RunRecord, picks: Int64[np.ndarray, " k"]
+) -> tuple[Trace, pl.DataFrame]:
     """The rows ``picks`` with their readout, and what experiments found of them."""
     return rows_shown(trace, picks, READ), record.rows(picks)

@@ -14,7 +14,14 @@ from attnaudit.report.card import Card, verdict
 from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
-from attnaudit.report.sections.numbers import SummaryTable, group_label, meanings, numbers_section, summary_cell, table_of
+from attnaudit.report.sections.numbers import (
+    SummaryTable,
+    group_label,
+    meanings,
+    numbers_section,
+    summary_cell,
+    table_of,
+)
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results import read_table
 from attnaudit.results.about import About
@@ -32,7 +39,9 @@ _BEST_AND_LAST = (
 )
 
 
-def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = (), page: Path | None = None) -> Path:
+def write_study(
+    folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = (), page: Path | None = None
+) -> Path:
     """Write a study's ``report.html``, or ``page``; ``metadata`` is its base's trace's, ``notes`` go below the figure. Raises RunError."""
     spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
     name = spec["study"]["name"]
@@ -51,10 +60,19 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
     ]
     heading, subtitle = study.question, f"{card.title}, {card.subtitle}"
     links = [("All studies", "../index.html")]
-    return write_page(page or folder / "report.html", sections, heading, subtitle, title=f"{heading} {card.title}", links=links)
+    return write_page(
+        page or folder / "report.html",
+        sections,
+        heading,
+        subtitle,
+        title=f"{heading} {card.title}",
+        links=links,
+    )
 
 
-def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str] = tuple(EVERY_STUDY)) -> Path:
+def write_studies(
+    out: Path, metadata: Mapping[str, Any], names: Collection[str] = tuple(EVERY_STUDY)
+) -> Path:
     """Write ``index.html`` over all studies in ``out``: one card of what each shows, links to their pages, which of ``names`` are missing.
 
     Where the base model was audited, in ``out/audit``, its verdict comes first, with what the studies add to it: nothing, where it is not
@@ -68,16 +86,32 @@ def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str]
     audit = verdict(summary, about)
     studied = without_conclusions(card.rows) if audit.notices else card.rows
     rows, notices = (*audit.rows, *studied), audit.notices or card.notices
-    card = replace(audit, title=card.title, subtitle=card.subtitle, rows=rows, notices=notices, of_studies=not audited)
+    card = replace(
+        audit,
+        title=card.title,
+        subtitle=card.subtitle,
+        rows=rows,
+        notices=notices,
+        of_studies=not audited,
+    )
     missing = [
-        (study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name in names and name not in found
+        (study.question, f"run attnaudit study {name}")
+        for name, study in EVERY_STUDY.items()
+        if name in names and name not in found
     ]
     bibtex = [paper.bibtex for paper in dict.fromkeys(EVERY_STUDY[name].paper for name in found)]
     links = [("The audit of the base model", f"{name}/report.html") for name in audited]
     links += [(EVERY_STUDY[name].question, f"{name}/report.html") for name in found]
     sections = [card_section(card, missing), *provenance_sections(about, bibtex, missing)]
     title = f"{STUDIES_HEADING}: {card.title}"
-    return write_page(out / "index.html", sections, STUDIES_HEADING, f"{card.title}, {card.subtitle}", title=title, links=links)
+    return write_page(
+        out / "index.html",
+        sections,
+        STUDIES_HEADING,
+        f"{card.title}, {card.subtitle}",
+        title=title,
+        links=links,
+    )
 
 
 def study_card(summary: pl.DataFrame, about: About) -> Card:
@@ -88,18 +122,45 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
     for name, study in EVERY_STUDY.items():
         own = study.card_rows(found, about)
         rows += without_conclusions(own) if name in notices else of_enough(own, found)
-    of_notice = {notice: [name for name in notices if notices[name] == notice] for notice in notices.values()}
-    lines = tuple(f"{'Study' if len(names) == 1 else 'Studies'} {', '.join(names)}: {notice}" for notice, names in of_notice.items())
+    of_notice = {
+        notice: [name for name in notices if notices[name] == notice] for notice in notices.values()
+    }
+    lines = tuple(
+        f"{'Study' if len(names) == 1 else 'Studies'} {', '.join(names)}: {notice}"
+        for notice, names in of_notice.items()
+    )
     own = about.spec.get("study", {}).get("models")
-    models = f"the study's own models ({', '.join(own)})" if own else about.model or f"{about.encoder} + {about.attention}"
-    return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", tuple(rows), lines, of_studies=True)
+    models = (
+        f"the study's own models ({', '.join(own)})"
+        if own
+        else about.model or f"{about.encoder} + {about.attention}"
+    )
+    return Card(
+        f"{models} on {corpus_title(about)}",
+        "retrained; brackets: 95 % bootstrap interval",
+        tuple(rows),
+        lines,
+        of_studies=True,
+    )
 
 
 def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     """The whole summary of a study, laid out as the study states; every row of it is in one cell."""
     asked = pl.col("measure").is_in([measure.name for measure in OF_BASE])
     base = summary.filter(asked)
-    tables = [table_of("the base models", base, lambda measure: label_of(OF_BASE, measure), group_label, name)] if base.height else []
+    tables = (
+        [
+            table_of(
+                "the base models",
+                base,
+                lambda measure: label_of(OF_BASE, measure),
+                group_label,
+                name,
+            )
+        ]
+        if base.height
+        else []
+    )
     return [*_own_tables(name, summary.filter(~asked)), *tables]
 
 
@@ -108,7 +169,10 @@ def _own_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     if study.layout == "models":
         return _by_model(name, summary)
     caveats: Mapping[str, str] = getattr(study, "caveats", lambda summary: {})(summary)
-    labels = {measure: label_of(study.measures, measure) for measure in summary["measure"].unique(maintain_order=True)}
+    labels = {
+        measure: label_of(study.measures, measure)
+        for measure in summary["measure"].unique(maintain_order=True)
+    }
     if study.layout == "steps":
         return _by_step(name, summary, labels, caveats)
 
@@ -118,35 +182,90 @@ def _own_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     return [table_of("medians over seeds", summary, labels.__getitem__, group, name)]
 
 
-def _by_step(name: str, summary: pl.DataFrame, labels: Mapping[str, str], caveats: Mapping[str, str]) -> list[SummaryTable]:
+def _by_step(
+    name: str, summary: pl.DataFrame, labels: Mapping[str, str], caveats: Mapping[str, str]
+) -> list[SummaryTable]:
     """What is said of finished models; then a row for each step, a column for each measure, in three tables."""
-    cells = {(row["group"], row["measure"]): summary_cell(row) for row in summary.iter_rows(named=True)}
-    steps = [group for group in summary["group"].unique(maintain_order=True).to_list() if group != "all"]
-    finished = tuple((one, labels[one] + caveats.get(one, ""), (cell,)) for (group, one), cell in cells.items() if group == "all")
+    cells = {
+        (row["group"], row["measure"]): summary_cell(row) for row in summary.iter_rows(named=True)
+    }
+    steps = [
+        group for group in summary["group"].unique(maintain_order=True).to_list() if group != "all"
+    ]
+    finished = tuple(
+        (one, labels[one] + caveats.get(one, ""), (cell,))
+        for (group, one), cell in cells.items()
+        if group == "all"
+    )
     names = list(dict.fromkeys(one for group, one in cells if group != "all"))
-    kinds = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step", "": "accuracy, entropy and chance at each step"}
-    by_kind = {kind: [one for one in names if (one.partition("_")[0] if one.partition("_")[0] in kinds else "") == kind] for kind in kinds}
+    kinds = {
+        "agreement": "agreement at each step",
+        "tau": "Kendall's τ at each step",
+        "": "accuracy, entropy and chance at each step",
+    }
+    by_kind = {
+        kind: [
+            one
+            for one in names
+            if (one.partition("_")[0] if one.partition("_")[0] in kinds else "") == kind
+        ]
+        for kind in kinds
+    }
     tables = []
     for kind, title in kinds.items():
-        columns = {measure: labels[measure].removeprefix("agreement, ").removeprefix("τ, ") for measure in by_kind[kind]}
-        rows = tuple((step, f"after {step.partition(':')[2]} steps", tuple(cells.get((step, one)) for one in columns)) for step in steps)
+        columns = {
+            measure: labels[measure].removeprefix("agreement, ").removeprefix("τ, ")
+            for measure in by_kind[kind]
+        }
+        rows = tuple(
+            (
+                step,
+                f"after {step.partition(':')[2]} steps",
+                tuple(cells.get((step, one)) for one in columns),
+            )
+            for step in steps
+        )
         tables.append(SummaryTable(title, tuple(columns.values()), rows, meanings(name, columns)))
     explained = meanings(name, {measure: label for measure, label, _ in finished})
-    return [SummaryTable("finished models, and the timing", ("all of test; timing on the probe",), finished, explained), *tables]
+    return [
+        SummaryTable(
+            "finished models, and the timing",
+            ("all of test; timing on the probe",),
+            finished,
+            explained,
+        ),
+        *tables,
+    ]
 
 
 def _by_model(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     """A row for each model, and in a second table what is of no model."""
     known = known_measures(name)
-    cells = {figure_and_model(row["measure"], known): summary_cell(row) for row in summary.iter_rows(named=True)}
+    cells = {
+        figure_and_model(row["measure"], known): summary_cell(row)
+        for row in summary.iter_rows(named=True)
+    }
     measured = {figure for figure, model in cells if model}
     figures = {one.name: one.label for one in known if one.name in measured}
     models = list(dict.fromkeys(model for _, model in cells if model))
-    rows = tuple((model, model_label(model), tuple(cells.get((figure, model)) for figure in figures)) for model in models)
-    table = SummaryTable(f"{name}: every model", tuple(figures.values()), rows, meanings(name, figures))
-    whole = tuple((figure, label_of(known, figure), (cell,)) for (figure, model), cell in cells.items() if not model)
+    rows = tuple(
+        (model, model_label(model), tuple(cells.get((figure, model)) for figure in figures))
+        for model in models
+    )
+    table = SummaryTable(
+        f"{name}: every model", tuple(figures.values()), rows, meanings(name, figures)
+    )
+    whole = tuple(
+        (figure, label_of(known, figure), (cell,))
+        for (figure, model), cell in cells.items()
+        if not model
+    )
     explained = meanings(name, {figure: label for figure, label, _ in whole})
-    return [table, SummaryTable("robustness", ("of what there could be",), whole, explained)] if whole else [table]
+    return (
+        [table, SummaryTable("robustness", ("of what there could be",), whole, explained)]
+        if whole
+        else [table]
+    )
 
 
 def _spread(name: str, table: pl.DataFrame) -> str:

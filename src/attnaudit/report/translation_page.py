@@ -29,7 +29,10 @@ from attnaudit.trace import Trace
 
 EXAMPLES = 8  # translations that are shown: the first of the test split
 MATRICES = 4
-LENGTHS = (5, 16)  # source units of the sentences whose matrices are shown: neither trivial nor too wide for a page
+LENGTHS = (
+    5,
+    16,
+)  # source units of the sentences whose matrices are shown: neither trivial nor too wide for a page
 WORDS = 30  # lines of the dictionary
 OWN = ("translation", "alignment")  # experiments whose numbers are this page's
 _LEAD = (
@@ -65,19 +68,28 @@ def write_translation(folder: str | Path, page: Path | None = None) -> Path:
     with (folder / "translations.jsonl").open(encoding="utf-8") as file:
         examples = [json.loads(line) for line in islice(file, EXAMPLES)]
     trace = Trace.read(folder / "trace") if (folder / "trace").exists() else None
-    about = About.of(spec, trace.metadata if trace else {"corpus": {"name": Path(spec["corpus"]["source"]).name}})
+    about = About.of(
+        spec, trace.metadata if trace else {"corpus": {"name": Path(spec["corpus"]["source"]).name}}
+    )
     own = summary.filter(pl.col("experiment").is_in(OWN))
-    bleu = own.row(by_predicate=(pl.col("experiment") == "translation") & (pl.col("measure") == "bleu"), named=True)
+    bleu = own.row(
+        by_predicate=(pl.col("experiment") == "translation") & (pl.col("measure") == "bleu"),
+        named=True,
+    )
     low, high = (figure(bleu[name], 1) for name in ("low", "high"))
     sections = [
         Section(
-            "translations", {"examples": examples, "notice": no_skill_of_run(SummaryRows.of(own))}, (("Translations", "#translations"),)
+            "translations",
+            {"examples": examples, "notice": no_skill_of_run(SummaryRows.of(own))},
+            (("Translations", "#translations"),),
         ),
         *(_of_alignment(trace, folder / "dictionary.parquet") if trace else ()),
         numbers_section(summary_tables(own), _LEAD),
         *provenance_sections(about, [paper.bibtex for paper in (SNELL2020, LUONG2015)]),
     ]
-    heading = f"{about.attention} attention on {corpus_title(about)}: where does a translator attend?"
+    heading = (
+        f"{about.attention} attention on {corpus_title(about)}: where does a translator attend?"
+    )
     return write_page(
         page or folder / "translation.html", sections, heading,
         f"BLEU {figure(bleu['value'], 1)} ({low} to {high}) on {thousands(bleu['n'])} test pairs.",
@@ -88,10 +100,17 @@ def write_translation(folder: str | Path, page: Path | None = None) -> Path:
 def _of_alignment(trace: Trace, dictionary: Path) -> tuple[Section, ...]:
     """Sentences as matrices, and the strongest pairs of the dictionary."""
     matrices = sentence_matrices(trace)
-    shared = {"known": trace.has("rationale"), "pieces": any(marks_words(matrix.source) for matrix in matrices)}
+    shared = {
+        "known": trace.has("rationale"),
+        "pieces": any(marks_words(matrix.source) for matrix in matrices),
+    }
     words = read_table(dictionary).head(WORDS).collect().to_dicts() if dictionary.exists() else []
     return (
-        Section("matrices", {"matrices": matrices, **shared}, (("Attention and relevance", "#alignment"),)),
+        Section(
+            "matrices",
+            {"matrices": matrices, **shared},
+            (("Attention and relevance", "#alignment"),),
+        ),
         Section("dictionary", {"dictionary": words, **shared}, (("Dictionary", "#dictionary"),)),
     )
 
@@ -102,23 +121,39 @@ def sentence_matrices(trace: Trace) -> list[Matrix]:
     first_head = trace.array("head") == 0 if trace.has("head") else np.ones(len(trace), bool)
     fit = trace.instance[first_head & (lengths >= LENGTHS[0]) & (lengths <= LENGTHS[1])]
     chosen = list(dict.fromkeys((fit if len(fit) else trace.instance).tolist()))[:MATRICES]
-    return [_matrix(trace, np.flatnonzero(first_head & (trace.instance == instance)), instance) for instance in chosen]
+    return [
+        _matrix(trace, np.flatnonzero(first_head & (trace.instance == instance)), instance)
+        for instance in chosen
+    ]
 
 
 def _matrix(trace: Trace, rows: np.ndarray, instance: int) -> Matrix:
     part = trace.take(rows)
     gold: list[str] = part.table.column("gold").to_pylist()
-    marks: list[Any] = part.table.column("rationale").to_pylist() if part.has("rationale") else [None] * len(part)
+    marks: list[Any] = (
+        part.table.column("rationale").to_pylist() if part.has("rationale") else [None] * len(part)
+    )
 
     def cells(shades: list[np.ndarray], values: list[np.ndarray]) -> list[tuple[str, list[Cell]]]:
         return [
-            (token, [Cell(round(float(w), 4), float(v), k) for w, v, k in zip(shade, value, known or [False] * len(value), strict=True)])
+            (
+                token,
+                [
+                    Cell(round(float(w), 4), float(v), k)
+                    for w, v, k in zip(shade, value, known or [False] * len(value), strict=True)
+                ],
+            )
             for token, shade, value, known in zip(gold, shades, values, marks, strict=True)
         ]
 
     alpha, relevance = list(part.alpha), list(part.ragged("importance_relevance"))
     probability = [np.exp(row) for row in relevance]
-    return Matrix(f"Pair {instance}", part.tokens(0), cells(alpha, alpha), cells([share(row) for row in relevance], probability))
+    return Matrix(
+        f"Pair {instance}",
+        part.tokens(0),
+        cells(alpha, alpha),
+        cells([share(row) for row in relevance], probability),
+    )
 
 
 def share(relevance: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:

@@ -33,15 +33,38 @@ class About:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None) -> About:
+    def of(
+        cls, spec: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> About:
         """Read from ``spec.json`` and from a trace's metadata, whichever of the two says it; the specification goes first."""
         spec, metadata = spec or {}, metadata or {}
         seed = first_of(spec.get("seed"), metadata.get("seed"))
         return cls(
-            corpus=_short(first_of(_entry(spec, "corpus", "name"), _entry(metadata, "corpus", "name"), UNKNOWN)),
-            encoder=_short(first_of(_entry(spec, "model", "encoder"), _entry(metadata, "model", "encoder"), UNKNOWN)),
-            attention=_short(first_of(_entry(spec, "model", "attention"), _entry(metadata, "model", "attention"), UNKNOWN)),
-            class_names=tuple(map(str, first_of(metadata.get("class_names"), _entry(spec, "corpus", "class_names"), ()))),
+            corpus=_short(
+                first_of(
+                    _entry(spec, "corpus", "name"), _entry(metadata, "corpus", "name"), UNKNOWN
+                )
+            ),
+            encoder=_short(
+                first_of(
+                    _entry(spec, "model", "encoder"), _entry(metadata, "model", "encoder"), UNKNOWN
+                )
+            ),
+            attention=_short(
+                first_of(
+                    _entry(spec, "model", "attention"),
+                    _entry(metadata, "model", "attention"),
+                    UNKNOWN,
+                )
+            ),
+            class_names=tuple(
+                map(
+                    str,
+                    first_of(
+                        metadata.get("class_names"), _entry(spec, "corpus", "class_names"), ()
+                    ),
+                )
+            ),
             seed=seed if isinstance(seed, int) and seed >= 0 else None,
             name=_short(_text(metadata.get("name"))),
             model=_short(_text(_entry(metadata, "model", "name"))),
@@ -54,19 +77,26 @@ class About:
     def title(self) -> str:
         """The corpus as its record titles it, else its name."""
         titles = [
-            _entry(record, "corpus", "title") for record in (self.spec, self.metadata) if _entry(record, "corpus", "name") == self.corpus
+            _entry(record, "corpus", "title")
+            for record in (self.spec, self.metadata)
+            if _entry(record, "corpus", "name") == self.corpus
         ]
         return _short(first_of(*titles, self.corpus))
 
     @property
     def has_question(self) -> bool:
         """Whether the model read a question, or a hypothesis, with each text: by its task, or by a column of the trace."""
-        return _entry(self.metadata, "corpus", "task") in ASKING or self.metadata.get("has_question") is True
+        return (
+            _entry(self.metadata, "corpus", "task") in ASKING
+            or self.metadata.get("has_question") is True
+        )
 
     @property
     def has_two_classes(self) -> bool:
         """Whether the model is known to have two classes: by their names, or without names by its one sigmoid output."""
-        return len(self.class_names) == 2 or (not self.class_names and self.metadata.get("activation") == "sigmoid")
+        return len(self.class_names) == 2 or (
+            not self.class_names and self.metadata.get("activation") == "sigmoid"
+        )
 
     @property
     def assumed_classes(self) -> str:
@@ -74,7 +104,10 @@ class About:
         matched, outputs = (_entry(self.metadata, "model", name) for name in ("matched", "outputs"))
         if matched not in ("order", "number"):
             return ""
-        pairs = [f"{number if own == name else own} is {name}" for number, (own, name) in enumerate(_mapping(outputs).items())]
+        pairs = [
+            f"{number if own == name else own} is {name}"
+            for number, (own, name) in enumerate(_mapping(outputs).items())
+        ]
         return f"classes assumed: {', '.join(pairs[:MOST_NAMED])}{', …' if len(pairs) > MOST_NAMED else ''}"
 
     @property
@@ -86,7 +119,9 @@ class About:
     def tokens(self) -> str:
         """What the instances of a translator are."""
         heads = _entry(self.metadata, "model", "heads")
-        return "the gold tokens of pairs" + (", head by head" if isinstance(heads, int) and heads > 1 else "")
+        return "the gold tokens of pairs" + (
+            ", head by head" if isinstance(heads, int) and heads > 1 else ""
+        )
 
     @property
     def drawn(self) -> str:
@@ -98,13 +133,20 @@ class About:
         """Whether a position of the trace is a sentence."""
         records = (self.metadata, self.spec)
         level = first_of(*(_entry(record, "collect", "level") for record in records))
-        return any(_entry(record, "model", "hierarchical") is True for record in records) and level != "words"
+        return (
+            any(_entry(record, "model", "hierarchical") is True for record in records)
+            and level != "words"
+        )
 
     @property
     def heads(self) -> int | None:
         """How many heads of attention a transformer has, in all its layers; None where that is unknown."""
         layers = _entry(self.metadata, "gate", "layers")
-        known = [layer.get("heads") for layer in layers if isinstance(layer, Mapping)] if isinstance(layers, list) else []
+        known = (
+            [layer.get("heads") for layer in layers if isinstance(layer, Mapping)]
+            if isinstance(layers, list)
+            else []
+        )
         return sum(number for number in known if isinstance(number, int)) or None
 
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
@@ -143,6 +185,8 @@ def _notes(spec: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[str, .
     notes: dict[str, None] = {}
     for record in (spec, _mapping(spec.get("corpus")), metadata, _mapping(metadata.get("corpus"))):
         given = record.get("notes")
-        listed = [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else []
+        listed = (
+            [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else []
+        )
         notes.update(dict.fromkeys(str(note) for note in listed))
     return tuple(notes)

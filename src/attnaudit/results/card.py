@@ -84,25 +84,37 @@ class SummaryRows:
     @classmethod
     def of(cls, summary: pl.DataFrame) -> SummaryRows:
         known = summary.filter(pl.col("value").is_not_null(), pl.col("value").is_not_nan())
-        overall, by_class = known.filter(group="all"), known.filter(pl.col("group").str.starts_with(_PREDICTED))
-        of_heads = known.filter(pl.col("group").str.starts_with(OF_HEAD)).partition_by("group", as_dict=True)
+        overall, by_class = (
+            known.filter(group="all"),
+            known.filter(pl.col("group").str.starts_with(_PREDICTED)),
+        )
+        of_heads = known.filter(pl.col("group").str.starts_with(OF_HEAD)).partition_by(
+            "group", as_dict=True
+        )
         audited = Heads.of(summary)
         unit = TEXT if audited is None else audited.unit
         by_head = {
-            (head := head_of(str(group))): cls(_by_measure(rows), head=head, row_of_head=unit) for (group,), rows in of_heads.items()
-        }  # fmt: skip
+            (head := head_of(str(group))): cls(_by_measure(rows), head=head, row_of_head=unit)
+            for (group,), rows in of_heads.items()
+        }
         classes = by_class.rows_by_key(["experiment", "measure"], named=True, include_key=True)
-        return cls(_by_measure(overall), classes, audited, dict(sorted(by_head.items())), row_of_head=unit)
+        return cls(
+            _by_measure(overall), classes, audited, dict(sorted(by_head.items())), row_of_head=unit
+        )
 
     @property
     def predicted(self) -> set[str]:
         """The classes that some instance is predicted to be of; empty where the summary has no rows of classes."""
-        return {row["group"].removeprefix(_PREDICTED) for rows in self.by_class.values() for row in rows}
+        return {
+            row["group"].removeprefix(_PREDICTED) for rows in self.by_class.values() for row in rows
+        }
 
     def of_class(self, name: str) -> SummaryRows:
         """The rows of the instances that are predicted to be of a class."""
         group = f"{_PREDICTED}{name}"
-        own = {key: row for key, rows in self.by_class.items() for row in rows if row["group"] == group}
+        own = {
+            key: row for key, rows in self.by_class.items() for row in rows if row["group"] == group
+        }
         return replace(self, rows=own, by_class={}, by_head={})
 
     @property
@@ -125,7 +137,13 @@ class SummaryRows:
     @property
     def of_head(self) -> str:
         """Whose weights are replaced, to be put behind a word."""
-        return "" if self.unit == INSTANCE else " of this head" if self.head is not None else " of one head"
+        return (
+            ""
+            if self.unit == INSTANCE
+            else " of this head"
+            if self.head is not None
+            else " of one head"
+        )
 
     @property
     def heads(self) -> str:
@@ -134,7 +152,11 @@ class SummaryRows:
 
     def of_heads(self, experiment: str, measure: str) -> dict[Head, dict[str, Any]]:
         """The row of a measure for every head that has one; empty where only one head was audited."""
-        found = {head: row for head, rows in self.by_head.items() if (row := rows.get(experiment, measure)) is not None}
+        found = {
+            head: row
+            for head, rows in self.by_head.items()
+            if (row := rows.get(experiment, measure)) is not None
+        }
         return found if len(self.by_head) > 1 else {}
 
     def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
@@ -154,7 +176,9 @@ class SummaryRows:
 
         ``what`` names the measure: ``Mean change``.
         """
-        return self._classes_apart(experiment, measure, what, places) + self._heads_apart(experiment, measure, what, places)
+        return self._classes_apart(experiment, measure, what, places) + self._heads_apart(
+            experiment, measure, what, places
+        )
 
     def _classes_apart(self, experiment: str, measure: str, what: str, places: int) -> str:
         """The mean of each predicted class, in ascending order."""
@@ -162,17 +186,29 @@ class SummaryRows:
         rows = sorted((row for row in classes if _may_differ(row)), key=lambda row: row["value"])
         if not _are_apart(rows):
             return ""
-        listed = [f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}" for row in rows]
-        text = ", ".join(listed) if len(listed) <= MOST_NAMED else f"{listed[0]} to {listed[-1]}, with {len(listed) - 2} between"
+        listed = [
+            f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}"
+            for row in rows
+        ]
+        text = (
+            ", ".join(listed)
+            if len(listed) <= MOST_NAMED
+            else f"{listed[0]} to {listed[-1]}, with {len(listed) - 2} between"
+        )
         return f" {what} by predicted class{self._compared(len(rows), len(classes))}: {text}."
 
     def _heads_apart(self, experiment: str, measure: str, what: str, places: int) -> str:
         """The lowest and the highest head."""
         known = self.of_heads(experiment, measure).items()
-        heads = sorted(((head, row) for head, row in known if _may_differ(row)), key=lambda one: one[1]["value"])
+        heads = sorted(
+            ((head, row) for head, row in known if _may_differ(row)),
+            key=lambda one: one[1]["value"],
+        )
         if not _are_apart([row for _, row in heads]):
             return ""
-        low, high = (f"{figure(row['value'], places)} ({named(head)})" for head, row in (heads[0], heads[-1]))
+        low, high = (
+            f"{figure(row['value'], places)} ({named(head)})" for head, row in (heads[0], heads[-1])
+        )
         return f" {what} by head{self._compared(len(heads), len(known))}: {low} to {high}."
 
     def _compared(self, shown: int, of: int) -> str:
@@ -196,19 +232,45 @@ def _may_differ(row: Mapping[str, Any]) -> bool:
 
 def _are_apart(rows: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the first and the last of ``rows``, in ascending order, differ by `CLASSES_APART` with intervals apart."""
-    return len(rows) > 1 and rows[-1]["value"] - rows[0]["value"] >= CLASSES_APART and rows[-1]["low"] > rows[0]["high"]
+    return (
+        len(rows) > 1
+        and rows[-1]["value"] - rows[0]["value"] >= CLASSES_APART
+        and rows[-1]["low"] > rows[0]["high"]
+    )
 
 
 def card_row(
-    question: str, measure: str, row: Mapping[str, Any], yardstick: str, sentence: str, *,
-    mark: float | None = None, scale: tuple[float, float] = (0.0, 1.0), places: int = 2, claim: Claim | None = None, of_model: bool = False,
-) -> CardRow:  # fmt: skip
+    question: str,
+    measure: str,
+    row: Mapping[str, Any],
+    yardstick: str,
+    sentence: str,
+    *,
+    mark: float | None = None,
+    scale: tuple[float, float] = (0.0, 1.0),
+    places: int = 2,
+    claim: Claim | None = None,
+    of_model: bool = False,
+) -> CardRow:
     """The card row of the summary row ``row``: ``value`` and interval, rounded, ``mark`` and ``scale`` for drawing."""
     value, low, high = float(row["value"]), row.get("low"), row.get("high")
     return CardRow(
-        question, measure, figure(value, places), interval(row, places), yardstick, sentence, value, low, high, mark, scale,
-        row.get("experiment", ""), row.get("measure", ""), claim, of_model,
-    )  # fmt: skip
+        question,
+        measure,
+        figure(value, places),
+        interval(row, places),
+        yardstick,
+        sentence,
+        value,
+        low,
+        high,
+        mark,
+        scale,
+        row.get("experiment", ""),
+        row.get("measure", ""),
+        claim,
+        of_model,
+    )
 
 
 def of_enough(rows: Iterable[CardRow], found: SummaryRows) -> list[CardRow]:
@@ -220,7 +282,11 @@ def _of_enough(row: CardRow, found: SummaryRows) -> CardRow:
     number = found.instances(row.experiment, row.name)
     if row.of_model or number is None or number >= FEWEST:
         return row
-    return replace(row, sentence=f"No conclusion from {count(number, found.counted)}: {FEWEST} or more are needed.", claim=None)
+    return replace(
+        row,
+        sentence=f"No conclusion from {count(number, found.counted)}: {FEWEST} or more are needed.",
+        claim=None,
+    )
 
 
 def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:

@@ -145,7 +145,9 @@ class FigureSpec:
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns that the figure reads."""
-        return tuple(dict.fromkeys((*(name for chart in self.charts for name in chart.columns), *self.reads)))
+        return tuple(
+            dict.fromkeys((*(name for chart in self.charts for name in chart.columns), *self.reads))
+        )
 
 
 @dataclass(frozen=True)
@@ -210,7 +212,9 @@ class PairMatrix:
     rows: pl.DataFrame
 
 
-StudyChart = Intervals | Quartiles | Distances | StepLines | SeedLines | FirstSteps | Matrix | PairMatrix
+StudyChart = (
+    Intervals | Quartiles | Distances | StepLines | SeedLines | FirstSteps | Matrix | PairMatrix
+)
 
 
 @dataclass(frozen=True)

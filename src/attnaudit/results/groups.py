@@ -107,7 +107,10 @@ class Groups:
     def _measured(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         found = self.measures(rows)
         return (
-            pl.concat([found, rows.select(text_of(rows.collect_schema().names()).alias(CLUSTER))], how="horizontal")
+            pl.concat(
+                [found, rows.select(text_of(rows.collect_schema().names()).alias(CLUSTER))],
+                how="horizontal",
+            )
             if self.several
             else found
         )
@@ -120,11 +123,15 @@ class Groups:
         found = distinct(self.table, keys)
         classes = sorted(found["predicted"].unique())
         filters: dict[str, pl.Expr | None] = {ALL: None}
-        filters |= {f"{OF_CLASS}{name}": pl.col("predicted") == name for name in (classes if len(classes) <= MOST_CLASSES else ())}
+        filters |= {
+            f"{OF_CLASS}{name}": pl.col("predicted") == name
+            for name in (classes if len(classes) <= MOST_CLASSES else ())
+        }
         if {"layer", "head"} <= set(keys):
             heads = found.select("layer", "head").drop_nulls().unique().sort("layer", "head")
             filters |= {
-                f"{OF_HEAD}{layer}.{head}": (pl.col("layer") == layer) & (pl.col("head") == head) for layer, head in heads.iter_rows()
+                f"{OF_HEAD}{layer}.{head}": (pl.col("layer") == layer) & (pl.col("head") == head)
+                for layer, head in heads.iter_rows()
             }
         return filters
 
@@ -145,23 +152,38 @@ class Groups:
                     one.add(rows)
         found: dict[str, tuple[dict[str, bool], GroupedSums]] = {}
         for name, rows in self.pieces():
-            measured = self.measures(rows.with_columns(one.column(rows) for one in counts[name]).lazy()).collect()
+            measured = self.measures(
+                rows.with_columns(one.column(rows) for one in counts[name]).lazy()
+            ).collect()
             is_share = {column: dtype == pl.Boolean for column, dtype in measured.schema.items()}
-            _, sums = found.setdefault(name, (is_share, GroupedSums.of(measured.width, self.several)))
+            _, sums = found.setdefault(
+                name, (is_share, GroupedSums.of(measured.width, self.several))
+            )
             sums.add(numbers_of(measured), rows["instance"].to_numpy())
         return {name: found[name] for name in self.filters if name in found}
 
 
 def by_group(
-    table: pl.DataFrame | pl.LazyFrame, measures: Measures, lists: Sequence[str] = (), together: Sequence[Together] = ()
+    table: pl.DataFrame | pl.LazyFrame,
+    measures: Measures,
+    lists: Sequence[str] = (),
+    together: Sequence[Together] = (),
 ) -> Groups:
     """The `Groups` of a table, whose ``measures`` see the columns with one value a row and the ``lists`` named, and keep the rows."""
-    return Groups(table.lazy().select(~cs.nested() | cs.by_name(*lists, require_all=False)), measures, together)
+    return Groups(
+        table.lazy().select(~cs.nested() | cs.by_name(*lists, require_all=False)),
+        measures,
+        together,
+    )
 
 
 def numbers_of(rows: pl.DataFrame) -> Float[np.ndarray, "n m"]:
     """All columns as numbers; null is NaN."""
-    return rows.select(pl.all().cast(pl.Float64).fill_null(float("nan"))).to_numpy().reshape(rows.shape)
+    return (
+        rows.select(pl.all().cast(pl.Float64).fill_null(float("nan")))
+        .to_numpy()
+        .reshape(rows.shape)
+    )
 
 
 def pieces_of(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
@@ -182,7 +204,10 @@ def text_of(columns: Sequence[str]) -> pl.Expr:
     """A number for the text of each row, ascending with split and instance: splits number their instances separately."""
     if "split" not in columns:
         return pl.col("instance")
-    split, instance = pl.col("split").fill_null("").rank("dense").cast(pl.Int64), pl.col("instance").rank("dense").cast(pl.Int64)
+    split, instance = (
+        pl.col("split").fill_null("").rank("dense").cast(pl.Int64),
+        pl.col("instance").rank("dense").cast(pl.Int64),
+    )
     return split * instance.max() + instance
 
 

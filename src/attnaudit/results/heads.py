@@ -39,12 +39,16 @@ class Heads:
     @classmethod
     def of(cls, summary: pl.DataFrame) -> Heads | None:
         """The heads of a summary; None where its rows are of no head."""
-        rows = summary.filter(pl.col("group").str.starts_with(OF_HEAD)).with_columns(total=pl.col("n") + pl.col("undefined"))
+        rows = summary.filter(pl.col("group").str.starts_with(OF_HEAD)).with_columns(
+            total=pl.col("n") + pl.col("undefined")
+        )
         if not rows.height:
             return None
         sizes = dict(rows.group_by("group").agg(pl.col("total").max()).iter_rows())
         texts = rows.select(pl.col("texts").max()).item() if "texts" in rows.columns else None
-        return cls(tuple(sorted(map(head_of, sizes))), texts or max(sizes.values()), sum(sizes.values()))
+        return cls(
+            tuple(sorted(map(head_of, sizes))), texts or max(sizes.values()), sum(sizes.values())
+        )
 
     @property
     def row(self) -> str:

@@ -26,7 +26,10 @@ class Sides:
     @classmethod
     def of(cls, claims: Iterable[Claim]) -> Sides:
         each = {claim.clause: claim for claim in claims}.values()
-        return cls(tuple(claim for claim in each if claim.supports), tuple(claim for claim in each if not claim.supports))
+        return cls(
+            tuple(claim for claim in each if claim.supports),
+            tuple(claim for claim in each if not claim.supports),
+        )
 
     @classmethod
     def of_class(cls, own: Iterable[CardRow], overall: Iterable[CardRow]) -> Sides:
@@ -37,14 +40,28 @@ class Sides:
         figure that decides must have its interval apart.
         """
         all_rows = {(row.experiment, row.name): row for row in overall}
-        rows = {(row.experiment, row.name): row for row in own if row.claim and (row.experiment, row.name) in all_rows}
-        sides, of_all = (cls.of(row.claim for row in found.values() if row.claim) for found in (rows, all_rows))
+        rows = {
+            (row.experiment, row.name): row
+            for row in own
+            if row.claim and (row.experiment, row.name) in all_rows
+        }
+        sides, of_all = (
+            cls.of(row.claim for row in found.values() if row.claim) for found in (rows, all_rows)
+        )
         telling = {
-            key for key, row in rows.items() if row.claim and (sides.verdict != BOTH or of_all.verdict != _SAYS[row.claim.supports])
-        }  # fmt: skip
-        apart = any(_disjoint((rows[key].low, rows[key].high), (all_rows[key].low, all_rows[key].high)) for key in telling)
+            key
+            for key, row in rows.items()
+            if row.claim and (sides.verdict != BOTH or of_all.verdict != _SAYS[row.claim.supports])
+        }
+        apart = any(
+            _disjoint((rows[key].low, rows[key].high), (all_rows[key].low, all_rows[key].high))
+            for key in telling
+        )
         opposed = {key for key, row in all_rows.items() if row.claim and not row.claim.supports}
-        answered = all(key in rows and _disjoint(_decided(rows[key]), _decided(all_rows[key])) for key in opposed)
+        answered = all(
+            key in rows and _disjoint(_decided(rows[key]), _decided(all_rows[key]))
+            for key in opposed
+        )
         return replace(sides, apart=apart and (bool(sides.against) or answered))
 
     @property
@@ -63,9 +80,15 @@ class Sides:
 
     def shared(self, others: Iterable[Sides]) -> Sides:
         """What is claimed by all of ``others`` too, whatever their figures."""
-        general = [{claim.general for claim in (*sides.supporting, *sides.against)} for sides in others]
+        general = [
+            {claim.general for claim in (*sides.supporting, *sides.against)} for sides in others
+        ]
         own = (claim.general for claim in (*self.supporting, *self.against))
-        return Sides.of(claim for claim in own if all(claim in other for other in general)) if general else self
+        return (
+            Sides.of(claim for claim in own if all(claim in other for other in general))
+            if general
+            else self
+        )
 
 
 def _clauses(claims: Iterable[Claim]) -> str:
@@ -74,10 +97,14 @@ def _clauses(claims: Iterable[Claim]) -> str:
 
 def _decided(row: CardRow) -> tuple[float | None, float | None]:
     """The interval of the figure that decides the claim of a row."""
-    return (row.low, row.high) if row.claim is None or row.claim.decided is None else row.claim.decided
+    return (
+        (row.low, row.high) if row.claim is None or row.claim.decided is None else row.claim.decided
+    )
 
 
-def _disjoint(one: tuple[float | None, float | None], other: tuple[float | None, float | None]) -> bool:
+def _disjoint(
+    one: tuple[float | None, float | None], other: tuple[float | None, float | None]
+) -> bool:
     """Whether two intervals have no number in common; False where an end is not known."""
     (low, high), (other_low, other_high) = one, other
     if low is None or high is None or other_low is None or other_high is None:
@@ -86,7 +113,10 @@ def _disjoint(one: tuple[float | None, float | None], other: tuple[float | None,
 
 
 def claimed(
-    rows: Iterable[CardRow], model: str = "this model", of_studies: bool = False, classes: Mapping[str, Sides] | None = None
+    rows: Iterable[CardRow],
+    model: str = "this model",
+    of_studies: bool = False,
+    classes: Mapping[str, Sides] | None = None,
 ) -> str:
     """What may be claimed where heatmaps of ``model`` are shown, from the claims of ``rows``; where these disagree each side has a line.
 
@@ -104,7 +134,11 @@ def claimed(
         )
     if of_studies:
         heatmaps = f"heatmaps of {model} as explanations of its predictions"
-        says = f"This speaks {found.verdict}" if found.verdict else "Nothing below speaks for or against"
+        says = (
+            f"This speaks {found.verdict}"
+            if found.verdict
+            else "Nothing below speaks for or against"
+        )
         return f"{says} {heatmaps}{found.because}."
     if found.verdict == FOR:
         return f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one{found.because}.{apart}"
@@ -115,7 +149,11 @@ def claimed(
 def _by_class(model: str, classes: Mapping[str, Sides]) -> str:
     """A line for each verdict, where every class with a verdict is apart from all instances and verdicts differ; else nothing."""
     said = {name: sides for name, sides in classes.items() if sides.verdict}
-    verdicts = [verdict for verdict in (FOR, AGAINST, BOTH) if any(sides.verdict == verdict for sides in said.values())]
+    verdicts = [
+        verdict
+        for verdict in (FOR, AGAINST, BOTH)
+        if any(sides.verdict == verdict for sides in said.values())
+    ]
     if len(verdicts) < 2 or not all(sides.apart for sides in said.values()):
         return ""
     heatmaps, lines = f"heatmaps of {model}", []
@@ -130,18 +168,30 @@ def _by_class(model: str, classes: Mapping[str, Sides]) -> str:
         lines.append(f"{line}{because}.")
         heatmaps = "heatmaps"
     if silent := [_quoted(name) for name in classes if name not in said]:
-        lines.append(f"For predictions of {listed(silent)}, too little is known: claim only that heatmaps show where it puts weight.")
+        lines.append(
+            f"For predictions of {listed(silent)}, too little is known: claim only that heatmaps show where it puts weight."
+        )
     return "\n".join(lines)
 
 
 def _apart_from(overall: str, classes: Mapping[str, Sides]) -> str:
     """A line for each verdict that is not the one on all instances, on the classes that it is true of; empty where none is."""
-    apart = {name: sides for name, sides in classes.items() if sides.apart and sides.verdict != overall}
+    apart = {
+        name: sides for name, sides in classes.items() if sides.apart and sides.verdict != overall
+    }
     lines = []
     for verdict in (FOR, AGAINST, BOTH):
         names, because = _of_verdict(verdict, apart)
-        says = "disagree on whether heatmaps explain them" if verdict == BOTH else f"speak {verdict} them"
-        lines += [f"\nAmong predictions of {names} alone, the measures {says}{because}."] if names else []
+        says = (
+            "disagree on whether heatmaps explain them"
+            if verdict == BOTH
+            else f"speak {verdict} them"
+        )
+        lines += (
+            [f"\nAmong predictions of {names} alone, the measures {says}{because}."]
+            if names
+            else []
+        )
     return "".join(lines)
 
 
@@ -152,7 +202,9 @@ def _of_verdict(verdict: str, classes: Mapping[str, Sides]) -> tuple[str, str]:
         return "", ""
     first, *others = found.values()
     shared = first.shared(others)
-    return listed([_quoted(name) for name in found]), shared.because if shared.verdict == verdict else ""
+    return listed(
+        [_quoted(name) for name in found]
+    ), shared.because if shared.verdict == verdict else ""
 
 
 def _quoted(name: str) -> str:

@@ -10,12 +10,23 @@ from typing import Literal
 
 SCORE = "{score}"
 SCORES = {
-    "alpha": "attention", "attention": "attention", "gradient": "gradient", "loo": "leave-one-out",
-    "gradient_attention": "gradient × attention", "minimum": "smallest set", "random": "random order", "chance": "random order",
-    "full_gradient": "gradient through attention too", "gradient_input": "gradient × input", "integrated_gradients": "integrated gradients",
-    "loo_mask": "leave-one-out by a mask", "rollout": "attention rollout", "flow": "attention flow", "norm": "norm of the vector received",
+    "alpha": "attention",
+    "attention": "attention",
+    "gradient": "gradient",
+    "loo": "leave-one-out",
+    "gradient_attention": "gradient × attention",
+    "minimum": "smallest set",
+    "random": "random order",
+    "chance": "random order",
+    "full_gradient": "gradient through attention too",
+    "gradient_input": "gradient × input",
+    "integrated_gradients": "integrated gradients",
+    "loo_mask": "leave-one-out by a mask",
+    "rollout": "attention rollout",
+    "flow": "attention flow",
+    "norm": "norm of the vector received",
     "value_zeroing": "value zeroing",
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -43,35 +54,71 @@ class Measure:
 
 def label_of(measures: Iterable[Measure], name: str) -> str:
     """The label of ``name`` by the first of ``measures`` that it belongs to; a name without one is its own label."""
-    return next((label for measure in measures if (label := measure.label_for(name)) is not None), name)
+    return next(
+        (label for measure in measures if (label := measure.label_for(name)) is not None), name
+    )
 
 
 def direction_of(measures: Iterable[Measure], name: str) -> str:
     """Which values of ``name`` speak for attention, by the first of ``measures`` that it belongs to; ``neither`` where none says it."""
-    return next((measure.direction for measure in measures if measure.label_for(name) is not None), "neither")
+    return next(
+        (measure.direction for measure in measures if measure.label_for(name) is not None),
+        "neither",
+    )
 
 
 def meaning_of(measures: Iterable[Measure], name: str) -> str:
     """What ``name`` means by the first of ``measures`` that it belongs to; empty where none says it."""
-    return next((measure.meaning for measure in measures if measure.label_for(name) is not None), "")
+    return next(
+        (measure.meaning for measure in measures if measure.label_for(name) is not None), ""
+    )
 
 
 OF_TRANSLATIONS = (
-    Measure("bleu", "BLEU of the translations", "BLEU of the translations of the test split (sacrebleu), 0 to 100."),
-    Measure("bleu_copy", "BLEU of the copied source", "BLEU of the source texts taken as translations: what needs no learning."),
-    Measure("bleu_other", "BLEU against references of other pairs",
-            "BLEU of the translations, each against the reference of another pair: what can be written without the source."),
-    Measure("loss", "cross-entropy of the gold token, nats", "Mean cross-entropy of the gold tokens, given those before them, in nats."),
     Measure(
-        "token_accuracy", "share whose gold token is the most probable, given those before it",
+        "bleu",
+        "BLEU of the translations",
+        "BLEU of the translations of the test split (sacrebleu), 0 to 100.",
+    ),
+    Measure(
+        "bleu_copy",
+        "BLEU of the copied source",
+        "BLEU of the source texts taken as translations: what needs no learning.",
+    ),
+    Measure(
+        "bleu_other",
+        "BLEU against references of other pairs",
+        "BLEU of the translations, each against the reference of another pair: what can be written without the source.",
+    ),
+    Measure(
+        "loss",
+        "cross-entropy of the gold token, nats",
+        "Mean cross-entropy of the gold tokens, given those before them, in nats.",
+    ),
+    Measure(
+        "token_accuracy",
+        "share whose gold token is the most probable, given those before it",
         "Share of gold tokens that the translator ranks first, given the gold tokens before them.",
     ),
-    Measure("unknown", "share of target tokens that the vocabulary lacks", "Share of target tokens that are not in the vocabulary."),
-    Measure("covered", "probability of the words that a row keeps", "Probability that the words kept in a row of the trace hold together."),
     Measure(
-        "adversary_change", "change of the output over the whole vocabulary under the adversary, TVD",
+        "unknown",
+        "share of target tokens that the vocabulary lacks",
+        "Share of target tokens that are not in the vocabulary.",
+    ),
+    Measure(
+        "covered",
+        "probability of the words that a row keeps",
+        "Probability that the words kept in a row of the trace hold together.",
+    ),
+    Measure(
+        "adversary_change",
+        "change of the output over the whole vocabulary under the adversary, TVD",
         "Total variation distance over the whole vocabulary between the outputs under the adversary's and the model's attention.",
     ),
-    Measure("adversary_within", "share where that change is at most ε", "Share of rows that stay within ε over the whole vocabulary."),
-)  # fmt: skip
+    Measure(
+        "adversary_within",
+        "share where that change is at most ε",
+        "Share of rows that stay within ε over the whole vocabulary.",
+    ),
+)
 """Measures of the rows ``translation`` of a summary, which no experiment gives."""

@@ -28,13 +28,33 @@ SAME_READING = (
 SAME_LENGTH = "texts are cut at other lengths: run both with the same --max-tokens"
 _MASKED = "qqq"  # a word with a digit, as such words may be read
 B = "_b"  # ends the columns of the second run in the table of instances
-HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD = "b is higher", "b is lower", "no difference shown", "too few instances", "withheld"
-QUALITY = "prediction"  # the experiment whose differences are concluded from whatever the models learned
+HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD = (
+    "b is higher",
+    "b is lower",
+    "no difference shown",
+    "too few instances",
+    "withheld",
+)
+QUALITY = (
+    "prediction"  # the experiment whose differences are concluded from whatever the models learned
+)
 DIFFERENCES_SCHEMA = {
-    "run_a": pl.String, "run_b": pl.String, "experiment": pl.String, "measure": pl.String, "a": pl.Float64, "b": pl.Float64,
-    "difference": pl.Float64, "low": pl.Float64, "high": pl.Float64, "n": pl.Int64, "undefined": pl.Int64, "conclusion": pl.String,
-    "shared": pl.Int64, "only_a": pl.Int64, "only_b": pl.Int64,
-}  # fmt: skip
+    "run_a": pl.String,
+    "run_b": pl.String,
+    "experiment": pl.String,
+    "measure": pl.String,
+    "a": pl.Float64,
+    "b": pl.Float64,
+    "difference": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "n": pl.Int64,
+    "undefined": pl.Int64,
+    "conclusion": pl.String,
+    "shared": pl.Int64,
+    "only_a": pl.Int64,
+    "only_b": pl.Int64,
+}
 
 
 @dataclass(frozen=True)
@@ -76,11 +96,17 @@ class PairedRuns:
     @property
     def texts(self) -> int:
         """The texts that the shared rows are of."""
-        return self.instances.select(name for name in ("split", "instance") if name in self.instances.columns).n_unique()
+        return self.instances.select(
+            name for name in ("split", "instance") if name in self.instances.columns
+        ).n_unique()
 
     def to_json(self) -> dict[str, Any]:
         """The differences, and of the instances, which may be many, the first few."""
-        named = [name for name in (*ROW_KEYS, "jsd", "predicted", "predicted" + B) if name in self.instances.columns]
+        named = [
+            name
+            for name in (*ROW_KEYS, "jsd", "predicted", "predicted" + B)
+            if name in self.instances.columns
+        ]
         most = self.instances.select(named).head(MOST).to_dicts()
         facts = {"a": self.a, "b": self.b, "changed": self.changed, "notes": self.notes}
         return {**facts, "differences": self.differences.to_dicts(), "most_different": most}
@@ -96,37 +122,69 @@ def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
     for run in (a, b):
         _require_distinct(run, keys)
     joined = a.rows.join(b.rows, on=keys, suffix=B, nulls_equal=True).sort(keys)
-    shared = joined.filter(pl.all_horizontal(pl.col(name).eq_missing(pl.col(name + B)) for name in TEXT))
+    shared = joined.filter(
+        pl.all_horizontal(pl.col(name).eq_missing(pl.col(name + B)) for name in TEXT)
+    )
     changed = joined.height - shared.height
     if shared.is_empty():
         got = f"no instance in common: of {a.rows.height} and {b.rows.height} rows, {changed} have the same id, and those another text"
-        raise InputError("compare", f"{a.name} and {b.name}", got, "runs on the same texts", _advice(joined))
-    counts = {"shared": shared.height, "only_a": a.rows.height - shared.height, "only_b": b.rows.height - shared.height}
+        raise InputError(
+            "compare", f"{a.name} and {b.name}", got, "runs on the same texts", _advice(joined)
+        )
+    counts = {
+        "shared": shared.height,
+        "only_a": a.rows.height - shared.height,
+        "only_b": b.rows.height - shared.height,
+    }
     names = [name for name in a.measures if name in b.measures]
     if not names:
-        raise InputError("compare", f"{a.name} and {b.name}", "no measure in common", "results of the same experiments", "audit both again")
-    found = paired_means(_values(shared, names), _values(shared, [name + B for name in names]), _texts(shared))
+        raise InputError(
+            "compare",
+            f"{a.name} and {b.name}",
+            "no measure in common",
+            "results of the same experiments",
+            "audit both again",
+        )
+    found = paired_means(
+        _values(shared, names), _values(shared, [name + B for name in names]), _texts(shared)
+    )
     judged = not (a.notice or b.notice)
     rows = [
-        {"run_a": a.name, "run_b": b.name, **_difference(*a.measures[name], found, k, shared.height, judged), **counts}
+        {
+            "run_a": a.name,
+            "run_b": b.name,
+            **_difference(*a.measures[name], found, k, shared.height, judged),
+            **counts,
+        }
         for k, name in enumerate(names)
     ]
-    instances = shared.with_columns(pl.Series("jsd", _divergence(shared))).sort("jsd", descending=True, maintain_order=True)
+    instances = shared.with_columns(pl.Series("jsd", _divergence(shared))).sort(
+        "jsd", descending=True, maintain_order=True
+    )
     notes = tuple(_notes(a, b, shared.height, _advice(joined)))
-    return PairedRuns(a.name, b.name, pl.DataFrame(rows, schema=DIFFERENCES_SCHEMA), instances, changed, notes)
+    return PairedRuns(
+        a.name, b.name, pl.DataFrame(rows, schema=DIFFERENCES_SCHEMA), instances, changed, notes
+    )
 
 
 def _require_distinct(run: MeasuredRun, keys: Sequence[str]) -> None:
     several = run.rows.filter(pl.struct(keys).is_duplicated())
     if several.height:
         got = f"several rows of instance {several['instance'][0]}, alike in {', '.join(keys)}"
-        raise InputError("compare", run.name, got, "rows named alike in both runs, by instance, layer, head and query")
+        raise InputError(
+            "compare",
+            run.name,
+            got,
+            "rows named alike in both runs, by instance, layer, head and query",
+        )
 
 
 def _texts(shared: pl.DataFrame) -> Int64[np.ndarray, " n"]:
     """Which text each row is of, rows in the order of their keys; splits number their instances separately."""
     return (
-        shared.select(pl.struct(name for name in ("split", "instance") if name in shared.columns).rle_id())
+        shared.select(
+            pl.struct(name for name in ("split", "instance") if name in shared.columns).rle_id()
+        )
         .to_series()
         .to_numpy()
         .astype(np.int64)
@@ -134,18 +192,32 @@ def _texts(shared: pl.DataFrame) -> Int64[np.ndarray, " n"]:
 
 
 def _values(table: pl.DataFrame, names: Sequence[str]) -> Float[np.ndarray, "n m"]:
-    return table.select(pl.col(name).cast(pl.Float64).fill_null(float("nan")) for name in names).to_numpy().reshape(table.height, -1)
+    return (
+        table.select(pl.col(name).cast(pl.Float64).fill_null(float("nan")) for name in names)
+        .to_numpy()
+        .reshape(table.height, -1)
+    )
 
 
-def _difference(experiment: str, measure: str, found: PairedMeans, k: int, shared: int, judged: bool) -> dict[str, Any]:
+def _difference(
+    experiment: str, measure: str, found: PairedMeans, k: int, shared: int, judged: bool
+) -> dict[str, Any]:
     a, b, low, high = (None if np.isnan(part[k]) else float(part[k]) for part in found[:4])
     difference = None if a is None or b is None else b - a
     conclusion = WITHHELD if not judged and experiment != QUALITY else _conclusion(low, high)
     n = int(found.n[k])
     return {
-        "experiment": experiment, "measure": measure, "a": a, "b": b, "difference": difference, "low": low, "high": high, "n": n,
-        "undefined": shared - n, "conclusion": conclusion,
-    }  # fmt: skip
+        "experiment": experiment,
+        "measure": measure,
+        "a": a,
+        "b": b,
+        "difference": difference,
+        "low": low,
+        "high": high,
+        "n": n,
+        "undefined": shared - n,
+        "conclusion": conclusion,
+    }
 
 
 def _conclusion(low: float | None, high: float | None) -> str:
@@ -157,7 +229,10 @@ def _conclusion(low: float | None, high: float | None) -> str:
 def _divergence(shared: pl.DataFrame) -> Float[np.ndarray, " n"]:
     """JSD of the two attentions of every row, in nats."""
     lengths = shared["alpha"].list.len().to_numpy()
-    one, other = (Ragged.from_lengths(shared[name].explode().to_numpy().astype(np.float64), lengths) for name in ("alpha", "alpha" + B))
+    one, other = (
+        Ragged.from_lengths(shared[name].explode().to_numpy().astype(np.float64), lengths)
+        for name in ("alpha", "alpha" + B)
+    )
     weights = (alpha.values / alpha.spread(alpha.sum()) for alpha in (one, other))
     return np.maximum(one.with_values(jsd_terms(*weights)).sum(), 0.0)
 
@@ -171,13 +246,19 @@ def _advice(joined: pl.DataFrame) -> str:
     shorter = pl.min_horizontal(one.list.len(), other.list.len())
     written = [tokens.list.join(" ").str.to_lowercase() for tokens in (one, other)]
     joined_up = [text.str.replace_all(r"\s", "") for text in written]  # no tokenizer changes this
-    masked = [text.str.replace_all(r"\S*\d\S*", _MASKED).str.replace_all(r"[^\p{L}]", "") for text in written]
+    masked = [
+        text.str.replace_all(r"\S*\d\S*", _MASKED).str.replace_all(r"[^\p{L}]", "")
+        for text in written
+    ]
     is_masked = written[0].str.contains(_MASKED) | written[1].str.contains(_MASKED)
     changed = joined.filter(one.ne_missing(other)).select(
-        cut=one.list.head(shorter) == other.list.head(shorter), read=_begin_alike(*joined_up) | (_begin_alike(*masked) & is_masked)
+        cut=one.list.head(shorter) == other.list.head(shorter),
+        read=_begin_alike(*joined_up) | (_begin_alike(*masked) & is_masked),
     )
     advice = {SAME_LENGTH: changed["cut"].sum(), SAME_READING: changed["read"].sum()}
-    return next((text for text, number in advice.items() if 2 * number > changed.height), SAME_SPLIT)
+    return next(
+        (text for text, number in advice.items() if 2 * number > changed.height), SAME_SPLIT
+    )
 
 
 def _begin_alike(one: pl.Expr, other: pl.Expr) -> pl.Expr:
@@ -191,11 +272,19 @@ def _notes(a: MeasuredRun, b: MeasuredRun, shared: int, advice: str) -> Iterator
         if run.notice:
             yield f"{run.name}: {run.notice}"
     for run, other in ((a, b), (b, a)):
-        missing = dict.fromkeys(experiment for name, (experiment, _) in run.measures.items() if name not in other.measures)
+        missing = dict.fromkeys(
+            experiment
+            for name, (experiment, _) in run.measures.items()
+            if name not in other.measures
+        )
         if missing:
             yield f"measures of {', '.join(missing)} that {other.name} lacks are not compared"
     for name in (name for name in a.settings if name in b.settings):
         one, two = a.settings[name], b.settings[name]
-        differing = [f"{key} {one.get(key)} and {two.get(key)}" for key in one if key != "seed" and one.get(key) != two.get(key)]
+        differing = [
+            f"{key} {one.get(key)} and {two.get(key)}"
+            for key in one
+            if key != "seed" and one.get(key) != two.get(key)
+        ]
         if differing:
             yield f"{name} was run with different settings ({', '.join(differing)}): its measures are not of one kind"

@@ -70,14 +70,23 @@ class RunRecord:
         if self.height >= LARGE:
             return self._joined(lambda table: taken(table, picks))
         chosen = pl.Series(picks).implode()
-        return self._joined(lambda table: table.with_row_index("row").filter(pl.col("row").is_in(chosen)).drop("row").collect())
+        return self._joined(
+            lambda table: (
+                table.with_row_index("row")
+                .filter(pl.col("row").is_in(chosen))
+                .drop("row")
+                .collect()
+            )
+        )
 
     def _joined(self, read: Callable[[pl.LazyFrame], pl.DataFrame]) -> pl.DataFrame:
         if not self.tables:
             return pl.DataFrame({"instance": []}, schema={"instance": pl.Int64})
         tables = {name: read(table) for name, table in self.tables.items()}
         first = next(iter(tables))
-        return reduce(lambda joined, name: _join(joined, name, tables[name]), list(tables)[1:], tables[first])
+        return reduce(
+            lambda joined, name: _join(joined, name, tables[name]), list(tables)[1:], tables[first]
+        )
 
 
 def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> RunRecord:
@@ -85,11 +94,23 @@ def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> 
     folder = Path(folder)
     if not (folder / "summary.json").exists():
         got = "no summary.json there" if folder.is_dir() else "no such folder"
-        raise RunError("read results", str(folder), got, "the folder of a run or an audit", "make one with attnaudit audit")
+        raise RunError(
+            "read results",
+            str(folder),
+            got,
+            "the folder of a run or an audit",
+            "make one with attnaudit audit",
+        )
     spec = read_with_digest(folder / "spec.json") if (folder / "spec.json").exists() else {}
     summary, results = read_summary(folder / "summary.json"), folder / "results"
     if not results.is_dir():  # a run without attention leaves it empty
-        raise RunError("read results", str(results), "no such folder", "the tables that summary.json sums up", "run the audit again")
+        raise RunError(
+            "read results",
+            str(results),
+            "no such folder",
+            "the tables that summary.json sums up",
+            "run the audit again",
+        )
     return RunRecord(
         name=folder.resolve().name,
         summary=summary,
@@ -108,7 +129,9 @@ def _metadata(folder: Path, trace: Trace | str | Path | None) -> Mapping[str, An
 def read_summary(path: Path) -> pl.DataFrame:
     rows = read_json(path)
     expected = f"a list of rows with {', '.join(SUMMARY_SCHEMA)}"
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and {"experiment", "measure", "group"} <= row.keys() for row in rows):
+    if not isinstance(rows, list) or not all(
+        isinstance(row, dict) and {"experiment", "measure", "group"} <= row.keys() for row in rows
+    ):
         raise RunError("read summary", str(path), "other JSON", expected, "run the audit again")
     try:
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
@@ -120,7 +143,9 @@ def read_summary(path: Path) -> pl.DataFrame:
 def taken(table: pl.LazyFrame, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:
     """The rows ``picks``, in ascending order, of a table that is not read whole."""
     if len(picks) <= FEW:
-        return pl.concat([table.slice(row, 1).collect() for row in picks.tolist()] or [table.head(0).collect()])
+        return pl.concat(
+            [table.slice(row, 1).collect() for row in picks.tolist()] or [table.head(0).collect()]
+        )
     found, done = [], 0
     for piece in pieces_of(table):
         found.append(piece[picks[(picks >= done) & (picks < done + piece.height)] - done])
@@ -133,9 +158,17 @@ def _join(left: pl.DataFrame, name: str, right: pl.DataFrame) -> pl.DataFrame:
     keys = [key for key in ROW_KEYS if key in left.columns and key in right.columns]
     if left.height != right.height or not left.select(keys).equals(right.select(keys)):
         got = f"tables of {left.height} and {right.height} rows that name different instances"
-        raise InputError("read results", "results/", got, "tables of one trace", "run the audit again")
+        raise InputError(
+            "read results", "results/", got, "tables of one trace", "run the audit again"
+        )
     shared = sorted(set(left.columns) & set(right.columns) - {*ROW_KEYS, "predicted"})
     if shared:
         got = f"column {', '.join(shared)}, which the table of another experiment has too"
-        raise InputError("read results", f"results/{name}.parquet", got, "columns of its own", f"rename it in experiment {name}")
+        raise InputError(
+            "read results",
+            f"results/{name}.parquet",
+            got,
+            "columns of its own",
+            f"rename it in experiment {name}",
+        )
     return left.hstack(right.select(key for key in right.columns if key not in left.columns))

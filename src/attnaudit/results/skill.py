@@ -17,12 +17,36 @@ from attnaudit.results.words import figure, interval
 BASE = "base_"  # before the names of a study's rows of the models that it is about
 CHANCE = 0.5  # ROC-AUC of scores that are independent of the label
 OF_BASE = (
-    Measure("base_accuracy", "accuracy of the base models", "Mean accuracy of the ordinary models that the study is about."),
-    Measure("base_majority", "accuracy of always predicting the most frequent label", "Share of the most frequent label of test."),
-    Measure("base_roc_auc", "ROC-AUC of the base models", "Mean area under the ROC curve of the ordinary models that the study is about."),
-    Measure("base_roc_auc_chance", "ROC-AUC of random scores", "Area under the ROC curve of scores that are independent of the label."),
-    Measure("base_bleu", "BLEU of the base models", "Mean BLEU of the ordinary translators that the study is about, 0 to 100."),
-    Measure("base_bleu_copy", "BLEU of the copied source", "BLEU of the source texts taken as translations, 0 to 100."),
+    Measure(
+        "base_accuracy",
+        "accuracy of the base models",
+        "Mean accuracy of the ordinary models that the study is about.",
+    ),
+    Measure(
+        "base_majority",
+        "accuracy of always predicting the most frequent label",
+        "Share of the most frequent label of test.",
+    ),
+    Measure(
+        "base_roc_auc",
+        "ROC-AUC of the base models",
+        "Mean area under the ROC curve of the ordinary models that the study is about.",
+    ),
+    Measure(
+        "base_roc_auc_chance",
+        "ROC-AUC of random scores",
+        "Area under the ROC curve of scores that are independent of the label.",
+    ),
+    Measure(
+        "base_bleu",
+        "BLEU of the base models",
+        "Mean BLEU of the ordinary translators that the study is about, 0 to 100.",
+    ),
+    Measure(
+        "base_bleu_copy",
+        "BLEU of the copied source",
+        "BLEU of the source texts taken as translations, 0 to 100.",
+    ),
     Measure(
         "base_bleu_other",
         "BLEU against references of other pairs",
@@ -43,8 +67,15 @@ class Yardstick:
 
 
 YARDSTICKS = (
-    Yardstick("accuracy", (("majority", "always predicting the most frequent label"),), "accuracy", 2),
-    Yardstick("bleu", (("bleu_copy", "copying the source"), ("bleu_other", "its translations of other sources")), "BLEU", 1),
+    Yardstick(
+        "accuracy", (("majority", "always predicting the most frequent label"),), "accuracy", 2
+    ),
+    Yardstick(
+        "bleu",
+        (("bleu_copy", "copying the source"), ("bleu_other", "its translations of other sources")),
+        "BLEU",
+        1,
+    ),
 )
 OF_RUN = ("prediction", "translation")
 
@@ -63,7 +94,9 @@ def no_skill(rows: SummaryRows, experiment: str, prefix: str = "") -> str:
     least = score["value"] if score["low"] is None else score["low"]
     if least > baseline:
         return ""
-    reached = " ".join(filter(None, (figure(score["value"], one.places), interval(score, one.places))))
+    reached = " ".join(
+        filter(None, (figure(score["value"], one.places), interval(score, one.places)))
+    )
     return (
         f"Claim nothing: the model is not shown to be better than {does} ({one.label} {reached}, baseline "
         f"{figure(baseline, one.places)}). Numbers are shown, conclusions are withheld."
@@ -85,11 +118,17 @@ def skill_unknown(rows: SummaryRows) -> str:
     )
 
 
-def _judged(rows: SummaryRows, experiment: str, prefix: str) -> tuple[Yardstick, dict[str, Any], list[tuple[float, str]]] | None:
+def _judged(
+    rows: SummaryRows, experiment: str, prefix: str
+) -> tuple[Yardstick, dict[str, Any], list[tuple[float, str]]] | None:
     """The first of `YARDSTICKS` that the summary has with a baseline, the row of its score, and what each baseline reaches and does."""
     for one in YARDSTICKS:
         score = rows.get(experiment, prefix + one.score)
-        known = [(value, does) for name, does in one.baselines if (value := rows.value(experiment, prefix + name)) is not None]
+        known = [
+            (value, does)
+            for name, does in one.baselines
+            if (value := rows.value(experiment, prefix + name)) is not None
+        ]
         if score is not None and known:
             return one, score, known
     return None

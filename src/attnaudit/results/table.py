@@ -19,39 +19,80 @@ from attnaudit.core.errors import RunError
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
 from attnaudit.results.groups import CLUSTER, LARGE, OF_HEAD, Groups, numbers_of
-from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, bootstrap_ratios, canonical_order
+from attnaudit.stats.bootstrap import (
+    bootstrap_clusters,
+    bootstrap_means,
+    bootstrap_ratios,
+    canonical_order,
+)
 from attnaudit.stats.inference import share_interval
 from attnaudit.stats.sums import GroupedSums
 
 ROW_GROUP = 2048  # rows of a results file that are written at a time
 SHOWN = 20  # measures in the repr of results
-LATER_ROW_GROUP = 32768  # and beyond `EDGE` rows: every row group costs memory until the file is closed
+LATER_ROW_GROUP = (
+    32768  # and beyond `EDGE` rows: every row group costs memory until the file is closed
+)
 EDGE = -(-LARGE // ROW_GROUP) * ROW_GROUP
-TOGETHER = 16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
+TOGETHER = (
+    16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
+)
 INTERVAL, WILSON = "interval", "Wilson"
 SUMMARY_SCHEMA = {
-    "experiment": pl.String, "measure": pl.String, "group": pl.String, "value": pl.Float64, "std": pl.Float64, "low": pl.Float64,
-    "high": pl.Float64, "n": pl.Int64, "undefined": pl.Int64, "reference": pl.Float64, "source": pl.String, "texts": pl.Int64,
-}  # fmt: skip
+    "experiment": pl.String,
+    "measure": pl.String,
+    "group": pl.String,
+    "value": pl.Float64,
+    "std": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "n": pl.Int64,
+    "undefined": pl.Int64,
+    "reference": pl.Float64,
+    "source": pl.String,
+    "texts": pl.Int64,
+}
 
 
 def summary_row(
-    experiment: str, measure: str, value: float | None, low: float | None = None, high: float | None = None, *, n: int,
-    undefined: int = 0, std: float | None = None, group: str = "all", source: str | None = None, texts: int | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    experiment: str,
+    measure: str,
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    n: int,
+    undefined: int = 0,
+    std: float | None = None,
+    group: str = "all",
+    source: str | None = None,
+    texts: int | None = None,
+) -> dict[str, Any]:
     """One row of a summary: ``value`` with its interval and spread over ``n`` instances; a number that is NaN is null in the row.
 
     Where instances have several rows each, ``n`` counts rows and ``texts`` the instances, which an interval draws.
     """
     numbers = {"value": value, "std": std, "low": low, "high": high}
-    known = {name: None if number is None or np.isnan(number) else float(number) for name, number in numbers.items()}
+    known = {
+        name: None if number is None or np.isnan(number) else float(number)
+        for name, number in numbers.items()
+    }
     return {
-        "experiment": experiment, "measure": measure, "group": group, **known, "n": n, "undefined": undefined, "reference": None,
-        "source": source, "texts": texts,
-    }  # fmt: skip
+        "experiment": experiment,
+        "measure": measure,
+        "group": group,
+        **known,
+        "n": n,
+        "undefined": undefined,
+        "reference": None,
+        "source": source,
+        "texts": texts,
+    }
 
 
-def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], seed: int) -> pl.DataFrame:
+def summarise_means(
+    experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], seed: int
+) -> pl.DataFrame:
     """Mean, spread and bootstrap interval of every column of every group's frame, one group in memory at a time.
 
     Null and NaN are undefined: excluded from the mean and counted. ``low`` and ``high`` are the 95 % percentile interval over instances;
@@ -68,7 +109,9 @@ def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]],
         several, measures = CLUSTER in read.columns, read.drop(CLUSTER, strict=False)
         of = read[CLUSTER].to_numpy() if several else np.arange(read.height)
         text = np.unique(of, return_inverse=True)[1] if several else None
-        for some in (measures[:, start : start + TOGETHER] for start in range(0, measures.width, TOGETHER)):
+        for some in (
+            measures[:, start : start + TOGETHER] for start in range(0, measures.width, TOGETHER)
+        ):
             values, ends = numbers_of(some), _intervals(some, of if several else None, seed)
             rows += [
                 _of_column(experiment, name, group, column, *end, text)
@@ -83,14 +126,26 @@ def _intervals(some: pl.DataFrame, of: np.ndarray | None, seed: int) -> list[tup
     ends: dict[str, tuple[float, float]] = {}
     if means:
         values = numbers_of(some.select(means))
-        low, high = bootstrap_means(values, seed=seed) if of is None else bootstrap_clusters(values, of, seed=seed)
+        low, high = (
+            bootstrap_means(values, seed=seed)
+            if of is None
+            else bootstrap_clusters(values, of, seed=seed)
+        )
         ends = dict(zip(means, zip(low.tolist(), high.tolist(), strict=True), strict=True))
     instance = np.arange(some.height) if of is None else of
-    return [ends[name] if name in ends else share_interval(numbers_of(some.select(name))[:, 0], instance) for name in some.columns]
+    return [
+        ends[name]
+        if name in ends
+        else share_interval(numbers_of(some.select(name))[:, 0], instance)
+        for name in some.columns
+    ]
 
 
 def summarise_ratios(
-    experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], ratios: Mapping[str, tuple[str, str, str]], seed: int
+    experiment: str,
+    groups: Iterable[tuple[str, pl.LazyFrame]],
+    ratios: Mapping[str, tuple[str, str, str]],
+    seed: int,
 ) -> pl.DataFrame:
     """For each of ``ratios``, (column, low, high), where the mean of the column lies between the means of low (0) and high (1).
 
@@ -101,7 +156,9 @@ def summarise_ratios(
         return _streamed_ratios(experiment, groups, ratios, seed)
     rows: list[dict[str, Any]] = []
     for group, frame in groups:
-        read = frame.with_columns(pl.exclude(CLUSTER).cast(pl.Float64).fill_null(float("nan"))).collect()
+        read = frame.with_columns(
+            pl.exclude(CLUSTER).cast(pl.Float64).fill_null(float("nan"))
+        ).collect()
         several = CLUSTER in read.columns
         of = read[CLUSTER].to_numpy() if several else np.arange(read.height)
         for measure, names in ratios.items():
@@ -110,35 +167,60 @@ def summarise_ratios(
             known = ~np.isnan(parts).any(axis=1)
             texts = len(np.unique(of[known])) if several else None
             counts = {"undefined": int((~known).sum()), "texts": texts}
-            rows.append(_of_ratio(experiment, measure, group, parts[known], of[known], seed) | counts)
+            rows.append(
+                _of_ratio(experiment, measure, group, parts[known], of[known], seed) | counts
+            )
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def _of_ratio(experiment: str, measure: str, group: str, parts: np.ndarray, cluster: np.ndarray, seed: int) -> dict[str, Any]:
+def _of_ratio(
+    experiment: str, measure: str, group: str, parts: np.ndarray, cluster: np.ndarray, seed: int
+) -> dict[str, Any]:
     """The row of Σ ``parts[:, 0]`` / Σ ``parts[:, 1]``."""
     _, of = np.unique(cluster, return_inverse=True)
-    ordered = canonical_order(np.hstack([parts, of[:, None]]))  # sums that do not depend on the order of the rows
+    ordered = canonical_order(
+        np.hstack([parts, of[:, None]])
+    )  # sums that do not depend on the order of the rows
     sums = np.zeros((of.max(initial=-1) + 1, 2))
     np.add.at(sums, ordered[:, 2].astype(np.int64), ordered[:, :2])
     top, bottom = sums.sum(axis=0)
     if abs(bottom) <= 1e-12 * len(parts):
         return summary_row(experiment, measure, None, n=len(parts), group=group)
     low, high = bootstrap_ratios(sums[:, :1], sums[:, 1:], seed=seed)
-    return summary_row(experiment, measure, top / bottom, low[0], high[0], n=len(parts), group=group)
+    return summary_row(
+        experiment, measure, top / bottom, low[0], high[0], n=len(parts), group=group
+    )
 
 
 def _of_column(
-    experiment: str, measure: str, group: str, column: np.ndarray, low: float, high: float, of: np.ndarray | None
-) -> dict[str, Any]:  # fmt: skip
+    experiment: str,
+    measure: str,
+    group: str,
+    column: np.ndarray,
+    low: float,
+    high: float,
+    of: np.ndarray | None,
+) -> dict[str, Any]:
     """The row of one measure's values, NaN where undefined, each ``of`` an instance (None: an instance of its own)."""
     known = ~np.isnan(column)
     defined, texts = column[known], None if of is None else int((np.bincount(of[known]) > 0).sum())
     n, undefined = len(defined), len(column) - len(defined)
     if n == 0:
-        return summary_row(experiment, measure, None, n=n, undefined=undefined, group=group, texts=texts)
+        return summary_row(
+            experiment, measure, None, n=n, undefined=undefined, group=group, texts=texts
+        )
     return summary_row(
-        experiment, measure, defined.mean(), low, high, n=n, undefined=undefined, std=defined.std(), group=group, texts=texts
-    )  # fmt: skip
+        experiment,
+        measure,
+        defined.mean(),
+        low,
+        high,
+        n=n,
+        undefined=undefined,
+        std=defined.std(),
+        group=group,
+        texts=texts,
+    )
 
 
 def _streamed_means(experiment: str, groups: Groups, seed: int) -> pl.DataFrame:
@@ -148,14 +230,26 @@ def _streamed_means(experiment: str, groups: Groups, seed: int) -> pl.DataFrame:
         ends = _streamed_ends(measures, sums, seed)
         for k, (name, is_share) in enumerate(measures.items()):
             n = int(sums.n[k])
-            counts = {"n": n, "undefined": sums.rows - n, "texts": int(sums.texts[k]) if groups.several else None}
+            counts = {
+                "n": n,
+                "undefined": sums.rows - n,
+                "texts": int(sums.texts[k]) if groups.several else None,
+            }
             known = (sums.value(k), *ends[k]) if n else (None,)
             std = math.sqrt(sums.squares[k] / n) if n else None
-            rows.append(with_method(summary_row(experiment, name, *known, std=std, group=group, **counts), sums.method(k), is_share))
+            rows.append(
+                with_method(
+                    summary_row(experiment, name, *known, std=std, group=group, **counts),
+                    sums.method(k),
+                    is_share,
+                )
+            )
     return of_large(rows)
 
 
-def _streamed_ends(measures: Mapping[str, bool], sums: GroupedSums, seed: int) -> dict[int, tuple[float, float]]:
+def _streamed_ends(
+    measures: Mapping[str, bool], sums: GroupedSums, seed: int
+) -> dict[int, tuple[float, float]]:
     """The interval of each measure, drawn for as many at a time as in a table that is read whole."""
     means = [k for k, is_share in enumerate(measures.values()) if not is_share]
     ends = {k: sums.share_interval(k) for k, is_share in enumerate(measures.values()) if is_share}
@@ -175,27 +269,45 @@ def of_large(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={**SUMMARY_SCHEMA, INTERVAL: pl.String})
 
 
-def _streamed_ratios(experiment: str, groups: Groups, ratios: Mapping[str, tuple[str, str, str]], seed: int) -> pl.DataFrame:
+def _streamed_ratios(
+    experiment: str, groups: Groups, ratios: Mapping[str, tuple[str, str, str]], seed: int
+) -> pl.DataFrame:
     """`summarise_ratios` of a large table, all of one pass over it."""
 
     def parts(table: pl.LazyFrame) -> pl.LazyFrame:
         found = groups.measures(table).with_columns(pl.all().cast(pl.Float64))
-        both = [(pl.col(value) - pl.col(low), pl.col(high) - pl.col(low)) for value, low, high in ratios.values()]
-        pairs = zip(ratios, [(top + 0.0 * bottom, bottom + 0.0 * top) for top, bottom in both], strict=True)  # both known, or neither
-        return found.select(one.alias(f"{name} {k}") for name, pair in pairs for k, one in enumerate(pair))
+        both = [
+            (pl.col(value) - pl.col(low), pl.col(high) - pl.col(low))
+            for value, low, high in ratios.values()
+        ]
+        pairs = zip(
+            ratios, [(top + 0.0 * bottom, bottom + 0.0 * top) for top, bottom in both], strict=True
+        )  # both known, or neither
+        return found.select(
+            one.alias(f"{name} {k}") for name, pair in pairs for k, one in enumerate(pair)
+        )
 
     rows: list[dict[str, Any]] = []
     for group, (_, sums) in Groups(groups.table, parts, groups.together).sums().items():
         for k, name in enumerate(ratios):
-            row = _of_sums(experiment, name, group, sums.take(2 * k, 2 * k + 1), seed, groups.several)
+            row = _of_sums(
+                experiment, name, group, sums.take(2 * k, 2 * k + 1), seed, groups.several
+            )
             rows.append(with_method(row, sums.method(2 * k)))
     return of_large(rows)
 
 
-def _of_sums(experiment: str, measure: str, group: str, pair: GroupedSums, seed: int, several: bool) -> dict[str, Any]:
+def _of_sums(
+    experiment: str, measure: str, group: str, pair: GroupedSums, seed: int, several: bool
+) -> dict[str, Any]:
     """The row of the sum of the first over that of the second."""
     n, (top, bottom) = int(pair.n[0]), (math.fsum(pair.total[:, k]) for k in range(2))
-    counts = {"n": n, "undefined": pair.rows - n, "texts": int(pair.texts[0]) if several else None, "group": group}
+    counts = {
+        "n": n,
+        "undefined": pair.rows - n,
+        "texts": int(pair.texts[0]) if several else None,
+        "group": group,
+    }
     if abs(bottom) <= 1e-12 * n:
         return summary_row(experiment, measure, None, **counts)
     return summary_row(experiment, measure, top / bottom, *pair.ratio_interval(seed), **counts)
@@ -224,7 +336,9 @@ def read_table(path: Path) -> pl.LazyFrame:
         return table
     except (OSError, pl.exceptions.PolarsError) as error:
         do = "run the command that makes it again"
-        raise RunError("read results", str(path), str(error), "a Parquet table written by attnaudit", do) from error
+        raise RunError(
+            "read results", str(path), str(error), "a Parquet table written by attnaudit", do
+        ) from error
 
 
 def tables_in(path: Path) -> Iterator[pl.DataFrame]:
@@ -258,9 +372,13 @@ class _Pieces:
         if height == 0:
             return
         rows = pl.concat(self.waiting)
-        table = rows[:height].to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()  # pages of lists end where chunks end
+        table = (
+            rows[:height].to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
+        )  # pages of lists end where chunks end
         self.waiting, self.height = [rows[height:]], rows.height - height
-        self.writer = self.writer or pq.ParquetWriter(self.path, table.schema, compression="zstd", write_statistics=False)
+        self.writer = self.writer or pq.ParquetWriter(
+            self.path, table.schema, compression="zstd", write_statistics=False
+        )
         self.writer.write_table(table, row_group_size=self.group)
         self.written += height
 
@@ -278,7 +396,9 @@ class Result:
     summary: pl.DataFrame
 
     def __repr__(self) -> str:
-        return "\n".join([f"Result {self.experiment}: {_count(self.summary)}", *_lines(self.summary)])
+        return "\n".join(
+            [f"Result {self.experiment}: {_count(self.summary)}", *_lines(self.summary)]
+        )
 
     def _repr_html_(self) -> str:
         return drawn("result_html", self)
@@ -302,7 +422,13 @@ class Results(Mapping[str, Result]):
 
     def __repr__(self) -> str:
         skipped = [f"  skipped: {name}: {reason}" for name, reason in self.left_out.items()]
-        return "\n".join([f"Results of {', '.join(self) or 'no experiment'}: {_count(self.summary)}", *_lines(self.summary), *skipped])
+        return "\n".join(
+            [
+                f"Results of {', '.join(self) or 'no experiment'}: {_count(self.summary)}",
+                *_lines(self.summary),
+                *skipped,
+            ]
+        )
 
     def _repr_html_(self) -> str:
         return drawn("results_html", self)
@@ -319,7 +445,11 @@ class Results(Mapping[str, Result]):
     @property
     def summary(self) -> pl.DataFrame:
         """Rows {experiment, measure, group, value, std, low, high, n, undefined, reference, source, texts} of every result."""
-        return pl.concat([one.summary for one in self.values()], how="diagonal") if self.results else pl.DataFrame(schema=SUMMARY_SCHEMA)
+        return (
+            pl.concat([one.summary for one in self.values()], how="diagonal")
+            if self.results
+            else pl.DataFrame(schema=SUMMARY_SCHEMA)
+        )
 
     def save(self, path: str | Path) -> Path:
         """Write ``results/<experiment>.parquet`` and ``summary.json`` into the folder ``path``. Raises RunError."""
@@ -351,12 +481,21 @@ class Results(Mapping[str, Result]):
 def counted(row: Mapping[str, Any]) -> str:
     """``480``, or ``480 (12 texts)`` where a text has several of the rows that were counted."""
     texts = row.get("texts")
-    return str(row["n"]) if texts in (None, row["n"]) else f"{row['n']} ({texts} text{'' if texts == 1 else 's'})"
+    return (
+        str(row["n"])
+        if texts in (None, row["n"])
+        else f"{row['n']} ({texts} text{'' if texts == 1 else 's'})"
+    )
 
 
 def _count(summary: pl.DataFrame) -> str:
-    groups, unit = summary["group"].n_unique() - 1, "rows" if summary["group"].str.starts_with(OF_HEAD).any() else "instances"
-    return f"{summary.height} summary rows" + (f", over all {unit} and in {groups} groups" if groups > 0 else "")
+    groups, unit = (
+        summary["group"].n_unique() - 1,
+        "rows" if summary["group"].str.starts_with(OF_HEAD).any() else "instances",
+    )
+    return f"{summary.height} summary rows" + (
+        f", over all {unit} and in {groups} groups" if groups > 0 else ""
+    )
 
 
 def _lines(summary: pl.DataFrame) -> list[str]:
@@ -367,7 +506,9 @@ def _lines(summary: pl.DataFrame) -> list[str]:
         f"{f' ({ends})' if (ends := _interval(row['low'], row['high'])) else ''}, n = {counted(row)}"
         for row in overall.head(SHOWN).iter_rows(named=True)
     ]
-    return lines + ([f"  … and {overall.height - SHOWN} more in .summary"] if overall.height > SHOWN else [])
+    return lines + (
+        [f"  … and {overall.height - SHOWN} more in .summary"] if overall.height > SHOWN else []
+    )
 
 
 def _interval(low: float | None, high: float | None) -> str:

@@ -50,7 +50,9 @@ class Battery:
 
     def key(self, trace: Path) -> str:
         """The content that the results follow from."""
-        return content_key("audit", trace_digests(trace), list(self.names), self.settings, self.chosen)
+        return content_key(
+            "audit", trace_digests(trace), list(self.names), self.settings, self.chosen
+        )
 
 
 def audited(
@@ -77,7 +79,11 @@ def _quality(battery: Battery, trace: Path) -> list[str]:
     from attnaudit.experiments import make_experiment, refusal
 
     name = OF_RUN[0]
-    return [] if name in battery.names or refusal(make_experiment(name), Trace.first(trace)) else [name]
+    return (
+        []
+        if name in battery.names or refusal(make_experiment(name), Trace.first(trace))
+        else [name]
+    )
 
 
 def audit_step(
@@ -91,13 +97,23 @@ def audit_step(
     key = battery.key(trace)
 
     def work(folder: Path) -> dict[str, Any]:
-        rows, left_out = audited(battery, trace, folder, spec, progress, replay, tables_on(engine, trace, store.out, key, replay))
+        rows, left_out = audited(
+            battery,
+            trace,
+            folder,
+            spec,
+            progress,
+            replay,
+            tables_on(engine, trace, store.out, key, replay),
+        )
         write_json(folder / RESULTS[1], rows)
         if "spec.json" in outputs:
             write_with_digest(folder / "spec.json", spec)
         return {"left_out": left_out}
 
-    return store.step("audit", content_key(key, spec["trace"]) if "spec.json" in outputs else key, outputs, work)
+    return store.step(
+        "audit", content_key(key, spec["trace"]) if "spec.json" in outputs else key, outputs, work
+    )
 
 
 def tables_on(engine: Engine, trace: Path, out: Path, key: str, replay: Any = None) -> Tables:
@@ -125,8 +141,17 @@ def report_step(store: Store, progress: Progress, pages: Mapping[str, Page]) -> 
         for name, write in pages.items():
             write(store.out, folder / name)
 
-    made_from = {name: record.files for name, record in store.records.items() if name in ("collect", "translate", "audit")}
-    return store.step("report", content_key("report", made_from, sha256(store.out / "spec.json")), tuple(pages), work)
+    made_from = {
+        name: record.files
+        for name, record in store.records.items()
+        if name in ("collect", "translate", "audit")
+    }
+    return store.step(
+        "report",
+        content_key("report", made_from, sha256(store.out / "spec.json")),
+        tuple(pages),
+        work,
+    )
 
 
 def audit_page(trace: Path | None = None) -> dict[str, Page]:
@@ -180,7 +205,9 @@ def _packages(trace: Path, replay: Any) -> tuple[str, ...]:
     return OF_TRANSFORMERS[2:] if tail is not None and tail.suffix == ".onnx" else ()
 
 
-def choose(experiments: Sequence[str], settings: Mapping[str, Any], task: str | None = None) -> Battery:
+def choose(
+    experiments: Sequence[str], settings: Mapping[str, Any], task: str | None = None
+) -> Battery:
     """The experiments named, or all, with the defaults for a task and dotted settings in place. Raises InputError."""
     from attnaudit.experiments import make_experiment
 
@@ -188,7 +215,12 @@ def choose(experiments: Sequence[str], settings: Mapping[str, Any], task: str | 
     resolved = experiment_settings(settings, task)
     for key in settings:
         if names and key.partition(".")[0] not in names:
-            raise InputError("audit", f"setting {key}", "not of an experiment asked for", f"a setting of {', '.join(names)}")
+            raise InputError(
+                "audit",
+                f"setting {key}",
+                "not of an experiment asked for",
+                f"a setting of {', '.join(names)}",
+            )
     chosen = names or list(resolved)
     return Battery(chosen, {name: resolved.get(name, {}) for name in chosen}, chosen=bool(names))
 
@@ -199,11 +231,17 @@ def report_into(folder: str | Path, progress: Progress | None = None) -> Path:
     require_as_written(folder)
     spec = read_spec(folder)
     kind = spec.get("kind")
-    pages = audit_page(trace_shown(folder, spec) if kind == "audit" else None) | (dict(TASKS[kind].pages) if kind in TASKS else {})
+    pages = audit_page(trace_shown(folder, spec) if kind == "audit" else None) | (
+        dict(TASKS[kind].pages) if kind in TASKS else {}
+    )
     with alone(folder) as store:
         kept = {key: value for key, value in read_manifest(folder).items() if key != "steps"}
         written = store.records.pop("report").files
-        report_step(store, progress or silent, {name: write for name, write in pages.items() if name in written})
+        report_step(
+            store,
+            progress or silent,
+            {name: write for name, write in pages.items() if name in written},
+        )
         store.close(kept)
     return folder / "report.html"
 
@@ -222,5 +260,17 @@ def _check_place(out: Path) -> None:
         return
     kind = read_spec(out).get("kind") if (out / "spec.json").exists() else None
     if kind != "audit":
-        got = "a folder that holds a run" if kind in TASKS else "a folder that is not empty" if out.is_dir() else "a file"
-        raise RunError("audit", str(out), got, "a new folder, or one of an earlier audit", "choose another --out")
+        got = (
+            "a folder that holds a run"
+            if kind in TASKS
+            else "a folder that is not empty"
+            if out.is_dir()
+            else "a file"
+        )
+        raise RunError(
+            "audit",
+            str(out),
+            got,
+            "a new folder, or one of an earlier audit",
+            "choose another --out",
+        )

@@ -67,18 +67,35 @@ class Calibration:
         for name in self.constructions or ():
             CONSTRUCTIONS.find(name, "calibrate")
         if self.seeds < 1 or not self.corpora:
-            raise InputError("calibrate", "--seeds, --corpus", f"{self.seeds} seeds, {len(self.corpora)} corpora", "1 or more of each")
+            raise InputError(
+                "calibrate",
+                "--seeds, --corpus",
+                f"{self.seeds} seeds, {len(self.corpora)} corpora",
+                "1 or more of each",
+            )
         if self.encoders is not None and self.encoders < 1:
             raise InputError("calibrate", "--encoders", str(self.encoders), "1 or more")
 
     @cached_property
     def cells(self) -> list[Cell]:
         """All models, those of one corpus and seed together."""
-        base = {name: RunSpec.of(name, settings=SOURCES.get(name, {}), data_dir=self.data_dir) for name in self.corpora}
-        chosen = [one for name, one in CONSTRUCTIONS.items() if self.constructions is None or name in self.constructions]
+        base = {
+            name: RunSpec.of(name, settings=SOURCES.get(name, {}), data_dir=self.data_dir)
+            for name in self.corpora
+        }
+        chosen = [
+            one
+            for name, one in CONSTRUCTIONS.items()
+            if self.constructions is None or name in self.constructions
+        ]
         cells = [cell for one in chosen for cell in cells_of(one, base, self.seeds, self.encoders)]
-        first: dict[str, Training] = {}  # the same training may be asked for by several constructions: it is done once
-        once = [replace(cell, training=first.setdefault(key_of(cell.training), cell.training)) for cell in cells]
+        first: dict[
+            str, Training
+        ] = {}  # the same training may be asked for by several constructions: it is done once
+        once = [
+            replace(cell, training=first.setdefault(key_of(cell.training), cell.training))
+            for cell in cells
+        ]
         return sorted(once, key=lambda cell: (self.corpora.index(cell.corpus), cell.seed))
 
     @property
@@ -93,7 +110,12 @@ class Calibration:
 
     def to_json(self) -> dict[str, Any]:
         """What ``spec.json`` holds."""
-        chosen = {"corpora": list(self.corpora), "seeds": self.seeds, "encoders": self.encoders, "constructions": self.constructions}
+        chosen = {
+            "corpora": list(self.corpora),
+            "seeds": self.seeds,
+            "encoders": self.encoders,
+            "constructions": self.constructions,
+        }
         return {
             "schema": SCHEMA,
             "kind": "calibration",
@@ -105,10 +127,18 @@ class Calibration:
         """The command that does this."""
         parts = [*(f"--corpus {name}" for name in self.corpora), f"--seeds {self.seeds}"]
         parts += [f"--encoders {self.encoders}"] if self.encoders else []
-        return " ".join(["attnaudit calibrate", *parts, *(f"--construction {name}" for name in self.constructions or ())])
+        return " ".join(
+            [
+                "attnaudit calibrate",
+                *parts,
+                *(f"--construction {name}" for name in self.constructions or ()),
+            ]
+        )
 
 
-def calibrate(calibration: Calibration, progress: Progress | None = None, say: Say = lambda line: None) -> Path:
+def calibrate(
+    calibration: Calibration, progress: Progress | None = None, say: Say = lambda line: None
+) -> Path:
     """Train, audit and score what is missing; returns the folder of the tables and the page.
 
     Raises InputError for a corpus that cannot be read, and RunError where the place holds another calibration.
@@ -116,8 +146,16 @@ def calibrate(calibration: Calibration, progress: Progress | None = None, say: S
     from attnaudit.report.calibration_page import write_calibration
 
     require("train", "calibrate")
-    work, place, plain = _Work(calibration, progress or silent, say), calibration.out / PLACE, calibration.to_json()
-    check_place(place, plain, f"give its options, or remove {place} (trainings and audits stay), or choose another --out")
+    work, place, plain = (
+        _Work(calibration, progress or silent, say),
+        calibration.out / PLACE,
+        calibration.to_json(),
+    )
+    check_place(
+        place,
+        plain,
+        f"give its options, or remove {place} (trainings and audits stay), or choose another --out",
+    )
     for number, cell in enumerate(calibration.cells, 1):
         work.do(cell, number)
     with alone(place) as store:
@@ -135,7 +173,10 @@ def calibrate(calibration: Calibration, progress: Progress | None = None, say: S
 def plan_calibration(calibration: Calibration, progress: Progress | None = None) -> Plan:
     """The plan of `calibrate` with the same arguments: its trainings; audits, which take about as long, are not counted."""
     work = _Work(calibration, progress or silent, lambda line: None)
-    jobs = [(one.name, training_folder(calibration.out / TRAININGS, one), one.spec) for one in calibration.trainings]
+    jobs = [
+        (one.name, training_folder(calibration.out / TRAININGS, one), one.spec)
+        for one in calibration.trainings
+    ]
     note = f"{len(calibration.cells)} models are audited, {AUDIT_SECONDS:g} s each, which the estimate does not include"
     return Estimates(lambda spec, _: work._corpus(spec), work.progress).plan(jobs, (note,))
 
@@ -156,7 +197,11 @@ class _Work:
         progress = within(f"{cell.name} ({of_all})", self.progress)
         if isinstance(cell.training.teacher, Training):
             self._train(cell.training.teacher, progress, ["teach"])
-        self._train(cell.training, progress, ["intervene", *(["teach"] if self._teaches(cell.training) else [])])
+        self._train(
+            cell.training,
+            progress,
+            ["intervene", *(["teach"] if self._teaches(cell.training) else [])],
+        )
         with alone(self._audit_of(cell)) as store:
             self._audit(store, cell, progress)
         if not before:
@@ -164,7 +209,11 @@ class _Work:
 
     @cached_property
     def _teachers(self) -> set[str]:
-        return {key_of(cell.training.teacher) for cell in self.calibration.cells if isinstance(cell.training.teacher, Training)}
+        return {
+            key_of(cell.training.teacher)
+            for cell in self.calibration.cells
+            if isinstance(cell.training.teacher, Training)
+        }
 
     def _teaches(self, training: Training) -> bool:
         return key_of(training) in self._teachers
@@ -172,7 +221,9 @@ class _Work:
     def _train(self, training: Training, progress: Progress, steps: Sequence[str]) -> None:
         store = self.calibration.out / TRAININGS
         folder = training_folder(store, training)
-        if finished_at(folder) is not None and all((folder / made).exists() for made in _made(steps)):
+        if finished_at(folder) is not None and all(
+            (folder / made).exists() for made in _made(steps)
+        ):
             return
         train_into(taught(training, store), folder, progress, self._corpus(training.spec), [*steps])
 
@@ -189,16 +240,25 @@ class _Work:
         """The trace as a user would have it, what the check says of it, and the battery on it."""
         training = training_folder(self.calibration.out / TRAININGS, cell.training)
         battery = choose((), {}, "classification")
-        plain = {"schema": SCHEMA, "kind": "audit", "trace": f"{AUDITS}/{cell.name}/trace", "experiments": battery.settings}
+        plain = {
+            "schema": SCHEMA,
+            "kind": "audit",
+            "trace": f"{AUDITS}/{cell.name}/trace",
+            "experiments": battery.settings,
+        }
 
         def show(folder: Path) -> None:
             trace = Trace.read(training / "trace")
             shown = cell.audited(trace)
             shown.write(folder / "trace")
             interventions: Mapping[str, float] = read_json(training / INTERVENTIONS)
-            write_json(folder / "check.json", checked(cell.construction, interventions, trace, shown))
+            write_json(
+                folder / "check.json", checked(cell.construction, interventions, trace, shown)
+            )
 
-        key = content_key("show", trace_digests(training / "trace"), sha256(training / INTERVENTIONS), cell.name)
+        key = content_key(
+            "show", trace_digests(training / "trace"), sha256(training / INTERVENTIONS), cell.name
+        )
         store.step("show", key, ("trace", "check.json"), show)
         if not (store.out / "spec.json").exists():
             write_with_digest(store.out / "spec.json", plain)
@@ -208,13 +268,23 @@ class _Work:
     def score(self, store: Store, plain: Mapping[str, Any]) -> None:
         """The tables over all cells, and the degree where the constructions of both halves are there."""
         folders = {cell: self._audit_of(cell) for cell in self.calibration.cells}
-        digests = {cell.name: [sha256(folder / RESULTS[1]), sha256(folder / "check.json")] for cell, folder in folders.items()}
+        digests = {
+            cell.name: [sha256(folder / RESULTS[1]), sha256(folder / "check.json")]
+            for cell, folder in folders.items()
+        }
 
         def work(folder: Path) -> dict[str, Any]:
             self.progress("score the measures", 0, 0)
-            checks = pl.DataFrame([{**_facts(cell), **read_json(place / "check.json")} for cell, place in folders.items()])
+            checks = pl.DataFrame(
+                [
+                    {**_facts(cell), **read_json(place / "check.json")}
+                    for cell, place in folders.items()
+                ]
+            )
             values = pl.DataFrame(list(_values(folders)), infer_schema_length=None)
-            values = values.join(checks.select("cell", "confirmed"), on="cell", maintain_order="left")
+            values = values.join(
+                checks.select("cell", "confirmed"), on="cell", maintain_order="left"
+            )
             found = (values, checks, scores(values), dials(values), matrix(values))
             for name, table in zip(TABLES, found, strict=True):
                 table.write_parquet(folder / name)
@@ -261,4 +331,10 @@ def _values(folders: Mapping[Cell, Path]) -> Iterator[dict[str, Any]]:
             if row["group"] == "all":
                 direction = direction_of(facts(row["experiment"]).measures, row["measure"])
                 value = None if row["value"] is None else float(row["value"])
-                yield {**_facts(cell), "experiment": row["experiment"], "measure": row["measure"], "direction": direction, "value": value}
+                yield {
+                    **_facts(cell),
+                    "experiment": row["experiment"],
+                    "measure": row["measure"],
+                    "direction": direction,
+                    "value": value,
+                }

@@ -31,10 +31,16 @@ def manifest_of(folder: Path) -> Mapping[str, Any] | None:
     try:
         manifest = read_json(folder / MANIFEST)
         shown = {
-            name: known for name, known in manifest["files"].items() if name.startswith("results/") or name in ("summary.json", "spec.json")
+            name: known
+            for name, known in manifest["files"].items()
+            if name.startswith("results/") or name in ("summary.json", "spec.json")
         }
         others = [name for name in manifest["files"] if name.startswith("trace/")]
-        whole = manifest["steps"] and digests(folder, list(shown)) == shown and all((folder / name).is_file() for name in others)
+        whole = (
+            manifest["steps"]
+            and digests(folder, list(shown)) == shown
+            and all((folder / name).is_file() for name in others)
+        )
     except (RunError, OSError, KeyError, TypeError, AttributeError):
         return None
     return manifest if whole else None
@@ -52,8 +58,14 @@ def settings_notes(runs: Sequence[Finished], paper: Declaration) -> list[str]:
     models: dict[str, dict[str, None]] = {}
     for run in runs:
         models.setdefault(_unusual(run, paper), {})[_model(run)] = None
-    which = {settings: f" ({', '.join(names)})" if len(models) > 1 else "" for settings, names in models.items() if settings}
-    return [f"settings other than the usual{names}: {settings}" for settings, names in which.items()]
+    which = {
+        settings: f" ({', '.join(names)})" if len(models) > 1 else ""
+        for settings, names in models.items()
+        if settings
+    }
+    return [
+        f"settings other than the usual{names}: {settings}" for settings, names in which.items()
+    ]
 
 
 def _finished(out: Path, paper: Declaration) -> tuple[list[Finished], list[str]]:
@@ -64,7 +76,9 @@ def _finished(out: Path, paper: Declaration) -> tuple[list[Finished], list[str]]
         if cell is None:
             notes.append(f"{RUNS}/{folder.name} is no run of this sweep and is not counted")
         elif manifest is None:
-            notes.append(f"{RUNS}/{folder.name} is damaged and is not counted: the command that made it makes it again")
+            notes.append(
+                f"{RUNS}/{folder.name} is damaged and is not counted: the command that made it makes it again"
+            )
         else:
             found.append(Finished(cell, folder, read_spec(folder), manifest))
     return sorted(found, key=lambda run: run.cell), notes
@@ -83,7 +97,9 @@ def _averaged(runs: Iterable[Finished]) -> tuple[list[Finished], list[str]]:
     for kinds in cells.values():
         chosen = max(kinds, key=len)
         kept += chosen
-        apart = sorted((run for kind in kinds if kind is not chosen for run in kind), key=lambda run: run.cell)
+        apart = sorted(
+            (run for kind in kinds if kind is not chosen for run in kind), key=lambda run: run.cell
+        )
         notes += [
             f"{run.cell.name} is kept apart from {chosen[0].cell.name} and not averaged with it: {some_of(_differing(run, chosen[0]))}"
             for run in apart
@@ -112,11 +128,19 @@ def _cell(folder: Path, paper: Declaration) -> Cell | None:
     """The cell whose run a folder holds, or None where it is not one of the paper's."""
     try:
         spec = read_spec(folder)
-        made = (Path(spec["corpus"]["source"]).name, spec["model"]["encoder"], spec["model"]["attention"], spec["preset"])
+        made = (
+            Path(spec["corpus"]["source"]).name,
+            spec["model"]["encoder"],
+            spec["model"]["attention"],
+            spec["preset"],
+        )
     except (RunError, KeyError, TypeError):
         return None
     runs = (cell for cell in paper.every_cell if not cell.study)
-    known = next((cell for cell in runs if made == (cell.corpus, cell.encoder, cell.attention, cell.preset)), None)
+    known = next(
+        (cell for cell in runs if made == (cell.corpus, cell.encoder, cell.attention, cell.preset)),
+        None,
+    )
     cell = None if known is None else replace(known, seed=spec["seed"])
     return cell if cell is not None and cell.name == folder.name else None
 
@@ -134,7 +158,9 @@ def _but_for_seed(run: Finished) -> dict[str, Any]:
     data = {"rows": corpus["rows"], "class_names": corpus["class_names"]}
     if not any(f"with seed {run.cell.seed}" in note for note in run.manifest["notes"]):
         data["fingerprint"] = corpus["fingerprint"][:12]
-    return {key: value for key, value in run.spec.items() if key not in ("seed", "fingerprint")} | {"data": data}
+    return {key: value for key, value in run.spec.items() if key not in ("seed", "fingerprint")} | {
+        "data": data
+    }
 
 
 def _unusual(run: Finished, paper: Declaration) -> str:
@@ -147,5 +173,11 @@ def _unusual(run: Finished, paper: Declaration) -> str:
         run.spec["corpus"]["source"], encoder=cell.encoder, attention=cell.attention, preset=cell.preset, seed=cell.seed,
         settings={**paper.settings, **cell.settings},
     ).to_json()  # fmt: skip
-    given = {key: value for key, value in run.spec.items() if key != "fingerprint"} | {"vectors": Path(run.spec["vectors"]).name}
-    return ", ".join(line.partition(", there ")[0] for line in differences(given, usual) if " = absent" not in line)
+    given = {key: value for key, value in run.spec.items() if key != "fingerprint"} | {
+        "vectors": Path(run.spec["vectors"]).name
+    }
+    return ", ".join(
+        line.partition(", there ")[0]
+        for line in differences(given, usual)
+        if " = absent" not in line
+    )

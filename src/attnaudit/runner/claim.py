@@ -65,7 +65,9 @@ def refuse_claimed(folder: Path) -> None:
 
 
 def _claim(owner: str, count: int) -> str:
-    return json.dumps({"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "beat": count})
+    return json.dumps(
+        {"owner": owner, "host": socket.gethostname(), "pid": os.getpid(), "beat": count}
+    )
 
 
 def _beside(path: Path) -> Path:
@@ -96,11 +98,19 @@ def _wait_for_silence(path: Path, silent: float) -> None:
             return  # given back, or taken over: look again
         if now != first:
             got = f"process {now.get('pid')} of {now.get('host')} is at work there"
-            raise RunError("run", str(path.parent), got, "one command at a time", "wait for it, or choose another --out")
+            raise RunError(
+                "run",
+                str(path.parent),
+                got,
+                "one command at a time",
+                "wait for it, or choose another --out",
+            )
     dead = _beside(path)
     with contextlib.suppress(FileNotFoundError):
         path.rename(dead)
-        if _read(dead).get("owner") != first.get("owner"):  # another was faster, and its claim was caught
+        if _read(dead).get("owner") != first.get(
+            "owner"
+        ):  # another was faster, and its claim was caught
             dead.rename(path)
         dead.unlink(missing_ok=True)
 
@@ -123,7 +133,13 @@ def _check(path: Path, owner: str) -> None:
     now = _read(path)
     if now and now.get("owner") != owner:
         got = f"process {now.get('pid')} of {now.get('host')} took it over, as this one was silent"
-        raise RunError("run on a cluster", str(path.parent), got, "one driver at a time", "wait for it; the same command resumes")
+        raise RunError(
+            "run on a cluster",
+            str(path.parent),
+            got,
+            "one driver at a time",
+            "wait for it; the same command resumes",
+        )
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -42,12 +42,22 @@ def run(
     Raises InputError for bad input, and RunError where ``out`` holds something else or cannot be written.
     """
     if not isinstance(source, str | Path):
-        source = _kept(source, Path("runs") if out is None else Path(out).parent, "" if out is None else Path(out).name, options)
+        source = _kept(
+            source,
+            Path("runs") if out is None else Path(out).parent,
+            "" if out is None else Path(out).name,
+            options,
+        )
     spec = RunSpec.of(source, **options)
     return pipeline.run(spec, out or Path("runs") / spec.name, progress, engine=engine)
 
 
-def translate(source: str | Path, out: str | Path | None = None, progress: Progress | None = None, **options: Any) -> Path:
+def translate(
+    source: str | Path,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Path:
     """Train a translator on the parallel corpus ``source``, translate its test split, and audit the attention; returns the run's folder.
 
     ``options`` are those of ``attnaudit translate``: ``preset`` (``small`` or ``paper``), ``seed``, ``device``, ``data_dir``, ``settings``
@@ -100,7 +110,11 @@ def compare(runs: str | Path | Iterable[str | Path], to: str | None = None) -> p
 
 def _kept(source: Any, folder: Path, name: str, options: Mapping[str, Any]) -> Path:
     """The file of a table in memory. Raises InputError, also for an option that does not go with it."""
-    corpus = {key: value for key, value in options.items() if key in {field.name for field in fields(CorpusSpec)} - {"seed"}}
+    corpus = {
+        key: value
+        for key, value in options.items()
+        if key in {field.name for field in fields(CorpusSpec)} - {"seed"}
+    }
     spec = from_plain(CorpusSpec, {"source": name, **corpus}, "corpus")
     columns = Columns(spec.text, spec.label, spec.question, spec.rationale)
     return keep_table(source, folder, columns, dialect_of(spec), name and f"{name}-texts")

@@ -53,16 +53,32 @@ def copying_study(
 
     Raises InputError, for ``options`` too.
     """
-    refuse_options("study", NAME, options, (), "the task and its model are set by --set copying.NAME=…")
+    refuse_options(
+        "study", NAME, options, (), "the task and its model are set by --set copying.NAME=…"
+    )
     if kind not in SYMBOLS:
-        raise InputError("study", "copying of", repr(kind), f"one of {', '.join(SYMBOLS)}", did_you_mean(kind, SYMBOLS))
+        raise InputError(
+            "study",
+            "copying of",
+            repr(kind),
+            f"one of {', '.join(SYMBOLS)}",
+            did_you_mean(kind, SYMBOLS),
+        )
     given = ({} if full else QUICK) | dict(settings or {})
     for fixed, option in BY_OPTION.items():
         if fixed in given:
-            raise InputError("read settings", f"setting {fixed}", str(given[fixed]), f"to be given as {option}")
+            raise InputError(
+                "read settings", f"setting {fixed}", str(given[fixed]), f"to be given as {option}"
+            )
     if "training.epochs" in given:  # as --epochs
         do = "give --set copying.steps=N"
-        raise InputError("read settings", "setting training.epochs", str(given["training.epochs"]), "no epochs: copying counts steps", do)
+        raise InputError(
+            "read settings",
+            "setting training.epochs",
+            str(given["training.epochs"]),
+            "no epochs: copying counts steps",
+            do,
+        )
     return override({NAME: Copying(kind, seed=seed)}, given)[NAME].checked()
 
 
@@ -71,7 +87,9 @@ def seconds_a_step(study: Copying) -> float:
     from attnaudit.copying.training import Stage, train
 
     threads = min(cores(), study.seeds)
-    config = replace(config_of(study), seeds=tuple(range(threads)), every=TIMED[-1], probe=1, test=1)
+    config = replace(
+        config_of(study), seeds=tuple(range(threads)), every=TIMED[-1], probe=1, test=1
+    )
 
     def timed(steps: int) -> float:
         started = time.perf_counter()
@@ -92,12 +110,19 @@ def steps_done(out: Path) -> int:
     if found is None:
         return 0
     _, state = found
-    return sum(stage["steps"] for stage in state["course"]["stages"][: state["stage"]]) + state["steps"]
+    return (
+        sum(stage["steps"] for stage in state["course"]["stages"][: state["stage"]])
+        + state["steps"]
+    )
 
 
 def specified(study: Copying) -> dict[str, Any]:
     """What `spec.json` says of a study."""
-    return {"schema": SCHEMA, "kind": "study", "study": {"name": NAME, **json.loads(json.dumps(asdict(study)))}}
+    return {
+        "schema": SCHEMA,
+        "kind": "study",
+        "study": {"name": NAME, **json.loads(json.dumps(asdict(study)))},
+    }
 
 
 def copying_folder(study: Copying) -> Path:
@@ -105,7 +130,9 @@ def copying_folder(study: Copying) -> Path:
     return Path("runs/studies") / f"{NAME}-{study.kind}"
 
 
-def run_copying(study: Copying, out: str | Path, progress: Progress | None = None, threads: int | None = None) -> Path:
+def run_copying(
+    study: Copying, out: str | Path, progress: Progress | None = None, threads: int | None = None
+) -> Path:
     """Do what is missing in ``out`` on ``threads`` (None: every core); returns it. Raises InputError, RunError for another study."""
     from attnaudit.report.copying_page import write_copying
 
@@ -118,15 +145,25 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
         trained = _train_step(store, study, progress, threads or cores())
 
         def analyse(folder: Path) -> None:
-            curves, final = (read_table(out / RESULTS[0] / f"{name}.parquet").collect() for name in (CURVES, FINAL))
+            curves, final = (
+                read_table(out / RESULTS[0] / f"{name}.parquet").collect()
+                for name in (CURVES, FINAL)
+            )
             write_json(folder / RESULTS[1], summarise(curves, final).to_dicts())
 
         def write_page(folder: Path) -> None:
             progress("write the report", 0, 0)
             write_copying(out, folder / "report.html")
 
-        analysed = store.step("analyse", content_key("analyse", trained.files), RESULTS[1:], analyse)
-        store.step("report", content_key("report", analysed.files, trained.files, plain), ("report.html",), write_page)
+        analysed = store.step(
+            "analyse", content_key("analyse", trained.files), RESULTS[1:], analyse
+        )
+        store.step(
+            "report",
+            content_key("report", analysed.files, trained.files, plain),
+            ("report.html",),
+            write_page,
+        )
         store.close({"kind": "study"})
     return out
 
@@ -155,8 +192,14 @@ def _train_step(store: Store, study: Copying, progress: Progress, threads: int) 
 
         with products_of(study.precision):
             trained = train(config_of(study), min(threads, study.seeds), store.scratch, progress)
-        places = [{"seed": row["seed"], "target": t} for row in trained.final for t in range(trained.alpha.shape[1])]
-        alpha = pl.DataFrame(places).with_columns(pl.Series("alpha", trained.alpha.reshape(len(places), -1)))
+        places = [
+            {"seed": row["seed"], "target": t}
+            for row in trained.final
+            for t in range(trained.alpha.shape[1])
+        ]
+        alpha = pl.DataFrame(places).with_columns(
+            pl.Series("alpha", trained.alpha.reshape(len(places), -1))
+        )
         for name, table in (
             (CURVES, pl.DataFrame(trained.curves, schema={**_NUMBER, **_MEASURES})),
             (FINAL, pl.DataFrame(trained.final, schema={"seed": pl.Int64, **_MEASURES})),
@@ -165,4 +208,6 @@ def _train_step(store: Store, study: Copying, progress: Progress, threads: int) 
             with table_file(folder / RESULTS[0] / f"{name}.parquet") as add:
                 add(table)
 
-    return store.step("train", content_key("train", asdict(study), list(_MEASURES)), RESULTS[:1], work)
+    return store.step(
+        "train", content_key("train", asdict(study), list(_MEASURES)), RESULTS[:1], work
+    )

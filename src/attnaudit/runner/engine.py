@@ -36,9 +36,13 @@ class Here:
         """A specification with the paths and the device of this machine."""
         if self == LOCALLY:
             return spec
-        changed: dict[str, Any] = {"device": self.device} if any(one.name == "device" for one in fields(spec)) else {}
+        changed: dict[str, Any] = (
+            {"device": self.device} if any(one.name == "device" for one in fields(spec)) else {}
+        )
         if getattr(spec, "teacher", None) is not None:
-            changed["teacher"] = replace(spec.teacher, trace=str(self.path(Path(spec.teacher.trace))))
+            changed["teacher"] = replace(
+                spec.teacher, trace=str(self.path(Path(spec.teacher.trace)))
+            )
         if getattr(spec, "vectors", "corpus") not in ("corpus", "random"):
             changed["vectors"] = str(self.path(Path(spec.vectors).expanduser()))
         return replace(spec, **changed)
@@ -83,7 +87,10 @@ class Done:
 def files_of(spec: Any) -> tuple[Path, ...]:
     """The files and folders, besides the corpus, that a training of this specification reads."""
     teacher, vectors = getattr(spec, "teacher", None), Path(getattr(spec, "vectors", "corpus"))
-    return (*([Path(teacher.trace)] if teacher is not None else []), *([vectors] if vectors.is_file() else []))
+    return (
+        *([Path(teacher.trace)] if teacher is not None else []),
+        *([vectors] if vectors.is_file() else []),
+    )
 
 
 class Engine(Protocol):

@@ -21,7 +21,13 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.runner.planning import Plan, Planned, epochs_done, recorded_seconds
 from attnaudit.runner.store import Store, alone, check_place, versions
-from attnaudit.runner.tasks.transformers import OPERATION, build_network, fit_network, pieces_of, read_raw
+from attnaudit.runner.tasks.transformers import (
+    OPERATION,
+    build_network,
+    fit_network,
+    pieces_of,
+    read_raw,
+)
 from attnaudit.runner.timing import DEV, timed_steps
 
 if TYPE_CHECKING:
@@ -32,7 +38,9 @@ SAVED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config
 GENERATION = "generation_config.json"  # of a model that writes texts
 
 
-def train_transformer(spec: TransformerTraining, out: str | Path, progress: Progress | None = None) -> Path:
+def train_transformer(
+    spec: TransformerTraining, out: str | Path, progress: Progress | None = None
+) -> Path:
     """Train the transformer of ``spec`` on its corpus into the folder ``out``; returns it.
 
     The tokenizer is learned from the train split, the epoch selected on dev; the same spec gives the same bytes of weights and tokenizer.
@@ -41,22 +49,34 @@ def train_transformer(spec: TransformerTraining, out: str | Path, progress: Prog
     """
     out = Path(out)
     training = _prepared(spec, out, progress or silent)
-    from attnaudit.training.loop import threads_an_operation  # here because it imports torch, when nothing in the input was refused
+    from attnaudit.training.loop import (
+        threads_an_operation,
+    )  # here because it imports torch, when nothing in the input was refused
 
     with alone(out) as store, threads_an_operation(spec.training.threads):
         outputs = (*SAVED, TRAINING, *([GENERATION] if spec.architecture.causal else []))
         store.step("train", training.key, outputs, lambda folder: training.into(store, folder))
-        store.close({"kind": spec.kind, "notes": list(training.corpus.notes), "versions": versions("transformers", "tokenizers")})
+        store.close(
+            {
+                "kind": spec.kind,
+                "notes": list(training.corpus.notes),
+                "versions": versions("transformers", "tokenizers"),
+            }
+        )
     return out
 
 
-def plan_transformer(spec: TransformerTraining, out: str | Path, progress: Progress | None = None) -> Plan:
+def plan_transformer(
+    spec: TransformerTraining, out: str | Path, progress: Progress | None = None
+) -> Plan:
     """The plan of `train_transformer` with the same arguments. Raises what that raises before it trains."""
     out, progress = Path(out), progress or silent
     training = _prepared(spec, out, progress)
     length = count(spec.training.epochs, "epoch")
     if (seconds := recorded_seconds(out)) is not None:
-        return Plan((Planned(spec.name, str(out), "finished", length, seconds=seconds, source="recorded"),))
+        return Plan(
+            (Planned(spec.name, str(out), "finished", length, seconds=seconds, source="recorded"),)
+        )
     done = epochs_done(out)
     progress("time a few seconds", 0, 0)
     left = max(1 - done / spec.training.epochs, 0.0) * training.estimate()
@@ -91,7 +111,16 @@ class _Training:
 
     @property
     def key(self) -> str:
-        parts = ("fingerprint", "config", "model", "training", "schedule", "uniform", "objective", "seed")
+        parts = (
+            "fingerprint",
+            "config",
+            "model",
+            "training",
+            "schedule",
+            "uniform",
+            "objective",
+            "seed",
+        )
         return content_key("train", *(self.plain[name] for name in parts))
 
     def into(self, store: Store, folder: Path) -> dict[str, Any]:
@@ -102,22 +131,39 @@ class _Training:
         started = time.perf_counter()
         network = build_network(self.spec, self.corpus, self.progress)
         pieces = pieces_of(self.spec, network, self.corpus)
-        if not (store.out / "spec.json").exists():  # the folder is this training's own, now that nothing in its input was refused
+        if not (
+            store.out / "spec.json"
+        ).exists():  # the folder is this training's own, now that nothing in its input was refused
             write_with_digest(store.out / "spec.json", self.plain)
         checkpoint = store.scratch / f"checkpoint-{self.key[:12]}"
-        history = fit_network(self.spec, network, pieces, checkpoint=checkpoint, progress=self.progress)
+        history = fit_network(
+            self.spec, network, pieces, checkpoint=checkpoint, progress=self.progress
+        )
         scores = {name: measured(network, pieces.splits[name]) for name in ("dev", "test")}
         network.save(folder)
-        notes = {"history": [asdict(epoch) for epoch in history], "best_epoch": best_epoch(history).epoch, "scores": scores}
-        write_json(folder / TRAINING, self._described(pieces) | notes | {"seconds": round(time.perf_counter() - started, 3)})
+        notes = {
+            "history": [asdict(epoch) for epoch in history],
+            "best_epoch": best_epoch(history).epoch,
+            "scores": scores,
+        }
+        write_json(
+            folder / TRAINING,
+            self._described(pieces) | notes | {"seconds": round(time.perf_counter() - started, 3)},
+        )
         return notes
 
     def estimate(self) -> float:
         """Seconds of the whole training, from a few of it."""
         network = build_network(self.spec, self.corpus, self.progress)
         pieces = pieces_of(self.spec, network, self.corpus)
-        steps = timed_steps(lambda progress: fit_network(self.spec, network, pieces, progress=progress))
-        return steps.each * steps.total * (1 + DEV * len(pieces.splits["dev"]) / len(pieces.splits["train"]))
+        steps = timed_steps(
+            lambda progress: fit_network(self.spec, network, pieces, progress=progress)
+        )
+        return (
+            steps.each
+            * steps.total
+            * (1 + DEV * len(pieces.splits["dev"]) / len(pieces.splits["train"]))
+        )
 
     def _described(self, pieces: Corpus) -> dict[str, Any]:
         corpus = self.corpus

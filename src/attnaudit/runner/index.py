@@ -26,7 +26,9 @@ def lines(place: Callable[[Declaration], Path], link: Callable[[Declaration], st
     return [
         line_of(
             paper,
-            Once(paper, records_of(paper, place(paper)), {}, ()) if paper.name in ONCE else recorded(paper, place(paper)),
+            Once(paper, records_of(paper, place(paper)), {}, ())
+            if paper.name in ONCE
+            else recorded(paper, place(paper)),
             link(paper),
         )
         for paper in PAPERS.values()

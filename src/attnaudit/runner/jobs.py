@@ -45,7 +45,9 @@ class Options:
 
     def settings_of(self, cell: Cell) -> dict[str, Any]:
         """The settings without those of studies that the cell is none of."""
-        return {key: value for key, value in self.settings.items() if study_of(key) in ("", cell.study)}
+        return {
+            key: value for key, value in self.settings.items() if study_of(key) in ("", cell.study)
+        }
 
 
 def study_of(setting: str) -> str:
@@ -82,7 +84,9 @@ class RunJob(_Job):
     def spec(self) -> RunSpec:
         cell, options = self.cell, self.options
         own = corpus_settings(cell.corpus, cell.encoder, cell.preset)
-        vectors = None if "vectors" in own or not cell.vectors else options.vectors  # a corpus may ask for its own
+        vectors = (
+            None if "vectors" in own or not cell.vectors else options.vectors
+        )  # a corpus may ask for its own
         return RunSpec.of(
             cell.corpus, encoder=cell.encoder, attention=cell.attention, preset=cell.preset, seed=cell.seed, vectors=vectors,
             settings={**self.paper.settings, **cell.settings, **options.settings_of(cell)}, data_dir=options.data_dir,
@@ -151,7 +155,12 @@ class CopyingJob(_Job):
 
     @property
     def spec(self) -> Any:
-        return copying_study(self.cell.corpus, 0, {**self.cell.settings, **self.options.settings_of(self.cell)}, full=not self.cell.quick)
+        return copying_study(
+            self.cell.corpus,
+            0,
+            {**self.cell.settings, **self.options.settings_of(self.cell)},
+            full=not self.cell.quick,
+        )
 
     @property
     def plain(self) -> dict[str, Any]:
@@ -186,12 +195,18 @@ def settings_changed(paper: Declaration, cell: Cell, folder: Path) -> dict[str, 
 
     A cell that takes the word vectors of the call is declared with a file of them, whichever it is.
     """
-    made, usual = read_spec(folder), job_of(paper, cell, folder, Options(vectors="a file" if cell.vectors else None)).plain
+    made, usual = (
+        read_spec(folder),
+        job_of(paper, cell, folder, Options(vectors="a file" if cell.vectors else None)).plain,
+    )
     if made.get("vectors") not in ("corpus", "random"):
         made.pop("vectors", None)
     found = other_settings(made, usual)
     renamed = {key.removeprefix("experiments."): value for key, value in found.items()}
-    return {f"{cell.study}.{key.removeprefix('study.')}" if key.startswith("study.") else key: value for key, value in renamed.items()}
+    return {
+        f"{cell.study}.{key.removeprefix('study.')}" if key.startswith("study.") else key: value
+        for key, value in renamed.items()
+    }
 
 
 def command_of(paper: Declaration, cell: Cell, changed: Mapping[str, Any] | None = None) -> str:
@@ -211,7 +226,10 @@ def command_of(paper: Declaration, cell: Cell, changed: Mapping[str, Any] | None
     settings = {**paper.settings, **cell.settings, **(changed or {})}
     parts += [f"--vectors {settings.pop('vectors')}"] if "vectors" in settings else []
     parts += [f"--device {settings.pop('device')}"] if "device" in settings else []
-    parts += [f"--set {key}={','.join(map(str, value)) if isinstance(value, tuple | list) else value}" for key, value in settings.items()]
+    parts += [
+        f"--set {key}={','.join(map(str, value)) if isinstance(value, tuple | list) else value}"
+        for key, value in settings.items()
+    ]
     return " ".join(parts)
 
 
@@ -230,18 +248,42 @@ def over_seeds(summaries: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[st
 
 
 def _mean(same: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    known = pl.DataFrame([{name: row[name] for name in ("value", "low", "high")} for row in same if row["value"] is not None])
-    counted = (name for name in ("n", "undefined", "texts") if all(row.get(name) is not None for row in same))
-    merged = {**same[0], **{name: round(sum(row[name] for row in same) / len(same)) for name in counted}, "std": None}
+    known = pl.DataFrame(
+        [
+            {name: row[name] for name in ("value", "low", "high")}
+            for row in same
+            if row["value"] is not None
+        ]
+    )
+    counted = (
+        name
+        for name in ("n", "undefined", "texts")
+        if all(row.get(name) is not None for row in same)
+    )
+    merged = {
+        **same[0],
+        **{name: round(sum(row[name] for row in same) / len(same)) for name in counted},
+        "std": None,
+    }
     if not known.height:
         return merged
     low, high = possible(same[0]["measure"])
-    inside = all(low <= number <= high for row in known.iter_rows() for number in row if number is not None)
-    bounds = (low, high) if inside else (-math.inf, math.inf)  # a count, say, whose range nothing names
+    inside = all(
+        low <= number <= high for row in known.iter_rows() for number in row if number is not None
+    )
+    bounds = (
+        (low, high) if inside else (-math.inf, math.inf)
+    )  # a count, say, whose range nothing names
     around = interval_over_seeds(known["value"].to_numpy(), known, bounds)
     if 1 < known.height < FEWEST_SEEDS:
         around |= {"low": None, "high": None}
-    return {**merged, "value": known["value"].mean(), "low": around["low"], "high": around["high"], "std": around["sd"]}
+    return {
+        **merged,
+        "value": known["value"].mean(),
+        "low": around["low"],
+        "high": around["high"],
+        "std": around["sd"],
+    }
 
 
 def by_delta_alpha(run: Path) -> list[dict[str, Any]]:
@@ -250,20 +292,49 @@ def by_delta_alpha(run: Path) -> list[dict[str, Any]]:
     if not table.exists():
         return []
     gaps = read_table(table).select("delta_js", "delta_alpha").drop_nulls("delta_js").collect()
-    return [_negative(gaps.filter(pl.col("delta_alpha") >= low, pl.col("delta_alpha") < high), low, high) for low, high in BANDS]
+    return [
+        _negative(
+            gaps.filter(pl.col("delta_alpha") >= low, pl.col("delta_alpha") < high), low, high
+        )
+        for low, high in BANDS
+    ]
 
 
 def _negative(inside: pl.DataFrame, low: float, high: float) -> dict[str, Any]:
     share = float((inside["delta_js"].to_numpy() < 0).mean()) if inside.height else None
-    return summary_row("erasure", "negative_delta_js", share, n=inside.height, group=f"delta_alpha:{low:g} to {min(high, 1):g}")
+    return summary_row(
+        "erasure",
+        "negative_delta_js",
+        share,
+        n=inside.height,
+        group=f"delta_alpha:{low:g} to {min(high, 1):g}",
+    )
 
 
 def kept(paper: Declaration, cell: Cell, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Of a summary what tables have: all instances, and the groups that a table of the paper shows."""
-    groups = tuple(f"{table.by}:" for table in paper.tables if table.study == cell.study and table.by not in ("", "model"))
-    known = [dict(row) for row in rows if row["group"] == "all" or row["group"].startswith(groups or ("\0",))]
-    steps = steps_shown({int(row["group"].removeprefix("step:")) for row in known if row["group"].startswith("step:")})
-    return [row for row in known if not row["group"].startswith("step:") or int(row["group"].removeprefix("step:")) in steps]
+    groups = tuple(
+        f"{table.by}:"
+        for table in paper.tables
+        if table.study == cell.study and table.by not in ("", "model")
+    )
+    known = [
+        dict(row)
+        for row in rows
+        if row["group"] == "all" or row["group"].startswith(groups or ("\0",))
+    ]
+    steps = steps_shown(
+        {
+            int(row["group"].removeprefix("step:"))
+            for row in known
+            if row["group"].startswith("step:")
+        }
+    )
+    return [
+        row
+        for row in known
+        if not row["group"].startswith("step:") or int(row["group"].removeprefix("step:")) in steps
+    ]
 
 
 def steps_shown(steps: Iterable[int]) -> list[int]:

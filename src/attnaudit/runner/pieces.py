@@ -59,7 +59,11 @@ class AuditOfPieces:
     replay: Path | None = None
 
     def __call__(
-        self, experiments: Mapping[str, Experiment], shards: Iterable[Trace], rows: int, progress: Progress
+        self,
+        experiments: Mapping[str, Experiment],
+        shards: Iterable[Trace],
+        rows: int,
+        progress: Progress,
     ) -> Iterator[tuple[str, pl.DataFrame]]:
         """The table of every experiment on every file, in their order and in parts; of ``shards`` the first alone is read here."""
         first = next(iter(shards))
@@ -73,8 +77,21 @@ class AuditOfPieces:
         tail = tail_file(file.parent)
         reads = (file, *([tail] if tail else []), *([self.replay] if self.replay else []))
         settings = {name: asdict(experiment) for name, experiment in experiments.items()}
-        arguments = {"file": file, "settings": settings, "fixed": first.fixed, "folder": self.folder / file.stem, "replay": self.replay}
-        return Call(f"audit {file.name}", audit_file, self.folder / file.stem, arguments, reads, last=DIGESTS)
+        arguments = {
+            "file": file,
+            "settings": settings,
+            "fixed": first.fixed,
+            "folder": self.folder / file.stem,
+            "replay": self.replay,
+        }
+        return Call(
+            f"audit {file.name}",
+            audit_file,
+            self.folder / file.stem,
+            arguments,
+            reads,
+            last=DIGESTS,
+        )
 
 
 def audit_file(
@@ -119,7 +136,9 @@ def _write_table(folder: Path, name: str, table: pl.DataFrame) -> None:
 
 
 def _table(folder: Path, name: str) -> pl.DataFrame:
-    with (folder / f"{name}.arrow").open("rb") as file:  # of a path polars would read [1] as a pattern
+    with (folder / f"{name}.arrow").open(
+        "rb"
+    ) as file:  # of a path polars would read [1] as a pattern
         return pl.read_ipc(file)
 
 
@@ -167,4 +186,10 @@ def replay_folder(replay: Any) -> Path | None:
     """The folder of a model that workers replay. Raises InputError for a model in memory."""
     if replay is None or isinstance(replay, str | Path):
         return None if replay is None else Path(replay)
-    raise InputError("audit", "replay", "a model in memory", "the folder of a model, which workers read", "save it first")
+    raise InputError(
+        "audit",
+        "replay",
+        "a model in memory",
+        "the folder of a model, which workers read",
+        "save it first",
+    )

@@ -19,7 +19,16 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.runner.audits import RESULTS, Battery, audit_page, audited, report_step, tables_on
 from attnaudit.runner.engine import LOCAL, LOCALLY, Call, Engine, Here, files_of
 from attnaudit.runner.pieces import DIGESTS, collected, pieces_folder, whole
-from attnaudit.runner.store import MANIFEST, OF_TRANSFORMERS, Record, alone, check_place, read_manifest, trace_digests, versions
+from attnaudit.runner.store import (
+    MANIFEST,
+    OF_TRANSFORMERS,
+    Record,
+    alone,
+    check_place,
+    read_manifest,
+    trace_digests,
+    versions,
+)
 from attnaudit.runner.tasks import Job, Step, Task, task_of
 from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.trace.probe import STEP_FOLDER, Probe, step_part
@@ -41,10 +50,17 @@ def run(
     if engine != LOCAL:  # what cannot be run is refused before there is a cluster
         check_place(out, spec.to_json())
         corpus = corpus or task_of(spec).read(spec, progress)
-    with engine.opened(out) as opened, _prepared(spec, out, progress, corpus, here=here, engine=opened) as prepared:
+    with (
+        engine.opened(out) as opened,
+        _prepared(spec, out, progress, corpus, here=here, engine=opened) as prepared,
+    ):
         prepared.train(prepared.task.extra, traced, tuple(spec.experiments) if traced else ())
         prepared.audit(traced)
-        report_step(prepared.job.store, prepared.job.progress, {**(audit_page() if traced else {}), **prepared.task.pages})
+        report_step(
+            prepared.job.store,
+            prepared.job.progress,
+            {**(audit_page() if traced else {}), **prepared.task.pages},
+        )
     return out
 
 
@@ -57,26 +73,38 @@ def train_into(
     leaves translations of the test split. ``here`` says where files that the specification names are on this machine.
     """
     out = here.path(Path(out))
-    with _prepared(spec, out, progress or silent, corpus, f"remove {out}: what it held is made again", here) as prepared:
+    with _prepared(
+        spec, out, progress or silent, corpus, f"remove {out}: what it held is made again", here
+    ) as prepared:
         prepared.train(steps)
     return out
 
 
 @contextlib.contextmanager
 def _prepared(
-    spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "", here: Here = LOCALLY, engine: Engine = LOCAL
+    spec: Any,
+    out: Path,
+    progress: Progress,
+    corpus: Any,
+    do: str = "",
+    here: Here = LOCALLY,
+    engine: Engine = LOCAL,
 ) -> Iterator[_Run]:
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
     task, plain, spec = task_of(spec), spec.to_json(), here.spec(spec)
     for extra in task.needs:
         require(extra, spec.kind)
     check_place(out, plain, do)
-    device = engine.device(spec.device) or (spec.device if spec.device == "auto" else resolve_device(spec.device))  # refused at once
+    device = engine.device(spec.device) or (
+        spec.device if spec.device == "auto" else resolve_device(spec.device)
+    )  # refused at once
     corpus = corpus or task.read(spec, progress)
     texts, plain["fingerprint"] = task.prepare(spec, corpus)
     device = resolve_device(device) if engine == LOCAL else device
     check_place(out, plain, do)
-    from attnaudit.training.loop import threads_an_operation  # here because it imports torch, when nothing in the input was refused
+    from attnaudit.training.loop import (
+        threads_an_operation,
+    )  # here because it imports torch, when nothing in the input was refused
 
     with alone(out) as store, threads_an_operation(spec.training.threads):
         prepared = _Run(task, Job(spec, plain, texts, device, store, progress), engine, corpus)
@@ -92,9 +120,15 @@ def resolve_device(device: str) -> str:
 
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    known = ["cpu", *(["cuda"] if torch.cuda.is_available() else []), *(f"cuda:{k}" for k in range(torch.cuda.device_count()))]
+    known = [
+        "cpu",
+        *(["cuda"] if torch.cuda.is_available() else []),
+        *(f"cuda:{k}" for k in range(torch.cuda.device_count())),
+    ]
     if device not in known:
-        raise InputError("run", "--device", repr(device), f"auto or one of {', '.join(known)} on this machine")
+        raise InputError(
+            "run", "--device", repr(device), f"auto or one of {', '.join(known)} on this machine"
+        )
     return device
 
 
@@ -107,7 +141,9 @@ class _Run:
     engine: Engine
     corpus: Any
 
-    def train(self, steps: Sequence[str], traced: bool = True, experiments: Sequence[str] = ()) -> None:
+    def train(
+        self, steps: Sequence[str], traced: bool = True, experiments: Sequence[str] = ()
+    ) -> None:
         """Train, collect if there is attention to trace, and do the ``steps`` besides.
 
         The kernels of ``experiments`` are compiled meanwhile, where they are not yet.
@@ -129,7 +165,17 @@ class _Run:
     def _fit_by_call(self, place: Path, outputs: Sequence[str], folder: Path) -> dict[str, Any]:
         """Train in a folder of its own, on a machine of the engine; returns the notes of that training."""
         job, spec = self.job, self.job.spec
-        call = Call(spec.name, do_train, place, {"spec": spec, "folder": place}, files_of(spec), self.corpus, (), spec.device, MANIFEST)
+        call = Call(
+            spec.name,
+            do_train,
+            place,
+            {"spec": spec, "folder": place},
+            files_of(spec),
+            self.corpus,
+            (),
+            spec.device,
+            MANIFEST,
+        )
         for done in self.engine.do([call], job.progress, 1):
             done.result()
         for output in outputs:
@@ -149,17 +195,31 @@ class _Run:
         def shards(rows: Any, step: int) -> Iterator[Trace]:
             return task.shards(job, model, rows, {**origin, "step": step}, silent)
 
-        callback = None if probe is None else trace_probe(task.traced(job), probe, checkpoint, shards)
-        if not (job.store.out / "spec.json").exists():  # the folder is this run's own, now that nothing in its input was refused
+        callback = (
+            None if probe is None else trace_probe(task.traced(job), probe, checkpoint, shards)
+        )
+        if not (
+            job.store.out / "spec.json"
+        ).exists():  # the folder is this run's own, now that nothing in its input was refused
             write_with_digest(job.store.out / "spec.json", job.plain)
         with self._compiled_meanwhile(model, experiments):
             history = task.fit(
-                job, model, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress, callback=callback
+                job,
+                model,
+                seed=job.spec.seed,
+                device=job.device,
+                checkpoint=checkpoint,
+                progress=job.progress,
+                callback=callback,
             )
         model.save(folder / "model")
         if probe is not None:
             _keep_steps(probe, checkpoint, folder)
-        return {"history": [asdict(epoch) for epoch in history], "best_epoch": best_epoch(history).epoch, **notes}
+        return {
+            "history": [asdict(epoch) for epoch in history],
+            "best_epoch": best_epoch(history).epoch,
+            **notes,
+        }
 
     @contextlib.contextmanager
     def _compiled_meanwhile(self, model: Any, experiments: Sequence[str]) -> Iterator[None]:
@@ -170,25 +230,39 @@ class _Run:
             return
         from attnaudit.experiments.ahead import compiled_meanwhile
 
-        traces = list(self.task.shards(self.job, model, rows.take(np.arange(1)), self._origin(model), silent))
+        traces = list(
+            self.task.shards(self.job, model, rows.take(np.arange(1)), self._origin(model), silent)
+        )
         with compiled_meanwhile(traces[0], experiments):
             yield
 
     def _with_model(self, name: str, trained: Record) -> None:
         """A step that follows from the trained model."""
         job, task = self.job, self.task
-        step = Step(("trace",), task.collect_key, self._collect) if name == "collect" else task.steps[name]
+        step = (
+            Step(("trace",), task.collect_key, self._collect)
+            if name == "collect"
+            else task.steps[name]
+        )
 
         def work(folder: Path) -> dict[str, Any]:
-            model = task.load(job.store.out / "model", job.device if self.engine == LOCAL else "cpu")
+            model = task.load(
+                job.store.out / "model", job.device if self.engine == LOCAL else "cpu"
+            )
             return step.work(job, model, self._metadata(model, trained), folder)
 
         key = content_key(name, job.plain["fingerprint"], trained.files, *step.key(job), job.device)
         job.store.step(name, key, step.outputs, work)
 
-    def _collect(self, job: Job, model: Any, origin: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    def _collect(
+        self, job: Job, model: Any, origin: Mapping[str, Any], folder: Path
+    ) -> dict[str, Any]:
         if self.engine != LOCAL:
-            return {"shards": collected(self.engine, self._calls(origin), folder / "trace", job.progress)}
+            return {
+                "shards": collected(
+                    self.engine, self._calls(origin), folder / "trace", job.progress
+                )
+            }
         shards = self.task.shards(job, model, self.task.traced(job), origin, job.progress)
         return {"shards": len(write_shards(folder / "trace", shards))}
 
@@ -207,12 +281,26 @@ class _Run:
                 "span": span,
                 "folder": place / f"{number}",
             }
-            yield Call(f"collect {number}", do_shard, place / f"{number}", arguments, (model,), job.corpus, (), job.spec.device, DIGESTS)
+            yield Call(
+                f"collect {number}",
+                do_shard,
+                place / f"{number}",
+                arguments,
+                (model,),
+                job.corpus,
+                (),
+                job.spec.device,
+                DIGESTS,
+            )
 
     def _origin(self, model: Any) -> dict[str, Any]:
         """What any trace says of its origin: nothing in it depends on when, where or how fast it was made."""
         plain, corpus = self.job.plain, self.job.corpus
-        settings = {name: value for name, value in plain["corpus"].items() if name not in ("source", "data_dir")}
+        settings = {
+            name: value
+            for name, value in plain["corpus"].items()
+            if name not in ("source", "data_dir")
+        }
         return {
             "corpus": {
                 **settings, "name": corpus.name, "task": corpus.task, "fingerprint": corpus.fingerprint, "notes": list(corpus.notes),
@@ -231,7 +319,10 @@ class _Run:
         origin = self.task.with_remarks(self._origin(model), self.task.remarks(trained.notes))
         return {
             **origin,
-            "model": {**origin["model"], "fingerprint": weights_fingerprint(self.task.network(model))},
+            "model": {
+                **origin["model"],
+                "fingerprint": weights_fingerprint(self.task.network(model)),
+            },
             "training": {**origin["training"], "best_epoch": trained.notes["best_epoch"]},
         }
 
@@ -245,7 +336,11 @@ class _Run:
         def work(folder: Path) -> dict[str, Any]:
             (folder / RESULTS[0]).mkdir()
             tables = tables_on(self.engine, trace, job.store.out, key)
-            rows, left_out = audited(battery, trace, folder, job.plain, job.progress, tables=tables) if traced else ([], {})
+            rows, left_out = (
+                audited(battery, trace, folder, job.plain, job.progress, tables=tables)
+                if traced
+                else ([], {})
+            )
             write_json(folder / RESULTS[1], task.rows(job, folder, rows))
             return {"left_out": left_out}
 
@@ -284,10 +379,14 @@ def do_shard(
 ) -> None:  # fmt: skip
     """Write the trace of some rows of a prepared corpus into ``folder``, on any machine."""
     task, place, nobody = task_of(spec), here.path(folder), cast(Any, None)
-    job = Job(here.spec(spec), plain, corpus, here.device or resolve_device(spec.device), nobody, progress)
+    job = Job(
+        here.spec(spec), plain, corpus, here.device or resolve_device(spec.device), nobody, progress
+    )
     rows = task.traced(job).take(np.arange(*span))
     with whole(place) as made:
-        write_shards(made, task.shards(job, task.load(here.path(model), job.device), rows, origin, progress))
+        write_shards(
+            made, task.shards(job, task.load(here.path(model), job.device), rows, origin, progress)
+        )
 
 
 def _keep_steps(probe: Probe, made: Path, folder: Path) -> None:

@@ -17,7 +17,13 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key
 from attnaudit.core.numbers import count
 from attnaudit.core.progress import Progress, silent, within
-from attnaudit.runner.copying import copying_folder, copying_study, seconds_a_step, specified, steps_done
+from attnaudit.runner.copying import (
+    copying_folder,
+    copying_study,
+    seconds_a_step,
+    specified,
+    steps_done,
+)
 from attnaudit.runner.jobs import CopyingJob, RunJob, StudyJob
 from attnaudit.runner.reading import LastCorpus, Read
 from attnaudit.runner.store import UNFINISHED, check_place, read_manifest
@@ -77,7 +83,11 @@ class Plan:
         return not self.trainings or not all(one.reason for one in self.trainings)
 
     def to_json(self) -> dict[str, Any]:
-        return {"seconds": self.seconds, "trainings": [asdict(one) for one in self.trainings], "notes": list(self.notes)}
+        return {
+            "seconds": self.seconds,
+            "trainings": [asdict(one) for one in self.trainings],
+            "notes": list(self.notes),
+        }
 
 
 def plan_run(spec: Any, out: str | Path, progress: Progress | None = None) -> Plan:
@@ -111,7 +121,15 @@ def _plan_copying(study: Copying, out: Path, progress: Progress) -> Plan:
         progress("time a few steps", 0, 0)
     seconds = seconds_a_step(study) * (steps - done) if recorded is None else recorded
     names = [f"{study.kind}-s{study.seed + k}" for k in range(study.seeds)]
-    one = Planned("", str(out), state, f"{steps} steps", done, seconds / len(names), "timed" if recorded is None else "recorded")
+    one = Planned(
+        "",
+        str(out),
+        state,
+        f"{steps} steps",
+        done,
+        seconds / len(names),
+        "timed" if recorded is None else "recorded",
+    )
     note = "all seeds are trained side by side; the time of each is its part of the whole"
     return Plan(tuple(replace(one, name=name) for name in names), (note,))
 
@@ -130,8 +148,13 @@ def plan_reproduction(sweep: Sweep, progress: Progress | None = None) -> Plan:
     for number, job in enumerate(studies, 1):
         labelled = within(f"{job.cell.name} ({number} of {len(studies)})", progress)
         plans.append(_plan_job(job, replace(estimates, progress=labelled)))
-    trainings = {one.folder + one.name: one for plan in plans for one in plan.trainings}  # studies share trainings
-    return Plan(tuple(trainings.values()), tuple(dict.fromkeys(note for plan in plans for note in plan.notes)))
+    trainings = {
+        one.folder + one.name: one for plan in plans for one in plan.trainings
+    }  # studies share trainings
+    return Plan(
+        tuple(trainings.values()),
+        tuple(dict.fromkeys(note for plan in plans for note in plan.notes)),
+    )
 
 
 def _plan_job(job: StudyJob | CopyingJob, estimates: Estimates) -> Plan:
@@ -143,7 +166,9 @@ def _plan_job(job: StudyJob | CopyingJob, estimates: Estimates) -> Plan:
             plan, studies = estimates.plan_of_study(job.spec, job.shared), job.shared
     except InputError as error:
         return Plan((Planned(job.cell.name, str(job.folder), "missing", "", reason=str(error)),))
-    return replace(plan, trainings=tuple(replace(one, studies=studies.name) for one in plan.trainings))
+    return replace(
+        plan, trainings=tuple(replace(one, studies=studies.name) for one in plan.trainings)
+    )
 
 
 @dataclass
@@ -158,28 +183,36 @@ class Estimates:
     tolerated: tuple[type[InputError], ...] = ()
     recorded: dict[str, list[float]] = field(default_factory=dict)
     speeds: dict[str, Speed] = field(default_factory=dict)
-    untimed: list[str] = field(default_factory=list)  # models of the plan that is made, as far as they are not timed yet
+    untimed: list[str] = field(
+        default_factory=list
+    )  # models of the plan that is made, as far as they are not timed yet
 
     def plan(self, jobs: Sequence[tuple[str, Path, Any]], notes: Sequence[str] = ()) -> Plan:
         """Of the name, the folder and the spec of each training."""
         for _, folder, spec in jobs:
             if (seconds := recorded_seconds(folder)) is not None:
                 self.recorded.setdefault(_kind(spec), []).append(seconds)
-        models = dict.fromkeys(_model(spec) for _, _, spec in jobs if _kind(spec) not in self.recorded)
+        models = dict.fromkeys(
+            _model(spec) for _, _, spec in jobs if _kind(spec) not in self.recorded
+        )
         self.untimed = [model for model in models if model not in self.speeds]
         return Plan(tuple(self._planned(*job) for job in jobs), tuple(notes))
 
     def plan_of_study(self, spec: StudySpec, out: Path) -> Plan:
         """Of all trainings of a study in ``out``. Raises InputError."""
         study = prepared(spec, out, self.progress, self.read)
-        return self.plan([(one.name, study.folders[one.id], one.spec) for one in study.trainings], study.notes)
+        return self.plan(
+            [(one.name, study.folders[one.id], one.spec) for one in study.trainings], study.notes
+        )
 
     def _planned(self, name: str, folder: Path, spec: Any) -> Planned:
         of_this = Planned(name, str(folder), "finished", _length(spec.training))
         if (recorded := recorded_seconds(folder)) is not None:
             return replace(of_this, seconds=recorded, source="recorded")
         done = epochs_done(folder)
-        of_this = replace(of_this, state="unfinished" if (folder / "spec.json").exists() else "missing", done=done)
+        of_this = replace(
+            of_this, state="unfinished" if (folder / "spec.json").exists() else "missing", done=done
+        )
         try:
             seconds, source = self._estimate(name, spec)
         except self.tolerated as error:
@@ -194,20 +227,32 @@ class Estimates:
         model = _model(spec)
         if model not in self.speeds:
             corpus = self.read(spec, self.progress)
-            self.progress(f"time a few seconds of {name}", self.untimed.index(model), len(self.untimed))
+            self.progress(
+                f"time a few seconds of {name}", self.untimed.index(model), len(self.untimed)
+            )
             self.speeds[model] = timed(spec, corpus)
         return self.speeds[model].seconds(spec), "timed"
 
 
 def _model(spec: Any) -> str:
     """A key of what the time of a step depends on."""
-    return content_key(spec.corpus.source, *(spec.to_json()[part] for part in ("model", "collect")), spec.training.batch_size)
+    return content_key(
+        spec.corpus.source,
+        *(spec.to_json()[part] for part in ("model", "collect")),
+        spec.training.batch_size,
+    )
 
 
 def _kind(spec: Any) -> str:
     """A key of all that a training's time depends on: its settings, without seeds, λ and teacher."""
-    plain = {name: value for name, value in spec.to_json().items() if name not in ("seed", "teacher", "experiments", "device", "objective")}
-    plain["corpus"] = {name: value for name, value in plain["corpus"].items() if name not in ("seed", "data_dir")}
+    plain = {
+        name: value
+        for name, value in spec.to_json().items()
+        if name not in ("seed", "teacher", "experiments", "device", "objective")
+    }
+    plain["corpus"] = {
+        name: value for name, value in plain["corpus"].items() if name not in ("seed", "data_dir")
+    }
     return content_key(plain, getattr(spec.objective, "kind", None))
 
 
@@ -229,5 +274,8 @@ def epochs_done(folder: Path) -> int:
     """Epochs that the checkpoint of an unfinished training holds."""
     from attnaudit.training.checkpoint import load_checkpoint
 
-    found = [load_checkpoint(path) for path in folder.glob(f"{UNFINISHED}/checkpoint-*/checkpoint.safetensors")]
+    found = [
+        load_checkpoint(path)
+        for path in folder.glob(f"{UNFINISHED}/checkpoint-*/checkpoint.safetensors")
+    ]
     return max((len(state["history"]) for _, state in filter(None, found)), default=0)

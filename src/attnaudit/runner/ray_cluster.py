@@ -28,15 +28,27 @@ OPERATION = "run on a cluster"
 LOOPBACK = "127.0.0.1"
 REACHED = 5.0  # seconds for a connection to the head
 ASKED = 120.0  # seconds for a node to start a process and to answer
-LOOK, SILENT = 1.0, 30.0  # seconds between two questions to the head, and without an answer until it is lost
-PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"}  # else Ray ends a driver that is busy 60 s after its head
+LOOK, SILENT = (
+    1.0,
+    30.0,
+)  # seconds between two questions to the head, and without an answer until it is lost
+PATIENT = {
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "86400"
+}  # else Ray ends a driver that is busy 60 s after its head
 WITH_TOKEN = {"RAY_AUTH_MODE": "token"}
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # how HTTP/2, which heads speak, begins
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(
+    [0, 0, 0, 4, 0, 0, 0, 0, 0]
+)  # how HTTP/2, which heads speak, begins
 SETTINGS = 4  # the kind of its first frame, in both directions
-RUNNING, START = "HOST:PORT of a running head", "start one with ray start --head, or leave --address out for this machine alone"
+RUNNING, START = (
+    "HOST:PORT of a running head",
+    "start one with ray start --head, or leave --address out for this machine alone",
+)
 NOT_A_HEAD = "what listens there does not answer as a head of Ray does"
 ONE_MACHINE = {"RAY_USAGE_STATS_ENABLED": "0"}  # nothing is sent anywhere
-ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # the name is of its first use: Ray binds to 127.0.0.1 and to nothing else
+ON_LOOPBACK = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"
+}  # the name is of its first use: Ray binds to 127.0.0.1 and to nothing else
 
 
 @dataclass(frozen=True)
@@ -74,8 +86,13 @@ class Head:
     def check(self) -> None:
         """Raise LostError where the head is silent."""
         if self._patience() <= 0.0:
-            got, do = f"no answer for {SILENT:.0f} s", "see the logs of Ray there; on a cluster that lives, the same command resumes"
-            raise LostError(OPERATION, "the head of the cluster", got, f"one every {LOOK:.0f} s", do)
+            got, do = (
+                f"no answer for {SILENT:.0f} s",
+                "see the logs of Ray there; on a cluster that lives, the same command resumes",
+            )
+            raise LostError(
+                OPERATION, "the head of the cluster", got, f"one every {LOOK:.0f} s", do
+            )
 
     def leave(self) -> None:
         """Ask a last time. Raises LostError where no answer comes."""
@@ -127,9 +144,19 @@ class Nodes:
         if asked == "cpu":
             return asked
         if asked != "cuda":
-            raise InputError(OPERATION, f"--device {asked}", "the number of a GPU, which Ray chooses", "auto, cpu or cuda")
+            raise InputError(
+                OPERATION,
+                f"--device {asked}",
+                "the number of a GPU, which Ray chooses",
+                "auto, cpu or cuda",
+            )
         if not self.has_gpu:
-            raise InputError(OPERATION, "--device cuda", "no node with a GPU", "auto or cpu, or a cluster with a GPU")
+            raise InputError(
+                OPERATION,
+                "--device cuda",
+                "no node with a GPU",
+                "auto or cpu, or a cluster with a GPU",
+            )
         return asked
 
     def news(self) -> dict[str, str]:
@@ -154,7 +181,9 @@ class Nodes:
         try:
             probe.write_text(token, encoding="utf-8")
             answers = self._ask(probe, token)
-            refuse([_seen_here(answer, probe, number) for number, answer in enumerate(answers)], folder)
+            refuse(
+                [_seen_here(answer, probe, number) for number, answer in enumerate(answers)], folder
+            )
         except OSError as error:
             raise unwritable(probe, error) from error
         finally:
@@ -169,9 +198,10 @@ class Nodes:
         asked: Any = ray.remote(_question())
         nodes = self.alive
         answers = [
-            asked.options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
-                None if probe is None else str(probe), token, number
-            )
+            asked.options(
+                num_cpus=0,
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False),
+            ).remote(None if probe is None else str(probe), token, number)
             for number, node in enumerate(nodes)
         ]
         found = []
@@ -181,12 +211,24 @@ class Nodes:
                 found.append(Seen(name, *ray.get(answer, timeout=ASKED)))
             except RayError as error:
                 got = f"no answer ({type(error).__name__})"
-                raise RunError(OPERATION, name, got, "one that starts a process", "see the logs of Ray there, or remove it") from error
+                raise RunError(
+                    OPERATION,
+                    name,
+                    got,
+                    "one that starts a process",
+                    "see the logs of Ray there, or remove it",
+                ) from error
         return found
 
 
 def _seen_here(answer: Seen, probe: Path, number: int) -> Seen:
-    return Seen(answer.name, answer.python, answer.package, answer.reads, probe.with_name(f"{probe.name}-{number}").exists())
+    return Seen(
+        answer.name,
+        answer.python,
+        answer.package,
+        answer.reads,
+        probe.with_name(f"{probe.name}-{number}").exists(),
+    )
 
 
 def _question() -> Callable[..., tuple[Any, ...]]:
@@ -199,7 +241,9 @@ def _question() -> Callable[..., tuple[Any, ...]]:
         from pathlib import Path
 
         try:
-            package = version("attnaudit") if importlib.util.find_spec("attnaudit") is not None else None
+            package = (
+                version("attnaudit") if importlib.util.find_spec("attnaudit") is not None else None
+            )
         except (PackageNotFoundError, ImportError):
             package = None
         reads = True
@@ -220,13 +264,30 @@ def refuse(nodes: Sequence[Seen], folder: Path | None) -> None:
     for node in nodes:
         if node.package is None:
             do = f"pip install attnaudit=={ours.get('attnaudit')} there"
-            raise RunError(OPERATION, node.name, "no package attnaudit", "that of this machine on every node", do)
-        if node.package != ours.get("attnaudit") or node.python.split(".")[:2] != platform.python_version().split(".")[:2]:
-            got, expected = f"attnaudit {node.package}, Python {node.python}", f"attnaudit {ours.get('attnaudit')}, Python {ours['python']}"
+            raise RunError(
+                OPERATION,
+                node.name,
+                "no package attnaudit",
+                "that of this machine on every node",
+                do,
+            )
+        if (
+            node.package != ours.get("attnaudit")
+            or node.python.split(".")[:2] != platform.python_version().split(".")[:2]
+        ):
+            got, expected = (
+                f"attnaudit {node.package}, Python {node.python}",
+                f"attnaudit {ours.get('attnaudit')}, Python {ours['python']}",
+            )
             raise RunError(OPERATION, node.name, got, expected, "install the same there")
         if folder is not None and not (node.reads and node.writes):
-            got, do = f"it does not share {folder} with this machine", "choose an --out on a folder that all mount, or give --unshared"
-            raise RunError(OPERATION, node.name, got, "one folder that all nodes read and write", do)
+            got, do = (
+                f"it does not share {folder} with this machine",
+                "choose an --out on a folder that all mount, or give --unshared",
+            )
+            raise RunError(
+                OPERATION, node.name, got, "one folder that all nodes read and write", do
+            )
 
 
 @contextmanager
@@ -270,7 +331,12 @@ def _check_answers(address: str) -> bool:
     cluster that has none.
     """
     program = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
-    asking = subprocess.Popen([sys.executable, "-c", program, address], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    asking = subprocess.Popen(
+        [sys.executable, "-c", program, address],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     end = threading.Timer(SILENT, asking.kill)
     end.start()
     refused, unlike = False, ""
@@ -282,16 +348,28 @@ def _check_answers(address: str) -> bool:
         end.cancel()
         asking.kill()
     if unlike and not refused:
-        raise RunError(OPERATION, f"--address {address}", f"{NOT_A_HEAD} ({unlike[:100]})", RUNNING, START)
+        raise RunError(
+            OPERATION, f"--address {address}", f"{NOT_A_HEAD} ({unlike[:100]})", RUNNING, START
+        )
     given = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
-    return refused and "RAY_AUTH_MODE" not in os.environ and bool(given or (Path.home() / ".ray" / "auth_token").is_file())
+    return (
+        refused
+        and "RAY_AUTH_MODE" not in os.environ
+        and bool(given or (Path.home() / ".ray" / "auth_token").is_file())
+    )
 
 
 def check_reached(address: str) -> None:
     """Raise InputError for an address that is none, RunError where no server of the kind of a head listens."""
     host, _, port = address.rpartition(":")
     if ":" in host:
-        raise InputError(OPERATION, f"--address {address}", "an IPv6 address", RUNNING, "give the name or the IPv4 address of its machine")
+        raise InputError(
+            OPERATION,
+            f"--address {address}",
+            "an IPv6 address",
+            RUNNING,
+            "give the name or the IPv4 address of its machine",
+        )
     if not host or not port.isdigit():
         raise InputError(OPERATION, f"--address {address}", "no HOST:PORT", RUNNING, START)
     try:
@@ -299,7 +377,9 @@ def check_reached(address: str) -> None:
             speaks = os.environ.get("RAY_USE_TLS") == "1" or _speaks_http2(connection)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise RunError(OPERATION, f"--address {address}", f"nobody listens there ({reason})", RUNNING, START) from error
+        raise RunError(
+            OPERATION, f"--address {address}", f"nobody listens there ({reason})", RUNNING, START
+        ) from error
     if not speaks:
         raise RunError(OPERATION, f"--address {address}", NOT_A_HEAD, RUNNING, START)
 
@@ -317,15 +397,29 @@ def _speaks_http2(connection: socket.socket) -> bool:
 def _connect(address: str | None) -> None:
     import ray
 
-    given: dict[str, Any] = {"address": address} if address else {"address": "local", "num_cpus": cores(), "include_dashboard": False}
+    given: dict[str, Any] = (
+        {"address": address}
+        if address
+        else {"address": "local", "num_cpus": cores(), "include_dashboard": False}
+    )
     if address is None:
         given["_node_ip_address"] = LOOPBACK
     try:
         ray.init(**given, log_to_driver=False, logging_level=logging.ERROR)
     except (RuntimeError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())
-        do = f"pip install ray=={ray.__version__} on all, or the version of the cluster here" if "ersion" in reason else "see its logs"
-        raise RunError(OPERATION, address or "this machine", reason[:300], f"a cluster of Ray {ray.__version__}", do) from error
+        do = (
+            f"pip install ray=={ray.__version__} on all, or the version of the cluster here"
+            if "ersion" in reason
+            else "see its logs"
+        )
+        raise RunError(
+            OPERATION,
+            address or "this machine",
+            reason[:300],
+            f"a cluster of Ray {ray.__version__}",
+            do,
+        ) from error
 
 
 def _board() -> Any:

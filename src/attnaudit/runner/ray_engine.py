@@ -27,7 +27,10 @@ AHEAD = 2  # calls that are submitted for each CPU of the cluster: while one is 
 DEFERRED = 256  # calls that wait for others, while later ones are looked at
 TRIES = 4  # of a call whose worker ends without an answer
 PAUSE = 1.0  # seconds between two looks at the progress of workers
-BUSY = 3.0, 30  # seconds until a call is tried again whose folder another process holds, and how often: a worker lives on for a while
+BUSY = (
+    3.0,
+    30,
+)  # seconds until a call is tried again whose folder another process holds, and how often: a worker lives on for a while
 
 
 @dataclass(frozen=True)
@@ -111,9 +114,13 @@ class _Flight:
     submitted: dict[Any, _Try] = field(default_factory=dict)
     deferred: deque[Call] = field(default_factory=deque)
     again: list[_Try] = field(default_factory=list)
-    unput: list[tuple[_Try, Answer]] = field(default_factory=list)  # done but for their files: another process holds their folder
+    unput: list[tuple[_Try, Answer]] = field(
+        default_factory=list
+    )  # done but for their files: another process holds their folder
     ended: set[str] = field(default_factory=set)
-    held: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # the last objects of calls, by id, with their references
+    held: dict[int, tuple[Any, Any]] = field(
+        default_factory=dict
+    )  # the last objects of calls, by id, with their references
     exhausted: bool = False
     shown: float = float("-inf")
 
@@ -126,9 +133,15 @@ class _Flight:
             self._submit()
             if not (self.submitted or self.again or self.unput):
                 return
-            ready, _ = ray.wait(list(self.submitted), timeout=PAUSE) if self.submitted else ([], time.sleep(PAUSE))
+            ready, _ = (
+                ray.wait(list(self.submitted), timeout=PAUSE)
+                if self.submitted
+                else ([], time.sleep(PAUSE))
+            )
             self._show()
-            received = (self._received(reference, self.submitted.pop(reference)) for reference in ready)
+            received = (
+                self._received(reference, self.submitted.pop(reference)) for reference in ready
+            )
             for one in chain(received, self._put()):
                 if one is not None:
                     self.ended.add(one.call.name)
@@ -176,10 +189,24 @@ class _Flight:
 
         call, cluster = one.call, self.cluster
         device = cluster.nodes.device(call.device)
-        copied = {path.absolute(): files_in(path) for path in (*call.reads, call.writes) if cluster.unshared and path.exists()}
-        order = Order(replace(call, held=None), Path.cwd(), device, ray.put(copied) if cluster.unshared else None, cluster.nodes.board)
+        copied = {
+            path.absolute(): files_in(path)
+            for path in (*call.reads, call.writes)
+            if cluster.unshared and path.exists()
+        }
+        order = Order(
+            replace(call, held=None),
+            Path.cwd(),
+            device,
+            ray.put(copied) if cluster.unshared else None,
+            cluster.nodes.board,
+        )
         remote = cluster.perform.options(
-            num_cpus=one.cpus, num_gpus=int(device == "cuda"), max_retries=0, name=call.name, scheduling_strategy="SPREAD"
+            num_cpus=one.cpus,
+            num_gpus=int(device == "cuda"),
+            max_retries=0,
+            name=call.name,
+            scheduling_strategy="SPREAD",
         )
         return remote.remote(order, [self._reference(call.held)] if call.held is not None else [])
 
@@ -205,7 +232,9 @@ class _Flight:
         except lost.RayTaskError as error:
             raise error.cause from error
         except lost.RayError as error:
-            self._try_again(one, f"its worker ended {one.lost + 1} times without an answer ({_brief(error)})")
+            self._try_again(
+                one, f"its worker ended {one.lost + 1} times without an answer ({_brief(error)})"
+            )
             return None
         if answer.out_of_memory:
             return self._with_more_room(one, answer.out_of_memory)
@@ -220,7 +249,9 @@ class _Flight:
 
     def _finished(self, one: _Try, answer: Answer) -> Done | None:
         """The end of a call that was answered; None where another process holds its folder, until that is tried again."""
-        error = answer.error or (_put_alone(answer.files, one.call.writes) if self.cluster.unshared else None)
+        error = answer.error or (
+            _put_alone(answer.files, one.call.writes) if self.cluster.unshared else None
+        )
         if isinstance(error, BusyError) and one.busy < BUSY[1]:
             later = replace(one, busy=one.busy + 1, when=time.monotonic() + BUSY[0])
             if answer.error:
@@ -235,16 +266,23 @@ class _Flight:
     def _try_again(self, one: _Try, got: str, cpus: int = 0) -> None:
         if one.lost + 1 >= TRIES:
             do = "see the logs of Ray on its node; the same command resumes"
-            raise RunError(OPERATION, one.call.name, got, "a worker that lives until it is done", do)
+            raise RunError(
+                OPERATION, one.call.name, got, "a worker that lives until it is done", do
+            )
         self.again.append(replace(one, lost=one.lost + 1, cpus=cpus or one.cpus))
 
     def _with_more_room(self, one: _Try, reason: object) -> None:
         """Try again with half, then all of the CPUs of the largest node, so that fewer calls share its memory."""
         largest = self.cluster.nodes.largest
         if one.cpus >= largest and one.lost:
-            got, do = f"out of memory, although alone on its node ({_brief(reason)})", "smaller batches or shorter texts, or a larger node"
+            got, do = (
+                f"out of memory, although alone on its node ({_brief(reason)})",
+                "smaller batches or shorter texts, or a larger node",
+            )
             raise RunError(OPERATION, one.call.name, got, "a node with enough memory for it", do)
-        self._try_again(one, "out of memory", max(largest // 2, 1) if one.cpus < largest // 2 else largest)
+        self._try_again(
+            one, "out of memory", max(largest // 2, 1) if one.cpus < largest // 2 else largest
+        )
 
     def _show(self) -> None:
         """One line now and then on all that is under way, with what one of the workers does."""
@@ -252,11 +290,19 @@ class _Flight:
         if now < self.shown + PAUSE:
             return
         self.shown = now
-        done, running, names = len(self.ended), len(self.submitted), {one.call.name for one in self.submitted.values()}
-        news = [f"{name}: {what}" for name, what in self.cluster.nodes.news().items() if name in names]
+        done, running, names = (
+            len(self.ended),
+            len(self.submitted),
+            {one.call.name for one in self.submitted.values()},
+        )
+        news = [
+            f"{name}: {what}" for name, what in self.cluster.nodes.news().items() if name in names
+        ]
         latest = f", {news[-1]}" if news else ""
         waits = "" if self.cluster.nodes.has_cpu else " (no node has a CPU: waiting for one)"
-        self.progress(f"cluster{WITHIN}{done} done, {running} under way{waits}{latest}", done, self.total)
+        self.progress(
+            f"cluster{WITHIN}{done} done, {running} under way{waits}{latest}", done, self.total
+        )
 
 
 def _put_alone(files: Mapping[str, bytes], path: Path) -> BusyError | None:
@@ -272,4 +318,8 @@ def _put_alone(files: Mapping[str, bytes], path: Path) -> BusyError | None:
 def _brief(reason: object) -> str:
     """The first words of an error of Ray, which are followed by pages."""
     text = " ".join(str(reason).split())
-    return f"{type(reason).__name__}: {text[:117]}…" if len(text) > 120 else f"{type(reason).__name__}: {text}"
+    return (
+        f"{type(reason).__name__}: {text[:117]}…"
+        if len(text) > 120
+        else f"{type(reason).__name__}: {text}"
+    )

@@ -63,13 +63,19 @@ def perform(order: Order, held: list[Any]) -> Answer:
         except MemoryError:
             return Answer(out_of_memory="MemoryError")
         except RuntimeError as error:
-            if type(error).__name__ != "OutOfMemoryError" and "can't allocate memory" not in str(error):
+            if type(error).__name__ != "OutOfMemoryError" and "can't allocate memory" not in str(
+                error
+            ):
                 raise
             return Answer(out_of_memory=str(error))
 
 
 def _performed(order: Order, held: Any, stack: ExitStack) -> Answer:
-    copied = _copied(order, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attnaudit-")))) if order.files is not None else {}
+    copied = (
+        _copied(order, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attnaudit-"))))
+        if order.files is not None
+        else {}
+    )
     here = Here(order.folder, copied, order.device)
     if order.files is None:
         for path in order.call.reads:
@@ -99,7 +105,10 @@ def _copied(order: Order, scratch: Path) -> dict[Path, Path]:
     import ray
 
     sent: Any = ray.get(order.files)
-    found = {path: scratch.joinpath(*path.parts[1:]) for path in (*sent, order.folder / order.call.writes)}
+    found = {
+        path: scratch.joinpath(*path.parts[1:])
+        for path in (*sent, order.folder / order.call.writes)
+    }
     for path, files in sent.items():
         put_files(files, found[path])
     return found
@@ -112,7 +121,9 @@ def await_path(path: Path, writer: str) -> None:
         if time.monotonic() > until:
             got = f"not seen on {platform.node()} {LATE:.0f} s after {writer} wrote it"
             do = "mount it with a shorter cache of attributes, or use --unshared; the same command resumes"
-            raise RunError("run on a cluster", str(path), got, "a shared folder that shows what is written", do)
+            raise RunError(
+                "run on a cluster", str(path), got, "a shared folder that shows what is written", do
+            )
         time.sleep(NEWS)
 
 
@@ -120,7 +131,11 @@ def files_in(path: Path) -> dict[str, bytes]:
     """The content of a file, or of all files of a folder."""
     if path.is_file():
         return {"": path.read_bytes()}
-    return {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+    return {
+        file.relative_to(path).as_posix(): file.read_bytes()
+        for file in sorted(path.rglob("*"))
+        if file.is_file()
+    }
 
 
 def put_files(files: Files, path: Path) -> None:

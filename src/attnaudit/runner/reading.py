@@ -12,7 +12,10 @@ from attnaudit.core.progress import Progress
 from attnaudit.runner.tasks import task_of
 
 Read = Callable[[Any, Progress], Any]  # the corpus of a specification
-_AFTER_READING = ("seed", "removed")  # settings of a corpus: the first is given apart, the second is of what was read
+_AFTER_READING = (
+    "seed",
+    "removed",
+)  # settings of a corpus: the first is given apart, the second is of what was read
 
 
 @dataclass
@@ -25,7 +28,11 @@ class LastCorpus:
     def __call__(self, spec: Any, progress: Progress) -> Any:
         """The corpus of ``spec``. Raises InputError."""
         seed = spec.seed if spec.corpus.seed is None else spec.corpus.seed
-        how = {name: value for name, value in spec.to_json()["corpus"].items() if name not in _AFTER_READING}
+        how = {
+            name: value
+            for name, value in spec.to_json()["corpus"].items()
+            if name not in _AFTER_READING
+        }
         key = content_key(spec.kind, how, seed, getattr(spec, "preset", None))
         if key != self.key:
             self.key, self.found = "", None  # free before the next is read

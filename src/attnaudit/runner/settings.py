@@ -24,11 +24,21 @@ _USUAL = {  # meanings of fields that state none
     "embedding": "Dimension of the symbols' vectors.",
 }  # fmt: skip
 LONG = 6  # values of a list that help and docs show
-TEXTS, PAIRS, TRANSFORMERS = "classifiers (run, study)", "translators (translate, study)", "transformers (hf train, study --config)"
-_KINDS: tuple[tuple[Mapping[str, Any], str, Callable[[], Any]], ...] = (  # studies, of which models, and the usual spec of these
+TEXTS, PAIRS, TRANSFORMERS = (
+    "classifiers (run, study)",
+    "translators (translate, study)",
+    "transformers (hf train, study --config)",
+)
+_KINDS: tuple[
+    tuple[Mapping[str, Any], str, Callable[[], Any]], ...
+] = (  # studies, of which models, and the usual spec of these
     (STUDIES, "", lambda: RunSpec.of("text.csv")),
     (PAIR_STUDIES, " of translators", lambda: TranslationSpec.of("pairs")),
-    (TRANSFORMER_STUDIES, " of transformers", lambda: TransformerTraining.of("text.csv", collect=TransformerCollect())),
+    (
+        TRANSFORMER_STUDIES,
+        " of transformers",
+        lambda: TransformerTraining.of("text.csv", collect=TransformerCollect()),
+    ),
 )
 
 
@@ -46,13 +56,22 @@ class Setting:
 def sections(prefix: str = "") -> dict[str, list[Setting]]:
     """All settings whose key begins with ``prefix``, by what they are of. Raises InputError where there is none."""
     every = dict(_sections())
-    found = {title: [one for one in settings if one.key.startswith(prefix)] for title, settings in every.items()}
+    found = {
+        title: [one for one in settings if one.key.startswith(prefix)]
+        for title, settings in every.items()
+    }
     found = {title: settings for title, settings in found.items() if settings}
     if not found:
         keys = list(dict.fromkeys(one.key for settings in every.values() for one in settings))
         names = list(dict.fromkeys(key.partition(".")[0] for key in keys))
         near = did_you_mean(prefix, [*names, *keys])
-        raise InputError("list settings", "PREFIX", repr(prefix), f"the beginning of a setting: {', '.join(names)}", near)
+        raise InputError(
+            "list settings",
+            "PREFIX",
+            repr(prefix),
+            f"the beginning of a setting: {', '.join(names)}",
+            near,
+        )
     return found
 
 
@@ -61,7 +80,10 @@ def _sections() -> Iterator[tuple[str, list[Setting]]]:
     for name in ("corpus", "model", "training", "collect"):
         yield f"{name} of {TEXTS}", _settings(name, getattr(texts, name), BY_OPTION)
     for name in ("corpus", "model", "training", "collect", "decode"):
-        yield f"{name} of {PAIRS}", _settings(name, getattr(pairs, name), BY_OPTION.keys() - {"model.attention"})
+        yield (
+            f"{name} of {PAIRS}",
+            _settings(name, getattr(pairs, name), BY_OPTION.keys() - {"model.attention"}),
+        )
     for name in ("model", "training", "schedule", "collect"):
         yield f"{name} of {TRANSFORMERS}", _settings(name, getattr(transformers, name))
     for name in EXPERIMENTS:
@@ -92,7 +114,10 @@ def scales() -> dict[str, Scale]:
             found[f"{name}{of}"] = Scale(kind.question, _assigned(kind.quick), _assigned(full))
     quick = {key.partition(".")[2]: value for key, value in QUICK.items()}
     full = {key: getattr(Copying, key) for key in quick}
-    return {**found, COPYING: Scale("Does a model learn to copy, and how?", _assigned(quick), _assigned(full))}
+    return {
+        **found,
+        COPYING: Scale("Does a model learn to copy, and how?", _assigned(quick), _assigned(full)),
+    }
 
 
 def _assigned(settings: Mapping[str, Any]) -> str:
@@ -101,18 +126,33 @@ def _assigned(settings: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    return f"{_shown(value[:3])},…,{_shown(value[-1])}" if isinstance(value, tuple) and len(value) > LONG else _shown(value)
+    return (
+        f"{_shown(value[:3])},…,{_shown(value[-1])}"
+        if isinstance(value, tuple) and len(value) > LONG
+        else _shown(value)
+    )
 
 
-def _settings(name: str, section: Any, hidden: Any = (), quick: Mapping[str, Any] | None = None) -> list[Setting]:
+def _settings(
+    name: str, section: Any, hidden: Any = (), quick: Mapping[str, Any] | None = None
+) -> list[Setting]:
     hints = get_type_hints(type(section))
     found = []
     for field in fields(section):
         key, full = f"{name}.{field.name}", _shown(getattr(section, field.name))
         default = _shown((quick or {}).get(field.name, getattr(section, field.name)))
-        values = ", ".join(filter(None, (described(hints[field.name]), bounds(field.metadata).removeprefix("a number "))))
+        values = ", ".join(
+            filter(
+                None,
+                (described(hints[field.name]), bounds(field.metadata).removeprefix("a number ")),
+            )
+        )
         if key not in hidden:
-            found.append(Setting(key, values, default, "" if full == default else full, _meaning(section, field)))
+            found.append(
+                Setting(
+                    key, values, default, "" if full == default else full, _meaning(section, field)
+                )
+            )
     return found
 
 
@@ -121,7 +161,9 @@ def _meaning(section: Any, field: Field[Any]) -> str:
     if stated := field.metadata.get("help", _USUAL.get(field.name)):
         return stated
     sentences = re.split(r"(?<=\.)\s+", " ".join((type(section).__doc__ or "").split()))
-    named = next((sentence for sentence in sentences if f"``{field.name}``" in sentence), "").removeprefix(f"``{field.name}`` is ")
+    named = next(
+        (sentence for sentence in sentences if f"``{field.name}``" in sentence), ""
+    ).removeprefix(f"``{field.name}`` is ")
     return f"{named[:1].upper()}{named[1:]}".replace("``", "")
 
 

@@ -21,7 +21,13 @@ from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_record
 from attnaudit.results.skill import no_skill_of_run
 from attnaudit.runner.pairing import AUDITED, measured_run, trace_of
-from attnaudit.runner.store import MANIFEST, read_spec, require_as_written, require_finished, require_text
+from attnaudit.runner.store import (
+    MANIFEST,
+    read_spec,
+    require_as_written,
+    require_finished,
+    require_text,
+)
 
 PAGE, INDEX, MARK, DATA = "report.html", "index.html", "site.json", "data"
 HEADINGS = ("Studies", "Reproductions", "Comparisons", "Calibrations")
@@ -40,15 +46,28 @@ class _Found:
         """Put ``folder`` at ``place``. Raises RunError where it holds nothing that a site shows."""
         require_text(folder)
         if not folder.is_dir():
-            raise RunError("report", str(folder), "no such folder", "runs, audits, studies or reproductions", "name folders that are there")
+            raise RunError(
+                "report",
+                str(folder),
+                "no such folder",
+                "runs, audits, studies or reproductions",
+                "name folders that are there",
+            )
         if (folder / "reproduction.csv").exists() and (folder / INDEX).exists():
             self._add_pages("Reproductions", folder, place, [INDEX])
             for manifest in sorted((folder / "runs").glob(f"*/{MANIFEST}")):
                 self._add_run(manifest.parent, f"{place}/runs/{manifest.parent.name}")
-            for studies in sorted({manifest.parent.parent for manifest in (folder / "studies").glob(f"*/*/{MANIFEST}")}):
+            for studies in sorted(
+                {
+                    manifest.parent.parent
+                    for manifest in (folder / "studies").glob(f"*/*/{MANIFEST}")
+                }
+            ):
                 self._add_studies(studies, f"{place}/studies/{studies.name}")
             for manifest in sorted((folder / "studies").glob(f"*/{MANIFEST}")):
-                self._add_pages("Studies", manifest.parent, f"{place}/studies/{manifest.parent.name}", [PAGE])
+                self._add_pages(
+                    "Studies", manifest.parent, f"{place}/studies/{manifest.parent.name}", [PAGE]
+                )
         elif (folder / "differences.parquet").exists():
             self._add_pages("Comparisons", folder, place, [PAGE])
         elif (folder / "calibration" / PAGE).exists():
@@ -70,7 +89,13 @@ class _Found:
         studies = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}"))
         kinds = {name: read_spec(folder / name).get("kind") for name in studies}
         if "study" not in kinds.values():
-            raise RunError("report", str(folder), "a folder without a run or a study", "a run directory", "name the runs themselves")
+            raise RunError(
+                "report",
+                str(folder),
+                "a folder without a run or a study",
+                "a run directory",
+                "name the runs themselves",
+            )
         own = [f"{name}/{PAGE}" for name, kind in kinds.items() if kind == "study"]
         own = [*([INDEX] if (folder / INDEX).is_file() else []), *own]
         self._add_pages("Studies", folder, place, own)
@@ -87,12 +112,20 @@ class _Found:
     def _add_pages(self, heading: str, folder: Path, place: str, names: Sequence[str]) -> None:
         for name in names:
             if not (folder / name).is_file():
-                raise RunError("report", str(folder / name), "no such page", "a finished folder", "run the command that makes it again")
+                raise RunError(
+                    "report",
+                    str(folder / name),
+                    "no such page",
+                    "a finished folder",
+                    "run the command that makes it again",
+                )
             self.pages[f"{place}/{name}"] = folder / name
         self.further.setdefault(heading, []).extend(f"{place}/{name}" for name in names)
 
 
-def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress | None = None) -> Path:
+def site_into(
+    runs: Sequence[str | Path], out: str | Path, progress: Progress | None = None
+) -> Path:
     """Write a site over finished ``runs`` into the folder ``out``, or one file where ``out`` ends in ``.html``; returns its page.
 
     ``runs`` are runs, audits, folders of studies, of a reproduction with its runs and studies, of comparisons or of a calibration. A site
@@ -107,7 +140,10 @@ def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress | 
     for folder, place in zip(folders, _names(folders), strict=True):
         found.add(folder, place)
     if single and not found.runs:
-        expected, do = "a run: one file holds the data of runs, and no further pages", "choose a folder by --out"
+        expected, do = (
+            "a run: one file holds the data of runs, and no further pages",
+            "choose a folder by --out",
+        )
         raise RunError("report", ", ".join(map(str, runs)), "no run", expected, do)
     with _staged(out, single, before) as staging:
         _write(staging, found, single, progress)
@@ -116,7 +152,12 @@ def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress | 
 
 def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> None:
     """Everything of a site into ``staging``, a folder, or for a ``single`` file its path."""
-    from attnaudit.report.site.page import OVERVIEW, Further, overview, write_index  # charts and templates: slow to import
+    from attnaudit.report.site.page import (
+        OVERVIEW,
+        Further,
+        overview,
+        write_index,
+    )  # charts and templates: slow to import
 
     kept: dict[str, str] = {}
 
@@ -140,14 +181,24 @@ def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> No
         shown.append(replace(run, page=page, texts=key))
     progress("write the site", len(found.runs), len(found.runs))
     keep(OVERVIEW, overview(shown))
-    further = [] if single else [Further(name, tuple(_titles(found, found.further[name]))) for name in HEADINGS if name in found.further]
+    further = (
+        []
+        if single
+        else [
+            Further(name, tuple(_titles(found, found.further[name])))
+            for name in HEADINGS
+            if name in found.further
+        ]
+    )
     if single:
         write_index(staging, shown, further, kept)
         return
     for address, page in found.pages.items():
         write_text(staging / address, _text_of(page))
     write_index(staging / INDEX, shown, further)
-    files = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file())
+    files = sorted(
+        path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()
+    )
     write_json(staging / MARK, {"schema": SCHEMA, "kind": "site", "files": [*files, MARK]})
 
 
@@ -174,12 +225,24 @@ def _check_run(folder: Path) -> None:
     require_as_written(folder)
     spec = read_spec(folder)
     if spec.get("kind") not in AUDITED:
-        raise RunError("report", str(folder), f"a folder of kind {spec.get('kind')}", "a run, an audit, a study", "name runs/…")
+        raise RunError(
+            "report",
+            str(folder),
+            f"a folder of kind {spec.get('kind')}",
+            "a run, an audit, a study",
+            "name runs/…",
+        )
     if spec.get("schema") != SCHEMA:
         got, do = f"schema {spec.get('schema')}", "run it again with this version of attnaudit"
         raise RunError("report", str(folder / "spec.json"), got, f"schema {SCHEMA}", do)
     if not (folder / PAGE).is_file():
-        raise RunError("report", str(folder), f"no {PAGE}", "a run with its page", f"write it with attnaudit report {folder}")
+        raise RunError(
+            "report",
+            str(folder),
+            f"no {PAGE}",
+            "a run with its page",
+            f"write it with attnaudit report {folder}",
+        )
 
 
 def _titles(found: _Found, addresses: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -194,16 +257,28 @@ def _text_of(page: Path) -> str:
         return page.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         do = f"write it with attnaudit report {page.parent}, or run the command that made it again"
-        raise RunError("report", str(page), " ".join(str(error).split()), "a page written by attnaudit", do) from error
+        raise RunError(
+            "report", str(page), " ".join(str(error).split()), "a page written by attnaudit", do
+        ) from error
 
 
 def _site_files(out: Path, single: bool) -> bool:
     """Whether a site is at ``out`` already. Raises RunError where something else is."""
     if single:
         if out.is_dir():
-            raise RunError("report", str(out), "a folder", "a file to write", "choose another --out")
-        if out.exists() and 'id="site-data"' not in out.read_text(encoding="utf-8", errors="replace"):
-            raise RunError("report", str(out), "a file that is no site", "a new file, or an earlier site", "choose another --out")
+            raise RunError(
+                "report", str(out), "a folder", "a file to write", "choose another --out"
+            )
+        if out.exists() and 'id="site-data"' not in out.read_text(
+            encoding="utf-8", errors="replace"
+        ):
+            raise RunError(
+                "report",
+                str(out),
+                "a file that is no site",
+                "a new file, or an earlier site",
+                "choose another --out",
+            )
         return out.exists()
     expected, do = "a new or empty folder, or an earlier site", "choose another --out"
     if not out.exists():
@@ -211,16 +286,36 @@ def _site_files(out: Path, single: bool) -> bool:
     if not out.is_dir():
         raise RunError("report", str(out), "a file", expected, do)
     if not (out / MARK).is_file():
-        held = min((path.name for path in out.iterdir()), default=None)  # whatever it is, it is not searched
+        held = min(
+            (path.name for path in out.iterdir()), default=None
+        )  # whatever it is, it is not searched
         if held is not None:
-            raise RunError("report", str(out), f"a folder that is not empty and holds no site ({held})", expected, do)
+            raise RunError(
+                "report",
+                str(out),
+                f"a folder that is not empty and holds no site ({held})",
+                expected,
+                do,
+            )
         return True
-    held = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file() or path.is_symlink())
+    held = sorted(
+        path.relative_to(out).as_posix()
+        for path in out.rglob("*")
+        if path.is_file() or path.is_symlink()
+    )
     mark = read_json(out / MARK)
     listed = mark.get("files") if isinstance(mark, dict) and mark.get("kind") == "site" else None
-    foreign = held if not isinstance(listed, list) else [name for name in held if name not in listed]
+    foreign = (
+        held if not isinstance(listed, list) else [name for name in held if name not in listed]
+    )
     if foreign:
-        raise RunError("report", str(out), f"it holds a file that is not of the site: {foreign[0]}", expected, do)
+        raise RunError(
+            "report",
+            str(out),
+            f"it holds a file that is not of the site: {foreign[0]}",
+            expected,
+            do,
+        )
     return True
 
 
@@ -257,6 +352,12 @@ def _names(folders: Sequence[Path]) -> list[str]:
     names = []
     for folder in folders:
         base = folder.resolve().name
-        names.append(next(name for k in range(1, len(folders) + 4) if (name := base if k == 1 else f"{base}-{k}") not in taken))
+        names.append(
+            next(
+                name
+                for k in range(1, len(folders) + 4)
+                if (name := base if k == 1 else f"{base}-{k}") not in taken
+            )
+        )
         taken.add(names[-1])
     return names

@@ -17,7 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import read_json, read_with_digest, sha256, unwritable, write_json, write_with_digest
+from attnaudit.core.files import (
+    read_json,
+    read_with_digest,
+    sha256,
+    unwritable,
+    write_json,
+    write_with_digest,
+)
 from attnaudit.core.printable import printable
 from attnaudit.plans.spec import differences
 from attnaudit.runner.claim import NAME as CLAIM
@@ -26,9 +33,22 @@ MANIFEST = "manifest.json"
 PIECES = "pieces"  # of an unfinished run: what calls of an engine, or the experiments of an audit that takes long, have left
 LOCK = "lock"
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
-PACKAGES = ("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow", "safetensors", "scipy", "spacy", "torch")
+PACKAGES = (
+    "attnaudit",
+    "gensim",
+    "numba",
+    "numpy",
+    "polars",
+    "pyarrow",
+    "safetensors",
+    "scipy",
+    "spacy",
+    "torch",
+)
 OF_TRANSFORMERS = ("transformers", "tokenizers", "onnxruntime")
-_LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors|onnx)\.\w{8}")  # what `files.atomic` leaves behind in a killed process
+_LEFTOVER = re.compile(
+    r"\..+\.(json|parquet|html|safetensors|onnx)\.\w{8}"
+)  # what `files.atomic` leaves behind in a killed process
 _SHOWN = 4  # differing settings that an error line names
 
 
@@ -63,7 +83,13 @@ class Store:
     def scratch(self) -> Path:
         return self.out / UNFINISHED
 
-    def step(self, name: str, key: str, outputs: Sequence[str], work: Callable[[Path], Mapping[str, Any] | None]) -> Record:
+    def step(
+        self,
+        name: str,
+        key: str,
+        outputs: Sequence[str],
+        work: Callable[[Path], Mapping[str, Any] | None],
+    ) -> Record:
         """The record of step ``name``: the known one if it has this key and its files are whole, else that of doing the step now.
 
         ``work`` writes the ``outputs``, files and folders, into the empty folder that it is given, and returns notes for the manifest, if
@@ -104,13 +130,22 @@ class Store:
         """
         if not (self.out / MANIFEST).exists():
             made = self._manifest()
-            write_json(self.out / MANIFEST, {**facts, **made, "versions": {**made["versions"], **facts.get("versions", {})}})
-        for path in [path for path in self.scratch.iterdir() if path.name != LOCK]:  # which is held until `alone` ends
+            write_json(
+                self.out / MANIFEST,
+                {**facts, **made, "versions": {**made["versions"], **facts.get("versions", {})}},
+            )
+        for path in [
+            path for path in self.scratch.iterdir() if path.name != LOCK
+        ]:  # which is held until `alone` ends
             with contextlib.suppress(OSError):
                 _remove(path)
 
     def _manifest(self) -> dict[str, Any]:
-        files = {name: digest for record in self.records.values() for name, digest in record.files.items()}
+        files = {
+            name: digest
+            for record in self.records.values()
+            for name, digest in record.files.items()
+        }
         return {
             "schema": 1, "files": {"spec.json": sha256(self.out / "spec.json")} | files, "versions": versions(),
             "timings": {name: record.seconds for name, record in self.records.items()},
@@ -130,7 +165,9 @@ class Store:
 
 def digests(out: Path, outputs: Sequence[str]) -> dict[str, str]:
     """sha256 of every file of ``outputs``, files and folders of ``out``, by its path within ``out``."""
-    found = (sorted(path.rglob("*")) if path.is_dir() else [path] for path in map(out.joinpath, outputs))
+    found = (
+        sorted(path.rglob("*")) if path.is_dir() else [path] for path in map(out.joinpath, outputs)
+    )
     files = (file for part in found for file in part if not file.is_dir())
     return {file.relative_to(out).as_posix(): sha256(file) for file in files}
 
@@ -154,7 +191,10 @@ def sweep(out: Path) -> None:
 
 def is_free(out: Path) -> bool:
     """Whether nothing but leftovers of a killed process, or the claim of a driver, is there."""
-    ours = (path.name in (UNFINISHED, CLAIM) or _LEFTOVER.fullmatch(path.name) for path in (out.iterdir() if out.is_dir() else ()))
+    ours = (
+        path.name in (UNFINISHED, CLAIM) or _LEFTOVER.fullmatch(path.name)
+        for path in (out.iterdir() if out.is_dir() else ())
+    )
     return not out.exists() or (out.is_dir() and all(ours))
 
 
@@ -178,7 +218,13 @@ def read_manifest(out: Path) -> dict[str, Any]:
     manifest = read_json(path)
     steps = manifest.get("steps") if isinstance(manifest, dict) else None
     if not isinstance(steps, dict) or None in map(_record, steps.values()):
-        raise RunError("read run", str(path), "no whole steps", "a manifest written by attnaudit", "run the command that makes it again")
+        raise RunError(
+            "read run",
+            str(path),
+            "no whole steps",
+            "a manifest written by attnaudit",
+            "run the command that makes it again",
+        )
     return manifest
 
 
@@ -189,7 +235,9 @@ def _records(out: Path) -> dict[str, Record]:
         steps = manifest.get("steps") if isinstance(manifest, dict) else None
     else:
         steps = {path.stem: _read(path) for path in sorted((out / UNFINISHED).glob("*.json"))}
-    found = {name: _record(value) for name, value in steps.items()} if isinstance(steps, dict) else {}
+    found = (
+        {name: _record(value) for name, value in steps.items()} if isinstance(steps, dict) else {}
+    )
     return {name: record for name, record in found.items() if record is not None}
 
 
@@ -222,7 +270,11 @@ def check_place(out: Path, spec: Mapping[str, Any], do: str = "") -> None:
         got = "a folder that is not empty and holds no run"
         raise RunError("run", str(out), got, "a new or empty folder", do or "choose another --out")
     found = read_spec(out)
-    compared = found if "fingerprint" in spec else {key: value for key, value in found.items() if key != "fingerprint"}
+    compared = (
+        found
+        if "fingerprint" in spec
+        else {key: value for key, value in found.items() if key != "fingerprint"}
+    )
     differing = differences(spec, compared)
     if differing:
         raise RunError(
@@ -263,7 +315,13 @@ def read_spec(folder: Path) -> dict[str, Any]:
     except RunError as error:
         spec, reason = None, error.got
     if not isinstance(spec, dict):
-        raise RunError("read run", str(path), reason, "the spec of a run", f"remove {folder} to rebuild what it held, or choose another")
+        raise RunError(
+            "read run",
+            str(path),
+            reason,
+            "the spec of a run",
+            f"remove {folder} to rebuild what it held, or choose another",
+        )
     return spec
 
 
@@ -278,25 +336,57 @@ def require_text(folder: Path) -> None:
     try:
         str(folder.resolve()).encode()
     except UnicodeEncodeError as error:
-        raise RunError("read run", printable(str(folder)), "a name that is no UTF-8", "a name of text", "rename the folder") from error
+        raise RunError(
+            "read run",
+            printable(str(folder)),
+            "a name that is no UTF-8",
+            "a name of text",
+            "rename the folder",
+        ) from error
 
 
 def require_finished(folder: Path) -> None:
     """Raise RunError unless ``folder`` is a run or an audit that reached its manifest, and its ``spec.json`` is the one listed there."""
     require_text(folder)
     if not folder.is_dir():
-        raise RunError("read run", str(folder), "no such folder", "a run directory", "make one with attnaudit run")
+        raise RunError(
+            "read run",
+            str(folder),
+            "no such folder",
+            "a run directory",
+            "make one with attnaudit run",
+        )
     if not (folder / "spec.json").exists():
-        raise RunError("read run", str(folder), "no spec.json there", "a run directory", "make one with attnaudit run")
+        raise RunError(
+            "read run",
+            str(folder),
+            "no spec.json there",
+            "a run directory",
+            "make one with attnaudit run",
+        )
     if not (folder / MANIFEST).exists():
-        raise RunError("read run", str(folder), "an unfinished run", "one with a manifest", "finish it by the command that started it")
+        raise RunError(
+            "read run",
+            str(folder),
+            "an unfinished run",
+            "one with a manifest",
+            "finish it by the command that started it",
+        )
     manifest = _read(folder / MANIFEST)
     if not isinstance(manifest, dict):
         got, do = "JSON that is no manifest", "finish the run by the command that started it"
-        raise RunError("read run", str(folder / MANIFEST), got, "the manifest of a finished run", do)
+        raise RunError(
+            "read run", str(folder / MANIFEST), got, "the manifest of a finished run", do
+        )
     known = manifest.get("files")
-    if isinstance(known, dict) and known.get("spec.json", "") not in ("", sha256(folder / "spec.json")):
-        got, do = "another file than the manifest lists", f"remove {folder} to rebuild what it held, or choose another"
+    if isinstance(known, dict) and known.get("spec.json", "") not in (
+        "",
+        sha256(folder / "spec.json"),
+    ):
+        got, do = (
+            "another file than the manifest lists",
+            f"remove {folder} to rebuild what it held, or choose another",
+        )
         raise RunError("read run", str(folder / "spec.json"), got, "the spec of a run", do)
 
 
@@ -306,9 +396,17 @@ def require_as_written(folder: Path) -> None:
     spec, files = read_spec(folder), _read(folder / MANIFEST).get("files")
     for name, known in (files if isinstance(files, dict) else {}).items():
         path = folder / name
-        if (name == "summary.json" or name.startswith(("results/", "trace/"))) and (not path.is_file() or sha256(path) != known):
+        if (name == "summary.json" or name.startswith(("results/", "trace/"))) and (
+            not path.is_file() or sha256(path) != known
+        ):
             got = "another file than the manifest lists" if path.is_file() else "no such file"
-            raise RunError("read run", str(path), got, "what a finished run wrote", "run the command that made it again")
+            raise RunError(
+                "read run",
+                str(path),
+                got,
+                "what a finished run wrote",
+                "run the command that made it again",
+            )
     if "shards" in spec and trace_digests(trace_shown(folder, spec)) != spec["shards"]:
         got, expected = "a trace that was changed since", f"the one that {folder} audited"
         raise RunError("read run", str(trace_shown(folder, spec)), got, expected, "audit it again")
@@ -330,7 +428,9 @@ def trace_digests(trace: Path) -> list[str]:
 
 def versions(*more: str) -> dict[str, str]:
     """Python and every package that computes, and those of ``more``; one that is not installed is skipped."""
-    return {"python": platform.python_version()} | {name: found for name in (*PACKAGES, *more) if (found := _installed(name))}
+    return {"python": platform.python_version()} | {
+        name: found for name in (*PACKAGES, *more) if (found := _installed(name))
+    }
 
 
 @cache  # each reads a file of metadata, and every step of every run asks

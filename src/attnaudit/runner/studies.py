@@ -33,7 +33,17 @@ from attnaudit.runner.copying import copying_folder, copying_study, run_copying
 from attnaudit.runner.engine import LOCAL, Call, Engine, Here, files_of
 from attnaudit.runner.pipeline import train_into
 from attnaudit.runner.reading import LastCorpus, Read
-from attnaudit.runner.store import MANIFEST, Record, Store, alone, check_place, read_spec, remove_empty, some_of, trace_digests
+from attnaudit.runner.store import (
+    MANIFEST,
+    Record,
+    Store,
+    alone,
+    check_place,
+    read_spec,
+    remove_empty,
+    some_of,
+    trace_digests,
+)
 from attnaudit.runner.tasks import task_of, task_of_corpus
 from attnaudit.runner.tasks.pairs import TRANSLATIONS, read_translations
 from attnaudit.runner.tasks.texts import TEACHER
@@ -43,8 +53,17 @@ from attnaudit.trace import Trace, trace_task
 from attnaudit.trace.probe import STEP_FOLDER
 
 TRAININGS, AUDIT = "trainings", "audit"
-OF_A_BILSTM = ("uniform", "seeds", "guide", "adversary")  # studies whose published numbers are of that model
-NOT_IDENTITY = ("experiments", "device", "teacher")  # of a training's spec: what does not change it, and what its teacher's key says
+OF_A_BILSTM = (
+    "uniform",
+    "seeds",
+    "guide",
+    "adversary",
+)  # studies whose published numbers are of that model
+NOT_IDENTITY = (
+    "experiments",
+    "device",
+    "teacher",
+)  # of a training's spec: what does not change it, and what its teacher's key says
 EPOCHS = ("training.epochs", "training.patience")
 Say = Callable[[str], None]
 
@@ -72,13 +91,28 @@ class StudySpec:
         task = task_of_corpus(source, given, options.get("config"))
         studies = task.studies
         if study not in studies:
-            raise InputError("study", "name", repr(study), f"one of {', '.join(studies)} for {options.get('config', source)}")
+            raise InputError(
+                "study",
+                "name",
+                repr(study),
+                f"one of {', '.join(studies)} for {options.get('config', source)}",
+            )
         kind = studies[study]
         stated = options | given
         names = {name: name.partition(".")[2] for name in EPOCHS}
-        own = {f"{study}.{name}": given[setting] for setting, name in names.items() if setting in given and hasattr(kind, name)}
+        own = {
+            f"{study}.{name}": given[setting]
+            for setting, name in names.items()
+            if setting in given and hasattr(kind, name)
+        }
         own |= {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}
-        quick = {} if full else {key if "." in key else f"{study}.{key}": value for key, value in kind.quick.items()}
+        quick = (
+            {}
+            if full
+            else {
+                key if "." in key else f"{study}.{key}": value for key, value in kind.quick.items()
+            }
+        )
         usual = {key: quick.pop(key) for key in list(quick) if key.partition(".")[0] == study}
         base = task.spec(source, settings=quick | given, **options)
         chosen = override({study: kind()}, {**usual, f"{study}.seed": base.seed, **own})[study]
@@ -92,8 +126,17 @@ class StudySpec:
 
     def to_json(self) -> dict[str, Any]:
         """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        base = {name: value for name, value in self.base.to_json().items() if name not in ("schema", "kind", "experiments")}
-        return {"schema": SCHEMA, "kind": "study", "study": {"name": self.study.name, **json.loads(json.dumps(asdict(self.study)))}, **base}
+        base = {
+            name: value
+            for name, value in self.base.to_json().items()
+            if name not in ("schema", "kind", "experiments")
+        }
+        return {
+            "schema": SCHEMA,
+            "kind": "study",
+            "study": {"name": self.study.name, **json.loads(json.dumps(asdict(self.study)))},
+            **base,
+        }
 
 
 def _check_stated(study: Study, stated: Mapping[str, Any]) -> None:
@@ -103,7 +146,9 @@ def _check_stated(study: Study, stated: Mapping[str, Any]) -> None:
         value = stated.get(key)
         if value is not None and str(value) != str(decided.get(key)):
             name = f"setting {key}" if "." in key else f"--{key}"
-            raise InputError("study", name, f"{value}, which has no effect in {study.name}", expected)
+            raise InputError(
+                "study", name, f"{value}, which has no effect in {study.name}", expected
+            )
 
 
 def study(
@@ -121,7 +166,12 @@ def study(
     check_name(name)
     if name == COPYING:
         if engine != LOCAL:
-            raise InputError("study", "--engine ray", "copying, which trains all seeds side by side in one process", "--engine local")
+            raise InputError(
+                "study",
+                "--engine ray",
+                "copying, which trains all seeds side by side in one process",
+                "--engine local",
+            )
         copying = copying_study(str(source), **options)
         return run_copying(copying, out or copying_folder(copying), progress)
     spec = StudySpec.of(name, source, **options)
@@ -132,16 +182,24 @@ def check_name(study: str) -> None:
     """Raise InputError for what is no study of any corpus."""
     names = [*EVERY_STUDY, COPYING]
     if study not in names:
-        raise InputError("study", "name", repr(study), f"one of {', '.join(names)}", did_you_mean(study, names))
+        raise InputError(
+            "study", "name", repr(study), f"one of {', '.join(names)}", did_you_mean(study, names)
+        )
 
 
 def key_of(training: Training) -> str:
     """What a training follows from, its teacher's key included."""
-    spec = {name: value for name, value in training.spec.to_json().items() if name not in NOT_IDENTITY}
+    spec = {
+        name: value for name, value in training.spec.to_json().items() if name not in NOT_IDENTITY
+    }
     spec["corpus"] = {name: value for name, value in spec["corpus"].items() if name != "data_dir"}
     if training.teacher is None:
         return content_key(spec, None)
-    taught = key_of(training.teacher) if isinstance(training.teacher, Training) else trace_digests(Path(training.teacher))
+    taught = (
+        key_of(training.teacher)
+        if isinstance(training.teacher, Training)
+        else trace_digests(Path(training.teacher))
+    )
     return content_key(spec, [taught, training.column])
 
 
@@ -157,7 +215,11 @@ class Prepared:
 
     @property
     def missing(self) -> list[Training]:
-        return [training for training in self.trainings if finished_at(self.folders[training.id]) is None]
+        return [
+            training
+            for training in self.trainings
+            if finished_at(self.folders[training.id]) is None
+        ]
 
 
 def prepared(spec: StudySpec, out: Path, progress: Progress, read: Read | None = None) -> Prepared:
@@ -165,10 +227,18 @@ def prepared(spec: StudySpec, out: Path, progress: Progress, read: Read | None =
     plain = spec.to_json()
     corpus = (read or LastCorpus())(spec.base, progress)
     plain["fingerprint"] = corpus.fingerprint
-    plan = spec.study.plan(spec.base, corpus)  # validates the plan before conflicting studies are looked for
+    plan = spec.study.plan(
+        spec.base, corpus
+    )  # validates the plan before conflicting studies are looked for
     _check_places(out, out / spec.study.name, plain, task_of(spec.base).studies)
     notes = tuple(dict.fromkeys(training.note for training in plan if training.note))
-    return Prepared(corpus, plain, plan, {training.id: training_folder(out / TRAININGS, training) for training in plan}, notes)
+    return Prepared(
+        corpus,
+        plain,
+        plan,
+        {training.id: training_folder(out / TRAININGS, training) for training in plan},
+        notes,
+    )
 
 
 def run_study(
@@ -182,7 +252,12 @@ def run_study(
         require(extra, "study")
     out, progress = Path(out), progress or silent
     study = prepared(spec, out, progress, read)
-    place, plain, folders, notes = out / spec.study.name, study.plain, study.folders, list(study.notes)
+    place, plain, folders, notes = (
+        out / spec.study.name,
+        study.plain,
+        study.folders,
+        list(study.notes),
+    )
     for note in notes:
         say(f"note: {note}")
     try:
@@ -199,15 +274,28 @@ def run_study(
         def write_page(folder: Path) -> None:
             write_study(place, metadata, notes, folder / "report.html")
 
-        store.step("report", content_key("report", analysed.files, plain, *notes), ("report.html",), write_page)
-        store.close({"kind": "study", "notes": notes, "trainings": {str(training): folder.name for training, folder in folders.items()}})
+        store.step(
+            "report",
+            content_key("report", analysed.files, plain, *notes),
+            ("report.html",),
+            write_page,
+        )
+        store.close(
+            {
+                "kind": "study",
+                "notes": notes,
+                "trainings": {str(training): folder.name for training, folder in folders.items()},
+            }
+        )
     if base is not None:
         (task_of(spec.base).audit or _audit)(spec.base, base, out / AUDIT, progress)
     write_studies(out, metadata, tuple(task_of(spec.base).studies))
     return place
 
 
-def _check_places(out: Path, place: Path, plain: dict[str, Any], studies: Mapping[str, type[Study]]) -> None:
+def _check_places(
+    out: Path, place: Path, plain: dict[str, Any], studies: Mapping[str, type[Study]]
+) -> None:
     """Raise RunError where the study is there with other settings, or another study of another model, corpus or seed.
 
     What a study decides itself is not asked of the others, nor how many epochs there are of one that counts steps.
@@ -218,15 +306,27 @@ def _check_places(out: Path, place: Path, plain: dict[str, Any], studies: Mappin
         if found.get("kind") == "study":
             base = {key: value for key, value in found.items() if key in about}
             both = (plain, found)
-            free = {name for one in both for name in getattr(studies.get(one["study"]["name"]), "not_of_base", ())}
-            free |= set(EPOCHS) if any("steps" in {**one["study"], **one.get("training", {})} for one in both) else set()
+            free = {
+                name
+                for one in both
+                for name in getattr(studies.get(one["study"]["name"]), "not_of_base", ())
+            }
+            free |= (
+                set(EPOCHS)
+                if any("steps" in {**one["study"], **one.get("training", {})} for one in both)
+                else set()
+            )
             differing = differences(*(_without(one, free) for one in (about, base)))
             if differing:
                 raise RunError(
                     "study", str(out), f"{other.parent.name} there is of another model or corpus: {some_of(differing)}",
                     "all studies of a folder about the same", "choose another --out",
                 )  # fmt: skip
-    check_place(place, plain, f"give its options, or remove {place} (the trainings stay), or choose another --out")
+    check_place(
+        place,
+        plain,
+        f"give its options, or remove {place} (the trainings stay), or choose another --out",
+    )
 
 
 def _without(plain: Mapping[str, Any], names: Collection[str], prefix: str = "") -> dict[str, Any]:
@@ -242,7 +342,12 @@ def _audit(spec: Any, base: Path, place: Path, progress: Progress) -> None:
     """The battery on the trace of the training ``base``, with its page."""
     trace = base / "trace"
     battery = choose((), {}, trace_task(trace))
-    plain = {"schema": SCHEMA, "kind": "audit", "trace": f"../{TRAININGS}/{base.name}/trace", "experiments": battery.settings}
+    plain = {
+        "schema": SCHEMA,
+        "kind": "audit",
+        "trace": f"../{TRAININGS}/{base.name}/trace",
+        "experiments": battery.settings,
+    }
     with alone(place) as store:
         write_with_digest(place / "spec.json", plain)
         audit_step(store, trace, battery, plain, progress)
@@ -251,10 +356,17 @@ def _audit(spec: Any, base: Path, place: Path, progress: Progress) -> None:
 
 
 def _analyse(
-    store: Store, spec: StudySpec, plain: Mapping[str, Any], corpus: str, folders: Mapping[TrainingId, Path], progress: Progress
+    store: Store,
+    spec: StudySpec,
+    plain: Mapping[str, Any],
+    corpus: str,
+    folders: Mapping[TrainingId, Path],
+    progress: Progress,
 ) -> Record:
     study = spec.study
-    comparable = study.name not in OF_A_BILSTM or getattr(spec.base.model, "encoder", "") == "bilstm"
+    comparable = (
+        study.name not in OF_A_BILSTM or getattr(spec.base.model, "encoder", "") == "bilstm"
+    )
 
     def work(folder: Path) -> None:
         progress("compare the trainings", 0, 0)
@@ -266,14 +378,26 @@ def _analyse(
         with table_file(folder / RESULTS[0] / f"{study.name}.parquet") as add:
             add(table)
         write_json(folder / RESULTS[1], [*summary.to_dicts(), *asked.to_dicts()])
-        write_with_digest(store.out / "spec.json", plain)  # none where the analysis failed: the folder is then free
+        write_with_digest(
+            store.out / "spec.json", plain
+        )  # none where the analysis failed: the folder is then free
 
     named = {str(training): folder for training, folder in folders.items()}
     digests = {name: trace_digests(folder / "trace") for name, folder in named.items()}
-    steps = ((name, part) for name, folder in named.items() for part in sorted((folder / STEP_FOLDER).glob("*")))
+    steps = (
+        (name, part)
+        for name, folder in named.items()
+        for part in sorted((folder / STEP_FOLDER).glob("*"))
+    )
     digests |= {f"{name}/{part.name}": trace_digests(part) for name, part in steps}
-    digests |= {f"{name}/{TRANSLATIONS}": [sha256(file)] for name, folder in named.items() if (file := folder / TRANSLATIONS).exists()}
-    return store.step("analyse", content_key("analyse", study.name, asdict(study), digests), RESULTS, work)
+    digests |= {
+        f"{name}/{TRANSLATIONS}": [sha256(file)]
+        for name, folder in named.items()
+        if (file := folder / TRANSLATIONS).exists()
+    }
+    return store.step(
+        "analyse", content_key("analyse", study.name, asdict(study), digests), RESULTS, work
+    )
 
 
 @dataclass(frozen=True)
@@ -318,19 +442,32 @@ def _train_all(study: Prepared, store: Path, progress: Progress, say: Say, engin
 def _calls(study: Prepared, store: Path) -> Iterator[Call]:
     """A call for each training of a study."""
     plan, known = study.trainings, {key_of(training): training.name for training in study.trainings}
-    teachers = {key_of(training.teacher) for training in plan if isinstance(training.teacher, Training)}
+    teachers = {
+        key_of(training.teacher) for training in plan if isinstance(training.teacher, Training)
+    }
     for training in plan:
-        needed = {"teach": training.teaches or key_of(training) in teachers, "translate": training.writes}
+        needed = {
+            "teach": training.teaches or key_of(training) in teachers,
+            "translate": training.writes,
+        }
         spec = taught(training, store)
-        arguments = {"spec": spec, "folder": study.folders[training.id], "steps": [name for name, is_needed in needed.items() if is_needed]}
-        after = known.get(key_of(training.teacher)) if isinstance(training.teacher, Training) else None
+        arguments = {
+            "spec": spec,
+            "folder": study.folders[training.id],
+            "steps": [name for name, is_needed in needed.items() if is_needed],
+        }
+        after = (
+            known.get(key_of(training.teacher)) if isinstance(training.teacher, Training) else None
+        )
         yield Call(
             training.name, do_training, study.folders[training.id], arguments, files_of(spec), study.corpus,
             (after,) if after is not None else (), spec.device, MANIFEST,
         )  # fmt: skip
 
 
-def do_training(here: Here, corpus: Any, progress: Progress, *, spec: Any, folder: Path, steps: Sequence[str]) -> float | None:
+def do_training(
+    here: Here, corpus: Any, progress: Progress, *, spec: Any, folder: Path, steps: Sequence[str]
+) -> float | None:
     """Train into ``folder``, on any machine; returns the seconds that it took, None where nothing was left to be done."""
     place = here.path(folder)
     started, before = time.perf_counter(), finished_at(place)
@@ -367,7 +504,9 @@ class _FirstEpoch:
             seconds, steps = (after - before for after, before in zip(now, self.began, strict=True))
             of_all = sum(spec.training.steps or spec.training.epochs * steps for spec in self.specs)
             number = f"{len(self.specs)} training{'s' if len(self.specs) > 1 else ''}"
-            self.say(f"an epoch takes {seconds:.1f} s: {number} missing{_left(of_all * seconds / steps)}, without their traces")
+            self.say(
+                f"an epoch takes {seconds:.1f} s: {number} missing{_left(of_all * seconds / steps)}, without their traces"
+            )
             self.specs = ()
         self.epoch, self.began = epoch, now
 
@@ -387,7 +526,11 @@ def taught(training: Training, store: Path) -> Any:
     """The specification of a training, with the trace that it takes as given."""
     if training.teacher is None:
         return training.spec
-    place = training_folder(store, training.teacher) / TEACHER if isinstance(training.teacher, Training) else training.teacher
+    place = (
+        training_folder(store, training.teacher) / TEACHER
+        if isinstance(training.teacher, Training)
+        else training.teacher
+    )
     spec: Any = training.spec
     return replace(spec, teacher=Teacher(str(place), training.column))
 

@@ -37,7 +37,13 @@ from attnaudit.runner.jobs import (
 from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
 from attnaudit.runner.store import MANIFEST, read_spec
-from attnaudit.runner.twice import not_asked_for, not_run_of, record_corpora, recorded, reproduction_of
+from attnaudit.runner.twice import (
+    not_asked_for,
+    not_run_of,
+    record_corpora,
+    recorded,
+    reproduction_of,
+)
 
 Say = Callable[[str], None]
 _SECTION = re.compile(r"^(?:#+ (.*)|- (`[^`]+`): `attnaudit)", re.MULTILINE)
@@ -65,7 +71,9 @@ class Sweep:
         return self.records or self.out / FOLDER
 
     def job(self, cell: Cell) -> Job:
-        return job_of(self.paper, cell, self.out, Options(self.data_dir, self.vectors, self.settings))
+        return job_of(
+            self.paper, cell, self.out, Options(self.data_dir, self.vectors, self.settings)
+        )
 
     def check(self) -> None:
         """Raise InputError where there is no file of word vectors, and for a setting of a study that no cell is of.
@@ -74,14 +82,32 @@ class Sweep:
         """
         _check_out(self.out)
         if self.data_dir is not None and not Path(self.data_dir).expanduser().is_dir():
-            raise InputError("reproduce", f"--data-dir {self.data_dir}", "no such folder", "the folder of the corpora")
+            raise InputError(
+                "reproduce",
+                f"--data-dir {self.data_dir}",
+                "no such folder",
+                "the folder of the corpora",
+            )
         asked = sorted({cell.study for cell in self.cells if cell.study})
         for key in self.settings:
             if study_of(key) not in ("", *asked):
                 expected = f"a setting of {', '.join(asked)}" if asked else "no setting of a study"
-                raise InputError("reproduce", f"--set {key}", "a setting of a study that no requested cell is of", expected)
-        if self.vectors not in (None, "corpus", "random") and not Path(self.vectors).expanduser().is_file():
-            raise InputError("reproduce", "--vectors", repr(self.vectors), "corpus, random or a file of word vectors")
+                raise InputError(
+                    "reproduce",
+                    f"--set {key}",
+                    "a setting of a study that no requested cell is of",
+                    expected,
+                )
+        if (
+            self.vectors not in (None, "corpus", "random")
+            and not Path(self.vectors).expanduser().is_file()
+        ):
+            raise InputError(
+                "reproduce",
+                "--vectors",
+                repr(self.vectors),
+                "corpus, random or a file of word vectors",
+            )
 
 
 @dataclass(frozen=True)
@@ -132,7 +158,9 @@ class _Work:
         """Do the runs, then the studies."""
         by_name = {cell.name: cell for cell in cells}
         jobs = [self.sweep.job(cell) for cell in cells]
-        for done in engine.do(self._calls([job for job in jobs if isinstance(job, RunJob)]), self.progress):
+        for done in engine.do(
+            self._calls([job for job in jobs if isinstance(job, RunJob)]), self.progress
+        ):
             self._report(by_name[done.call.name], done.answer, done.error)
         for job in jobs:
             if not isinstance(job, RunJob):
@@ -143,12 +171,24 @@ class _Work:
         for job in jobs:
             spec = job.spec
             try:
-                corpus = self.read(spec, within(f"{job.cell.corpus} s{job.cell.seed}", self.progress))
+                corpus = self.read(
+                    spec, within(f"{job.cell.corpus} s{job.cell.seed}", self.progress)
+                )
             except InputError as error:
                 self._skip(job.cell.corpus, job.cell, error)
                 continue
             arguments = {"spec": spec, "folder": job.folder}
-            yield Call(job.cell.name, do_run, job.folder, arguments, files_of(spec), corpus, (), spec.device, MANIFEST)
+            yield Call(
+                job.cell.name,
+                do_run,
+                job.folder,
+                arguments,
+                files_of(spec),
+                corpus,
+                (),
+                spec.device,
+                MANIFEST,
+            )
 
     def _do_study(self, job: StudyJob | CopyingJob, engine: Engine) -> None:
         started, error = time.perf_counter(), None
@@ -170,7 +210,9 @@ class _Work:
 
     def _skip(self, name: str, cell: Cell, error: InputError) -> None:
         """Keep the reason, and say it once."""
-        if str(error) not in (reason for other, reason in self.failed.items() if other.corpus == cell.corpus):
+        if str(error) not in (
+            reason for other, reason in self.failed.items() if other.corpus == cell.corpus
+        ):
             self.say(f"{name} is skipped: {error}")
         self.failed[cell] = str(error)
 
@@ -186,15 +228,26 @@ def write_page(sweep: Sweep, failed: dict[Cell, str], say: Say) -> Outcome:
     from attnaudit.report.reproduction.once import Once, write_once
 
     page = write_once(
-        Once(sweep.paper, records_of(sweep.paper, sweep.kept), {cell.key: reason for cell, reason in failed.items()}, tuple(notes)),
+        Once(
+            sweep.paper,
+            records_of(sweep.paper, sweep.kept),
+            {cell.key: reason for cell, reason in failed.items()},
+            tuple(notes),
+        ),
         sweep.out,
     )
-    not_run = tuple(NotRun(cell.corpus, cell.encoder, cell.attention, reason) for cell, reason in failed.items())
+    not_run = tuple(
+        NotRun(cell.corpus, cell.encoder, cell.attention, reason) for cell, reason in failed.items()
+    )
     return Outcome(page, len({cell.name for cell in sweep.cells} & done), not_run, tuple(notes))
 
 
 def _page_of_runs(
-    sweep: Sweep, failed: dict[Cell, str], runs: Sequence[Finished], averaged: Sequence[Finished], notes: list[str]
+    sweep: Sweep,
+    failed: dict[Cell, str],
+    runs: Sequence[Finished],
+    averaged: Sequence[Finished],
+    notes: list[str],
 ) -> Outcome:
     """The page of a paper whose numbers are compared with two runs of its authors."""
     from attnaudit.report.reproduction.page import write_reproduction
@@ -203,10 +256,17 @@ def _page_of_runs(
     record_corpora(sweep.paper, sweep.out, sweep.kept)
     have_runs = {one.cell.corpus for one in runs}
     not_run = not_run_of(failed, have_runs)
-    not_asked = not_asked_for(sweep.paper, have_runs | {cell.corpus for cell in failed}, sweep.data_dir)
+    not_asked = not_asked_for(
+        sweep.paper, have_runs | {cell.corpus for cell in failed}, sweep.data_dir
+    )
     found = reproduction_of(averaged, sweep.paper)
-    corpus_notes = {corpus: (*reasons_of(sweep.paper, corpus, found.table), *made) for corpus, made in found.corpus_notes.items()}
-    content = replace(found, corpus_notes=corpus_notes, not_run=(*not_run, *not_asked), notes=tuple(notes))
+    corpus_notes = {
+        corpus: (*reasons_of(sweep.paper, corpus, found.table), *made)
+        for corpus, made in found.corpus_notes.items()
+    }
+    content = replace(
+        found, corpus_notes=corpus_notes, not_run=(*not_run, *not_asked), notes=tuple(notes)
+    )
     done = set(sweep.cells) & {one.cell for one in runs}
     return Outcome(write_reproduction(content, sweep.out), len(done), not_run, tuple(notes))
 
@@ -214,7 +274,10 @@ def _page_of_runs(
 def record(sweep: Sweep, averaged: Sequence[Finished]) -> set[str]:
     """Record the runs that are averaged, by cell, and every finished study; returns the names of the cells that are done."""
     paper, done = sweep.paper, {run.cell.name for run in averaged}
-    for _, same in groupby(sorted(averaged, key=lambda run: (run.cell.key, run.cell.seed)), key=lambda run: run.cell.key):
+    for _, same in groupby(
+        sorted(averaged, key=lambda run: (run.cell.key, run.cell.seed)),
+        key=lambda run: run.cell.key,
+    ):
         runs = list(same)
         cell = runs[0].cell
         summaries = [sweep.job(run.cell).rows() for run in runs]
@@ -233,15 +296,28 @@ def record(sweep: Sweep, averaged: Sequence[Finished]) -> set[str]:
         seeds = read_spec(job.folder).get("study", {}).get("seeds")
         if place.exists() and isinstance(seeds, int) and (load(place).get("seeds") or 0) > seeds:
             continue
-        _save(sweep, cell, job.folder, job.rows(), **({"seeds": seeds} if isinstance(seeds, int) else {}))
+        _save(
+            sweep,
+            cell,
+            job.folder,
+            job.rows(),
+            **({"seeds": seeds} if isinstance(seeds, int) else {}),
+        )
     return done
 
 
-def _save(sweep: Sweep, cell: Cell, folder: Path, rows: Sequence[Mapping[str, Any]], **more: Any) -> None:
+def _save(
+    sweep: Sweep, cell: Cell, folder: Path, rows: Sequence[Mapping[str, Any]], **more: Any
+) -> None:
     """The record of a cell whose finished run or study is in ``folder``; it says what was ``changed`` of the settings declared."""
     changed = settings_changed(sweep.paper, cell, folder)
     more |= {"changed": changed} if changed else {}
-    save(place_of(sweep.kept, cell), command_of(sweep.paper, cell, changed), kept(sweep.paper, cell, rows), **more)
+    save(
+        place_of(sweep.kept, cell),
+        command_of(sweep.paper, cell, changed),
+        kept(sweep.paper, cell, rows),
+        **more,
+    )
 
 
 def write_markdown(sweep: Sweep, file: Path) -> None:
@@ -262,7 +338,13 @@ def write_markdown(sweep: Sweep, file: Path) -> None:
         record_corpora(paper, sweep.out, sweep.kept)
     if not any(sweep.kept.glob("*.json")):
         do = f"run attnaudit reproduce {paper.name} first, or name the folder with --records DIR"
-        raise InputError("reproduce", f"--markdown {file}", f"no record in {sweep.kept}", f"records of {paper.name}", do)
+        raise InputError(
+            "reproduce",
+            f"--markdown {file}",
+            f"no record in {sweep.kept}",
+            f"records of {paper.name}",
+            do,
+        )
     if once:
         text = markdown_of(Once(paper, records_of(paper, sweep.kept), {}, ()))
     else:
@@ -277,16 +359,31 @@ def write_between(file: Path, name: str, text: str) -> None:
         page = file.read_text(encoding="utf-8") if file.exists() else f"{begin}{end}\n"
     except UnicodeDecodeError as error:
         raise InputError(
-            "reproduce", f"--markdown {file}", f"byte {error.start} is no UTF-8", "a page in UTF-8", "save it as UTF-8"
+            "reproduce",
+            f"--markdown {file}",
+            f"byte {error.start} is no UTF-8",
+            "a page in UTF-8",
+            "save it as UTF-8",
         ) from error
     before, begun, rest = page.partition(begin)
     former, ended, after = rest.partition(end)
     if not begun or not ended:
-        raise InputError("reproduce", f"--markdown {file}", f"no {begin} with {end} behind it", "a file with these marks, or a new one")
+        raise InputError(
+            "reproduce",
+            f"--markdown {file}",
+            f"no {begin} with {end} behind it",
+            "a file with these marks, or a new one",
+        )
     made = set(_sections(text))
     if lost := [name for name in _sections(former) if name not in made]:
         got = f"sections without a record: {', '.join(lost)}"
-        raise InputError("reproduce", f"--markdown {file}", got, "a record for each", "run their cells, or remove the sections")
+        raise InputError(
+            "reproduce",
+            f"--markdown {file}",
+            got,
+            "a record for each",
+            "run their cells, or remove the sections",
+        )
     write_text(file, f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
 
@@ -299,8 +396,20 @@ def _sections(text: str) -> Iterator[str]:
 def _check_out(out: Path) -> None:
     """Raise RunError unless ``out`` is free or holds a reproduction, be it one that was stopped before its first page."""
     if out.exists() and not out.is_dir():
-        raise RunError("reproduce", str(out), "a file", "a folder to write into", "choose another --out")
-    names = {path.name for path in out.iterdir() if not path.name.startswith(".")} if out.exists() else set()
+        raise RunError(
+            "reproduce", str(out), "a file", "a folder to write into", "choose another --out"
+        )
+    names = (
+        {path.name for path in out.iterdir() if not path.name.startswith(".")}
+        if out.exists()
+        else set()
+    )
     if not names <= {RUNS, STUDIES, FOLDER} and MARKDOWN not in names:
         got = "a folder that is not empty and holds no sweep"
-        raise RunError("reproduce", str(out), got, "a new or empty folder, or that of an earlier sweep", "choose another --out")
+        raise RunError(
+            "reproduce",
+            str(out),
+            got,
+            "a new or empty folder, or that of an earlier sweep",
+            "choose another --out",
+        )

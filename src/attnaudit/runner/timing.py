@@ -19,7 +19,9 @@ from attnaudit.runner.store import Store
 from attnaudit.runner.tasks import Job, task_of
 
 SECONDS, ROWS = 2.0, 32  # of training, at most an epoch; of test, of which the trace is timed
-DEV = 1 / 3  # cost of a row of dev, which has no backward pass, as a share of that of a row of train
+DEV = (
+    1 / 3
+)  # cost of a row of dev, which has no backward pass, as a share of that of a row of train
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,15 @@ class Speed:
     def seconds(self, spec: Any) -> float:
         """Those of all epochs, or steps, of a training and of its traces."""
         steps = spec.training.steps or spec.training.epochs * self.steps
-        probed = 0 if spec.probe is None else len(spec.probe.steps) * min(spec.probe.size, self.rows)
-        return self.build + steps * self.step + math.ceil(steps / self.steps) * self.dev + (self.rows + probed) * self.row
+        probed = (
+            0 if spec.probe is None else len(spec.probe.steps) * min(spec.probe.size, self.rows)
+        )
+        return (
+            self.build
+            + steps * self.step
+            + math.ceil(steps / self.steps) * self.dev
+            + (self.rows + probed) * self.row
+        )
 
 
 def timed(spec: Any, corpus: Any) -> Speed:
@@ -50,18 +59,34 @@ def timed(spec: Any, corpus: Any) -> Speed:
         started = time.perf_counter()
         model, _ = task.build(job)
         build = time.perf_counter() - started
-        steps = timed_steps(lambda progress: task.fit(job, model, seed=spec.seed, device=device, progress=progress))
-        train, dev, rows = (len(part) for part in (corpus.splits["train"], corpus.splits["dev"], task.traced(job)))
+        steps = timed_steps(
+            lambda progress: task.fit(job, model, seed=spec.seed, device=device, progress=progress)
+        )
+        train, dev, rows = (
+            len(part) for part in (corpus.splits["train"], corpus.splits["dev"], task.traced(job))
+        )
         row = 0.0 if getattr(spec.model, "attention", "") == "none" else _traced(job, model)
-    return Speed(build, steps.each, steps.total, steps.each * steps.total * DEV * dev / train, row, rows)
+    return Speed(
+        build, steps.each, steps.total, steps.each * steps.total * DEV * dev / train, row, rows
+    )
 
 
 def _without_teacher(spec: Any) -> Any:
     """One epoch, with the loss on labels in place of an adversary's, and uniform weights in place of imposed ones: they cost the same."""
-    model = replace(spec.model, attention="uniform") if getattr(spec.model, "attention", "") == "imposed" else spec.model
+    model = (
+        replace(spec.model, attention="uniform")
+        if getattr(spec.model, "attention", "") == "imposed"
+        else spec.model
+    )
     objective = None if getattr(spec.objective, "kind", "") == "adversary" else spec.objective
     unwatched = {} if spec.probe is None else {"probe": None}
-    return replace(spec, model=model, objective=objective, training=replace(spec.training, epochs=1, steps=None), **unwatched)
+    return replace(
+        spec,
+        model=model,
+        objective=objective,
+        training=replace(spec.training, epochs=1, steps=None),
+        **unwatched,
+    )
 
 
 def _traced(job: Job, model: Any) -> float:
@@ -75,7 +100,11 @@ def _traced(job: Job, model: Any) -> float:
         for _ in task.shards(job, model, every.take(rows), {}, silent):
             pass
         took.append(time.perf_counter() - started)
-    return max(took[2] - took[1], 0.0) / (len(chosen) - len(few)) if len(chosen) > len(few) else took[2] / len(chosen)
+    return (
+        max(took[2] - took[1], 0.0) / (len(chosen) - len(few))
+        if len(chosen) > len(few)
+        else took[2] / len(chosen)
+    )
 
 
 def timed_steps(fit: Callable[[Progress], Any]) -> Steps:

@@ -36,21 +36,30 @@ if TYPE_CHECKING:
     from attnaudit.hf.trace import Chosen
 
 USUAL_SAMPLE, REPLAYED_SAMPLE = 500, 50
-OF_TEXTS = {"classification": "classification", "causal-lm": "language_modelling", "seq2seq": "seq2seq"}
+OF_TEXTS = {
+    "classification": "classification",
+    "causal-lm": "language_modelling",
+    "seq2seq": "seq2seq",
+}
 POSITIONS = {
     "one": "every text is read up to one position, drawn by the seed, whose next token is the prediction",
     "all": "every text is read up to each of its positions in turn, whose next token is the prediction",
 }
 
 
-_LATER = ("positions", "classes")  # settings that came later: where they are not given, a specification is that of before
+_LATER = (
+    "positions",
+    "classes",
+)  # settings that came later: where they are not given, a specification is that of before
 
 
 @dataclass(frozen=True)
 class TransformerSettings:
     """Which attention of a transformer is collected, of which texts."""
 
-    layers: str = setting("Layers: last, all, or numbers from 0, for example 0,3.", "last", flag="--layers")
+    layers: str = setting(
+        "Layers: last, all, or numbers from 0, for example 0,3.", "last", flag="--layers"
+    )
     heads: str = setting("Heads: all, or numbers from 0, for example 0,3.", "all", flag="--heads")
     sample: int | None = setting(
         "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several layers, or at all positions.",
@@ -61,10 +70,15 @@ class TransformerSettings:
         None, flag="--split",
     )  # fmt: skip
     max_tokens: int | None = setting(
-        "Cut texts to this many tokens; default: as many as the model reads.", None, flag="--max-tokens", least=1
+        "Cut texts to this many tokens; default: as many as the model reads.",
+        None,
+        flag="--max-tokens",
+        least=1,
     )
     scores: tuple[str, ...] | None = setting(
-        "Measures of importance, or all; default: those that cost little more than leave-one-out.", None, flag="--score"
+        "Measures of importance, or all; default: those that cost little more than leave-one-out.",
+        None,
+        flag="--score",
     )
     positions: Literal["one", "all", "last"] | None = setting(
         "Positions of a text whose next token is the prediction; default: one of a target, drawn by the seed, the last of a prompt.",
@@ -87,7 +101,9 @@ class TransformerSettings:
         try:
             return tuple(int(part) for part in value.split(","))
         except ValueError as error:
-            expected = "last, all or numbers, as 0,3" if name == "layers" else "all or numbers, as 0,3"
+            expected = (
+                "last, all or numbers, as 0,3" if name == "layers" else "all or numbers, as 0,3"
+            )
             raise InputError("read settings", f"--{name}", value, expected) from error
 
 
@@ -118,12 +134,16 @@ class TransformerSpec:
         layers = self.collect.numbers("layers")
         one_layer = layers == "last" or (isinstance(layers, tuple) and len(set(layers)) == 1)
         one_row = one_layer and self.collect.positions != "all"
-        return Draw(self.collect.sample or (USUAL_SAMPLE if one_row else REPLAYED_SAMPLE), self.seed)
+        return Draw(
+            self.collect.sample or (USUAL_SAMPLE if one_row else REPLAYED_SAMPLE), self.seed
+        )
 
     @property
     def seed_of_corpus(self) -> int:
         """That of a split or of generated texts: ``corpus.seed``, by default the run's."""
-        given = from_plain(CorpusSpec, {"source": self.source, "seed": self.corpus.get("seed")}, "corpus").seed
+        given = from_plain(
+            CorpusSpec, {"source": self.source, "seed": self.corpus.get("seed")}, "corpus"
+        ).seed
         return self.seed if given is None else given
 
     def to_json(self) -> dict[str, Any]:
@@ -157,7 +177,9 @@ def audit_transformer(
     of_collect |= {f"collect.{name}": value for name, value in (collect or {}).items()}
     collected = override({"collect": TransformerSettings()}, of_collect)["collect"]
     battery = choose(experiments, of_experiments)
-    spec = TransformerSpec(Path(model), str(source), collected, cross, battery, seed, {**of_corpus, **corpus})
+    spec = TransformerSpec(
+        Path(model), str(source), collected, cross, battery, seed, {**of_corpus, **corpus}
+    )
     place, progress = Path(out or Path("runs") / spec.name), progress or silent
     check_place(place, spec.to_json())
     work = _Work.of(spec, task, progress)
@@ -171,9 +193,21 @@ def audit_transformer(
 def _parted(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Settings of the corpus, by field, and dotted ones of ``collect`` and of experiments."""
     sections = {key: key.partition(".")[0] for key in settings}
-    of_corpus = {key.removeprefix("corpus."): settings[key] for key, section in sections.items() if section == "corpus"}
+    of_corpus = {
+        key.removeprefix("corpus."): settings[key]
+        for key, section in sections.items()
+        if section == "corpus"
+    }
     of_collect = {key: settings[key] for key, section in sections.items() if section == "collect"}
-    return of_corpus, of_collect, {key: settings[key] for key, section in sections.items() if section not in ("corpus", "collect")}
+    return (
+        of_corpus,
+        of_collect,
+        {
+            key: settings[key]
+            for key, section in sections.items()
+            if section not in ("corpus", "collect")
+        },
+    )
 
 
 @dataclass(frozen=True)
@@ -193,7 +227,13 @@ class _Work:
     @classmethod
     def of(cls, spec: TransformerSpec, task: str | None, progress: Progress) -> _Work:
         if task not in (None, *OF_TEXTS):
-            raise InputError("audit", f"--task {task}", "no such task", f"one of {', '.join(OF_TEXTS)}", did_you_mean(str(task), OF_TEXTS))
+            raise InputError(
+                "audit",
+                f"--task {task}",
+                "no such task",
+                f"one of {', '.join(OF_TEXTS)}",
+                did_you_mean(str(task), OF_TEXTS),
+            )
         layers, heads = spec.collect.numbers("layers"), spec.collect.numbers("heads")
         from attnaudit.hf.classes import outputs_of
         from attnaudit.hf.encode import encode, load_tokenizer, require_texts
@@ -209,7 +249,11 @@ class _Work:
         for score in spec.collect.scores or ():
             if score not in (*MEASURES, "all"):
                 raise InputError(
-                    "audit", f"--score {score}", "no such measure", f"one of {', '.join(MEASURES)}", did_you_mean(score, MEASURES)
+                    "audit",
+                    f"--score {score}",
+                    "no such measure",
+                    f"one of {', '.join(MEASURES)}",
+                    did_you_mean(score, MEASURES),
                 )
         progress("read the model", 0, 0)
         model = load_pretrained(spec.model)
@@ -217,36 +261,76 @@ class _Work:
         tokenizer = load_tokenizer(spec.model, known or "classification")
         if task is not None and task != known:
             got = f"{type(model).__name__}, a model for {known or 'another task'}"
-            raise InputError("audit", f"--task {task}", got, f"a model for {task}", "leave out --task, or choose another model")
+            raise InputError(
+                "audit",
+                f"--task {task}",
+                got,
+                f"a model for {task}",
+                "leave out --task, or choose another model",
+            )
         progress("check the model", 0, 0)
         gate = check_model(model)
         chosen = choose_layers(gate, layers, heads, spec.cross)
         assert known is not None  # else no layer could be chosen
         positions = positions_of(known, spec.collect.positions)
         options = {name: value for name, value in spec.corpus.items() if name != "seed"}
-        read = {"split": spec.collect.split, "seed": spec.seed_of_corpus, "progress": progress, "draw": spec.draw}
+        read = {
+            "split": spec.collect.split,
+            "seed": spec.seed_of_corpus,
+            "progress": progress,
+            "draw": spec.draw,
+        }
         texts = read_texts(spec.source, known, **read, **options)
         outputs = outputs_of(model, texts, spec.collect.classes)
         texts = _sampled(_not_trained_on(texts, spec.model), spec)
-        encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip", outputs=outputs)
+        encoded = encode(
+            model,
+            tokenizer,
+            texts,
+            max_tokens=spec.collect.max_tokens,
+            on_empty="skip",
+            outputs=outputs,
+        )
         require_texts(encoded, texts, spec.source)
         names = output_names(model, tokenizer, encoded.class_names)
         rows = at_positions(encoded, positions, spec.seed)
-        return cls(spec, texts, rows, Replay(model, gate), chosen, names, outputs, positions, progress)
+        return cls(
+            spec, texts, rows, Replay(model, gate), chosen, names, outputs, positions, progress
+        )
 
     @property
     def fingerprint(self) -> str:
         """That of the texts, of the model, and of what makes a trace of them: how they are tokenised, and what the outputs are called."""
-        return content_key(self.texts.fingerprint, self.network.fingerprint, self.encoded.fingerprint, self.names)
+        return content_key(
+            self.texts.fingerprint, self.network.fingerprint, self.encoded.fingerprint, self.names
+        )
 
     def run(self, store: Store, plain: Mapping[str, Any], engine: Engine) -> None:
         """Every step that is not done yet."""
         drawn = [] if self.positions == "last" else [self.positions]
-        key = content_key("collect", plain["fingerprint"], plain["corpus"], plain["collect"], plain["cross"], plain["seed"], *drawn)
+        key = content_key(
+            "collect",
+            plain["fingerprint"],
+            plain["corpus"],
+            plain["collect"],
+            plain["cross"],
+            plain["seed"],
+            *drawn,
+        )
         with _claimed(store.out / "spec.json", plain):
-            store.step("collect", key, ("trace",), partial(self._collect, engine, pieces_folder(store.out, key)))
-        trace, replay = store.out / "trace", self.network if engine == LOCAL else self._replayed(store.out / "trace")
-        audit_step(store, trace, self.spec.battery, plain, self.progress, replay=replay, engine=engine)
+            store.step(
+                "collect",
+                key,
+                ("trace",),
+                partial(self._collect, engine, pieces_folder(store.out, key)),
+            )
+        trace, replay = (
+            store.out / "trace",
+            self.network if engine == LOCAL else self._replayed(store.out / "trace"),
+        )
+        audit_step(
+            store, trace, self.spec.battery, plain, self.progress, replay=replay, engine=engine
+        )
         report_step(store, self.progress, audit_page())
         store.close(self._manifest())
 
@@ -266,7 +350,17 @@ class _Work:
         }  # fmt: skip
         self._require_usable(options)
         if engine == LOCAL:
-            return {"shards": _write(self.network.model, self.encoded, self.network.gate, self.chosen, trace, self.progress, options)}
+            return {
+                "shards": _write(
+                    self.network.model,
+                    self.encoded,
+                    self.network.gate,
+                    self.chosen,
+                    trace,
+                    self.progress,
+                    options,
+                )
+            }
         of_all, texts = (self.network.gate, self.chosen, options), len(self.encoded)
         calls = [
             Call(
@@ -285,10 +379,24 @@ class _Work:
         from attnaudit.experiments import make_experiment, require_usable
         from attnaudit.hf.trace import collect_shards
 
-        battery, shortest = self.spec.battery, self.encoded.take(np.argsort(self.encoded.ids.lengths)[:1])
+        battery, shortest = (
+            self.spec.battery,
+            self.encoded.take(np.argsort(self.encoded.ids.lengths)[:1]),
+        )
         if battery.chosen:
-            first = next(collect_shards(self.network.model, shortest, self.network.gate, self.chosen, graph=False, **options))
-            require_usable((make_experiment(name, battery.settings[name]) for name in battery.names), first)
+            first = next(
+                collect_shards(
+                    self.network.model,
+                    shortest,
+                    self.network.gate,
+                    self.chosen,
+                    graph=False,
+                    **options,
+                )
+            )
+            require_usable(
+                (make_experiment(name, battery.settings[name]) for name in battery.names), first
+            )
 
     def _origin(self) -> dict[str, Any]:
         """What the trace says of itself."""
@@ -312,7 +420,10 @@ class _Work:
         from attnaudit.hf.encode import notes_of
         from attnaudit.hf.trace import windows
 
-        read, gate = [POSITIONS[self.positions]] if self.positions in POSITIONS else [], self.network.gate
+        read, gate = (
+            [POSITIONS[self.positions]] if self.positions in POSITIONS else [],
+            self.network.gate,
+        )
         parts = windows(self.network.model, gate, self.chosen, self.encoded)
         return [*read, *gate.notes, *parts, *notes_of(self.texts, self.encoded, self.outputs)]
 
@@ -325,7 +436,9 @@ class _Work:
         }  # fmt: skip
 
 
-def do_shard(here: Here, held: tuple[Any, ...], progress: Progress, *, model: Path, folder: Path) -> None:
+def do_shard(
+    here: Here, held: tuple[Any, ...], progress: Progress, *, model: Path, folder: Path
+) -> None:
     """Write the trace of some texts into ``folder``, on any machine."""
     from attnaudit.hf.load import load_pretrained
 
@@ -342,7 +455,11 @@ def _write(
     from attnaudit.trace import write_shards
 
     trace.mkdir(exist_ok=True)
-    return len(write_shards(trace, collect_shards(model, encoded, gate, chosen, trace, progress=progress, **options)))
+    return len(
+        write_shards(
+            trace, collect_shards(model, encoded, gate, chosen, trace, progress=progress, **options)
+        )
+    )
 
 
 @contextmanager
@@ -365,7 +482,9 @@ def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
     if rows <= draw.size:
         return texts
     chosen = texts if len(texts) < rows else texts.take(draw.of(rows))
-    return replace(chosen, notes=(*texts.notes, f"{draw.size} of {rows} texts, drawn with seed {spec.seed}"))
+    return replace(
+        chosen, notes=(*texts.notes, f"{draw.size} of {rows} texts, drawn with seed {spec.seed}")
+    )
 
 
 def _not_trained_on(texts: Texts, model: Path) -> Texts:

@@ -30,7 +30,9 @@ from attnaudit.runner.records import load, save
 if TYPE_CHECKING:
     from attnaudit.report.reproduction.page import Reproduction
 
-COMMAND = "attnaudit reproduce {paper} --corpus {corpus} --data-dir DATA {vectors}--out runs/{paper}"
+COMMAND = (
+    "attnaudit reproduce {paper} --corpus {corpus} --data-dir DATA {vectors}--out runs/{paper}"
+)
 
 
 def reproduction_of(runs: Sequence[Finished], paper: Declaration) -> Reproduction:
@@ -45,9 +47,15 @@ def reproduction_of(runs: Sequence[Finished], paper: Declaration) -> Reproductio
     )  # fmt: skip
 
 
-def not_asked_for(paper: Declaration, known: Collection[str], data_dir: str | None) -> tuple[NotRun, ...]:
+def not_asked_for(
+    paper: Declaration, known: Collection[str], data_dir: str | None
+) -> tuple[NotRun, ...]:
     """The corpora of the paper that are not ``known``, each with the reason why it may be missing."""
-    return tuple(NotRun(corpus, "", "", _why_not(corpus, data_dir)) for corpus in paper.corpora if corpus not in known)
+    return tuple(
+        NotRun(corpus, "", "", _why_not(corpus, data_dir))
+        for corpus in paper.corpora
+        if corpus not in known
+    )
 
 
 def _corpus_notes(runs: Sequence[Finished], paper: Declaration) -> dict[str, tuple[str, ...]]:
@@ -56,7 +64,9 @@ def _corpus_notes(runs: Sequence[Finished], paper: Declaration) -> dict[str, tup
     for corpus in dict.fromkeys(one.cell.corpus for one in runs):
         same = [one for one in runs if one.cell.corpus == corpus]
         made = [note for one in same for note in one.manifest["notes"]]
-        notes[corpus] = tuple(dict.fromkeys([*settings_notes(same, paper), *REGISTERED[corpus].differs, *made]))
+        notes[corpus] = tuple(
+            dict.fromkeys([*settings_notes(same, paper), *REGISTERED[corpus].differs, *made])
+        )
     return notes
 
 
@@ -64,7 +74,11 @@ def _why_not(corpus: str, data_dir: str | None) -> str:
     try:
         _, sources, _ = corpus_sources(REGISTERED[corpus], data_dir)
     except InputError as error:  # in tables that may be published, the folder is called as in the commands of records
-        where = f"DATA{error.where.removeprefix(data_dir)}" if data_dir and error.where.startswith(data_dir) else error.where
+        where = (
+            f"DATA{error.where.removeprefix(data_dir)}"
+            if data_dir and error.where.startswith(data_dir)
+            else error.where
+        )
         return str(InputError(error.operation, where, error.got, error.expected, error.do))
     notes = "; ".join(filter(None, dict.fromkeys(source.note for source in sources.values())))
     return f"{notes or 'its files are here'}; it was not asked for: --corpus {corpus}"
@@ -77,29 +91,44 @@ def record_corpora(paper: Declaration, out: Path, records: Path) -> None:
         _record_corpus(paper, corpus, list(runs), records)
 
 
-def _record_corpus(paper: Declaration, corpus: str, runs: Sequence[Finished], records: Path) -> None:
+def _record_corpus(
+    paper: Declaration, corpus: str, runs: Sequence[Finished], records: Path
+) -> None:
     place, numbers = records / f"{corpus}.json", records / f"{corpus}.csv"
     former = load(place) if place.exists() else {"summary": [], "notes": [], "commit": ""}
     before = Counter(map(_model, former["summary"]))
     here = Counter((run.cell.encoder, run.cell.attention) for run in runs)
     fresh = {model for model, seeds in here.items() if seeds >= before[model]}
-    found = reproduction_of([run for run in runs if (run.cell.encoder, run.cell.attention) in fresh], paper)
+    found = reproduction_of(
+        [run for run in runs if (run.cell.encoder, run.cell.attention) in fresh], paper
+    )
     kept = [run for run in former["summary"] if _model(run) not in fresh]
     parts = [all_numbers(found.table, found.runs)] if fresh else []
     if kept:
-        is_fresh = pl.struct("encoder", "attention").is_in([{"encoder": encoder, "attention": attention} for encoder, attention in fresh])
+        is_fresh = pl.struct("encoder", "attention").is_in(
+            [{"encoder": encoder, "attention": attention} for encoder, attention in fresh]
+        )
         parts.append(_numbers(numbers, former).filter(~is_fresh if fresh else pl.lit(True)))
     numbers.parent.mkdir(parents=True, exist_ok=True)
     with atomic(numbers) as temporary:
         pl.concat(parts).write_csv(temporary)
-    made = sorted([*kept, *(_identity(run.name, run.about) for run in found.runs)], key=lambda run: (*_model(run), run["seed"]))
+    made = sorted(
+        [*kept, *(_identity(run.name, run.about) for run in found.runs)],
+        key=lambda run: (*_model(run), run["seed"]),
+    )
     if former.get("numbers") == sha256(numbers) and former["summary"] == made:
         return  # what was recorded, with the commit that it was made by
     notes = [note for notes in found.corpus_notes.values() for note in notes]
     notes = list(dict.fromkeys([*notes, *(former["notes"] if kept else [])]))
-    vectors = "" if {run.spec["vectors"] for run in runs} <= {"corpus", "random"} else "--vectors VECTORS "
+    vectors = (
+        ""
+        if {run.spec["vectors"] for run in runs} <= {"corpus", "random"}
+        else "--vectors VECTORS "
+    )
     command = COMMAND.format(paper=paper.name, corpus=corpus, vectors=vectors)
-    save(place, command, made, former["commit"] if kept else "", notes=notes, numbers=sha256(numbers))
+    save(
+        place, command, made, former["commit"] if kept else "", notes=notes, numbers=sha256(numbers)
+    )
 
 
 def _model(run: dict[str, Any]) -> tuple[str, str]:
@@ -120,7 +149,11 @@ def recorded(paper: Declaration, records: Path) -> Reproduction:
     from attnaudit.report.reproduction.page import Reproduction
     from attnaudit.report.reproduction.tables import reasons_of
 
-    found = {corpus: load(place) for corpus in sorted(paper.corpora) if (place := records / f"{corpus}.json").exists()}
+    found = {
+        corpus: load(place)
+        for corpus in sorted(paper.corpora)
+        if (place := records / f"{corpus}.json").exists()
+    }
     parts = [_numbers(records / f"{corpus}.csv", record) for corpus, record in found.items()]
     runs = tuple(
         RunRecord(run["name"], pl.DataFrame(schema=SUMMARY_SCHEMA), About.of(run, run))
@@ -135,19 +168,35 @@ def recorded(paper: Declaration, records: Path) -> Reproduction:
     }  # fmt: skip
     numbers = pl.concat(parts) if parts else pl.DataFrame(schema=SEEDS_SCHEMA)
     yet = f"not run yet: attnaudit reproduce {paper.name} --corpus "
-    not_run = (NotRun(corpus, "", "", paper.missing.get(corpus, yet + corpus)) for corpus in paper.corpora if corpus not in found)
-    return Reproduction(table=numbers, runs=runs, pages={}, corpus_notes=notes, not_run=tuple(not_run))
+    not_run = (
+        NotRun(corpus, "", "", paper.missing.get(corpus, yet + corpus))
+        for corpus in paper.corpora
+        if corpus not in found
+    )
+    return Reproduction(
+        table=numbers, runs=runs, pages={}, corpus_notes=notes, not_run=tuple(not_run)
+    )
 
 
 def _numbers(place: Path, record: dict[str, Any]) -> pl.DataFrame:
     """The numbers that a record is of."""
     if not place.exists() or sha256(place) != record["numbers"]:
-        got, do = "missing, or changed since it was recorded", f"run the command of {place.stem}.json, which records it again"
+        got, do = (
+            "missing, or changed since it was recorded",
+            f"run the command of {place.stem}.json, which records it again",
+        )
         raise InputError("reproduce", str(place), got, "the numbers of the record", do)
-    return pl.read_csv(place, schema=SEEDS_SCHEMA, glob=False).with_columns(pl.col("agreement", "note").fill_null(""))
+    return pl.read_csv(place, schema=SEEDS_SCHEMA, glob=False).with_columns(
+        pl.col("agreement", "note").fill_null("")
+    )
 
 
 def not_run_of(failed: dict[Cell, str], known: Collection[str]) -> tuple[NotRun, ...]:
     """A line for each cell that could not be run, or for all of a corpus that has no runs."""
-    parts = {cell: (cell.encoder, cell.attention) if cell.corpus in known else ("", "") for cell in failed}
-    return tuple(dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items()))
+    parts = {
+        cell: (cell.encoder, cell.attention) if cell.corpus in known else ("", "")
+        for cell in failed
+    }
+    return tuple(
+        dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items())
+    )

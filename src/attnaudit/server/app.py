@@ -33,7 +33,9 @@ MOST_BYTES = 64 * 1024
 MOST_MODELS = 4  # in memory at a time
 MOST_WAITING = 8
 PATIENCE = 10.0  # seconds that a body may take to arrive
-_POLICY = re.compile(r'<meta http-equiv="Content-Security-Policy" content="(default-src \'none\';[^"<>]*)">')
+_POLICY = re.compile(
+    r'<meta http-equiv="Content-Security-Policy" content="(default-src \'none\';[^"<>]*)">'
+)
 
 
 @dataclass
@@ -97,7 +99,9 @@ def make_app(folders: Sequence[Path], token: str, *, rate: float = 8, burst: flo
         try:
             return _page(await anyio.to_thread.run_sync(lambda: place.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError) as error:
-            raise HTTPException(404, "the page of this run cannot be read; attnaudit report writes it again") from error
+            raise HTTPException(
+                404, "the page of this run cannot be read; attnaudit report writes it again"
+            ) from error
 
     async def typing(request: Request) -> Response:
         number = _number(request, runs)
@@ -121,7 +125,12 @@ def make_app(folders: Sequence[Path], token: str, *, rate: float = 8, burst: flo
         Route("/", start), Route("/runs", listed), Route("/runs/{run}", page), Route("/runs/{run}/type", typing),
         Route("/runs/{run}/read", read, methods=["POST"]), Route("/openapi.json", openapi),
     ]  # fmt: skip
-    handlers: Any = {HTTPException: _as_raised, AttnauditError: _refused, ClientDisconnect: _gone, Exception: _failed}
+    handlers: Any = {
+        HTTPException: _as_raised,
+        AttnauditError: _refused,
+        ClientDisconnect: _gone,
+        Exception: _failed,
+    }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return Guard(app, token, Allowance(50, 200), Allowance(rate, burst))
@@ -138,19 +147,28 @@ def _trace_of(folder: Path) -> Path | None:
 def _page(text: str) -> Response:
     """A page with its own policy, which no other page may frame; one without a policy runs no script."""
     found = _POLICY.search(text)
-    policy = f"{found[1]}; frame-ancestors 'none'" if found else f"{NOTHING}; style-src 'unsafe-inline'; img-src data:"
+    policy = (
+        f"{found[1]}; frame-ancestors 'none'"
+        if found
+        else f"{NOTHING}; style-src 'unsafe-inline'; img-src data:"
+    )
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
 def _number(request: Request, runs: Runs) -> int:
     given = request.path_params["run"]
     if not re.fullmatch(r"[0-9]{1,6}", given) or int(given) >= len(runs.folders):
-        raise HTTPException(404, f"no such run; they are numbered from 0 to {len(runs.folders) - 1}")
+        raise HTTPException(
+            404, f"no such run; they are numbered from 0 to {len(runs.folders) - 1}"
+        )
     return int(given)
 
 
 async def _body(request: Request) -> bytes:
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+    if (
+        request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        != "application/json"
+    ):
         raise HTTPException(415, "expected JSON, with Content-Type: application/json")
     body = bytearray()
     try:
@@ -158,7 +176,10 @@ async def _body(request: Request) -> bytes:
             async for part in request.stream():
                 body += part
                 if len(body) > MOST_BYTES:
-                    raise HTTPException(413, f"more than {MOST_BYTES} bytes; a text has at most {MOST_CHARACTERS} characters")
+                    raise HTTPException(
+                        413,
+                        f"more than {MOST_BYTES} bytes; a text has at most {MOST_CHARACTERS} characters",
+                    )
     except TimeoutError as error:
         raise HTTPException(408, f"the body did not arrive within {PATIENCE:g} seconds") from error
     return bytes(body)
@@ -171,13 +192,17 @@ def _sentence(body: bytes) -> tuple[str, str | None]:
     except (ValueError, RecursionError) as error:
         raise HTTPException(400, "the body is no JSON") from error
     if not isinstance(given, dict) or not {"text"} <= given.keys() <= {"text", "question"}:
-        raise HTTPException(422, 'expected {"text": "…"}, and for a model that reads questions "question"')
+        raise HTTPException(
+            422, 'expected {"text": "…"}, and for a model that reads questions "question"'
+        )
     text, question = given["text"], given.get("question")
     if not isinstance(text, str) or not isinstance(question, str | None):
         raise HTTPException(422, "text and question are strings")
     for name, value in (("text", text), ("question", question or "")):
         if len(value) > MOST_CHARACTERS:
-            raise HTTPException(422, f"{name} has {len(value)} characters; expected at most {MOST_CHARACTERS}")
+            raise HTTPException(
+                422, f"{name} has {len(value)} characters; expected at most {MOST_CHARACTERS}"
+            )
         if any("\ud800" <= letter <= "\udfff" for letter in value):
             raise HTTPException(422, f"{name} has half of a surrogate pair, which is no character")
     return text, question
@@ -186,7 +211,9 @@ def _sentence(body: bytes) -> tuple[str, str | None]:
 async def _as_raised(request: Request, error: Any) -> Response:
     said = error.detail
     if said == HTTPStatus(error.status_code).phrase:  # of an address or a method that no route has
-        said = f"{said}: the address of the list of runs is in the terminal that runs attnaudit serve"
+        said = (
+            f"{said}: the address of the list of runs is in the terminal that runs attnaudit serve"
+        )
     return problem(request.scope, error.status_code, said, **dict(error.headers or {}))
 
 
@@ -199,4 +226,8 @@ async def _gone(request: Request, error: Any) -> Response:
 
 
 async def _failed(request: Request, error: Any) -> Response:
-    return problem(request.scope, 500, "this went wrong here; the terminal that runs attnaudit serve has the reason")
+    return problem(
+        request.scope,
+        500,
+        "this went wrong here; the terminal that runs attnaudit serve has the reason",
+    )

@@ -19,7 +19,10 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }  # fmt: skip
 NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"  # the policy of all that is no page
-HOSTS = ("127.0.0.1", "localhost")  # any other name is a page of elsewhere that resolves to this machine
+HOSTS = (
+    "127.0.0.1",
+    "localhost",
+)  # any other name is a page of elsewhere that resolves to this machine
 
 
 _PAGE = """<!doctype html>
@@ -39,7 +42,11 @@ def problem(scope: Any, status: int, message: str, **headers: str) -> Response:
     """An error: what is wrong, and what to do. A page for who asks for pages, as browsers do when an address is opened, else JSON."""
     if not _asks_for_page(scope):
         return JSONResponse({"error": message}, status, headers)
-    return HTMLResponse(_PAGE.format(title=f"{status} {HTTPStatus(status).phrase}", message=escape(message)), status, headers)
+    return HTMLResponse(
+        _PAGE.format(title=f"{status} {HTTPStatus(status).phrase}", message=escape(message)),
+        status,
+        headers,
+    )
 
 
 def _asks_for_page(scope: Any) -> bool:
@@ -93,7 +100,11 @@ class Guard:
                 begun = True
                 given = {name.lower() for name, _ in message["headers"]}
                 usual = {**HEADERS, "Content-Security-Policy": NOTHING}
-                kept = [(name.lower().encode(), value.encode()) for name, value in usual.items() if name.lower().encode() not in given]
+                kept = [
+                    (name.lower().encode(), value.encode())
+                    for name, value in usual.items()
+                    if name.lower().encode() not in given
+                ]
                 message = {**message, "headers": [*message["headers"], *kept]}
             await send(message)
 
@@ -102,7 +113,12 @@ class Guard:
             await refused(scope, receive, send_with_headers)
             return
         root = f"/{self.token}"
-        below = {**scope, "path": scope["path"].removeprefix(root) or "/", "root_path": "", "raw_path": b""}
+        below = {
+            **scope,
+            "path": scope["path"].removeprefix(root) or "/",
+            "root_path": "",
+            "raw_path": b"",
+        }
         try:
             await self.app(below, receive, send_with_headers)
         except asyncio.CancelledError:  # the server ends, and waits no longer for this answer
@@ -113,9 +129,15 @@ class Guard:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").partition(":")[0]
         if host not in HOSTS:
             return problem(scope, 421, "this server answers to 127.0.0.1 and localhost alone")
-        given = scope["path"].partition("/")[2].partition("/")[0].encode("utf-8", "surrogateescape")  # of OPTIONS * nothing
+        given = (
+            scope["path"].partition("/")[2].partition("/")[0].encode("utf-8", "surrogateescape")
+        )  # of OPTIONS * nothing
         if not compare_digest(given, self.token.encode()):
-            return problem(scope, 404, "no such page; the address with its token is in the terminal that runs attnaudit serve")
+            return problem(
+                scope,
+                404,
+                "no such page; the address with its token is in the terminal that runs attnaudit serve",
+            )
         if not self.requests.takes() or (scope["method"] == "POST" and not self.readings.takes()):
             return problem(scope, 429, "too many requests; wait a second", **{"Retry-After": "1"})
         return None

@@ -13,7 +13,12 @@ _ERROR = {
         "type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}, "additionalProperties": False,
     }}, "text/html": {"schema": {"type": "string"}}},
 }  # fmt: skip
-_RUN = {"name": "run", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0, "maximum": 999_999}}
+_RUN = {
+    "name": "run",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "integer", "minimum": 0, "maximum": 999_999},
+}
 _PAGE = {"description": "A page.", "content": {"text/html": {"schema": {"type": "string"}}}}
 
 

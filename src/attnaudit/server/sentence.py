@@ -35,7 +35,11 @@ def why_not(folder: Path) -> str | None:
         return "sentences can be typed for classifiers and question answering that attnaudit trained, with their model in the run"
     if spec["model"]["attention"] == "imposed":
         return "the attention of this model is given from outside"
-    return None if find_spec("torch") and find_spec("spacy") else "typing sentences needs pip install 'attnaudit[train]'"
+    return (
+        None
+        if find_spec("torch") and find_spec("spacy")
+        else "typing sentences needs pip install 'attnaudit[train]'"
+    )
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,12 @@ class Reader:
         model = load_model(folder / "model").eval()
         about = About.of(spec, {})
         task = "question_answering" if model.has_question else "classification"
-        reader = cls(model, word_rules(_corpus_spec(spec["corpus"]), spec["preset"]), epsilon_of(about, task), folder.resolve().name)
+        reader = cls(
+            model,
+            word_rules(_corpus_spec(spec["corpus"]), spec["preset"]),
+            epsilon_of(about, task),
+            folder.resolve().name,
+        )
         reader.read(WARMING, WARMING if model.has_question else None)
         return reader
 
@@ -71,18 +80,32 @@ class Reader:
         trace = self._trace(words, asked)
         data = playground_data(trace, facts_of(trace, self.epsilon), self.epsilon)
         known = set(self.model.vocabulary.known)
-        short = "a text of one word has all attention on it: nothing can be moved" if len(words) == 1 else None
-        return {**data, "unknown": sorted({visible(word) for word in words if word not in known}), "remark": short}
+        short = (
+            "a text of one word has all attention on it: nothing can be moved"
+            if len(words) == 1
+            else None
+        )
+        return {
+            **data,
+            "unknown": sorted({visible(word) for word in words if word not in known}),
+            "remark": short,
+        }
 
     def _words(self, text: str, name: str) -> list[str]:
         words = self.tokenise(text)
         if not 1 <= len(words) <= MOST_WORDS:
-            raise InputError("read a sentence", name, f"{len(words)} words", f"1 to {MOST_WORDS} words")
+            raise InputError(
+                "read a sentence", name, f"{len(words)} words", f"1 to {MOST_WORDS} words"
+            )
         return words
 
     def _question(self, question: str | None) -> list[list[str]] | None:
         if self.model.has_question != bool(question):
-            got, expected = ("none", "a question") if self.model.has_question else ("a question", "none: the model reads texts alone")
+            got, expected = (
+                ("none", "a question")
+                if self.model.has_question
+                else ("a question", "none: the model reads texts alone")
+            )
             raise InputError("read a sentence", "question", got, expected)
         return [self._words(question, "question")] if question else None
 
@@ -93,9 +116,13 @@ class Reader:
 
         split = Split(np.zeros(1, np.int64), [words], np.zeros(1, np.int32), question=question)
         trace = concatenate(list(collect_shards(self.model, split, "typed", scores=())))
-        return Trace(trace.table.drop_columns(["label"]), trace.metadata, trace.tail)  # nobody gave one
+        return Trace(
+            trace.table.drop_columns(["label"]), trace.metadata, trace.tail
+        )  # nobody gave one
 
 
 def _corpus_spec(recorded: Mapping[str, Any]) -> CorpusSpec:
     known = {field.name for field in fields(CorpusSpec)}
-    return CorpusSpec(**{name: value for name, value in recorded.items() if name in known and name != "planted"})
+    return CorpusSpec(
+        **{name: value for name, value in recorded.items() if name in known and name != "planted"}
+    )

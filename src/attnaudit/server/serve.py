@@ -44,7 +44,10 @@ class _Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {
+            number: signal.signal(number, self.handle_exit)
+            for number in (signal.SIGINT, signal.SIGTERM)
+        }
         try:
             yield
         finally:
@@ -52,7 +55,9 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def serve(runs: Sequence[str | Path], port: int = PORT, tell: Callable[[str], None] = print) -> None:
+def serve(
+    runs: Sequence[str | Path], port: int = PORT, tell: Callable[[str], None] = print
+) -> None:
     """Serve the pages of finished runs until a signal; ``tell`` is given the address, whose token is new each time.
 
     Port 0 is any that is free. Raises RunError for a folder that is no finished run, and for a port in use.
@@ -61,7 +66,13 @@ def serve(runs: Sequence[str | Path], port: int = PORT, tell: Callable[[str], No
     for folder in folders:
         require_as_written(folder)
         if not (folder / "report.html").is_file():
-            raise RunError("serve", str(folder), "no report.html there", "a run with its page", f"attnaudit report {folder}")
+            raise RunError(
+                "serve",
+                str(folder),
+                "no report.html there",
+                "a run with its page",
+                f"attnaudit report {folder}",
+            )
     with _listening(port) as listening:
         token = secrets.token_urlsafe(24)
         config = uvicorn.Config(
@@ -81,6 +92,16 @@ def _listening(port: int) -> socket.socket:
         listening.listen(64)
     except (OSError, OverflowError) as error:
         listening.close()
-        got = "in use" if getattr(error, "errno", None) == errno.EADDRINUSE else str(getattr(error, "strerror", None) or error)
-        raise RunError("serve", f"port {port}", got, "a free port", "choose another by --port, or --port 0 for any") from error
+        got = (
+            "in use"
+            if getattr(error, "errno", None) == errno.EADDRINUSE
+            else str(getattr(error, "strerror", None) or error)
+        )
+        raise RunError(
+            "serve",
+            f"port {port}",
+            got,
+            "a free port",
+            "choose another by --port, or --port 0 for any",
+        ) from error
     return listening

@@ -29,12 +29,20 @@ def agreement(u: Ragged, v: Ragged, percent: int = TOP) -> Float[np.ndarray, " n
     count = top_count(u.lengths, percent)
     found = np.full(len(u), np.nan)
     over_rows(
-        _top_rows, len(u), for_kernel(u.values), for_kernel(v.values), for_kernel(u.offsets, np.int64), for_kernel(count, np.int64), found
+        _top_rows,
+        len(u),
+        for_kernel(u.values),
+        for_kernel(v.values),
+        for_kernel(u.offsets, np.int64),
+        for_kernel(count, np.int64),
+        found,
     )
     return found
 
 
-def chance_agreement(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Float[np.ndarray, " n"]:
+def chance_agreement(
+    lengths: Int64[np.ndarray, " n"], percent: int = TOP
+) -> Float[np.ndarray, " n"]:
     """The mean of `agreement` over all orders of ``v``: ⌈``percent`` % · T⌉ / T, whatever is tied; NaN for a row without positions.
 
     Every position is in the top of as many orders as any other.
@@ -46,7 +54,12 @@ def chance_agreement(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Fl
 def top_count(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Int64[np.ndarray, " n"]:
     """How many positions are the top of a row, in whole numbers: 7 % of 100 are 7, and 0.07 · 100 rounded up is 8."""
     if not 1 <= percent <= 100:
-        raise InputError("agreement", "share of the positions that counts as the top", f"{percent} %", "1 to 100 %")
+        raise InputError(
+            "agreement",
+            "share of the positions that counts as the top",
+            f"{percent} %",
+            "1 to 100 %",
+        )
     return -(-lengths * percent // 100)
 
 
@@ -61,7 +74,14 @@ def top_overlaps(scores: Sequence[Ragged], percent: int) -> list[Float[np.ndarra
     found = []
     for one, other in combinations(tops, 2):
         common, lengths = one.with_values(one.values * other.values).sum(), one.lengths
-        found.append(np.divide(common, top_count(lengths, percent), out=np.full(len(one), np.nan), where=lengths >= 2))
+        found.append(
+            np.divide(
+                common,
+                top_count(lengths, percent),
+                out=np.full(len(one), np.nan),
+                where=lengths >= 2,
+            )
+        )
     return found
 
 
@@ -72,7 +92,10 @@ def _in_top(score: Ragged, percent: int) -> Ragged:
     border = np.zeros(len(score))
     border[full] = ascending_in_row[score.offsets[1:][full] - count[full]]
     border = score.spread(border)
-    above, on = (score.with_values(found.astype(np.float64)) for found in (score.values > border, score.values == border))
+    above, on = (
+        score.with_values(found.astype(np.float64))
+        for found in (score.values > border, score.values == border)
+    )
     share = (count - above.sum()) / np.maximum(on.sum(), 1.0)
     return score.with_values(above.values + on.values * score.spread(share))
 
@@ -84,20 +107,33 @@ def rationale_agreement(score: Ragged, rationale: Ragged) -> tuple[np.ndarray, n
     """
     out = np.full((2, len(score)), np.nan)
     over_rows(
-        _rationale_rows, len(score), for_kernel(score.values), score.offsets, for_kernel(rationale.values, np.bool_), rationale.offsets, out
+        _rationale_rows,
+        len(score),
+        for_kernel(score.values),
+        score.offsets,
+        for_kernel(rationale.values, np.bool_),
+        rationale.offsets,
+        out,
     )
     return out[0], out[1]
 
 
-def chance_rationale_agreement(rationale: Ragged, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def chance_rationale_agreement(
+    rationale: Ragged, lengths: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """What rankings in random order reach on average, ``(n,)`` each, for texts of these lengths; NaN as above.
 
     With k of T tokens in the rationale the precision is k/T. Rank i holds one of them with probability k/T, and then on average
     (i − 1)(k − 1)/(T − 1) of those before it are some too, so that the average precision is (H_T + (k − 1)(T − H_T)/(T − 1))/T, where
     H_T = 1 + 1/2 + … + 1/T.
     """
-    size, known = lengths.astype(np.float64), rationale.with_values(rationale.values.astype(np.float64)).sum()
-    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, max(lengths, default=0) + 1))])[lengths]
+    size, known = (
+        lengths.astype(np.float64),
+        rationale.with_values(rationale.values.astype(np.float64)).sum(),
+    )
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, max(lengths, default=0) + 1))])[
+        lengths
+    ]
     defined = (rationale.lengths == lengths) & (known > 0) & (known < size)
     with np.errstate(invalid="ignore", divide="ignore"):
         average = (harmonic + (known - 1.0) * (size - harmonic) / (size - 1.0)) / size
@@ -136,7 +172,9 @@ def _rationale_rows(first, last, score, score_offsets, relevant, relevant_offset
         chosen = relevant[relevant_offsets[row] : relevant_offsets[row + 1]]
         expected = sum_of(chosen)
         if len(chosen) == size and 0 < expected < size:
-            out[0, row], out[1, row] = _rationale_row(score[score_offsets[row] : score_offsets[row + 1]], chosen, expected)
+            out[0, row], out[1, row] = _rationale_row(
+                score[score_offsets[row] : score_offsets[row + 1]], chosen, expected
+            )
 
 
 @subroutine
@@ -151,7 +189,10 @@ def _rationale_row(score, relevant, expected):
     at_cut, average = math.nan, 0.0
     start = 0
     while start < len(order):
-        hits, stop = 1.0 * relevant[order[start]], start + 1  # a NaN, which equals nothing, is a group of its own
+        hits, stop = (
+            1.0 * relevant[order[start]],
+            start + 1,
+        )  # a NaN, which equals nothing, is a group of its own
         while stop < len(order) and score[order[stop]] == score[order[start]]:
             hits += relevant[order[stop]]
             stop += 1

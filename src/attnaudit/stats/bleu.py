@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int64
 
-from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
+from attnaudit.stats.bootstrap import (
+    canonical_order,
+    drawn_seeds,
+    percentile_interval,
+    resample,
+    resample_keys,
+)
 
 RESAMPLES, SEED = 1000, 0
 ORDERS = 4
-COUNTS = 2 * ORDERS + 2  # matching and all n-grams of each order, the lengths of translation and reference
+COUNTS = (
+    2 * ORDERS + 2
+)  # matching and all n-grams of each order, the lengths of translation and reference
 
 
 def bleu_counts(written: Sequence[str], references: Sequence[str]) -> Int64[np.ndarray, "n counts"]:
@@ -21,7 +29,10 @@ def bleu_counts(written: Sequence[str], references: Sequence[str]) -> Int64[np.n
     from sacrebleu.metrics.bleu import BLEU
 
     one = BLEU(effective_order=True)  # of the score of a sentence alone, not of its counts
-    scores = [one.sentence_score(text, [reference]) for text, reference in zip(written, references, strict=True)]
+    scores = [
+        one.sentence_score(text, [reference])
+        for text, reference in zip(written, references, strict=True)
+    ]
     rows = [(*score.counts, *score.totals, score.sys_len, score.ref_len) for score in scores]
     return np.array(rows, dtype=np.int64).reshape(-1, COUNTS)
 
@@ -38,7 +49,9 @@ def bleu_of_others(written: Sequence[str], references: Sequence[str]) -> float |
     """
     if len(references) < 2:
         return None
-    shuffled = sorted(set(references), key=lambda text: sha256(text.encode(errors="surrogatepass")).digest())
+    shuffled = sorted(
+        set(references), key=lambda text: sha256(text.encode(errors="surrogatepass")).digest()
+    )
     other = dict(zip(shuffled, [*shuffled[1:], shuffled[0]], strict=True))
     return bleu(bleu_counts(written, [other[text] for text in references]).sum(axis=0))
 
@@ -46,18 +59,29 @@ def bleu_of_others(written: Sequence[str], references: Sequence[str]) -> float |
 def _score(counts: Any) -> float:
     from sacrebleu.metrics.bleu import BLEU
 
-    matching, total, (length, reference) = list(counts[:ORDERS]), list(counts[ORDERS:-2]), map(int, counts[-2:])
+    matching, total, (length, reference) = (
+        list(counts[:ORDERS]),
+        list(counts[ORDERS:-2]),
+        map(int, counts[-2:]),
+    )
     return BLEU.compute_bleu(matching, total, length, reference, smooth_method="exp").score
 
 
-def corpus_bleu(written: Sequence[str], references: Sequence[str]) -> tuple[float, float, float, str]:
+def corpus_bleu(
+    written: Sequence[str], references: Sequence[str]
+) -> tuple[float, float, float, str]:
     """BLEU of a corpus, its 95 % percentile interval over pairs, which does not depend on their order, and sacrebleu's signature."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
     score = metric.corpus_score(list(written), [list(references)]).score
     counts = canonical_order(bleu_counts(written, references).astype(np.float64)).astype(np.int64)
-    again = np.array([[bleu(resample(key, len(counts)).astype(np.int64) @ counts)] for key in resample_keys(SEED, RESAMPLES)])
+    again = np.array(
+        [
+            [bleu(resample(key, len(counts)).astype(np.int64) @ counts)]
+            for key in resample_keys(SEED, RESAMPLES)
+        ]
+    )
     low, high = percentile_interval(again, rows=np.array([len(counts)]))
     return score, float(low[0]), float(high[0]), str(metric.get_signature())
 

@@ -20,7 +20,9 @@ def bootstrap_means(
     """
     means = np.full((resamples, values.shape[1]), np.nan)
     if len(values):
-        over_rows(_mean_rows, resamples, canonical_order(values), resample_keys(seed, resamples), means)
+        over_rows(
+            _mean_rows, resamples, canonical_order(values), resample_keys(seed, resamples), means
+        )
     return percentile_interval(means, level, (~np.isnan(values)).sum(axis=0))
 
 
@@ -29,7 +31,9 @@ def bootstrap_clusters(
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """`bootstrap_means` for rows that are not independent: a resample draws clusters, each with all its rows."""
     rank = np.unique(cluster, return_inverse=True)[1]
-    ordered = canonical_order(np.hstack([values, rank[:, None]]))  # sums that do not depend on the order of the rows
+    ordered = canonical_order(
+        np.hstack([values, rank[:, None]])
+    )  # sums that do not depend on the order of the rows
     values, of = ordered[:, :-1], ordered[:, -1].astype(np.int64)
     known = ~np.isnan(values)
     total, count = np.zeros((2, rank.max(initial=-1) + 1, values.shape[1]))
@@ -39,7 +43,12 @@ def bootstrap_clusters(
 
 
 def bootstrap_ratios(
-    numerator: Float[np.ndarray, "n m"], denominator: Float[np.ndarray, "n m"], *, seed: int, resamples: int = 1000, level: float = 0.95
+    numerator: Float[np.ndarray, "n m"],
+    denominator: Float[np.ndarray, "n m"],
+    *,
+    seed: int,
+    resamples: int = 1000,
+    level: float = 0.95,
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Percentile interval of ``Σ numerator / Σ denominator`` of every column, rows drawn whole, for example clusters."""
     both = canonical_order(np.hstack([numerator, denominator]).astype(np.float64))
@@ -50,14 +59,20 @@ def bootstrap_ratios(
     return percentile_interval(ratios, level, (denominator != 0).sum(axis=0))
 
 
-def means_over_seeds(values: Float[np.ndarray, "M S n"], *, seed: int, resamples: int = 1000) -> Float[np.ndarray, "M resamples"]:
+def means_over_seeds(
+    values: Float[np.ndarray, "M S n"], *, seed: int, resamples: int = 1000
+) -> Float[np.ndarray, "M resamples"]:
     """Resampled means of M measures of n rows under S seeds; a resample draws rows, and seeds, alike for all measures.
 
     NaN is excluded; nothing left gives NaN. Rows must be in a canonical order where the draws are not to depend on theirs.
     """
     measures, seeds, n = values.shape
     known = ~np.isnan(values)
-    filled, drawn, means = np.where(known, values, 0.0), drawn_seeds(seed, resamples, seeds), np.full((measures, resamples), np.nan)
+    filled, drawn, means = (
+        np.where(known, values, 0.0),
+        drawn_seeds(seed, resamples, seeds),
+        np.full((measures, resamples), np.nan),
+    )
     for b, key in enumerate(resample_keys(seed, resamples)):
         weight = resample(key, n).astype(np.float64)
         total, count = (part[:, drawn[b]] @ weight for part in (filled, known.astype(np.float64)))
@@ -82,14 +97,20 @@ def _draw_rows(keys, drawn):
 
 
 def percentile_interval(
-    statistics: Float[np.ndarray, "resamples m"], level: float = 0.95, rows: Int64[np.ndarray, " m"] | None = None
+    statistics: Float[np.ndarray, "resamples m"],
+    level: float = 0.95,
+    rows: Int64[np.ndarray, " m"] | None = None,
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """The middle ``level`` of every column's resampled statistics; NaN is excluded, nothing left gives NaN.
 
     ``rows`` is how many independent rows, or clusters, were drawn from for each column. Of few the percentiles are moved outwards, to
     Φ(±√(n/(n − 1)) · t) with t that of n − 1 degrees of freedom: resampling n rows underestimates the spread as much (Hesterberg 2015).
     """
-    tail = np.full(statistics.shape[1], 0.5 * (1.0 - level)) if rows is None else expanded_tail(rows, level)
+    tail = (
+        np.full(statistics.shape[1], 0.5 * (1.0 - level))
+        if rows is None
+        else expanded_tail(rows, level)
+    )
     ends = np.full((2, statistics.shape[1]), np.nan)
     for k, column in enumerate(statistics.T):
         known = column[~np.isnan(column)]
@@ -112,7 +133,9 @@ def resample_keys(seed: int, resamples: int) -> np.ndarray:
 def canonical_order(values: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
     """The rows in an order that depends on what they hold alone; equal rows are neighbours."""
     columns = (np.ascontiguousarray(column, dtype=np.float64).view(np.int64) for column in values.T)
-    return np.ascontiguousarray(values[np.argsort(stream_keys(0, "order", *columns), kind="stable")])
+    return np.ascontiguousarray(
+        values[np.argsort(stream_keys(0, "order", *columns), kind="stable")]
+    )
 
 
 @kernel

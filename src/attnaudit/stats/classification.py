@@ -11,7 +11,13 @@ from jaxtyping import Float, Int
 from attnaudit.core.arrays import sum_of
 from attnaudit.core.errors import InputError
 from attnaudit.core.kernels import kernel, over_rows, subroutine
-from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
+from attnaudit.stats.bootstrap import (
+    canonical_order,
+    drawn_seeds,
+    percentile_interval,
+    resample,
+    resample_keys,
+)
 from attnaudit.stats.inference import z_of_clusters
 from attnaudit.stats.perfect import perfect_ends
 
@@ -28,9 +34,14 @@ class Scores:
 
 
 def classification_scores(
-    label: Int[np.ndarray, " n"], predicted: Int[np.ndarray, " n"], score: Float[np.ndarray, "n K"], *, seed: int, resamples: int = 1000,
+    label: Int[np.ndarray, " n"],
+    predicted: Int[np.ndarray, " n"],
+    score: Float[np.ndarray, "n K"],
+    *,
+    seed: int,
+    resamples: int = 1000,
     cluster: Int[np.ndarray, " n"] | None = None,
-) -> Scores:  # fmt: skip
+) -> Scores:
     """Accuracy, F1 and ROC-AUC with 95 % percentile intervals over rows, or over clusters of rows, each drawn with all its rows.
 
     Where F1 or ROC-AUC is 1 the lower end is that of `attnaudit.stats.perfect`.
@@ -45,16 +56,24 @@ def classification_scores(
     clusters = [] if cluster is None else [np.unique(cluster, return_inverse=True)[1]]
     rows = canonical_order(np.column_stack([label, predicted, *clusters, score]).astype(np.float64))
     first = 2 + len(clusters)
-    columns = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), np.ascontiguousarray(rows[:, first:])
+    columns = (
+        rows[:, 0].astype(np.int64),
+        rows[:, 1].astype(np.int64),
+        np.ascontiguousarray(rows[:, first:]),
+    )
     of = rows[:, 2].astype(np.int64) if clusters else np.arange(len(rows))
     value, statistics = _scores_and_resamples(*columns, of, resample_keys(seed, resamples))
     low, high = percentile_interval(statistics)
     z = z_of_clusters(int(of.max(initial=-1)) + 1, len(rows))
-    low[1:] = perfect_ends(value[1:], low[1:], *_clusters_by_class(columns[0], of, score.shape[1]), z)
+    low[1:] = perfect_ends(
+        value[1:], low[1:], *_clusters_by_class(columns[0], of, score.shape[1]), z
+    )
     return Scores(float(value[0]), float(value[1]), float(value[2]), low, high)
 
 
-def _clusters_by_class(label: np.ndarray, cluster: np.ndarray, columns: int) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
+def _clusters_by_class(
+    label: np.ndarray, cluster: np.ndarray, columns: int
+) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
     """How many clusters have rows of the class of each column, and how many have rows of others."""
     classes = [1] if columns == 1 else range(columns)
     found = [[len(np.unique(cluster[rows])) for rows in (label == k, label != k)] for k in classes]
@@ -63,9 +82,13 @@ def _clusters_by_class(label: np.ndarray, cluster: np.ndarray, columns: int) -> 
 
 
 def resampled_over_seeds(
-    label: Int[np.ndarray, " n"], predicted: Int[np.ndarray, "M S n"], score: Float[np.ndarray, "M S n K"], *, seed: int,
+    label: Int[np.ndarray, " n"],
+    predicted: Int[np.ndarray, "M S n"],
+    score: Float[np.ndarray, "M S n K"],
+    *,
+    seed: int,
     resamples: int = 1000,
-) -> tuple[Float[np.ndarray, "M S 3"], Float[np.ndarray, "M resamples 3"]]:  # fmt: skip
+) -> tuple[Float[np.ndarray, "M S 3"], Float[np.ndarray, "M resamples 3"]]:
     """Accuracy, F1 and ROC-AUC of M models trained with S seeds each, and resamples of their means over seeds.
 
     A resample draws rows, and seeds, alike for all models: what two models differ by, resample by resample, is a paired difference.
@@ -76,11 +99,21 @@ def resampled_over_seeds(
     flat = np.moveaxis(score, 2, 0).reshape(n, -1), np.moveaxis(predicted, 2, 0).reshape(n, -1)
     rows = canonical_order(np.column_stack([label, *flat]).astype(np.float64))
     ordered = rows[:, 0].astype(np.int64)
-    scores = np.ascontiguousarray(np.moveaxis(rows[:, 1 : 1 + flat[0].shape[1]].reshape(n, models, seeds, -1), 0, 2))
-    chosen = np.moveaxis(rows[:, 1 + flat[0].shape[1] :].reshape(n, models, seeds), 0, 2).astype(np.int64)
+    scores = np.ascontiguousarray(
+        np.moveaxis(rows[:, 1 : 1 + flat[0].shape[1]].reshape(n, models, seeds, -1), 0, 2)
+    )
+    chosen = np.moveaxis(rows[:, 1 + flat[0].shape[1] :].reshape(n, models, seeds), 0, 2).astype(
+        np.int64
+    )
     keys = resample_keys(seed, resamples)
     alone = np.arange(n)
-    each = [[_scores_and_resamples(ordered, chosen[m, s], scores[m, s], alone, keys) for s in range(seeds)] for m in range(models)]
+    each = [
+        [
+            _scores_and_resamples(ordered, chosen[m, s], scores[m, s], alone, keys)
+            for s in range(seeds)
+        ]
+        for m in range(models)
+    ]
     values = np.array([[value for value, _ in row] for row in each])
     resampled = np.array([[statistics for _, statistics in row] for row in each])
     drawn = drawn_seeds(seed, resamples, seeds)
@@ -89,21 +122,50 @@ def resampled_over_seeds(
 
 
 def _scores_and_resamples(
-    label: np.ndarray, predicted: np.ndarray, score: np.ndarray, cluster: np.ndarray, keys: np.ndarray
+    label: np.ndarray,
+    predicted: np.ndarray,
+    score: np.ndarray,
+    cluster: np.ndarray,
+    keys: np.ndarray,
 ) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, "resamples 3"]]:
     bad = ~np.isfinite(score).all(axis=1)
     if bad.any():
-        raise InputError("classification scores", f"{int(bad.sum())} of {len(score)} rows", "scores that are not finite", "finite scores")
-    accuracy, (f1, auc) = np.full(1 + len(keys), np.nan), np.full((2, 1 + len(keys), score.shape[1]), np.nan)
+        raise InputError(
+            "classification scores",
+            f"{int(bad.sum())} of {len(score)} rows",
+            "scores that are not finite",
+            "finite scores",
+        )
+    accuracy, (f1, auc) = (
+        np.full(1 + len(keys), np.nan),
+        np.full((2, 1 + len(keys), score.shape[1]), np.nan),
+    )
     if len(label):
         score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
         order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
-        over_rows(_score_rows, len(accuracy), label, predicted, score, cluster, int(cluster.max()) + 1, order, keys, accuracy, f1, auc)
-    statistics = np.stack([accuracy, mean_over_classes(f1, f1[0]), mean_over_classes(auc, auc[0])], axis=1)
+        over_rows(
+            _score_rows,
+            len(accuracy),
+            label,
+            predicted,
+            score,
+            cluster,
+            int(cluster.max()) + 1,
+            order,
+            keys,
+            accuracy,
+            f1,
+            auc,
+        )
+    statistics = np.stack(
+        [accuracy, mean_over_classes(f1, f1[0]), mean_over_classes(auc, auc[0])], axis=1
+    )
     return statistics[0], statistics[1:]
 
 
-def mean_over_classes(values: Float[np.ndarray, "b K"], of_all: Float[np.ndarray, " K"]) -> Float[np.ndarray, " b"]:
+def mean_over_classes(
+    values: Float[np.ndarray, "b K"], of_all: Float[np.ndarray, " K"]
+) -> Float[np.ndarray, " b"]:
     """The mean over the classes that are defined in the whole sample, whose values are ``of_all``; NaN where none is.
 
     A class that is undefined in a resample has there its value in the whole sample: a mean over other classes would be another score.
@@ -116,7 +178,9 @@ def mean_over_classes(values: Float[np.ndarray, "b K"], of_all: Float[np.ndarray
 
 
 @kernel
-def _score_rows(first, last, label, predicted, score, cluster, clusters, order, keys, accuracy, f1, auc):
+def _score_rows(
+    first, last, label, predicted, score, cluster, clusters, order, keys, accuracy, f1, auc
+):
     """First the scores themselves, then those of every resample; F1 and ROC-AUC of each class."""
     for b in range(first, last):
         times, weight = resample(keys[max(b - 1, 0)], clusters), np.empty(len(label))

@@ -31,10 +31,14 @@ class CountedScores:
     ``score`` has a column per class that is distinguished from the rest, or a single one for class 1 of two, as in `classification`.
     """
 
-    right: Float[np.ndarray, "G classes"]  # rows of each random group, by class, that are predicted right
+    right: Float[
+        np.ndarray, "G classes"
+    ]  # rows of each random group, by class, that are predicted right
     occurs: Float[np.ndarray, "G classes"]  # rows with the label, and rows with the prediction
     bins: Float[np.ndarray, "2 columns bins"]
-    rank: Float[np.ndarray, "2 G columns"]  # sums over the positives, and over the negatives, of each random group
+    rank: Float[
+        np.ndarray, "2 G columns"
+    ]  # sums over the positives, and over the negatives, of each random group
     ranked: Float[np.ndarray, "2 G columns"]  # of so many
 
     @classmethod
@@ -42,13 +46,19 @@ class CountedScores:
         """Counts of no rows."""
         columns = 1 if columns == 2 else columns
         right, occurs = np.zeros((2, GROUPS, max(columns, 2)))
-        bins, (rank, ranked) = np.zeros((2, columns, max(BINS // columns, FEWEST_BINS))), np.zeros((2, 2, GROUPS, columns))
+        bins, (rank, ranked) = (
+            np.zeros((2, columns, max(BINS // columns, FEWEST_BINS))),
+            np.zeros((2, 2, GROUPS, columns)),
+        )
         return cls(right, occurs, bins, rank, ranked)
 
     def add(
-        self, label: Int[np.ndarray, " n"], predicted: Int[np.ndarray, " n"], score: Float[np.ndarray, "n K"],
+        self,
+        label: Int[np.ndarray, " n"],
+        predicted: Int[np.ndarray, " n"],
+        score: Float[np.ndarray, "n K"],
         instance: Int64[np.ndarray, " n"],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Count rows."""
         of, hit = group_of(instance), label == predicted
         np.add.at(self.right, (of[hit], label[hit]), 1.0)
@@ -60,7 +70,12 @@ class CountedScores:
             for side, rows in enumerate((positive, ~positive)):
                 self.bins[side, k] += np.bincount(code[rows, k], minlength=bins)
 
-    def add_ranks(self, label: Int[np.ndarray, " n"], score: Float[np.ndarray, "n K"], instance: Int64[np.ndarray, " n"]) -> None:
+    def add_ranks(
+        self,
+        label: Int[np.ndarray, " n"],
+        score: Float[np.ndarray, "n K"],
+        instance: Int64[np.ndarray, " n"],
+    ) -> None:
         """The rank of each row among those of the other side, once all are counted."""
         of, code = group_of(instance), self._codes(score)
         for k, (positives, negatives) in enumerate(zip(*self.bins, strict=True)):
@@ -68,7 +83,12 @@ class CountedScores:
             if p == 0 or q == 0:
                 continue
             positive = label == self._class(k)
-            for side, (rows, ranks) in enumerate(((positive, _mid_ranks(negatives) / q), (~positive, 1.0 - _mid_ranks(positives) / p))):
+            for side, (rows, ranks) in enumerate(
+                (
+                    (positive, _mid_ranks(negatives) / q),
+                    (~positive, 1.0 - _mid_ranks(positives) / p),
+                )
+            ):
                 self.rank[side, :, k] += np.bincount(of[rows], ranks[code[rows, k]], GROUPS)
                 self.ranked[side, :, k] += np.bincount(of[rows], minlength=GROUPS)
 
@@ -94,33 +114,48 @@ class CountedScores:
 
     def intervals(self, seed: int) -> tuple[Float[np.ndarray, " 2"], Float[np.ndarray, " 2"]]:
         """The 95 % percentile intervals of F1 and ROC-AUC; where a score is 1 the lower end is that of `attnaudit.stats.perfect`."""
-        found = [np.stack([self._f1(drawn), self._roc_auc(drawn)], axis=1) for drawn in _draws(seed)]
+        found = [
+            np.stack([self._f1(drawn), self._roc_auc(drawn)], axis=1) for drawn in _draws(seed)
+        ]
         low, high = percentile_interval(np.concatenate(found))
         positives, negatives = self.bins.sum(axis=2)
         return perfect_ends(np.array([self.f1, self.roc_auc]), low, positives, negatives), high
 
     def _f1(self, drawn: Float[np.ndarray, "b G"]) -> Float[np.ndarray, " b"]:
         averaged = slice(1, 2) if self.bins.shape[1] == 1 else slice(None)
-        right, occurs = self.right[:, averaged], self.occurs[:, averaged]  # whole numbers: sums are exact in any order
-        return mean_over_classes(_ratio(2.0 * (drawn @ right), drawn @ occurs), _ratio(2.0 * right.sum(axis=0), occurs.sum(axis=0)))
+        right, occurs = (
+            self.right[:, averaged],
+            self.occurs[:, averaged],
+        )  # whole numbers: sums are exact in any order
+        return mean_over_classes(
+            _ratio(2.0 * (drawn @ right), drawn @ occurs),
+            _ratio(2.0 * right.sum(axis=0), occurs.sum(axis=0)),
+        )
 
     def _roc_auc(self, drawn: Float[np.ndarray, "b G"]) -> Float[np.ndarray, " b"]:
         # no product of matrices: the sums of one differ with the number of threads
-        sides = [_ratio(np.einsum("bg,gk->bk", drawn, rank), drawn @ ranked) for rank, ranked in zip(self.rank, self.ranked, strict=True)]
+        sides = [
+            _ratio(np.einsum("bg,gk->bk", drawn, rank), drawn @ ranked)
+            for rank, ranked in zip(self.rank, self.ranked, strict=True)
+        ]
         return mean_over_classes(np.clip(sides[0] + sides[1] - self._aucs, 0.0, 1.0), self._aucs)
 
     @property
     def _aucs(self) -> Float[np.ndarray, " columns"]:
         positives, negatives = self.bins
         below = np.cumsum(negatives, axis=1) - 0.5 * negatives
-        return _ratio((positives * below).sum(axis=1), positives.sum(axis=1) * negatives.sum(axis=1))
+        return _ratio(
+            (positives * below).sum(axis=1), positives.sum(axis=1) * negatives.sum(axis=1)
+        )
 
 
 def _draws(seed: int) -> Iterator[Float[np.ndarray, "b G"]]:
     """How often each resample draws each random group."""
     keys = resample_keys(seed, RESAMPLES)
     for start in range(0, RESAMPLES, _TOGETHER):
-        yield np.array([resample(key, GROUPS) for key in keys[start : start + _TOGETHER]], np.float64)
+        yield np.array(
+            [resample(key, GROUPS) for key in keys[start : start + _TOGETHER]], np.float64
+        )
 
 
 def _ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:

@@ -14,7 +14,9 @@ Z = NormalDist().inv_cdf(0.975)
 FEWEST = 20  # instances, or pairs, of whose mean, or difference, something is said
 
 
-def median_interval(values: Float[np.ndarray, " n"], level: float = 0.95) -> tuple[float | None, float | None]:
+def median_interval(
+    values: Float[np.ndarray, " n"], level: float = 0.95
+) -> tuple[float | None, float | None]:
     """Distribution-free interval of the median, between two of the ``n`` sorted values.
 
     The number of values below the true median is Binomial(n, ½), so that the k-th smallest and the k-th largest value enclose it
@@ -38,7 +40,9 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float,
     return _wilson(successes / n, n, NormalDist().inv_cdf(0.5 + level / 2)) if n else (0.0, 1.0)
 
 
-def unseen_interval(value: float, n: int, least: float = 0.0, most: float = 1.0) -> tuple[float, float]:
+def unseen_interval(
+    value: float, n: int, least: float = 0.0, most: float = 1.0
+) -> tuple[float, float]:
     """Interval of the mean of ``n`` rows that are all ``value``, where a row can be anything from ``least`` to ``most``.
 
     Resamples of such rows do not differ, so that the bootstrap gives a point. Rows unlike these are a share of at most Wilson's upper end
@@ -48,7 +52,9 @@ def unseen_interval(value: float, n: int, least: float = 0.0, most: float = 1.0)
     return (1.0 - share) * value + share * least, (1.0 - share) * value + share * most
 
 
-def share_interval(values: Float[np.ndarray, " n"], cluster: Int64[np.ndarray, " n"], level: float = 0.95) -> tuple[float, float]:
+def share_interval(
+    values: Float[np.ndarray, " n"], cluster: Int64[np.ndarray, " n"], level: float = 0.95
+) -> tuple[float, float]:
     """Interval of a share, the mean of ``values``: Wilson's, at the number of independent rows that would be as precise as the clusters.
 
     Values are 0 or 1, or contributions to an estimated share (`survival`); NaN is excluded. The variance between clusters over that of as
@@ -63,7 +69,9 @@ def share_interval(values: Float[np.ndarray, " n"], cluster: Int64[np.ndarray, "
     return wilson_between(share, n, clusters, float(np.square(total).sum()), level)
 
 
-def wilson_between(share: float, n: int, clusters: int, squares: float, level: float = 0.95) -> tuple[float, float]:
+def wilson_between(
+    share: float, n: int, clusters: int, squares: float, level: float = 0.95
+) -> tuple[float, float]:
     """`share_interval` of ``n`` rows in ``clusters``; ``squares`` sums, over clusters, the squared sum of the values less their share."""
     if n == 0:
         return math.nan, math.nan
@@ -83,17 +91,26 @@ def z_of_clusters(clusters: int, n: int, level: float = 0.95) -> float:
     """
     if clusters == 1 < n:
         return math.inf
-    return NormalDist().inv_cdf(0.5 + level / 2) if clusters == n else float(stdtrit(clusters - 1, 0.5 + level / 2))
+    return (
+        NormalDist().inv_cdf(0.5 + level / 2)
+        if clusters == n
+        else float(stdtrit(clusters - 1, 0.5 + level / 2))
+    )
 
 
 def _wilson(share: float, n: float, z: float) -> tuple[float, float]:
     z2 = z * z
-    middle, spread = share + z2 / (2 * n), math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)))
+    middle, spread = (
+        share + z2 / (2 * n),
+        math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))),
+    )
     low, high = (middle - spread) / (1 + z2 / n), (middle + spread) / (1 + z2 / n)
     return (0.0 if share == 0 else low), (1.0 if share == 1 else high)
 
 
-def newcombe_interval(auc: float, positives: float, negatives: float, z: float = Z) -> tuple[float, float]:
+def newcombe_interval(
+    auc: float, positives: float, negatives: float, z: float = Z
+) -> tuple[float, float]:
     """The areas under the ROC curve under which ``auc``, of ``positives`` × ``negatives`` rows, would be no surprise.
 
     Newcombe 2006, method 5. The variance is that of Hanley and McNeil (1982), of the area that is asked about and not of the one found, so
@@ -106,7 +123,12 @@ def newcombe_interval(auc: float, positives: float, negatives: float, z: float =
 
     def beyond(area: float) -> float:
         """Above 0 where ``auc`` is farther from ``area`` than chance takes it."""
-        spread = area * (1 - area) * (1 + others * ((1 - area) / (2 - area) + area / (1 + area))) / (positives * negatives)
+        spread = (
+            area
+            * (1 - area)
+            * (1 + others * ((1 - area) / (2 - area) + area / (1 + area)))
+            / (positives * negatives)
+        )
         return abs(auc - area) - z * math.sqrt(spread)
 
     near = 1e-9  # from ``auc``, and from 0 and 1, where the spread is 0
@@ -124,10 +146,14 @@ def benjamini_hochberg(p_values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "
     return adjusted
 
 
-def benjamini_hochberg_counted(p_values: Float[np.ndarray, " k"], tests: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+def benjamini_hochberg_counted(
+    p_values: Float[np.ndarray, " k"], tests: Float[np.ndarray, " k"]
+) -> Float[np.ndarray, " k"]:
     """`benjamini_hochberg` of distinct ``p_values`` that so many tests have each."""
     order = np.argsort(p_values)
     rank = np.cumsum(tests[order])
     adjusted = np.empty(len(p_values))
-    adjusted[order] = np.minimum(np.minimum.accumulate((p_values[order] * rank[-1] / rank)[::-1])[::-1], 1.0)
+    adjusted[order] = np.minimum(
+        np.minimum.accumulate((p_values[order] * rank[-1] / rank)[::-1])[::-1], 1.0
+    )
     return adjusted

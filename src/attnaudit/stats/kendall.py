@@ -19,7 +19,15 @@ def kendall_tau(x: Ragged, y: Ragged) -> tuple[np.ndarray, np.ndarray]:
     of ``scipy.stats.kendalltau(method="asymptotic")``, and tau ±1 has p ≈ 0.317 at T = 2. Source: Kendall 1945.
     """
     tau, p_value = np.empty(len(x)), np.empty(len(x))
-    over_rows(_kendall_rows, len(x), for_kernel(x.values), for_kernel(y.values), for_kernel(x.offsets, np.int64), tau, p_value)
+    over_rows(
+        _kendall_rows,
+        len(x),
+        for_kernel(x.values),
+        for_kernel(y.values),
+        for_kernel(x.offsets, np.int64),
+        tau,
+        p_value,
+    )
     return tau, p_value
 
 

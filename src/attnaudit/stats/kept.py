@@ -28,7 +28,10 @@ class Kept:
 
     def plus(self, other: Kept) -> Kept:
         """Both, the rows of ``other`` following; what both have of an instance is added."""
-        each = (np.concatenate(pair) for pair in ((self.id, other.id), (self.total, other.total), (self.count, other.count)))
+        each = (
+            np.concatenate(pair)
+            for pair in ((self.id, other.id), (self.total, other.total), (self.count, other.count))
+        )
         ids, total, count = each
         distinct, of = np.unique(ids, return_inverse=True)
         if len(distinct) == len(ids):
@@ -61,7 +64,9 @@ def kept_ratio(top: Kept, bottom: Kept, seed: int) -> tuple[float, float]:
     return float(low[0]), float(high[0])
 
 
-def _aligned(measures: Sequence[Kept], instances: int) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]:
+def _aligned(
+    measures: Sequence[Kept], instances: int
+) -> tuple[Float[np.ndarray, "n m"], Float[np.ndarray, "n m"]]:
     """Totals and counts of the instances that have any, and of as many without one as are needed."""
     ids = np.unique(np.concatenate([one.id for one in measures]))
     total, count = np.zeros((2, max(len(ids), min(instances, _PADDED)), len(measures)))

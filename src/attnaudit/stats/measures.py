@@ -35,7 +35,9 @@ def jsd_terms(p: Float[np.ndarray, "*n"], q: Float[np.ndarray, "*n"]) -> Float[n
 
 
 def activate(
-    logits: Float[np.ndarray, "n C"], activation: Activation, candidates: Bool[np.ndarray, "n C"] | None = None
+    logits: Float[np.ndarray, "n C"],
+    activation: Activation,
+    candidates: Bool[np.ndarray, "n C"] | None = None,
 ) -> Float[np.ndarray, "n C"]:
     """Probabilities of logits; answers that are no candidates get exactly 0."""
     if activation == "sigmoid":

@@ -39,7 +39,10 @@ def ascending(values):
                 k += 1
             rest = left if left < middle else right
             for step in range(stop - k):
-                other_value[k + step], other_place[k + step] = value[rest + step], place[rest + step]
+                other_value[k + step], other_place[k + step] = (
+                    value[rest + step],
+                    place[rest + step],
+                )
         value, other_value = other_value, value
         place, other_place = other_place, place
         width *= 2

@@ -28,9 +28,13 @@ class PairedMeans(NamedTuple):
 
 
 def paired_means(
-    first: Float[np.ndarray, "n m"], second: Float[np.ndarray, "n m"], cluster: Int64[np.ndarray, " n"], *, seed: int = 0,
+    first: Float[np.ndarray, "n m"],
+    second: Float[np.ndarray, "n m"],
+    cluster: Int64[np.ndarray, " n"],
+    *,
+    seed: int = 0,
     resamples: int = RESAMPLES,
-) -> PairedMeans:  # fmt: skip
+) -> PairedMeans:
     """Means of both, and the 95 % percentile interval of the mean of ``second − first``; row i of one is paired with row i of the other.
 
     NaN is undefined and excludes the pair. A resample draws clusters, each with all its rows, the same for all measures and whatever the
@@ -47,7 +51,9 @@ def paired_means(
     few = drawn < FEWEST
     n = known.sum(axis=0)
     means = [_mean(np.where(known, values, 0.0).sum(axis=0), n) for values in (first, second)]
-    return PairedMeans(means[0], means[1], np.where(few, np.nan, low), np.where(few, np.nan, high), n)
+    return PairedMeans(
+        means[0], means[1], np.where(few, np.nan, low), np.where(few, np.nan, high), n
+    )
 
 
 def resampled_ratios(
@@ -56,9 +62,13 @@ def resampled_ratios(
     """Of every resample Σ ``total`` / Σ ``count`` over the rows that it draws, whose order is theirs."""
     keys, means = resample_keys(seed, resamples), []
     for start in range(0, resamples, _TOGETHER):
-        drawn = np.array([resample(key, len(total)) for key in keys[start : start + _TOGETHER]], np.float64)
+        drawn = np.array(
+            [resample(key, len(total)) for key in keys[start : start + _TOGETHER]], np.float64
+        )
         # no product of matrices: the sums of one differ with the number of threads
-        means.append(_mean(np.einsum("bc,cm->bm", drawn, total), np.einsum("bc,cm->bm", drawn, count)))
+        means.append(
+            _mean(np.einsum("bc,cm->bm", drawn, total), np.einsum("bc,cm->bm", drawn, count))
+        )
     return np.concatenate(means)
 
 

@@ -14,9 +14,12 @@ from attnaudit.stats.inference import Z, newcombe_interval
 
 
 def perfect_ends(
-    value: Float[np.ndarray, " 2"], low: Float[np.ndarray, " 2"], positives: Float[np.ndarray, " K"], negatives: Float[np.ndarray, " K"],
+    value: Float[np.ndarray, " 2"],
+    low: Float[np.ndarray, " 2"],
+    positives: Float[np.ndarray, " K"],
+    negatives: Float[np.ndarray, " K"],
     z: float = Z,
-) -> Float[np.ndarray, " 2"]:  # fmt: skip
+) -> Float[np.ndarray, " 2"]:
     """``low``, the lower ends of F1 and ROC-AUC, with those of this module where ``value`` is 1.
 
     ``positives`` are the independent rows, or clusters of rows, that have each class of the mean, and ``negatives`` those of other classes.
@@ -27,9 +30,15 @@ def perfect_ends(
         ends[0] = _mean_below_1(2.0 * positives[some] / (2.0 * positives[some] + z * z))
     if value[1] == 1.0:
         sides = zip(positives[both], negatives[both], strict=True)
-        ends[1] = _mean_below_1(np.array([newcombe_interval(1.0, *numbers, z)[0] for numbers in sides]))
+        ends[1] = _mean_below_1(
+            np.array([newcombe_interval(1.0, *numbers, z)[0] for numbers in sides])
+        )
     return ends
 
 
 def _mean_below_1(ends: Float[np.ndarray, " K"]) -> float:
-    return max(1.0 - float(np.sqrt(np.square(1.0 - ends).sum())) / len(ends), 0.0) if len(ends) else np.nan
+    return (
+        max(1.0 - float(np.sqrt(np.square(1.0 - ends).sum())) / len(ends), 0.0)
+        if len(ends)
+        else np.nan
+    )

@@ -23,7 +23,10 @@ from attnaudit.stats.paired import resampled_ratios
 
 GROUPS, RESAMPLES = 2048, 4000
 SMALL_RESAMPLES = 1000  # as for small tables
-METHOD, OF_INSTANCES = f"bootstrap over {GROUPS:,} random groups of instances", "bootstrap over instances"
+METHOD, OF_INSTANCES = (
+    f"bootstrap over {GROUPS:,} random groups of instances",
+    "bootstrap over instances",
+)
 _UNSEEN = np.iinfo(np.int64).min
 _OF_MEASURES = ("total", "count", "mean", "squares", "last", "texts")
 
@@ -58,7 +61,16 @@ class GroupedSums:
         """Sums of no rows."""
         cells, each = (GROUPS, measures), np.zeros(measures)
         texts, kept = np.zeros(measures, np.int64), list[Kept | None]([Kept()] * measures)
-        return cls(np.zeros(cells), np.zeros(cells), each, each.copy(), np.full(measures, _UNSEEN), texts, several, kept=kept)
+        return cls(
+            np.zeros(cells),
+            np.zeros(cells),
+            each,
+            each.copy(),
+            np.full(measures, _UNSEEN),
+            texts,
+            several,
+            kept=kept,
+        )
 
     def take(self, *measures: int) -> GroupedSums:
         """The sums of some measures."""
@@ -68,7 +80,10 @@ class GroupedSums:
 
     def add(self, values: Float[np.ndarray, "n m"], instance: Int64[np.ndarray, " n"]) -> None:
         """Add rows; NaN is undefined."""
-        of, number = group_of(instance), instance if self.several else self.rows + np.arange(len(values))
+        of, number = (
+            group_of(instance),
+            instance if self.several else self.rows + np.arange(len(values)),
+        )
         self.rows += len(values)
         self.instances += _new(number, self.ends)
         self.ends = int(number[-1]) if len(number) else self.ends
@@ -96,7 +111,9 @@ class GroupedSums:
         before, here = self.count[:, k].sum(), len(defined)
         mean = float(defined.mean())
         gap = mean - self.mean[k]
-        self.squares[k] += float(np.square(defined - mean).sum()) + gap * gap * before * here / (before + here)
+        self.squares[k] += float(np.square(defined - mean).sum()) + gap * gap * before * here / (
+            before + here
+        )
         self.mean[k] += gap * here / (before + here)
 
     @property
@@ -128,8 +145,14 @@ class GroupedSums:
         """`attnaudit.stats.inference.share_interval` of a measure that is true or false."""
         n, texts, kept = int(self.n[k]), int(self.texts[k]), self.kept[k]
         share = min(max(self.value(k), 0.0), 1.0) if n else math.nan
-        total, count = (self.total[:, k], self.count[:, k]) if kept is None else (kept.total, kept.count)
-        between = n * share * (1.0 - share) if n == texts else float(np.square(total - share * count).sum())
+        total, count = (
+            (self.total[:, k], self.count[:, k]) if kept is None else (kept.total, kept.count)
+        )
+        between = (
+            n * share * (1.0 - share)
+            if n == texts
+            else float(np.square(total - share * count).sum())
+        )
         return wilson_between(share, n, texts, between)
 
     def ratio_interval(self, seed: int) -> tuple[float, float]:
@@ -141,8 +164,12 @@ class GroupedSums:
         return float(low[0]), float(high[0])
 
 
-def _interval(top: Float[np.ndarray, "G m"], bottom: Float[np.ndarray, "G m"], seed: int) -> tuple[np.ndarray, np.ndarray]:
-    return percentile_interval(resampled_ratios(top, bottom, seed, RESAMPLES), rows=(bottom != 0).sum(axis=0))
+def _interval(
+    top: Float[np.ndarray, "G m"], bottom: Float[np.ndarray, "G m"], seed: int
+) -> tuple[np.ndarray, np.ndarray]:
+    return percentile_interval(
+        resampled_ratios(top, bottom, seed, RESAMPLES), rows=(bottom != 0).sum(axis=0)
+    )
 
 
 def _new(ids: Int64[np.ndarray, " n"], last: int | np.int64) -> int:
@@ -152,11 +179,20 @@ def _new(ids: Int64[np.ndarray, " n"], last: int | np.int64) -> int:
 
 def merged(one: GroupedSums, other: GroupedSums) -> GroupedSums:
     """The sums of both, of ``other`` the rows that follow; an instance must not have rows in both."""
-    found = {name: getattr(one, name) + getattr(other, name) for name in (*_OF_MEASURES, "rows", "instances")}
+    found = {
+        name: getattr(one, name) + getattr(other, name)
+        for name in (*_OF_MEASURES, "rows", "instances")
+    }
     a, b = one.n, other.n
     both, gap, by = np.maximum(a + b, 1), other.mean - one.mean, 0 if one.several else one.rows
-    found |= {"mean": one.mean + gap * b / both, "squares": found["squares"] + gap * gap * a * b / both}
-    found |= {"last": np.where(b > 0, other.last + by, one.last), "ends": other.ends + by if other.rows else one.ends}
+    found |= {
+        "mean": one.mean + gap * b / both,
+        "squares": found["squares"] + gap * gap * a * b / both,
+    }
+    found |= {
+        "last": np.where(b > 0, other.last + by, one.last),
+        "ends": other.ends + by if other.rows else one.ends,
+    }
     sums = GroupedSums(**found, several=one.several, kept=list(one.kept))
     for k, more in enumerate(other.kept):
         sums.kept[k] = None

@@ -41,7 +41,9 @@ def event_area(time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"]) -> 
 
 
 def area_contributions(
-    time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], times: Float[np.ndarray, " n"] | None = None
+    time: Float[np.ndarray, " n"],
+    event: Bool[np.ndarray, " n"],
+    times: Float[np.ndarray, " n"] | None = None,
 ) -> Float[np.ndarray, " n"]:
     """What every row contributes to `event_area`; their mean is that area. ``times`` is how often each row is there, by default once."""
     if (event | (time >= 1.0)).all():
@@ -52,7 +54,9 @@ def area_contributions(
     return area - curve.derivatives(time, event, np.cumsum(after[::-1])[::-1])
 
 
-def share_contributions(time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], until: float) -> Float[np.ndarray, " n"]:
+def share_contributions(
+    time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], until: float
+) -> Float[np.ndarray, " n"]:
     """What every row contributes to the share with an event up to ``until``."""
     happened = event & (time <= until)
     if (event | (time > until)).all():
@@ -65,7 +69,10 @@ def share_contributions(time: Float[np.ndarray, " n"], event: Bool[np.ndarray, "
 
 
 def event_curve(
-    time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], cluster: Int64[np.ndarray, " n"], until: Float[np.ndarray, " m"]
+    time: Float[np.ndarray, " n"],
+    event: Bool[np.ndarray, " n"],
+    cluster: Int64[np.ndarray, " n"],
+    until: Float[np.ndarray, " m"],
 ) -> EventCurve:
     """The curve at the fractions ``until``; its band is Wilson's at the number of independent rows that weigh as much as the clusters."""
     rows = [share_contributions(time, event, fraction) for fraction in until.tolist()]
@@ -83,7 +90,12 @@ class _Steps(NamedTuple):
     rows: float
 
     @classmethod
-    def of(cls, time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], times: Float[np.ndarray, " n"] | None = None) -> _Steps:
+    def of(
+        cls,
+        time: Float[np.ndarray, " n"],
+        event: Bool[np.ndarray, " n"],
+        times: Float[np.ndarray, " n"] | None = None,
+    ) -> _Steps:
         weight = np.ones(len(time)) if times is None else times
         at, which = np.unique(time[event], return_inverse=True)
         flip, order = np.bincount(which, weight[event], len(at)), np.argsort(time, kind="stable")
@@ -96,10 +108,14 @@ class _Steps(NamedTuple):
         inside = self.at < 1.0
         return float(((1.0 - self.left[inside]) * np.diff([*self.at[inside], 1.0])).sum())
 
-    def derivatives(self, time: np.ndarray, event: np.ndarray, weight: Float[np.ndarray, " k"]) -> Float[np.ndarray, " n"]:
+    def derivatives(
+        self, time: np.ndarray, event: np.ndarray, weight: Float[np.ndarray, " k"]
+    ) -> Float[np.ndarray, " n"]:
         """n times the derivative, by every row's weight, of the share left, summed with what depends on each step as ``weight``."""
         stay = self.seen - self.flip
-        each = np.divide(weight, stay, out=np.zeros(len(weight)), where=stay > 0)  # where all flip, nothing is left to change
+        each = np.divide(
+            weight, stay, out=np.zeros(len(weight)), where=stay > 0
+        )  # where all flip, nothing is left to change
         seen = np.concatenate([[0.0], np.cumsum(each * self.flip / self.seen)])
         steps = np.searchsorted(self.at, time, side="right")
         own = np.zeros(len(time))

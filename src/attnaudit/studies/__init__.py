@@ -12,10 +12,16 @@ from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.transformers import TransformerDeceive, TransformerUniform
 from attnaudit.studies.uniform import Uniform
 
-STUDIES: dict[str, type[Study]] = {study.name: study for study in (Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics)}
+STUDIES: dict[str, type[Study]] = {
+    study.name: study for study in (Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics)
+}
 PAIR_STUDIES: dict[str, type[Study]] = {study.name: study for study in (PairDeceive, PairDynamics)}
-TRANSFORMER_STUDIES: dict[str, type[Study]] = {study.name: study for study in (TransformerUniform, TransformerDeceive)}
-EVERY_STUDY = STUDIES | {name: study for name, study in PAIR_STUDIES.items() if name not in STUDIES}  # others state the same
+TRANSFORMER_STUDIES: dict[str, type[Study]] = {
+    study.name: study for study in (TransformerUniform, TransformerDeceive)
+}
+EVERY_STUDY = STUDIES | {
+    name: study for name, study in PAIR_STUDIES.items() if name not in STUDIES
+}  # others state the same
 
 
 def known_measures(study: str) -> list[Measure]:
@@ -28,4 +34,12 @@ def known_measures(study: str) -> list[Measure]:
     return list(found.values())
 
 
-__all__ = ["EVERY_STUDY", "PAIR_STUDIES", "STUDIES", "TRANSFORMER_STUDIES", "Study", "Training", "known_measures"]
+__all__ = [
+    "EVERY_STUDY",
+    "PAIR_STUDIES",
+    "STUDIES",
+    "TRANSFORMER_STUDIES",
+    "Study",
+    "Training",
+    "known_measures",
+]

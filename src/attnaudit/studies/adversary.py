@@ -14,7 +14,13 @@ from jaxtyping import Int
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.core.settings import setting
-from attnaudit.experiments.adversary.experiment import WITHIN, Adversary, divergence, furthest_trained, trained_adversaries
+from attnaudit.experiments.adversary.experiment import (
+    WITHIN,
+    Adversary,
+    divergence,
+    furthest_trained,
+    trained_adversaries,
+)
 from attnaudit.plans.training import (
     Layout,
     Training,
@@ -43,7 +49,11 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.plans.spec import RunSpec
 
-_KINDS = {"base": "seed", "uniform": "uniform", "adversary": "adversary"}  # of a training's role, in the order of the table
+_KINDS = {
+    "base": "seed",
+    "uniform": "uniform",
+    "adversary": "adversary",
+}  # of a training's role, in the order of the table
 _WORDS = {
     "adversary": "trained adversaries", "frozen": "each instance separately, model frozen", "seed": "another seed",
     "uniform": "uniform attention",
@@ -78,30 +88,58 @@ class ModelAdversary:
                 "Largest mean JSD within each mean TVD up to the limit, as a share of the largest possible area."),
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
-    quick: ClassVar[Mapping[str, Any]] = {"strengths": (1e-3, 1e-2), "controls": 1, "epochs": 30, "patience": 5}
-    strengths: tuple[float, ...] = setting("Weights λ of the divergence; one adversary for each.", (1e-4, 3e-4, 1e-3, 3e-3, 1e-2))
+    quick: ClassVar[Mapping[str, Any]] = {
+        "strengths": (1e-3, 1e-2),
+        "controls": 1,
+        "epochs": 30,
+        "patience": 5,
+    }
+    strengths: tuple[float, ...] = setting(
+        "Weights λ of the divergence; one adversary for each.", (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+    )
     seeds: int = setting("Number of trainings (seeds) of each adversary.", 1)
-    controls: int = setting("Number of models that differ from the base model in the seed alone.", 2)
-    scaling: Literal["mean", "released"] = setting("Scale of the TVD in the loss; released: half, as in the authors' code.", "mean")
-    divergence: Literal["forward", "reversed"] = setting("Direction of the divergence; forward: KL(α ‖ α_base).", "forward")
+    controls: int = setting(
+        "Number of models that differ from the base model in the seed alone.", 2
+    )
+    scaling: Literal["mean", "released"] = setting(
+        "Scale of the TVD in the loss; released: half, as in the authors' code.", "mean"
+    )
+    divergence: Literal["forward", "reversed"] = setting(
+        "Direction of the divergence; forward: KL(α ‖ α_base).", "forward"
+    )
     limit: float = setting("Largest mean TVD that the area under the curve covers.", 0.1)
-    patience: int = setting("Stop an adversary after this many epochs without a better dev loss.", 10)
-    epochs: int = setting("Largest number of epochs of an adversary; default: training.epochs, if given.", 200)
+    patience: int = setting(
+        "Stop an adversary after this many epochs without a better dev loss.", 10
+    )
+    epochs: int = setting(
+        "Largest number of epochs of an adversary; default: training.epochs, if given.", 200
+    )
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
         if not self.strengths or min(self.strengths) < 0:
-            raise InputError("study", "setting adversary.strengths (λ)", str(list(self.strengths)), "one or more numbers from 0 up")
+            raise InputError(
+                "study",
+                "setting adversary.strengths (λ)",
+                str(list(self.strengths)),
+                "one or more numbers from 0 up",
+            )
         check_least(self, seeds=1, controls=0, patience=1, epochs=1)
         if not 0 < self.limit <= 1:
-            raise InputError("study", "setting adversary.limit", str(self.limit), "a distance above 0, up to 1")
+            raise InputError(
+                "study", "setting adversary.limit", str(self.limit), "a distance above 0, up to 1"
+            )
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         learned_attention(self.name, base)
         one_attention(self.name, base)
         first = usual(base, base.seed)
         controls = [usual(base, base.seed + k) for k in range(1, self.controls + 1)]
-        adversaries = [self.against(first, base, strength, base.seed + k) for k in range(1, self.seeds + 1) for strength in self.strengths]
+        adversaries = [
+            self.against(first, base, strength, base.seed + k)
+            for k in range(1, self.seeds + 1)
+            for strength in self.strengths
+        ]
         return [first, *controls, evenly(base, base.seed), *adversaries]
 
     def against(self, first: Training, base: RunSpec, strength: float, seed: int) -> Training:
@@ -111,7 +149,9 @@ class ModelAdversary:
         objective = Objective(strength, self.scaling, self.divergence)
         spec = without_scores(seeded(base, seed))
         training = replace(spec.training, epochs=self.epochs, patience=self.patience, select="loss")
-        variant = "-".join(name for name in (self.scaling, self.divergence) if name in ("released", "reversed"))
+        variant = "-".join(
+            name for name in (self.scaling, self.divergence) if name in ("released", "reversed")
+        )
         identity = TrainingId("adversary", seed, variant, strength)
         return Training(identity, replace(spec, training=training, objective=objective), first)
 
@@ -124,7 +164,10 @@ class ModelAdversary:
         ordered = {training: traces[training] for training in sorted(traces, key=place)}
         same_instances(ordered)
         (_, base), *others = ordered.items()
-        models = [_compared(base, trace, _KINDS[training.role], training.strength, training.seed) for training, trace in others]
+        models = [
+            _compared(base, trace, _KINDS[training.role], training.strength, training.seed)
+            for training, trace in others
+        ]
         return pl.concat([*models, *(_frozen(base, epsilon, self.seed) for epsilon in EPSILONS)])
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -137,8 +180,21 @@ class ModelAdversary:
                 values = by_seed(part, ("tvd", "jsd"))
                 curve.append((values.mean(axis=(1, 2)), means_over_seeds(values, seed=self.seed)))
         points = np.array([point for point, _ in curve])
-        areas = np.array([self.area(resampled) for resampled in np.moveaxis(np.array([one for _, one in curve]), 2, 0)])
-        rows.append(seeds_row(self.name, "area", np.array([self.area(points)]), areas, table["instance"].n_unique()))
+        areas = np.array(
+            [
+                self.area(resampled)
+                for resampled in np.moveaxis(np.array([one for _, one in curve]), 2, 0)
+            ]
+        )
+        rows.append(
+            seeds_row(
+                self.name,
+                "area",
+                np.array([self.area(points)]),
+                areas,
+                table["instance"].n_unique(),
+            )
+        )
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
     def area(self, points: np.ndarray) -> float:
@@ -157,8 +213,15 @@ class ModelAdversary:
         if row is None:
             return
         reached, trained = furthest_trained(rows), trained_adversaries(rows)
-        frozen, seed = rows.value("adversary", "jsd_frozen_0.01"), rows.value("adversary", "tvd_seed")
-        best = f"JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}" if reached else f"none within TVD {WITHIN}"
+        frozen, seed = (
+            rows.value("adversary", "jsd_frozen_0.01"),
+            rows.value("adversary", "tvd_seed"),
+        )
+        best = (
+            f"JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"
+            if reached
+            else f"none within TVD {WITHIN}"
+        )
         moved, apart = min(trained, default=(math.nan, math.nan))
         sentence = f"Models trained to predict the same and attend elsewhere reach a mean {best}. " if reached else (
             f"No model trained to predict the same and attend elsewhere stays within a mean TVD of {WITHIN}; the closest has "
@@ -176,19 +239,25 @@ class ModelAdversary:
             else "No model was found that predicts the same with a very different attention; a longer search might find one."
         )
         if frozen is not None:
-            sentence += (
-                f" For each instance separately, with the model frozen, attention reaches a JSD of {figure(frozen)} within a TVD of 0.01."
-            )
+            sentence += f" For each instance separately, with the model frozen, attention reaches a JSD of {figure(frozen)} within a TVD of 0.01."
         measure = "area under the curve of JSD within TVD, share of the maximum"
         moved_far = (reached and reached[1] > DIFFERENT) or any(apart > DIFFERENT for apart in near)
-        claim = Claim(False, "a model with very different attention predicts the same") if moved_far else None
+        claim = (
+            Claim(False, "a model with very different attention predicts the same")
+            if moved_far
+            else None
+        )
         yield card_row(ModelAdversary.question, measure, row, best, sentence, claim=claim)
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
         """Mean TVD against mean JSD: the trained adversaries as a curve, the others as points."""
-        points = table.group_by("kind", "strength", "seed", maintain_order=True).agg(pl.col("tvd").mean(), pl.col("jsd").mean())
-        chart = Distances(points.select(pl.col("kind").replace(_WORDS).alias("group"), "strength", "tvd", "jsd"))
+        points = table.group_by("kind", "strength", "seed", maintain_order=True).agg(
+            pl.col("tvd").mean(), pl.col("jsd").mean()
+        )
+        chart = Distances(
+            points.select(pl.col("kind").replace(_WORDS).alias("group"), "strength", "tvd", "jsd")
+        )
         caption = (
             "Each point is a model, or a set of single-instance adversaries: how far its predictions are from the base model's "
             "(mean TVD) and how far its attention is (mean JSD, at most ln 2). The curve joins models trained to predict the same and "
@@ -200,7 +269,9 @@ class ModelAdversary:
         ))  # fmt: skip
 
 
-def _compared(base: Trace, other: Trace, kind: str, strength: float | None, seed: int) -> pl.DataFrame:
+def _compared(
+    base: Trace, other: Trace, kind: str, strength: float | None, seed: int
+) -> pl.DataFrame:
     moved, apart = tvd(base.prediction, other.prediction), divergence(base.alpha, other.alpha)
     return _rows(base, kind, strength, seed, other.predicted, tvd=moved, jsd=apart)
 
@@ -216,6 +287,16 @@ def _frozen(base: Trace, epsilon: float, seed: int) -> pl.DataFrame:
 def _rows(
     base: Trace, kind: str, strength: float | None, seed: int, predicted: Int[np.ndarray, " n"], **measured: np.ndarray
 ) -> pl.DataFrame:  # fmt: skip
-    measured |= {"flipped": base.predicted != predicted, "label": base.array("label"), "predicted": predicted}
-    names = {"kind": pl.lit(kind), "strength": pl.lit(strength, dtype=pl.Float64), "seed": pl.lit(seed, dtype=pl.Int64)}
-    return pl.DataFrame({"instance": base.instance, **measured}).select(*(value.alias(name) for name, value in names.items()), pl.all())
+    measured |= {
+        "flipped": base.predicted != predicted,
+        "label": base.array("label"),
+        "predicted": predicted,
+    }
+    names = {
+        "kind": pl.lit(kind),
+        "strength": pl.lit(strength, dtype=pl.Float64),
+        "seed": pl.lit(seed, dtype=pl.Int64),
+    }
+    return pl.DataFrame({"instance": base.instance, **measured}).select(
+        *(value.alias(name) for name, value in names.items()), pl.all()
+    )

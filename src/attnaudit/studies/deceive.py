@@ -36,7 +36,16 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import HARDLY, by_model, check_names, mean_rows, of_models, placed, seeds_and_spread, seeds_row
+from attnaudit.studies.over_seeds import (
+    HARDLY,
+    by_model,
+    check_names,
+    mean_rows,
+    of_models,
+    placed,
+    seeds_and_spread,
+    seeds_row,
+)
 from attnaudit.studies.uncovering import UNCOVERING, uncovered
 from attnaudit.trace import Trace
 
@@ -51,11 +60,19 @@ MODELS: dict[str, dict[str, Any]] = {
     "bilstm": {"encoder": "bilstm", "attention": "dot", "embedding": 128, "hidden": 64, "heads": 1},
     "transformer": _TRANSFORMER, "transformer_max": _TRANSFORMER,
 }  # fmt: skip
-OF_MODELS = ("encoder", "attention", "embedding", "hidden", "heads")  # settings that `MODELS` have of their own; no layer has no ``hidden``
+OF_MODELS = (
+    "encoder",
+    "attention",
+    "embedding",
+    "hidden",
+    "heads",
+)  # settings that `MODELS` have of their own; no layer has no ``hidden``
 NAMED = 8  # instances that a note lists
 MEASURES = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "covered")
 SCORES = ("loo", "gradient")
-OF_TOKENS = tuple(measure for measure in MEASURES if measure != "mass_max")  # a translator has one head
+OF_TOKENS = tuple(
+    measure for measure in MEASURES if measure != "mass_max"
+)  # a translator has one head
 SummaryRow = Mapping[str, Any]  # a row of a summary
 
 
@@ -96,14 +113,28 @@ class Deceive:
         *UNCOVERING,
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
-    quick: ClassVar[Mapping[str, Any]] = {"models": ("embedding", "bilstm"), "strengths": (0.0, 1.0), "seeds": 1}
-    decided: ClassVar[Mapping[str, Any]] = {"vectors": "random", "training.weight_decay": 0.0, "training.select": "loss"}
+    quick: ClassVar[Mapping[str, Any]] = {
+        "models": ("embedding", "bilstm"),
+        "strengths": (0.0, 1.0),
+        "seeds": 1,
+    }
+    decided: ClassVar[Mapping[str, Any]] = {
+        "vectors": "random",
+        "training.weight_decay": 0.0,
+        "training.select": "loss",
+    }
     not_of_base: ClassVar[tuple[str, ...]] = (*decided, *(f"model.{name}" for name in OF_MODELS))
-    models: tuple[str, ...] = setting("Any of embedding, bilstm, transformer, transformer_max.", tuple(MODELS))
-    strengths: tuple[float, ...] = setting("Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0))
+    models: tuple[str, ...] = setting(
+        "Any of embedding, bilstm, transformer, transformer_max.", tuple(MODELS)
+    )
+    strengths: tuple[float, ...] = setting(
+        "Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0)
+    )
     seeds: int = setting("Number of trainings (seeds) of each model and λ.", 5)
     epochs: int = setting("Number of epochs; default: training.epochs, if given.", 15)
-    words: tuple[str, ...] | None = setting("Impermissible words, as they appear in the texts; none: the rationale.", None)
+    words: tuple[str, ...] | None = setting(
+        "Impermissible words, as they appear in the texts; none: the rationale.", None
+    )
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
@@ -116,28 +147,58 @@ class Deceive:
     @property
     def overruled(self) -> Mapping[str, str]:
         """Settings and options that none of ``models`` takes from the base, and what decides them."""
-        of_all = [name for name in OF_MODELS if all(name in {"hidden", *MODELS[model]} for model in self.models)]
+        of_all = [
+            name
+            for name in OF_MODELS
+            if all(name in {"hidden", *MODELS[model]} for model in self.models)
+        ]
         options = {name: f"deceive.models, each of which has its own {name}" for name in of_all}
-        names = {name if name in ("encoder", "attention") else f"model.{name}": expected for name, expected in options.items()}
-        return names | {name: f"no other than {value}, as published" for name, value in self.decided.items()}
+        names = {
+            name if name in ("encoder", "attention") else f"model.{name}": expected
+            for name, expected in options.items()
+        }
+        return names | {
+            name: f"no other than {value}, as published" for name, value in self.decided.items()
+        }
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         """Raises InputError for questions, sentences, an attention that is not learned, and texts without impermissible tokens."""
         from attnaudit.corpora.prepare.derived import marks
 
         if corpus.task != "classification":
-            raise InputError("study", f"{self.name} on {corpus.name}", corpus.task, "a corpus of texts alone, without questions")
+            raise InputError(
+                "study",
+                f"{self.name} on {corpus.name}",
+                corpus.task,
+                "a corpus of texts alone, without questions",
+            )
         one_level(self.name, base)
         for model in self.models:
             learned_attention(self.name, self._changed(base, model))
-        marked = {name: marks(split, self.words or "rationale", name) for name, split in corpus.splits.items()}
+        marked = {
+            name: marks(split, self.words or "rationale", name)
+            for name, split in corpus.splits.items()
+        }
         for name, rows in marked.items():
             if not any(map(any, rows)):
                 source = f"words {', '.join(self.words)}" if self.words else "the rationale"
                 do = "give deceive.words as they appear in the texts that were read (lower case, for most)"
-                raise InputError("study", f"impermissible tokens, {source}", f"none in {name}", "some in every split", do)
-        pairs, note = product(range(base.seed, base.seed + self.seeds), self.models), _covered_note(corpus, marked)
-        return [training for seed, model in pairs for training in self._of_model(seeded(base, seed), model, note)]
+                raise InputError(
+                    "study",
+                    f"impermissible tokens, {source}",
+                    f"none in {name}",
+                    "some in every split",
+                    do,
+                )
+        pairs, note = (
+            product(range(base.seed, base.seed + self.seeds), self.models),
+            _covered_note(corpus, marked),
+        )
+        return [
+            training
+            for seed, model in pairs
+            for training in self._of_model(seeded(base, seed), model, note)
+        ]
 
     def _of_model(self, spec: RunSpec, model: str, note: str) -> Iterator[Training]:
         """The trainings of one of the study's own models, whose word vectors start at random."""
@@ -146,20 +207,36 @@ class Deceive:
         spec = self._changed(spec, model)
         for strength in sorted(self.strengths):
             objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
-            yield Training(TrainingId("deceive", spec.seed, model, strength), replace(spec, objective=objective), note=note)
-        removed = replace(without_scores(spec), corpus=replace(spec.corpus, removed=self.words or "rationale"))
+            yield Training(
+                TrainingId("deceive", spec.seed, model, strength),
+                replace(spec, objective=objective),
+                note=note,
+            )
+        removed = replace(
+            without_scores(spec), corpus=replace(spec.corpus, removed=self.words or "rationale")
+        )
         yield Training(TrainingId("removed", spec.seed, model), removed)
 
     def _changed(self, spec: RunSpec, model: str) -> RunSpec:
         training = replace(spec.training, epochs=self.epochs, weight_decay=0.0, select="loss")
-        return replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training)
+        return replace(
+            spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training
+        )
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         parts = []
-        for training in sorted(traces, key=lambda one: (one.seed, self.models.index(one.variant), *_place(one))):
+        for training in sorted(
+            traces, key=lambda one: (one.seed, self.models.index(one.variant), *_place(one))
+        ):
             trace = traces[training]
-            honest = traces[replace(training, strength=min(self.strengths))] if training.role == "deceive" else None
-            rows = measured(trace, honest, self._impermissible(trace)) if honest else unmeasured(trace)
+            honest = (
+                traces[replace(training, strength=min(self.strengths))]
+                if training.role == "deceive"
+                else None
+            )
+            rows = (
+                measured(trace, honest, self._impermissible(trace)) if honest else unmeasured(trace)
+            )
             parts.append(named(over_heads(rows, trace.has("head")), training))
         return on_shared_texts(pl.concat(parts))
 
@@ -174,23 +251,41 @@ class Deceive:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        measured = [measure for study, measure in rows.rows if study == "deceive" and not measure.startswith("mass_max_")]
-        names = [measure.removeprefix("mass_").rpartition("_") for measure in measured if measure.startswith("mass_")]
+        measured = [
+            measure
+            for study, measure in rows.rows
+            if study == "deceive" and not measure.startswith("mass_max_")
+        ]
+        names = [
+            measure.removeprefix("mass_").rpartition("_")
+            for measure in measured
+            if measure.startswith("mass_")
+        ]
         if not names:
             return
         models = [model for model, _, _ in names]
         model = "bilstm" if "bilstm" in models else models[0]
-        strengths = sorted((float(strength), strength) for name, _, strength in names if name == model)
+        strengths = sorted(
+            (float(strength), strength) for name, _, strength in names if name == model
+        )
         (_, least), (_, most) = strengths[0], strengths[-1]
         before, after = (
-            {name: rows.rows["deceive", f"{name}_{model}_{strength}"] for name in ("mass", "accuracy")} for strength in (least, most)
+            {
+                name: rows.rows["deceive", f"{name}_{model}_{strength}"]
+                for name in ("mass", "accuracy")
+            }
+            for strength in (least, most)
         )
-        bare = rows.get("deceive", "accuracy_uniform" if about.translates else f"accuracy_{model}_removed")
+        bare = rows.get(
+            "deceive", "accuracy_uniform" if about.translates else f"accuracy_{model}_removed"
+        )
         without = "with uniform attention" if about.translates else "without these tokens"
         of_what = " of the gold tokens" if about.translates else ""
         honest = "without the penalty" if float(least) == 0 else f"when trained with λ = {least}"
         reference = f"{percent(before['mass']['value'])} {honest}"
-        compared = f"{percent(before['accuracy']['value'])} {honest}" + (f"; {percent(bare['value'])} {without}" if bare else "")
+        compared = f"{percent(before['accuracy']['value'])} {honest}" + (
+            f"; {percent(bare['value'])} {without}" if bare else ""
+        )
         hides = _deceived(before, after, bare, without) if least != most else ""
         sentence = (
             f"A model of this study ({model}) trained to keep attention off the impermissible tokens (λ = {most}) puts "
@@ -198,11 +293,20 @@ class Deceive:
             f"{percent(after['accuracy']['value'])}{of_what} ({compared})."
             f"{hides}{_of_bleu(rows, model, least, most)}"
         )
-        taus = [figure(rows.value("deceive", f"tau_loo_{model}_{strength}")) for strength in (least, most)]
+        taus = [
+            figure(rows.value("deceive", f"tau_loo_{model}_{strength}"))
+            for strength in (least, most)
+        ]
         sentence += f" In an audit, τ with leave-one-out goes from {taus[0]} to {taus[1]}.{uncovered(rows, f'{model}_{most}')}"
         measure, mark = f"attention on impermissible tokens, λ = {most}", before["mass"]["value"]
-        claim = Claim(False, "attention can be trained to hide what a model uses") if "attention hides" in hides else None
-        yield card_row(Deceive.question, measure, after["mass"], reference, sentence, mark=mark, claim=claim)
+        claim = (
+            Claim(False, "attention can be trained to hide what a model uses")
+            if "attention hides" in hides
+            else None
+        )
+        yield card_row(
+            Deceive.question, measure, after["mass"], reference, sentence, mark=mark, claim=claim
+        )
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
@@ -210,17 +314,29 @@ class Deceive:
             "accuracy": "accuracy", "bleu": "BLEU", "mass": "attention on impermissible tokens", "tau_loo": "τ to leave-one-out",
             "found_attention": "an impermissible token has the most attention", "found_loo": "the most importance by leave-one-out",
         }  # fmt: skip
-        shown = {title: rows for measure, title in titles.items() if (rows := of_models(summary, measure, Deceive.measures)).height}
+        shown = {
+            title: rows
+            for measure, title in titles.items()
+            if (rows := of_models(summary, measure, Deceive.measures)).height
+        }
         panels = [
-            StudyPanel(title, Intervals(rows, title), f"deceive-{number}", f"{title} of every model by λ")
+            StudyPanel(
+                title, Intervals(rows, title), f"deceive-{number}", f"{title} of every model by λ"
+            )
             for number, (title, rows) in enumerate(shown.items())
         ]
-        needed = "attention is needed (uniform attention does worse)" if "BLEU" in shown else "the tokens are needed (removed)"
+        needed = (
+            "attention is needed (uniform attention does worse)"
+            if "BLEU" in shown
+            else "the tokens are needed (removed)"
+        )
         caption = (
             f"Models trained with a penalty λ on attention to the impermissible tokens, {seeds_and_spread(table)}. Where accuracy stays, "
             f"attention falls and {needed}, attention hides what the model uses; what follows is what an audit of that model says."
         )
-        yield StudyFigure("deceive", "Does attention hide what the model uses?", caption, tuple(panels))
+        yield StudyFigure(
+            "deceive", "Does attention hide what the model uses?", caption, tuple(panels)
+        )
 
 
 @runtime_checkable
@@ -251,10 +367,16 @@ class PairDeceive:
     paper: ClassVar[Paper] = PRUTHI2020
     measures: ClassVar[tuple[Measure, ...]] = Deceive.measures
     layout: ClassVar[Layout] = Deceive.layout
-    quick: ClassVar[Mapping[str, Any]] = {"strengths": (0.0, 1.0), "seeds": 1, "training.epochs": 10}
+    quick: ClassVar[Mapping[str, Any]] = {
+        "strengths": (0.0, 1.0),
+        "seeds": 1,
+        "training.epochs": 10,
+    }
     card_rows = staticmethod(Deceive.card_rows)
     figures = staticmethod(Deceive.figures)
-    strengths: tuple[float, ...] = setting("Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0))
+    strengths: tuple[float, ...] = setting(
+        "Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0)
+    )
     seeds: int = setting("Number of trainings (seeds) for each λ.", 2)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
@@ -269,8 +391,14 @@ class PairDeceive:
         for name, pairs in corpus.splits.items():
             if pairs.links is None or not pairs.links.size:
                 expected, do = "alignments in every split", "files <split>.align next to the texts"
-                raise InputError("study", f"deceive on {corpus.name}", f"none in {name}", expected, do)
-        return [training for seed in range(base.seed, base.seed + self.seeds) for training in self._of_seed(base, seed)]
+                raise InputError(
+                    "study", f"deceive on {corpus.name}", f"none in {name}", expected, do
+                )
+        return [
+            training
+            for seed in range(base.seed, base.seed + self.seeds)
+            for training in self._of_seed(base, seed)
+        ]
 
     def _of_seed(self, base: TranslationSpec, seed: int) -> Iterator[Training]:
         from attnaudit.training.settings import DeceivePairs
@@ -286,7 +414,11 @@ class PairDeceive:
         parts = []
         for training in sorted(traces, key=lambda one: (one.seed, *_place(one))):
             trace = traces[training]
-            honest = trace if training.strength is None else traces[replace(training, strength=min(self.strengths))]
+            honest = (
+                trace
+                if training.strength is None
+                else traces[replace(training, strength=min(self.strengths))]
+            )
             scores = [score for score in SCORES if trace.has(score)]
             found = [measured(trace, honest, trace.table.column("rationale").to_pylist(), scores)]
             if isinstance(traces, Written):
@@ -298,16 +430,39 @@ class PairDeceive:
         rows: list[Mapping[str, Any]] = []
         for label, strength, part in by_model(table):
             tokens = part.filter(pl.col("query").is_not_null())
-            pairs = tokens.group_by("seed", "instance", maintain_order=True).agg(pl.col(OF_TOKENS).cast(pl.Float64).mean())
-            rows += mean_rows(self.name, label, pairs, OF_TOKENS if strength is not None else OF_TOKENS[:2], self.seed)
+            pairs = tokens.group_by("seed", "instance", maintain_order=True).agg(
+                pl.col(OF_TOKENS).cast(pl.Float64).mean()
+            )
+            rows += mean_rows(
+                self.name,
+                label,
+                pairs,
+                OF_TOKENS if strength is not None else OF_TOKENS[:2],
+                self.seed,
+            )
             if "bleu" in part.columns:
-                written = part.filter(pl.col("bleu").is_not_null()).sort("seed", "instance").group_by("seed", maintain_order=True)
-                counts = np.array([of_seed["bleu"].to_list() for _, of_seed in written], dtype=np.int64)
-                rows.append(seeds_row(self.name, f"bleu_{label}", *bleu_over_seeds(counts, seed=self.seed), counts.shape[1]))
+                written = (
+                    part.filter(pl.col("bleu").is_not_null())
+                    .sort("seed", "instance")
+                    .group_by("seed", maintain_order=True)
+                )
+                counts = np.array(
+                    [of_seed["bleu"].to_list() for _, of_seed in written], dtype=np.int64
+                )
+                rows.append(
+                    seeds_row(
+                        self.name,
+                        f"bleu_{label}",
+                        *bleu_over_seeds(counts, seed=self.seed),
+                        counts.shape[1],
+                    )
+                )
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def means_of_models(study: str, table: pl.DataFrame, measures: Sequence[str], seed: int) -> pl.DataFrame:
+def means_of_models(
+    study: str, table: pl.DataFrame, measures: Sequence[str], seed: int
+) -> pl.DataFrame:
     """The means of every model, of one without the impermissible tokens its accuracy alone."""
     rows: list[Mapping[str, Any]] = []
     for model, strength, part in by_model(table):
@@ -324,20 +479,35 @@ def _place(training: TrainingId) -> tuple[bool, float]:
 
 def named(rows: pl.DataFrame, training: TrainingId) -> pl.DataFrame:
     strength = pl.lit(training.strength, dtype=pl.Float64).alias("strength")
-    return rows.select(pl.lit(training.variant).alias("model"), strength, pl.lit(training.seed).alias("seed"), pl.all())
+    return rows.select(
+        pl.lit(training.variant).alias("model"),
+        strength,
+        pl.lit(training.seed).alias("seed"),
+        pl.all(),
+    )
 
 
-def measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | None], scores: Sequence[str] = SCORES) -> pl.DataFrame:
+def measured(
+    trace: Trace,
+    honest: Trace,
+    impermissible: Sequence[list[bool] | None],
+    scores: Sequence[str] = SCORES,
+) -> pl.DataFrame:
     """A row for each attention of ``trace``, compared with ``honest``, the model of the least λ.
 
     ``impermissible`` marks the positions of every row; a row of which nothing is known has no mass.
     """
     known = np.array([bool(row) for row in impermissible])
-    rows = [row or [False] * length for row, length in zip(impermissible, trace.alpha.lengths.tolist(), strict=True)]
+    rows = [
+        row or [False] * length
+        for row, length in zip(impermissible, trace.alpha.lengths.tolist(), strict=True)
+    ]
     marked = Ragged.from_rows(rows, bool)
     covered = marked.reduce(np.logical_and)
     mass = trace.alpha.with_values(trace.alpha.values * marked.values).sum()
-    words = over_words(trace, {"alpha": trace.alpha, **{name: trace.ragged(name) for name in scores}})
+    words = over_words(
+        trace, {"alpha": trace.alpha, **{name: trace.ragged(name) for name in scores}}
+    )
     taus = {f"tau_{name}": kendall_tau(words["alpha"], words[name])[0] for name in scores}
     return placed(trace).with_columns(
         pl.Series("accuracy", is_correct(trace).astype(np.float64)), pl.Series("mass", np.where(known & ~covered, mass, np.nan)),
@@ -348,7 +518,9 @@ def measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | N
 
 def unmeasured(trace: Trace) -> pl.DataFrame:
     """The rows of a model whose texts lack the impermissible tokens: only its accuracy is known."""
-    unknown = {name: pl.lit(None, dtype=pl.Float64) for name in ("mass", "tau_loo", "tau_gradient", "jsd")}
+    unknown = {
+        name: pl.lit(None, dtype=pl.Float64) for name in ("mass", "tau_loo", "tau_gradient", "jsd")
+    }
     accuracy = pl.Series(is_correct(trace).astype(np.float64))
     return placed(trace).with_columns(accuracy=accuracy, **unknown, covered=pl.lit(False))
 
@@ -358,44 +530,75 @@ def on_shared_texts(table: pl.DataFrame) -> pl.DataFrame:
     of_text = ("model", "seed", "instance")
     left = table.filter(pl.col("strength").is_null()).select(*of_text, pl.lit(True).alias("left"))
     joined = table.join(left, on=of_text, how="left", maintain_order="left")
-    return joined.with_columns(pl.when(pl.col("left")).then(pl.col("accuracy")).alias("accuracy")).drop("left")
+    return joined.with_columns(
+        pl.when(pl.col("left")).then(pl.col("accuracy")).alias("accuracy")
+    ).drop("left")
 
 
-def over_heads(rows: pl.DataFrame, several: bool, measures: Sequence[str] = MEASURES) -> pl.DataFrame:
+def over_heads(
+    rows: pl.DataFrame, several: bool, measures: Sequence[str] = MEASURES
+) -> pl.DataFrame:
     """A row for each instance: means over its heads, and the mass of the head with most."""
     most = pl.col("mass").max() if several else pl.lit(None, dtype=pl.Float64)
-    heads = rows.group_by("instance", maintain_order=True).agg(most.alias("mass_max"), cs.float().mean(), pl.col("covered").first())
+    heads = rows.group_by("instance", maintain_order=True).agg(
+        most.alias("mass_max"), cs.float().mean(), pl.col("covered").first()
+    )
     return heads.select("instance", *measures)
 
 
 def _written(pairs: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """A row for each pair of test, with what BLEU is counted from."""
-    written, references, instances = ([row[name] for row in pairs] for name in ("translation", "reference", "instance"))
+    written, references, instances = (
+        [row[name] for row in pairs] for name in ("translation", "reference", "instance")
+    )
     counts = bleu_counts(written, references).tolist()
-    return pl.DataFrame({"instance": instances, "bleu": counts}, schema={"instance": pl.Int64, "bleu": pl.List(pl.Int64)})
+    return pl.DataFrame(
+        {"instance": instances, "bleu": counts},
+        schema={"instance": pl.Int64, "bleu": pl.List(pl.Int64)},
+    )
 
 
 def check_strengths(strengths: Sequence[float]) -> None:
     """Raise InputError where there is no λ, one below 0, or one twice."""
     if not strengths or not min(strengths) >= 0 or len(set(strengths)) < len(strengths):
-        raise InputError("study", "setting deceive.strengths (λ)", str(list(strengths)), "one or more, each a λ of 0 or more, none twice")
+        raise InputError(
+            "study",
+            "setting deceive.strengths (λ)",
+            str(list(strengths)),
+            "one or more, each a λ of 0 or more, none twice",
+        )
 
 
 def _covered_note(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]) -> str:
     """How many texts of each split consist of marked tokens only, and which; empty where there are none."""
     counts = []
     for name, rows in marked.items():
-        covered = [int(corpus.splits[name].instance[row]) for row, places in enumerate(rows) if places and all(places)]
+        covered = [
+            int(corpus.splits[name].instance[row])
+            for row, places in enumerate(rows)
+            if places and all(places)
+        ]
         more = f" and {len(covered) - NAMED} more" if len(covered) > NAMED else ""
-        counts += [f"{len(covered)} of {name} ({', '.join(map(str, covered[:NAMED]))}{more})"] if covered else []
+        counts += (
+            [f"{len(covered)} of {name} ({', '.join(map(str, covered[:NAMED]))}{more})"]
+            if covered
+            else []
+        )
     note = "Instances without any other token, whose penalty would be infinite, are trained on their label alone: "
     return f"{note}{', '.join(counts)}." if counts else ""
 
 
-def _deceived(before: Mapping[str, SummaryRow], after: Mapping[str, SummaryRow], bare: SummaryRow | None, without: str) -> str:
+def _deceived(
+    before: Mapping[str, SummaryRow],
+    after: Mapping[str, SummaryRow],
+    bare: SummaryRow | None,
+    without: str,
+) -> str:
     """Whether attention hides what the model uses: it has left these tokens, and the model is right more often than ``without``."""
     mass, accuracy, honest = after["mass"], after["accuracy"], before["accuracy"]
-    if bare is None or any(row["low"] is None for row in (mass, before["mass"], accuracy, honest, bare)):
+    if bare is None or any(
+        row["low"] is None for row in (mass, before["mass"], accuracy, honest, bare)
+    ):
         return ""
     if mass["high"] >= before["mass"]["low"]:
         return " Its attention does not avoid these tokens, within the intervals: it hides nothing."
@@ -414,7 +617,10 @@ def _deceived(before: Mapping[str, SummaryRow], after: Mapping[str, SummaryRow],
 
 def _of_bleu(figures: SummaryRows, model: str, least: str, most: str) -> str:
     """What became of the translations, where there are any."""
-    before, after, uniform = (figures.value("deceive", f"bleu_{name}") for name in (f"{model}_{least}", f"{model}_{most}", "uniform"))
+    before, after, uniform = (
+        figures.value("deceive", f"bleu_{name}")
+        for name in (f"{model}_{least}", f"{model}_{most}", "uniform")
+    )
     if before is None or after is None:
         return ""
     compared = "" if uniform is None else f"; with uniform attention {uniform:.1f}"

@@ -28,7 +28,15 @@ from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure
 from attnaudit.studies.adversary import ModelAdversary
-from attnaudit.studies.over_seeds import check_names, compare_models, compared, model_label, of_models, predictions, seeds_and_spread
+from attnaudit.studies.over_seeds import (
+    check_names,
+    compare_models,
+    compared,
+    model_label,
+    of_models,
+    predictions,
+    seeds_and_spread,
+)
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -60,12 +68,19 @@ class Guide:
     layout: ClassVar[Layout] = "models"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "epochs": 30, "patience": 5}
     weights: tuple[str, ...] | None = setting(
-        "Any of uniform, learned, base, gradient, adversary, rationale; none: all that the corpus allows.", None
+        "Any of uniform, learned, base, gradient, adversary, rationale; none: all that the corpus allows.",
+        None,
     )
-    traces: tuple[str, ...] = setting("Your own traces of all splits; the attention of each is a further choice of weights.", ())
+    traces: tuple[str, ...] = setting(
+        "Your own traces of all splits; the attention of each is a further choice of weights.", ()
+    )
     strength: float = setting("λ of the adversary that gives weights.", 1e-3)
-    patience: int = setting("Stop that adversary after this many epochs without a better dev loss.", 10)
-    epochs: int = setting("Largest number of epochs of that adversary; default: training.epochs, if given.", 200)
+    patience: int = setting(
+        "Stop that adversary after this many epochs without a better dev loss.", 10
+    )
+    epochs: int = setting(
+        "Largest number of epochs of that adversary; default: training.epochs, if given.", 200
+    )
     seeds: int = setting("Number of trainings (seeds) with each choice of weights.", 3)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
@@ -81,26 +96,59 @@ class Guide:
         learned_attention(self.name, base)
         one_attention(self.name, base)
         for path in self.traces:
-            taught_by(corpus, Trace.read(path), "alpha", path)  # what does not fit is refused before anything is trained
+            taught_by(
+                corpus, Trace.read(path), "alpha", path
+            )  # what does not fit is refused before anything is trained
         first = usual(base, base.seed)
-        against = ModelAdversary(patience=self.patience, epochs=self.epochs).against(first, base, self.strength, base.seed + 1)
+        against = ModelAdversary(patience=self.patience, epochs=self.epochs).against(
+            first, base, self.strength, base.seed + 1
+        )
         teachers = {"base": first, "gradient": first, "rationale": first, "adversary": against}
-        known = all(split.rationale is not None and all(split.rationale) for split in corpus.splits.values())
+        known = all(
+            split.rationale is not None and all(split.rationale) for split in corpus.splits.values()
+        )
         if "rationale" in (self.weights or ()) and not known:
             got, do = f"rationale, which not every text of {corpus.name} has", "leave out rationale"
-            raise InputError("study", "setting guide.weights", got, "a corpus with a rationale for every text", do)
+            raise InputError(
+                "study",
+                "setting guide.weights",
+                got,
+                "a corpus with a rationale for every text",
+                do,
+            )
         chosen = self.weights or (*USUAL, *(["rationale"] if known else []))
-        guides: dict[str, Training | str | None] = {name: teachers.get(name) for name in ("uniform", *chosen)}
+        guides: dict[str, Training | str | None] = {
+            name: teachers.get(name) for name in ("uniform", *chosen)
+        }
         guides |= {f"trace{k}": path for k, path in enumerate(self.traces, 1)}
-        guided = [_guided(base, name, guide, base.seed + k) for name, guide in guides.items() for k in range(self.seeds)]
+        guided = [
+            _guided(base, name, guide, base.seed + k)
+            for name, guide in guides.items()
+            for k in range(self.seeds)
+        ]
         used = [*([first] if guides.get("adversary") else []), *guides.values()]
-        return [*{guide.id: guide for guide in used if isinstance(guide, Training)}.values(), *guided]
+        return [
+            *{guide.id: guide for guide in used if isinstance(guide, Training)}.values(),
+            *guided,
+        ]
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
-        weights = list(dict.fromkeys(("uniform", *(self.weights or WEIGHTS), *(f"trace{k}" for k in range(1, len(self.traces) + 1)))))
+        weights = list(
+            dict.fromkeys(
+                (
+                    "uniform",
+                    *(self.weights or WEIGHTS),
+                    *(f"trace{k}" for k in range(1, len(self.traces) + 1)),
+                )
+            )
+        )
         guided = [training for training in traces if training.role == "guide"]
-        ordered = sorted(guided, key=lambda training: (weights.index(training.variant), training.seed))
-        return pl.concat([predictions(training.variant, training.seed, traces[training]) for training in ordered])
+        ordered = sorted(
+            guided, key=lambda training: (weights.index(training.variant), training.seed)
+        )
+        return pl.concat(
+            [predictions(training.variant, training.seed, traces[training]) for training in ordered]
+        )
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         return compare_models(self.name, table, against="uniform", seed=self.seed)
@@ -111,40 +159,81 @@ class Guide:
         even, own = rows.get("guide", "f1_uniform"), rows.get("guide", "f1_learned")
         if even is None:
             return
-        names = [measure.removeprefix("f1_") for study, measure in rows.rows if study == "guide" and measure.startswith("f1_")]
-        name = min(set(names) - {"uniform"}, key=lambda name: (name != "base", name == "learned", names.index(name)), default="uniform")
+        names = [
+            measure.removeprefix("f1_")
+            for study, measure in rows.rows
+            if study == "guide" and measure.startswith("f1_")
+        ]
+        name = min(
+            set(names) - {"uniform"},
+            key=lambda name: (name != "base", name == "learned", names.index(name)),
+            default="uniform",
+        )
         row = rows.get("guide", f"difference_f1_{name}") or even
         f1 = {other: figure(rows.rows["guide", f"f1_{other}"]["value"]) for other in names}
-        words = {"base": "this attention", "learned": "its own learned weights"}.get(name, model_label(name))
+        words = {"base": "this attention", "learned": "its own learned weights"}.get(
+            name, model_label(name)
+        )
         led = f"{f1[name]} with {words}, " if name != "uniform" else ""
         said = [f"A token-wise model reaches F1 {led}{f1['uniform']} with uniform weights."]
         said += [_carried(row, even, own)] if name not in ("learned", "uniform") else []
-        said += ["The attention of the model under study was not among the weights (guide.weights)."] if name != "base" else []
+        said += (
+            ["The attention of the model under study was not among the weights (guide.weights)."]
+            if name != "base"
+            else []
+        )
         others = {"learned": "its own attention", "adversary": "an adversary's"}
-        compared = "; ".join(f"{words} {f1[other]}" for other, words in others.items() if other in f1 and other != name)
-        measure = "F1 with uniform weights" if row is even else f"F1 with {'it' if name == 'base' else words} minus F1 with uniform weights"
+        compared = "; ".join(
+            f"{words} {f1[other]}"
+            for other, words in others.items()
+            if other in f1 and other != name
+        )
+        measure = (
+            "F1 with uniform weights"
+            if row is even
+            else f"F1 with {'it' if name == 'base' else words} minus F1 with uniform weights"
+        )
         claim = _claim(row) if name == "base" else None
-        yield card_row(Guide.question, measure, row, compared or "–", " ".join(said), scale=(-1.0, 1.0), claim=claim)
+        yield card_row(
+            Guide.question,
+            measure,
+            row,
+            compared or "–",
+            " ".join(said),
+            scale=(-1.0, 1.0),
+            claim=claim,
+        )
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        gaps, title = of_models(summary, "difference_f1", Guide.measures), "Minus F1 with uniform weights"
-        chart = Intervals(gaps, "difference of F1") if gaps.height else "Only uniform weights were given."
+        gaps, title = (
+            of_models(summary, "difference_f1", Guide.measures),
+            "Minus F1 with uniform weights",
+        )
+        chart = (
+            Intervals(gaps, "difference of F1")
+            if gaps.height
+            else "Only uniform weights were given."
+        )
         scores = Intervals(of_models(summary, "f1", Guide.measures), "F1")
         panels = (
             StudyPanel("F1 by weights", scores, "guide-f1", "F1 of the guided model by weights"),
             StudyPanel(title, chart, "guide-gap", "Paired difference of F1 by weights"),
         )
-        caption = (
-            f"A token-wise model with given attention weights, {seeds_and_spread(table)}; right, the paired difference to uniform weights."
+        caption = f"A token-wise model with given attention weights, {seeds_and_spread(table)}; right, the paired difference to uniform weights."
+        yield StudyFigure(
+            "guide", "Do the weights carry information to another model?", caption, panels
         )
-        yield StudyFigure("guide", "Do the weights carry information to another model?", caption, panels)
 
 
 def _guided(base: RunSpec, weights: str, guide: Training | str | None, seed: int) -> Training:
     spec = without_scores(seeded(base, seed))
-    attention = "imposed" if guide is not None else "additive" if weights == "learned" else "uniform"
-    model = replace(spec.model, encoder="average", activation="tanh", hidden=HIDDEN, attention=attention)
+    attention = (
+        "imposed" if guide is not None else "additive" if weights == "learned" else "uniform"
+    )
+    model = replace(
+        spec.model, encoder="average", activation="tanh", hidden=HIDDEN, attention=attention
+    )
     column = weights if weights in ("gradient", "rationale") else "alpha"
     return Training(TrainingId("guide", seed, weights), replace(spec, model=model), guide, column)
 
@@ -161,5 +250,9 @@ def _carried(row: Mapping[str, Any], even: Mapping[str, Any], own: Mapping[str, 
         return "So the weights tell another model which tokens matter."
     if row["high"] >= 0:
         return "The interval contains 0: no evidence that they transfer."
-    neither = f"; its own learned weights do not help either (F1 {figure(own['value'])})" if own and own["value"] <= even["value"] else ""
+    neither = (
+        f"; its own learned weights do not help either (F1 {figure(own['value'])})"
+        if own and own["value"] <= even["value"]
+        else ""
+    )
     return f"So they do not help another model, which is better without them{neither}."

@@ -15,7 +15,16 @@ from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import keys
-from attnaudit.plans.training import Layout, Training, TrainingId, check_least, learned_attention, one_attention, same_instances, usual
+from attnaudit.plans.training import (
+    Layout,
+    Training,
+    TrainingId,
+    check_least,
+    learned_attention,
+    one_attention,
+    same_instances,
+    usual,
+)
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -72,11 +81,19 @@ class Seeds:
         missing = sorted({"gradient", "loo"} - set(base.collect.scores))
         if missing:
             got = f"{list(base.collect.scores)}, without {' and '.join(missing)}"
-            raise InputError("study", "setting collect.scores", got, "gradient and loo, which seeds are compared by")
+            raise InputError(
+                "study",
+                "setting collect.scores",
+                got,
+                "gradient and loo, which seeds are compared by",
+            )
         return [usual(base, base.seed + k) for k in range(self.seeds + 1)]
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
-        by_seed = {training: traces[training] for training in sorted(traces, key=lambda training: training.seed)}
+        by_seed = {
+            training: traces[training]
+            for training in sorted(traces, key=lambda training: training.seed)
+        }
         same_instances(by_seed)
         base, *others = by_seed.values()
         measured = [_compared(base, other) for other in others]
@@ -92,7 +109,11 @@ class Seeds:
         row = rows.get("seeds", "jsd")
         if row is None:
             return
-        taus = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := rows.get("seeds", f"tau_{name}")))
+        taus = ", ".join(
+            f"{word} {figure(tau['value'])}"
+            for name, word in _SCORES.items()
+            if (tau := rows.get("seeds", f"tau_{name}"))
+        )
         sentence = (
             f"With another seed, attention differs {difference(row['value'])} from that of the first seed. Only larger differences, of an "
             "adversary or any other attention, are informative."
@@ -100,14 +121,29 @@ class Seeds:
         if taus:
             agreement = f"Agreement of each score with itself across seeds (τ): {taus}"
             sentence += f" {agreement}; this is the reference for its agreement with other scores."
-        claim = None if row["value"] < 0.25 * LN2 else Claim(False, f"with another seed, attention differs {difference(row['value'])}")
+        claim = (
+            None
+            if row["value"] < 0.25 * LN2
+            else Claim(False, f"with another seed, attention differs {difference(row['value'])}")
+        )
         yardstick = f"τ with itself: {taus or 'undefined'}"
-        yield card_row(Seeds.question, "JSD to another seed's attention", row, yardstick, sentence, scale=(0.0, LN2), claim=claim)
+        yield card_row(
+            Seeds.question,
+            "JSD to another seed's attention",
+            row,
+            yardstick,
+            sentence,
+            scale=(0.0, LN2),
+            claim=claim,
+        )
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
         classes = table.sort("predicted").group_by("predicted", maintain_order=True)
-        groups = [(f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]) for low, high, inside in _bins()]
+        groups = [
+            (f"max α {low:g} to {high:g}", table.filter(inside)["jsd"])
+            for low, high, inside in _bins()
+        ]
         groups += [(f"predicted {name}", rows["jsd"]) for (name,), rows in classes]
         divergences = Quartiles(groups, "median JSD to another seed (at most ln 2)", (0.0, LN2))
         agreement = [(word, table[f"tau_{name}"].drop_nulls()) for name, word in _SCORES.items()]
@@ -118,17 +154,38 @@ class Seeds:
             "agreement with other scores."
         )
         panels = (
-            StudyPanel("How far attention moves", divergences, "seeds-jsd", "Divergence to another seed's attention, by bin and class"),
-            StudyPanel("How well scores agree with themselves", taus, "seeds-tau", "Kendall tau of each score with itself"),
+            StudyPanel(
+                "How far attention moves",
+                divergences,
+                "seeds-jsd",
+                "Divergence to another seed's attention, by bin and class",
+            ),
+            StudyPanel(
+                "How well scores agree with themselves",
+                taus,
+                "seeds-tau",
+                "Kendall tau of each score with itself",
+            ),
         )
         yield StudyFigure("seeds", "How much of attention is chance?", caption, panels)
 
 
 def _compared(base: Trace, other: Trace) -> dict[str, np.ndarray]:
     """One more training against the base, a number per instance."""
-    again = {f"tau_{name}": kendall_tau(base.ragged(name), other.ragged(name))[0] for name in ("alpha", "gradient", "loo")}
-    own = {f"tau_alpha_{name}": kendall_tau(other.alpha, other.ragged(name))[0] for name in ("gradient", "loo")}
-    return {"jsd": divergence(base.alpha, other.alpha), "tvd": tvd(base.prediction, other.prediction), **again, **own}
+    again = {
+        f"tau_{name}": kendall_tau(base.ragged(name), other.ragged(name))[0]
+        for name in ("alpha", "gradient", "loo")
+    }
+    own = {
+        f"tau_alpha_{name}": kendall_tau(other.alpha, other.ragged(name))[0]
+        for name in ("gradient", "loo")
+    }
+    return {
+        "jsd": divergence(base.alpha, other.alpha),
+        "tvd": tvd(base.prediction, other.prediction),
+        **again,
+        **own,
+    }
 
 
 def _groups(table: pl.LazyFrame) -> Iterator[tuple[str, pl.LazyFrame]]:
@@ -144,4 +201,10 @@ def _groups(table: pl.LazyFrame) -> Iterator[tuple[str, pl.LazyFrame]]:
 
 def _bins() -> Iterator[tuple[float, float, pl.Expr]]:
     for low, high in pairwise(BINS):
-        yield low, high, pl.col("max_alpha").is_between(low, high if high < 1 else 1.0 + 1e-6, "left" if high < 1 else "both")
+        yield (
+            low,
+            high,
+            pl.col("max_alpha").is_between(
+                low, high if high < 1 else 1.0 + 1e-6, "left" if high < 1 else "both"
+            ),
+        )

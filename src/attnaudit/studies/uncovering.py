@@ -15,7 +15,11 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import percent
 from attnaudit.trace import Trace
 
-RANKED = {"attention": "alpha", "gradient": "gradient", "loo": "loo"}  # columns of a trace whose largest value names a token
+RANKED = {
+    "attention": "alpha",
+    "gradient": "gradient",
+    "loo": "loo",
+}  # columns of a trace whose largest value names a token
 _NAMES = {"attention": "attention", "gradient": "gradients", "loo": "leave-one-out"}
 UNCOVERING = (
     *(
@@ -38,9 +42,13 @@ UNCOVERING = (
 
 def uncovering(trace: Trace, marked: Ragged) -> pl.DataFrame:
     """For each row of a trace with scores, whether each measure names a ``marked`` token; null where none, or every word, is marked."""
-    words = over_words(trace, {"marked": marked, **{name: trace.ragged(column) for name, column in RANKED.items()}})
+    words = over_words(
+        trace, {"marked": marked, **{name: trace.ragged(column) for name, column in RANKED.items()}}
+    )
     of_words = words.pop("marked")
-    share = of_words.with_values(of_words.values.astype(np.float64)).sum() / np.maximum(of_words.lengths, 1)
+    share = of_words.with_values(of_words.values.astype(np.float64)).sum() / np.maximum(
+        of_words.lengths, 1
+    )
     change = MaximalChange()(trace)
     smallest = Erasure()(trace)[MINIMUM].to_list()
     found = {
@@ -51,27 +59,42 @@ def uncovering(trace: Trace, marked: Ragged) -> pl.DataFrame:
         "flips_all": _flips_of_all(trace),
     }  # fmt: skip
     known = (share > 0) & (share < 1)
-    columns = {name: np.where(known, np.asarray(values, dtype=np.float64), np.nan) for name, values in found.items()}
+    columns = {
+        name: np.where(known, np.asarray(values, dtype=np.float64), np.nan)
+        for name, values in found.items()
+    }
     return pl.DataFrame(columns).fill_nan(None)
 
 
 def _largest(score: Ragged, marked: Ragged) -> list[bool]:
     """Whether the largest value of every row is of a marked position, the first of several."""
-    return [bool(marks[values.argmax()]) if len(values) else False for values, marks in zip(score, marked, strict=True)]
+    return [
+        bool(marks[values.argmax()]) if len(values) else False
+        for values, marks in zip(score, marked, strict=True)
+    ]
 
 
 def _flips_of_all(trace: Trace) -> np.ndarray:
     """Whether some weights tried for all heads of the layer at once flip a row's decision; unknown of a single head."""
     joint = Joint()
-    return np.full(len(trace), np.nan) if joint.refuses(trace) else joint(trace)["joint_flips"].to_numpy()
+    return (
+        np.full(len(trace), np.nan)
+        if joint.refuses(trace)
+        else joint(trace)["joint_flips"].to_numpy()
+    )
 
 
 def uncovered(rows: SummaryRows, model: str) -> str:
     """What names the hidden tokens of a ``model``, in a sentence; empty where that was not asked."""
-    shares = {name: rows.value("deceive", f"found_{name}_{model}") for name in (*RANKED, "change", "random")}
+    shares = {
+        name: rows.value("deceive", f"found_{name}_{model}")
+        for name in (*RANKED, "change", "random")
+    }
     if any(share is None for share in shares.values()):
         return ""
-    attention, gradient, loo, change, chance = (percent(share) for share in shares.values() if share is not None)
+    attention, gradient, loo, change, chance = (
+        percent(share) for share in shares.values() if share is not None
+    )
     return (
         f" The most important token is an impermissible one in {loo} of the texts by leave-one-out, in {gradient} by gradients, in "
         f"{attention} by attention, and by the largest change that attention can make in {change}; a token drawn at random is in {chance}."

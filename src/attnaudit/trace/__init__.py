@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from attnaudit.trace.io import TAIL_FILE, tail_file, trace_files, trace_metadata, trace_rows, trace_task
+from attnaudit.trace.io import (
+    TAIL_FILE,
+    tail_file,
+    trace_files,
+    trace_metadata,
+    trace_rows,
+    trace_task,
+)
 from attnaudit.trace.table import ASKING, ROW_KEYS, SEVERAL, Trace, concatenate, write_shards
 
 __all__ = [

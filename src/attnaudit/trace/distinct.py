@@ -21,9 +21,14 @@ def alike_in_files(files: Sequence[Path], keys: Sequence[str]) -> TraceError | N
     repeated = np.unique(code[1:][code[1:] == code[:-1]])
     if not len(repeated):
         return None
-    found = [(file, named.filter(np.isin(named.hash_rows().to_numpy(), repeated))) for file, named in _named(files, keys)]
+    found = [
+        (file, named.filter(np.isin(named.hash_rows().to_numpy(), repeated)))
+        for file, named in _named(files, keys)
+    ]
     origins = [str(file) for file, named in found for _ in range(named.height)]
-    return alike(pl.concat([named for _, named in found], how="diagonal_relaxed"), origins)  # codes may be equal by chance
+    return alike(
+        pl.concat([named for _, named in found], how="diagonal_relaxed"), origins
+    )  # codes may be equal by chance
 
 
 def alike(named: pl.DataFrame, origins: Sequence[str]) -> TraceError | None:
@@ -31,9 +36,16 @@ def alike(named: pl.DataFrame, origins: Sequence[str]) -> TraceError | None:
     if named.width == 0 or named.n_unique() == named.height:
         return None
     row = int((~named.select(pl.struct(pl.all()).is_first_distinct()).to_series()).arg_max() or 0)
-    where, got = f"{origins[row]}: column instance, instance {named['instance'][row]}", f"several rows alike in {', '.join(named.columns)}"
+    where, got = (
+        f"{origins[row]}: column instance, instance {named['instance'][row]}",
+        f"several rows alike in {', '.join(named.columns)}",
+    )
     return TraceError(
-        "check trace", where, got, "a row of its own for each", "number the texts, or add a column split, layer, head or query"
+        "check trace",
+        where,
+        got,
+        "a row of its own for each",
+        "number the texts, or add a column split, layer, head or query",
     )
 
 

@@ -77,14 +77,21 @@ class _Graph:
         require("onnx", f"read trace: {path}")
         content = path.read_bytes()
         if sha256(path) != digest:
-            raise _refused(path, "a file that was changed", f"sha256 {digest[:12]}…, as the trace says", "write the trace again")
+            raise _refused(
+                path,
+                "a file that was changed",
+                f"sha256 {digest[:12]}…, as the trace says",
+                "write the trace again",
+            )
         _check_operators(path, content)
         try:
             session = session_of(content)
         except Exception as error:  # onnxruntime has a class of its own for every status
             raise _refused(path, " ".join(str(error).split()), _EXPECTED) from error
         (inputs, outputs) = session.get_inputs(), session.get_outputs()
-        if [one.type for one in (*inputs, *outputs)] != ["tensor(float)"] * 2 or any(len(one.shape) != 2 for one in (*inputs, *outputs)):
+        if [one.type for one in (*inputs, *outputs)] != ["tensor(float)"] * 2 or any(
+            len(one.shape) != 2 for one in (*inputs, *outputs)
+        ):
             shapes = ", ".join(f"{one.name} {one.type} {one.shape}" for one in (*inputs, *outputs))
             raise _refused(path, shapes, _EXPECTED)
         rows = inputs[0].shape[0]
@@ -100,7 +107,9 @@ def session_of(content: bytes) -> Any:
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
-def in_calls(run: Callable[[np.ndarray], np.ndarray], rows: int, pooled: Float[np.ndarray, "n Q"]) -> Float32[np.ndarray, "n K"]:
+def in_calls(
+    run: Callable[[np.ndarray], np.ndarray], rows: int, pooled: Float[np.ndarray, "n Q"]
+) -> Float32[np.ndarray, "n K"]:
     """What ``run`` makes of ``pooled``, so many rows a call, the last padded with zeros."""
     padded = np.zeros((-(-len(pooled) // rows) * rows, pooled.shape[1]), np.float32)
     padded[: len(pooled)] = pooled
@@ -124,10 +133,18 @@ def _check_operators(path: Path, content: bytes) -> None:
         model = onnx.load_from_string(content)
     except Exception as error:  # a class of protobuf's own
         raise _refused(path, " ".join(str(error).split()), _EXPECTED) from error
-    outside = [one.name for one in model.graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL]
+    outside = [
+        one.name
+        for one in model.graph.initializer
+        if one.data_location == onnx.TensorProto.EXTERNAL
+    ]
     if outside:
-        raise _refused(path, f"weights {outside[0]} in another file", "all weights within the graph")
-    foreign = sorted({node.domain for node in model.graph.node if node.domain not in ("", "ai.onnx")})
+        raise _refused(
+            path, f"weights {outside[0]} in another file", "all weights within the graph"
+        )
+    foreign = sorted(
+        {node.domain for node in model.graph.node if node.domain not in ("", "ai.onnx")}
+    )
     if foreign or model.functions:
         got = f"operators of {', '.join(foreign)}" if foreign else "functions of its own"
         raise _refused(path, got, "operators of ONNX itself")

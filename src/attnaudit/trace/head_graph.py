@@ -23,7 +23,20 @@ from attnaudit.trace.graph import calls, in_calls, session_of
 
 GROUP = 32  # rows of one head, padded with zeros; a fixed number at a time, so that no result depends on how many there are
 SCALE = 1024.0  # of the numbers by which slopes are found: constants of the graph round off little of them
-LINEAR = ("Slice", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Identity", "Split", "Concat", "MatMul", "Gemm", "Add", "Sub")
+LINEAR = (
+    "Slice",
+    "Reshape",
+    "Unsqueeze",
+    "Squeeze",
+    "Transpose",
+    "Identity",
+    "Split",
+    "Concat",
+    "MatMul",
+    "Gemm",
+    "Add",
+    "Sub",
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,9 @@ class HeadGraph:
         cut = _Cut.of(model)
         if cut is None or rows % GROUP:
             return None
-        before, after = (session_of(part.SerializeToString()) for part in (cut.before(), cut.after(rows)))
+        before, after = (
+            session_of(part.SerializeToString()) for part in (cut.before(), cut.after(rows))
+        )
         width = before.get_inputs()[0].shape[1]
         at_zero, *at_each = _bases(before, rows, SCALE * np.eye(width + 1, width, -1))
         return cls(before, after, rows, (np.stack(at_each) - at_zero) / np.float32(SCALE))
@@ -64,12 +79,21 @@ class HeadGraph:
         if len(rows) == 0:
             return np.zeros((0, self.after.get_outputs()[0].shape[1]))
         slots, starts = _grouped(start, rows, self.rows)
-        found = np.concatenate(calls(lambda k: self._run(sums, base, rows, slots[k], starts[k]), len(slots)))
+        found = np.concatenate(
+            calls(lambda k: self._run(sums, base, rows, slots[k], starts[k]), len(slots))
+        )
         logits = np.empty((len(rows), found.shape[1]))
         logits[slots[slots >= 0]] = found[slots.ravel() >= 0]
         return logits
 
-    def _run(self, sums: np.ndarray, base: np.ndarray, rows: np.ndarray, slots: np.ndarray, starts: np.ndarray) -> np.ndarray:
+    def _run(
+        self,
+        sums: np.ndarray,
+        base: np.ndarray,
+        rows: np.ndarray,
+        slots: np.ndarray,
+        starts: np.ndarray,
+    ) -> np.ndarray:
         width, some = sums.shape[1], slots >= 0
         own = np.zeros((self.rows, width), np.float32)
         own[some] = sums[slots[some]]
@@ -85,7 +109,9 @@ def _bases(before: Any, rows: int, pooled: Float[np.ndarray, "n Q"]) -> Float32[
     return in_calls(lambda part: before.run(None, {given.name: part})[0], rows, pooled)
 
 
-def _grouped(start: Int64[np.ndarray, " m"], rows: Int64[np.ndarray, " m"], size: int) -> tuple[Int64[np.ndarray, "c R"], np.ndarray]:
+def _grouped(
+    start: Int64[np.ndarray, " m"], rows: Int64[np.ndarray, " m"], size: int
+) -> tuple[Int64[np.ndarray, "c R"], np.ndarray]:
     """Which of m rows, or −1, is in which place of which call of ``size`` rows, and where each group of a call starts."""
     order = np.lexsort((rows, start))
     heads, count = np.unique(start, return_counts=True)
@@ -118,10 +144,27 @@ class _Cut:
             if _is_linear(node, linear, varying, constants):
                 linear |= set(node.output)
         for node in model.graph.node:
-            if node.op_type == "LayerNormalization" and node.input[0] in linear and set(node.input[1:]) <= constants.keys():
-                users = [one for one in model.graph.node if one.op_type == "MatMul" and one.input[0] == node.output[0]]
-                users = [one for one in users if one.input[1] in constants and constants[one.input[1]].ndim == 2]
-                if len(users) == 1 and _axis(node) == -1 and constants[node.input[1]].ndim == 1 and len(node.output) == 1:
+            if (
+                node.op_type == "LayerNormalization"
+                and node.input[0] in linear
+                and set(node.input[1:]) <= constants.keys()
+            ):
+                users = [
+                    one
+                    for one in model.graph.node
+                    if one.op_type == "MatMul" and one.input[0] == node.output[0]
+                ]
+                users = [
+                    one
+                    for one in users
+                    if one.input[1] in constants and constants[one.input[1]].ndim == 2
+                ]
+                if (
+                    len(users) == 1
+                    and _axis(node) == -1
+                    and constants[node.input[1]].ndim == 1
+                    and len(node.output) == 1
+                ):
                     cut = cls(model, constants, node, users[0])
                     return cut if cut._is_whole() else None
         return None
@@ -137,7 +180,9 @@ class _Cut:
         linear = self.normalised.input[0]
         weights = self.constants[self.product.input[1]]
         scaled = self.constants[self.normalised.input[1]][:, None].astype(np.float64) * weights
-        centred = (scaled - scaled.mean(axis=0)).astype(np.float32)  # (u − mean u) A = u (A − its mean over rows)
+        centred = (scaled - scaled.mean(axis=0)).astype(
+            np.float32
+        )  # (u − mean u) A = u (A − its mean over rows)
         inner, outer = self.widths
         nodes = [
             *self._needed([linear], ()),
@@ -146,20 +191,29 @@ class _Cut:
             helper.make_node("Concat", ["_u", "_z"], ["_base"], axis=1),
         ]
         more = {"_flat": np.array([-1, inner]), "_centred": centred}
-        return self._made(nodes, more, [self.model.graph.input[0]], _float("_base", [None, inner + outer]))
+        return self._made(
+            nodes, more, [self.model.graph.input[0]], _float("_base", [None, inner + outer])
+        )
 
     def after(self, rows: int) -> onnx.ModelProto:
         """From the numbers of `before` without one head's part, and this part in groups of one head each, to the output."""
         linear, output = self.normalised.input[0], self.model.graph.output[0]
         inner, outer = self.widths
-        shift = self.constants[self.normalised.input[2]].astype(np.float64) if len(self.normalised.input) > 2 else np.zeros(inner)
+        shift = (
+            self.constants[self.normalised.input[2]].astype(np.float64)
+            if len(self.normalised.input) > 2
+            else np.zeros(inner)
+        )
         numbers = range(rows // GROUP)
         normalised = onnx.NodeProto()
         normalised.CopyFrom(self.normalised)
         del normalised.output[:]
         normalised.output.extend([self.normalised.output[0], "_mean", "_scale"])
         nodes = [
-            *(helper.make_node("MatMul", [f"sums_{k}", f"slopes_{k}"], [f"_part_{k}"]) for k in numbers),
+            *(
+                helper.make_node("MatMul", [f"sums_{k}", f"slopes_{k}"], [f"_part_{k}"])
+                for k in numbers
+            ),
             helper.make_node("Concat", [f"_part_{k}" for k in numbers], ["_change"], axis=0),
             helper.make_node("Add", ["base", "_change"], ["_both"]),
             helper.make_node("Split", ["_both", "_sizes"], ["_u", "_z"], axis=1),
@@ -168,15 +222,21 @@ class _Cut:
             helper.make_node("Reshape", ["_z", "_shape_z"], ["_deep"]),
             helper.make_node("Mul", ["_deep", "_scale"], ["_scaled"]),
             helper.make_node("Add", ["_scaled", "_shift"], [self.product.output[0]]),
-            *self._needed([output.name], (linear, self.normalised.output[0], self.product.output[0])),
+            *self._needed(
+                [output.name], (linear, self.normalised.output[0], self.product.output[0])
+            ),
         ]
         shape = self._shape(linear)
         more = {
-            "_sizes": np.array([inner, outer]), "_shape_u": np.array(shape), "_shape_z": np.array([*shape[:-1], outer]),
+            "_sizes": np.array([inner, outer]),
+            "_shape_u": np.array(shape),
+            "_shape_z": np.array([*shape[:-1], outer]),
             "_shift": (shift @ self.constants[self.product.input[1]]).astype(np.float32),
-        }  # fmt: skip
+        }
         inputs = [_float("base", [rows, inner + outer])]
-        inputs += [_float(f"sums_{k}", [GROUP, None]) for k in numbers] + [_float(f"slopes_{k}", [None, inner + outer]) for k in numbers]
+        inputs += [_float(f"sums_{k}", [GROUP, None]) for k in numbers] + [
+            _float(f"slopes_{k}", [None, inner + outer]) for k in numbers
+        ]
         return self._made(nodes, more, inputs, output)
 
     def _shape(self, name: str) -> list[int]:
@@ -190,7 +250,11 @@ class _Cut:
         needed = self._needed([self.model.graph.output[0].name], kept)
         known = {one.name for one in self.model.graph.value_info}
         pooled = self.model.graph.input[0].name
-        return kept[0] in known and all(self._shape(kept[0])) and all(pooled not in node.input for node in needed)
+        return (
+            kept[0] in known
+            and all(self._shape(kept[0]))
+            and all(pooled not in node.input for node in needed)
+        )
 
     def _needed(self, wanted: list[str], given: tuple[str, ...]) -> list[onnx.NodeProto]:
         """The nodes that make what is ``wanted`` where what is ``given`` is there."""
@@ -201,15 +265,21 @@ class _Cut:
                 open_names |= set(node.input) - set(given)
         return nodes[::-1]
 
-    def _made(self, nodes: list[onnx.NodeProto], more: dict[str, np.ndarray], inputs: list, output: Any) -> onnx.ModelProto:
+    def _made(
+        self, nodes: list[onnx.NodeProto], more: dict[str, np.ndarray], inputs: list, output: Any
+    ) -> onnx.ModelProto:
         used = {name for node in nodes for name in node.input}
         weights = [one for one in self.model.graph.initializer if one.name in used]
         weights += [numpy_helper.from_array(values, name) for name, values in more.items()]
         graph = helper.make_graph(nodes, "part", inputs, [output], weights)
-        return helper.make_model(graph, opset_imports=self.model.opset_import, ir_version=self.model.ir_version)
+        return helper.make_model(
+            graph, opset_imports=self.model.opset_import, ir_version=self.model.ir_version
+        )
 
 
-def _is_linear(node: onnx.NodeProto, linear: set[str], varying: set[str], constants: dict[str, np.ndarray]) -> bool:
+def _is_linear(
+    node: onnx.NodeProto, linear: set[str], varying: set[str], constants: dict[str, np.ndarray]
+) -> bool:
     """Whether the node's outputs are linear, plus a constant, in what is pooled."""
     if node.op_type not in LINEAR or not varying & set(node.input) <= linear:
         return False

@@ -24,8 +24,16 @@ SCHEMAS = (1, 2)
 METADATA_KEY = b"attnaudit"
 TAIL_FILE = "tail.safetensors"
 _IN_WORDS = {str: "a text", dict: "an object"}
-_KINDS: dict[str, tuple[type, ...]] = {"name": (str,), "model": (str, dict), "corpus": (str, dict), "versions": (dict,), "gate": (dict,)}
-PIECE = 1 << 24  # bytes of a file, uncompressed, that are read at a time; files since schema 2, of a few texts each, are read whole
+_KINDS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "model": (str, dict),
+    "corpus": (str, dict),
+    "versions": (dict,),
+    "gate": (dict,),
+}
+PIECE = (
+    1 << 24
+)  # bytes of a file, uncompressed, that are read at a time; files since schema 2, of a few texts each, are read whole
 _DEPTH = 32  # of lists and objects within each other in the metadata
 
 
@@ -36,14 +44,25 @@ def trace_files(path: Path) -> list[Path]:
     folder = path / "trace" if (path / "trace").is_dir() else path
     files = sorted(folder.glob("*.parquet"))
     if not files:
-        got = "no .parquet file there" if folder.is_dir() else "no regular file" if folder.exists() else "no such file or folder"
-        raise TraceError("read trace", str(path), got, "a trace folder, one shard or a run directory")
+        got = (
+            "no .parquet file there"
+            if folder.is_dir()
+            else "no regular file"
+            if folder.exists()
+            else "no such file or folder"
+        )
+        raise TraceError(
+            "read trace", str(path), got, "a trace folder, one shard or a run directory"
+        )
     return [_regular(file) for file in files]
 
 
 def tail_file(folder: Path) -> Path | None:
     """The file of a trace's tail, None where there is none. Raises TraceError."""
-    return next((_regular(folder / name) for name in (TAIL_FILE, GRAPH_FILE) if (folder / name).exists()), None)
+    return next(
+        (_regular(folder / name) for name in (TAIL_FILE, GRAPH_FILE) if (folder / name).exists()),
+        None,
+    )
 
 
 def _regular(file: Path) -> Path:
@@ -77,7 +96,10 @@ def trace_rows(path: str | Path) -> int:
 
 def with_question(metadata: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:
     """The metadata, with ``has_question`` where a column ``question`` says so and the metadata name no task."""
-    return {**metadata, **({"has_question": True} if "question" in columns and task_of(metadata) is None else {})}
+    return {
+        **metadata,
+        **({"has_question": True} if "question" in columns and task_of(metadata) is None else {}),
+    }
 
 
 def task_of(metadata: Mapping[str, Any]) -> str | None:
@@ -95,14 +117,21 @@ def read_pieces(
     """
     with _readable(path):
         file = pq.ParquetFile(path)
-        metadata, schema = _metadata(file.metadata.metadata, path), file.schema_arrow.remove_metadata()
+        metadata, schema = (
+            _metadata(file.metadata.metadata, path),
+            file.schema_arrow.remove_metadata(),
+        )
         tail, rows = _tail(metadata, path, replay, needed=names is None), file.metadata.num_rows
         if rows == 0:
             yield schema.empty_table(), metadata, tail
         size = sum(file.metadata.row_group(k).total_byte_size for k in range(file.num_row_groups))
         columns = [name for name in schema.names if names is None or name in names]
-        whole = names is None and metadata["schema"] > 1  # rows of the heads of a text stay together
-        for piece in file.iter_batches(rows if whole else max(rows * PIECE // max(size, 1), 1), columns=columns):
+        whole = (
+            names is None and metadata["schema"] > 1
+        )  # rows of the heads of a text stay together
+        for piece in file.iter_batches(
+            rows if whole else max(rows * PIECE // max(size, 1), 1), columns=columns
+        ):
             yield pa.Table.from_batches([piece]).replace_schema_metadata(None), metadata, tail
 
 
@@ -138,30 +167,57 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except (OSError, pa.ArrowException) as error:
         reason = " ".join(str(error).split()).rstrip(".")
-        raise TraceError("read trace", str(path), reason, "a Parquet file", "write the trace again") from error
+        raise TraceError(
+            "read trace", str(path), reason, "a Parquet file", "write the trace again"
+        ) from error
 
 
 def _metadata(stored: Mapping[bytes, bytes] | None, path: Path) -> dict[str, Any]:
     raw = (stored or {}).get(METADATA_KEY)
     expected = "JSON under the Parquet metadata key 'attnaudit' with schema, activation and tail"
     if raw is None:
-        raise TraceError("read trace", str(path), "no metadata key 'attnaudit'", expected, "see docs/trace.md")
+        raise TraceError(
+            "read trace", str(path), "no metadata key 'attnaudit'", expected, "see docs/trace.md"
+        )
     try:
         metadata = json.loads(raw)
         _check_depth(metadata, _DEPTH)
-        json.dumps(metadata, ensure_ascii=False).encode()  # JSON can escape halves of characters, which no file takes
+        json.dumps(
+            metadata, ensure_ascii=False
+        ).encode()  # JSON can escape halves of characters, which no file takes
     except (ValueError, RecursionError) as error:
-        raise TraceError("read trace", str(path), f"metadata that is no JSON ({error})", expected, "see docs/trace.md") from error
-    allowed = {"schema": list(SCHEMAS), "activation": ["sigmoid", "softmax"], "tail": ["identity", "tanh_mlp", "onnx", "replay"]}
+        raise TraceError(
+            "read trace",
+            str(path),
+            f"metadata that is no JSON ({error})",
+            expected,
+            "see docs/trace.md",
+        ) from error
+    allowed = {
+        "schema": list(SCHEMAS),
+        "activation": ["sigmoid", "softmax"],
+        "tail": ["identity", "tanh_mlp", "onnx", "replay"],
+    }
     for key, values in allowed.items():
         got = metadata.get(key) if isinstance(metadata, dict) else metadata
         if got not in values or isinstance(got, bool):  # True equals 1
-            raise TraceError("read trace", str(path), f"metadata {key} = {got!r}", f"one of {values}", "see docs/trace.md")
+            raise TraceError(
+                "read trace",
+                str(path),
+                f"metadata {key} = {got!r}",
+                f"one of {values}",
+                "see docs/trace.md",
+            )
     for key, kinds in _KINDS.items():
         if not isinstance(found := metadata.get(key), (*kinds, type(None))):
-            got, words = f"metadata {key} = {found!r}", " or ".join(_IN_WORDS[kind] for kind in kinds)
+            got, words = (
+                f"metadata {key} = {found!r}",
+                " or ".join(_IN_WORDS[kind] for kind in kinds),
+            )
             raise TraceError("read trace", str(path), got, words, "see docs/trace.md")
-    return {key: value for key, value in metadata.items() if key != "residual"}  # checking the rows computes it again
+    return {
+        key: value for key, value in metadata.items() if key != "residual"
+    }  # checking the rows computes it again
 
 
 def _check_depth(value: Any, most: int) -> None:
@@ -172,7 +228,9 @@ def _check_depth(value: Any, most: int) -> None:
             _check_depth(part, most - 1)
 
 
-def _tail(metadata: dict[str, Any], path: Path, replay: Network | None, needed: bool) -> Tail | Network:
+def _tail(
+    metadata: dict[str, Any], path: Path, replay: Network | None, needed: bool
+) -> Tail | Network:
     if metadata["tail"] == "identity" or (metadata["tail"] == "replay" and not needed):
         return IdentityTail()
     if metadata["tail"] == "replay":
@@ -182,18 +240,31 @@ def _tail(metadata: dict[str, Any], path: Path, replay: Network | None, needed: 
         if not isinstance(digest, str) or tail_file(path.parent) != path.parent / GRAPH_FILE:
             if isinstance(digest, str):
                 expected = f"the graph of the tail of {path.name}"
-                raise TraceError("read trace", str(path.parent / GRAPH_FILE), "no such file", expected, "copy it with the shards")
+                raise TraceError(
+                    "read trace",
+                    str(path.parent / GRAPH_FILE),
+                    "no such file",
+                    expected,
+                    "copy it with the shards",
+                )
             expected = f"the digest of {GRAPH_FILE}"
-            raise TraceError("read trace", str(path), f"tail_sha256 {digest!r}", expected, "see docs/trace.md")
+            raise TraceError(
+                "read trace", str(path), f"tail_sha256 {digest!r}", expected, "see docs/trace.md"
+            )
         return GraphTail(path.parent / GRAPH_FILE, digest)
     try:
         weights = load_file(tail_file(path.parent) or path.parent / TAIL_FILE)
         weight, bias = (weights[name].astype(np.float64) for name in ("weight", "bias"))
         shaped = weight.ndim == 2 and weight.size > 0 and bias.shape == weight.shape[:1]
         if not (shaped and np.isfinite(weight).all() and np.isfinite(bias).all()):
-            raise ValueError(f"shapes {weight.shape} and {bias.shape}, or numbers that are not finite")
+            raise ValueError(
+                f"shapes {weight.shape} and {bias.shape}, or numbers that are not finite"
+            )
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        reason, expected = " ".join(str(error).split()), "tensors 'weight' (C, P) and 'bias' (C) of finite numbers"
+        reason, expected = (
+            " ".join(str(error).split()),
+            "tensors 'weight' (C, P) and 'bias' (C) of finite numbers",
+        )
         raise TraceError("read trace", str(path.parent / TAIL_FILE), reason, expected) from error
     return TanhTail(weight, bias)
 
@@ -205,9 +276,18 @@ def _network(metadata: Mapping[str, Any], path: Path, replay: Network | None) ->
     if replay is None:
         expected = "its model, which is run again for every attention"
         raise TraceError(
-            "read trace", str(path), "tail 'replay' and no model", expected, "attnaudit audit TRACE --replay MODEL_DIR (replay= in Python)"
+            "read trace",
+            str(path),
+            "tail 'replay' and no model",
+            expected,
+            "attnaudit audit TRACE --replay MODEL_DIR (replay= in Python)",
         )
     if replay.fingerprint != fingerprint:
         expected = f"the model {str(fingerprint)[:12]}… that the trace was collected from"
-        raise TraceError("read trace", str(path), f"a model with the fingerprint {replay.fingerprint[:12]}…", expected)
+        raise TraceError(
+            "read trace",
+            str(path),
+            f"a model with the fingerprint {replay.fingerprint[:12]}…",
+            expected,
+        )
     return replay

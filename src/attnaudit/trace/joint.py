@@ -34,7 +34,9 @@ class JointReadout:
         """The sums under the model's own attention."""
         return self.sums(self.alpha)
 
-    def predict(self, chosen: Int64[np.ndarray, " m"], sums: Float[np.ndarray, "M P"]) -> Float[np.ndarray, "m C"]:
+    def predict(
+        self, chosen: Int64[np.ndarray, " m"], sums: Float[np.ndarray, "M P"]
+    ) -> Float[np.ndarray, "m C"]:
         """Predictions of the groups ``chosen``, which may repeat; ``sums`` are those of all their rows, one group after another."""
         readout, rows = self.readout, self.groups.take(chosen)
         if readout.rows is not None:
@@ -43,7 +45,9 @@ class JointReadout:
             logits = readout.tail(self._pooled(rows.values[rows.offsets[:-1]], rows, sums))
         return self._activated(logits, rows)
 
-    def predict_from_attention(self, chosen: Int64[np.ndarray, " m"], alpha: Ragged) -> Float[np.ndarray, "m C"]:
+    def predict_from_attention(
+        self, chosen: Int64[np.ndarray, " m"], alpha: Ragged
+    ) -> Float[np.ndarray, "m C"]:
         """Predictions of the groups ``chosen``, which may repeat; ``alpha`` are the weights of all their rows, one group after another.
 
         Values of upper layers are those that follow from it where a model is at hand, else those of the trace.
@@ -51,20 +55,41 @@ class JointReadout:
         readout, rows = self.readout, self.groups.take(chosen)
         if readout.rows is None:
             contribution = readout.contribution.take(rows.values)
-            return self.predict(chosen, alpha.with_values(alpha.values[:, None] * contribution.values).sum())
+            return self.predict(
+                chosen, alpha.with_values(alpha.values[:, None] * contribution.values).sum()
+            )
         assert isinstance(readout.tail, LayersTail)  # a network of one layer has no rows of others
-        return self._activated(readout.tail.logits_from_attention(alpha, rows.with_values(readout.rows[rows.values])), rows)
+        return self._activated(
+            readout.tail.logits_from_attention(alpha, rows.with_values(readout.rows[rows.values])),
+            rows,
+        )
 
-    def _activated(self, logits: Float[np.ndarray, "m C"], rows: Ragged) -> Float[np.ndarray, "m C"]:
+    def _activated(
+        self, logits: Float[np.ndarray, "m C"], rows: Ragged
+    ) -> Float[np.ndarray, "m C"]:
         candidates = self.readout.candidates
-        return activate(logits, self.readout.activation, None if candidates is None else candidates[rows.values[rows.offsets[:-1]]])
+        return activate(
+            logits,
+            self.readout.activation,
+            None if candidates is None else candidates[rows.values[rows.offsets[:-1]]],
+        )
 
-    def _pooled(self, first: Int64[np.ndarray, " m"], rows: Ragged, sums: Float[np.ndarray, "M P"]) -> Float[np.ndarray, "m Q"]:
-        readout, columns, change = self.readout, np.arange(sums.shape[1]), sums - self.own[rows.values]
+    def _pooled(
+        self, first: Int64[np.ndarray, " m"], rows: Ragged, sums: Float[np.ndarray, "M P"]
+    ) -> Float[np.ndarray, "m Q"]:
+        readout, columns, change = (
+            self.readout,
+            np.arange(sums.shape[1]),
+            sums - self.own[rows.values],
+        )
         pooled = readout.offset[first].copy()
         if readout.start is None:
             pooled += self.own[first] + rows.with_values(change).sum()
             return pooled
-        pooled[np.arange(len(first))[:, None], readout.start[first][:, None] + columns] += self.own[first]
-        pooled[rows.row_of_value[:, None], readout.start[rows.values][:, None] + columns] += change  # each head at a place of its own
+        pooled[np.arange(len(first))[:, None], readout.start[first][:, None] + columns] += self.own[
+            first
+        ]
+        pooled[rows.row_of_value[:, None], readout.start[rows.values][:, None] + columns] += (
+            change  # each head at a place of its own
+        )
         return pooled

@@ -53,7 +53,9 @@ class Network(Protocol):
 class RowTail(Protocol):
     """The tail of a `Network`: ``(n, P)`` weighted sums, each of one of its rows, ``(n,)``, to ``(n, C)``."""
 
-    def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n C"]: ...
+    def __call__(
+        self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n C"]: ...
 
     def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
         """Of m groups of rows, each of one text and query: the logits with the sums of all rows of a group replaced at once."""
@@ -120,8 +122,14 @@ class Readout:
 
     def take(self, rows: Int64[np.ndarray, " m"]) -> Readout:
         """The readout of the chosen rows, in the order given."""
-        of_rows = {name: values if values is None else values[rows] for name in _OF_ROWS for values in (getattr(self, name),)}
-        return replace(self, contribution=self.contribution.take(rows), offset=self.offset[rows], **of_rows)
+        of_rows = {
+            name: values if values is None else values[rows]
+            for name in _OF_ROWS
+            for values in (getattr(self, name),)
+        }
+        return replace(
+            self, contribution=self.contribution.take(rows), offset=self.offset[rows], **of_rows
+        )
 
     def __call__(self, alpha: Ragged) -> Float[np.ndarray, "n C"]:
         """Predictions under ``alpha`` (same rows and lengths), shape ``(n, C)``."""
@@ -129,17 +137,25 @@ class Readout:
 
     def logits(self, alpha: Ragged) -> Float[np.ndarray, "n C"]:
         """What goes into the activation, shape ``(n, C)``."""
-        weighted = alpha.with_values(alpha.values[:, None].astype(np.float64) * self.contribution.values)
+        weighted = alpha.with_values(
+            alpha.values[:, None].astype(np.float64) * self.contribution.values
+        )
         pooled = self._added(weighted.sum(), np.arange(len(self.offset)))
         return self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows)
 
     def of_part(self, alpha: Ragged, part: Bool[np.ndarray, " N"]) -> tuple[Readout, Ragged]:
         """The readout of some positions alone and their attention; what the others give under ``alpha`` is in its offset."""
-        others = alpha.with_values((alpha.values * ~part)[:, None].astype(np.float64) * self.contribution.values).sum()
+        others = alpha.with_values(
+            (alpha.values * ~part)[:, None].astype(np.float64) * self.contribution.values
+        ).sum()
         offset = self._added(others, np.arange(len(self.offset)))
-        return replace(self, contribution=self.contribution.where(part), offset=offset), alpha.where(part)
+        return replace(
+            self, contribution=self.contribution.where(part), offset=offset
+        ), alpha.where(part)
 
-    def of_sums(self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m C"]:
+    def of_sums(
+        self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "m C"]:
         """Predictions of the ``rows``, which may repeat, with these weighted sums."""
         if self.by_head is not None:
             assert self.start is not None
@@ -147,26 +163,38 @@ class Readout:
         else:
             pooled = self._added(sums, rows)
             logits = self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows[rows])
-        return activate(logits, self.activation, None if self.candidates is None else self.candidates[rows])
+        return activate(
+            logits, self.activation, None if self.candidates is None else self.candidates[rows]
+        )
 
-    def of_classes(self, classes: Int64[np.ndarray, "n K"], more: Float[np.ndarray, "n K"]) -> Readout | None:
+    def of_classes(
+        self, classes: Int64[np.ndarray, "n K"], more: Float[np.ndarray, "n K"]
+    ) -> Readout | None:
         """The readout of some classes of every row, with ``more`` added to their logits; None where the tail ends in no linear layer."""
         layer = getattr(self.tail, "output_layer", None)
         if layer is None or self.rows is None or self.candidates is not None:
             return None
-        return replace(self, tail=SomeClasses(layer, self.rows, classes, more), rows=np.arange(len(self.rows)))
+        return replace(
+            self, tail=SomeClasses(layer, self.rows, classes, more), rows=np.arange(len(self.rows))
+        )
 
     @property
     def by_head(self) -> HeadGraph | None:
         """The graph behind one head of several; None where there is none, and the whole tail is computed."""
-        return self.tail.by_head if isinstance(self.tail, GraphTail) and self.start is not None else None
+        return (
+            self.tail.by_head
+            if isinstance(self.tail, GraphTail) and self.start is not None
+            else None
+        )
 
     @cached_property
     def _bases(self) -> Float32[np.ndarray, "n K"]:
         assert self.by_head is not None
         return self.by_head.bases(self.offset)
 
-    def _added(self, weighted: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m Q"]:
+    def _added(
+        self, weighted: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "m Q"]:
         if self.start is None:
             return self.offset[rows] + weighted
         pooled = self.offset[rows]
@@ -191,5 +219,9 @@ def readout_of(table: pa.Table, activation: Activation, tail: Tail | Network) ->
     found = Readout(contribution, offset, activation, candidates=candidates_column(table))
     if isinstance(tail, Network):
         return replace(found, tail=tail.of_rows(table), rows=np.arange(len(offset)))
-    start = None if offset.shape[1] == width else width * np.maximum(array_column(table, "head").astype(np.int64), 0)
+    start = (
+        None
+        if offset.shape[1] == width
+        else width * np.maximum(array_column(table, "head").astype(np.int64), 0)
+    )
     return replace(found, tail=tail, start=start)

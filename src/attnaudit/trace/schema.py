@@ -14,27 +14,69 @@ from attnaudit.core.ragged import Ragged
 REQUIRED = ("instance", "tokens", "alpha", "readout", "offset", "prediction")
 
 _SCALARS = {
-    "instance": pa.int64(), "split": pa.dictionary(pa.int32(), pa.string()), "label": pa.int32(),
-    "layer": pa.int32(), "head": pa.int32(), "query": pa.int32(), "stack": pa.dictionary(pa.int32(), pa.string()), "sink": pa.bool_(),
+    "instance": pa.int64(),
+    "split": pa.dictionary(pa.int32(), pa.string()),
+    "label": pa.int32(),
+    "layer": pa.int32(),
+    "head": pa.int32(),
+    "query": pa.int32(),
+    "stack": pa.dictionary(pa.int32(), pa.string()),
+    "sink": pa.bool_(),
     "first_key": pa.int32(),
-}  # fmt: skip
+}
 _PER_POSITION = {
-    "tokens": pa.list_(pa.string()), "alpha": pa.list_(pa.float32()), "gradient": pa.list_(pa.float32()),
-    "loo": pa.list_(pa.float32()), "rationale": pa.list_(pa.bool_()), "special": pa.list_(pa.bool_()), "word_id": pa.list_(pa.int32()),
+    "tokens": pa.list_(pa.string()),
+    "alpha": pa.list_(pa.float32()),
+    "gradient": pa.list_(pa.float32()),
+    "loo": pa.list_(pa.float32()),
+    "rationale": pa.list_(pa.bool_()),
+    "special": pa.list_(pa.bool_()),
+    "word_id": pa.list_(pa.int32()),
     "alpha_gradient": pa.list_(pa.float32()),
-}  # fmt: skip
+}
 IDS = ("ids", "type_ids", "written_ids")  # what a network was given, for a replay
-OF_OTHER_LENGTH = {"candidates": pa.list_(pa.bool_()), "question": pa.list_(pa.string()), **dict.fromkeys(IDS, pa.list_(pa.int32()))}
-OF_TRANSFORMERS = ("special", "word_id", "stack", "sink", "first_key", "alpha_gradient", *IDS)  # since schema 2
-_OF_THE_MODEL = {"readout": 2, "offset": 1, "prediction": 1}  # lists within lists, of a width that the model sets
+OF_OTHER_LENGTH = {
+    "candidates": pa.list_(pa.bool_()),
+    "question": pa.list_(pa.string()),
+    **dict.fromkeys(IDS, pa.list_(pa.int32())),
+}
+OF_TRANSFORMERS = (
+    "special",
+    "word_id",
+    "stack",
+    "sink",
+    "first_key",
+    "alpha_gradient",
+    *IDS,
+)  # since schema 2
+_OF_THE_MODEL = {
+    "readout": 2,
+    "offset": 1,
+    "prediction": 1,
+}  # lists within lists, of a width that the model sets
 _NESTED = ("one value a row", "a list of values a row", "a list of lists of values a row")
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 _VALUES = (  # what a type of ours is read from: by the type, what it is called, and which types it may be
-    (pa.types.is_string, "text", (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)),
+    (
+        pa.types.is_string,
+        "text",
+        (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+    ),
     (pa.types.is_boolean, "true and false", (pa.types.is_boolean, pa.types.is_integer)),
-    (pa.types.is_integer, "whole numbers", _NUMBERS), (pa.types.is_floating, "numbers", _NUMBERS),
-)  # fmt: skip
-_NULLABLE = {"label", "candidates", "question", "rationale", "layer", "head", "query", "split", "stack"}
+    (pa.types.is_integer, "whole numbers", _NUMBERS),
+    (pa.types.is_floating, "numbers", _NUMBERS),
+)
+_NULLABLE = {
+    "label",
+    "candidates",
+    "question",
+    "rationale",
+    "layer",
+    "head",
+    "query",
+    "split",
+    "stack",
+}
 
 
 def arrow_type(name: str) -> pa.DataType | None:
@@ -61,19 +103,31 @@ def check_schema(schema: pa.Schema, origin: str, needed: Sequence[str] = REQUIRE
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise TraceError(
-            "check trace", f"{origin}: column {twice[0]}", f"{schema.names.count(twice[0])} columns of this name", "each column once"
+            "check trace",
+            f"{origin}: column {twice[0]}",
+            f"{schema.names.count(twice[0])} columns of this name",
+            "each column once",
         )
     missing = [name for name in needed if name not in schema.names]
     if missing:
         got = f"columns {', '.join(schema.names) or '(none)'}"
-        raise TraceError("check trace", origin, got, f"also {', '.join(missing)}", "see docs/trace.md")
+        raise TraceError(
+            "check trace", origin, got, f"also {', '.join(missing)}", "see docs/trace.md"
+        )
     for name in filter(is_ours, schema.names):
-        found, expected = schema.field(name).type, _OF_THE_MODEL.get(name, _nesting(arrow_type(name)))
+        found, expected = (
+            schema.field(name).type,
+            _OF_THE_MODEL.get(name, _nesting(arrow_type(name))),
+        )
         words, types = _values(arrow_type(name) or pa.float32())
         readable = pa.types.is_null(leaf := _leaf(found)) or any(is_one(leaf) for is_one in types)
         if not pa.types.is_null(found) and (_nesting(found) != expected or not readable):
             raise TraceError(
-                "check trace", f"{origin}: column {name}", f"type {found}", f"{_NESTED[expected]}: {words}", "see docs/trace.md"
+                "check trace",
+                f"{origin}: column {name}",
+                f"type {found}",
+                f"{_NESTED[expected]}: {words}",
+                "see docs/trace.md",
             )
 
 
@@ -90,7 +144,9 @@ def _leaf(kind: pa.DataType) -> pa.DataType:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return (
+        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    )
 
 
 def _nesting(kind: pa.DataType | None) -> int:
@@ -101,7 +157,9 @@ def _nesting(kind: pa.DataType | None) -> int:
     return -1 if kind is None or pa.types.is_nested(kind) else depth
 
 
-def conform(table: pa.Table, origin: str, first_row: int = 0, needed: Sequence[str] = REQUIRED) -> pa.Table:
+def conform(
+    table: pa.Table, origin: str, first_row: int = 0, needed: Sequence[str] = REQUIRED
+) -> pa.Table:
     """``table`` cast to the schema, unknown columns kept as they are. Raises TraceError."""
     check_schema(table.schema, origin, needed)
     if table.num_rows == 0:
@@ -123,7 +181,12 @@ def _conform_column(table: pa.Table, name: str, origin: str, first_row: int) -> 
         return conformed
     except (pa.ArrowException, ValueError) as error:
         reason = " ".join(str(error).split())
-        raise TraceError("check trace", f"{origin}: column {name}", f"type {array.type} ({reason})", "the type of docs/trace.md") from error
+        raise TraceError(
+            "check trace",
+            f"{origin}: column {name}",
+            f"type {array.type} ({reason})",
+            "the type of docs/trace.md",
+        ) from error
 
 
 def _model_type(name: str, array: pa.Array) -> pa.DataType | None:
@@ -136,7 +199,11 @@ def _model_type(name: str, array: pa.Array) -> pa.DataType | None:
 
 def _width(array: pa.Array) -> int:
     fixed = pa.types.is_fixed_size_list(array.type)
-    widths = {array.type.list_size} if fixed else set(array.value_lengths().drop_null().unique().to_pylist())
+    widths = (
+        {array.type.list_size}
+        if fixed
+        else set(array.value_lengths().drop_null().unique().to_pylist())
+    )
     if len(widths) != 1:
         raise ValueError(f"rows of {len(widths)} different widths")
     if 0 in widths:
@@ -167,10 +234,14 @@ def candidates_column(table: pa.Table) -> np.ndarray | None:
         return None
     rows = table.column("candidates").to_pylist()
     classes = array_column(table, "prediction").shape[1]
-    return np.array([[True] * classes if row is None else row for row in rows], dtype=bool).reshape(-1, classes)
+    return np.array([[True] * classes if row is None else row for row in rows], dtype=bool).reshape(
+        -1, classes
+    )
 
 
 def _numpy_rows(array: pa.Array) -> np.ndarray:
     if pa.types.is_fixed_size_list(array.type):
-        return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), array.type.list_size)
+        return (
+            array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), array.type.list_size)
+        )
     return array.to_numpy(zero_copy_only=False)

@@ -35,19 +35,26 @@ class SomeClasses:
     def alike(self) -> Int64[np.ndarray, " n"]:
         """The first row with the same classes, of every row."""
         first: dict[bytes, int] = {}
-        return np.array([first.setdefault(own.tobytes(), row) for row, own in enumerate(self.classes)], np.int64)
+        return np.array(
+            [first.setdefault(own.tobytes(), row) for row, own in enumerate(self.classes)], np.int64
+        )
 
     @cached_property
     def weights(self) -> dict[int, Float32[np.ndarray, "H K"]]:
         """The weight of each of `alike`."""
-        return {row: np.ascontiguousarray(self.layer.weight[self.classes[row]].T) for row in np.unique(self.alike).tolist()}
+        return {
+            row: np.ascontiguousarray(self.layer.weight[self.classes[row]].T)
+            for row in np.unique(self.alike).tolist()
+        }
 
     @cached_property
     def added(self) -> Float[np.ndarray, "n K"]:
         """What is added to the products of every row."""
         return self.layer.bias[self.classes] + self.more
 
-    def __call__(self, pooled: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m K"]:
+    def __call__(
+        self, pooled: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
+    ) -> Float[np.ndarray, "m K"]:
         hidden = np.asarray(self.layer.inner(pooled, self.rows[rows]), np.float32)
         logits, alike = self.added[rows], self.alike[rows]
         for start, end in pairwise([*np.flatnonzero(np.diff(alike, prepend=-1)), len(rows)]):

@@ -23,11 +23,38 @@ from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.check import check_rows
 from attnaudit.trace.distinct import alike, alike_in_files, names_of
 from attnaudit.trace.graph import GraphTail
-from attnaudit.trace.io import read_pieces, remove_others, task_of, trace_files, with_question, write_shard, write_tail
-from attnaudit.trace.readout import IdentityTail, Network, Readout, Tail, TanhTail, readout_of, rescaled_alpha
-from attnaudit.trace.schema import OF_TRANSFORMERS, array_column, arrow_type, candidates_column, conform, is_read, ragged_column
+from attnaudit.trace.io import (
+    read_pieces,
+    remove_others,
+    task_of,
+    trace_files,
+    with_question,
+    write_shard,
+    write_tail,
+)
+from attnaudit.trace.readout import (
+    IdentityTail,
+    Network,
+    Readout,
+    Tail,
+    TanhTail,
+    readout_of,
+    rescaled_alpha,
+)
+from attnaudit.trace.schema import (
+    OF_TRANSFORMERS,
+    array_column,
+    arrow_type,
+    candidates_column,
+    conform,
+    is_read,
+    ragged_column,
+)
 
-ASKING = ("question_answering", "inference")  # tasks whose text is read with a question or a hypothesis
+ASKING = (
+    "question_answering",
+    "inference",
+)  # tasks whose text is read with a question or a hypothesis
 SEVERAL = ("layer", "head", "query")  # with one of these an instance has several rows
 ROW_KEYS = ("split", "instance", *SEVERAL)  # the columns that name a row
 
@@ -49,7 +76,9 @@ class Trace:
         origin = f" of {corpus['name']}" if isinstance(corpus, Mapping) and "name" in corpus else ""
         positions = f", {len(self.ragged('alpha').values):,} positions" if self.has("alpha") else ""
         classes = f"; classes {', '.join(self.class_names)}" if self.has("prediction") else ""
-        return printable(f"Trace{origin}: {len(self):,} rows{positions}{classes}; columns {', '.join(self.table.column_names)}")
+        return printable(
+            f"Trace{origin}: {len(self):,} rows{positions}{classes}; columns {', '.join(self.table.column_names)}"
+        )
 
     def _repr_html_(self) -> str:
         return drawn("trace_html", self)
@@ -71,9 +100,15 @@ class Trace:
 
     @classmethod
     def from_arrays(
-        cls, *, activation: str, class_names: Sequence[str], metadata: dict[str, Any] | None = None, tail: Tail | Network | None = None,
-        origin: str = "trace", **columns: Any,
-    ) -> Trace:  # fmt: skip
+        cls,
+        *,
+        activation: str,
+        class_names: Sequence[str],
+        metadata: dict[str, Any] | None = None,
+        tail: Tail | Network | None = None,
+        origin: str = "trace",
+        **columns: Any,
+    ) -> Trace:
         """A checked trace of n rows, each column an argument by its name in `docs/trace.md`; None is no column.
 
         Row i has T_i positions, each position P numbers of readout, and the model C outputs. Required:
@@ -102,7 +137,11 @@ class Trace:
         ``activation(tail(offset + Σ_t alpha_t · readout_t))``.
         """
         tail = IdentityTail() if tail is None else tail
-        arrays = {name: _column(name, value, origin) for name, value in columns.items() if value is not None}
+        arrays = {
+            name: _column(name, value, origin)
+            for name, value in columns.items()
+            if value is not None
+        }
         _check_heights(arrays, origin)
         fixed = {"activation": activation, **_tail_metadata(tail), "class_names": list(class_names)}
         full = {"schema": _schema_of(fixed["tail"], arrays), **fixed, **(metadata or {})}
@@ -116,7 +155,7 @@ class Trace:
     @classmethod
     def shards(
         cls, path: str | Path, replay: Network | None = None, fixed: Mapping[str, Any] | None = None
-    ) -> Iterator[Trace]:  # fmt: skip
+    ) -> Iterator[Trace]:
         """The trace piece by piece, its files in the order of their names, large ones some `PIECE` bytes at a time. Raises TraceError.
 
         ``replay`` is the model of a trace without a tail of its own, which is refused without it. ``fixed`` is that of another shard of the
@@ -153,7 +192,11 @@ class Trace:
         if several := alike(names_of(table, ROW_KEYS), [origin] * table.num_rows):
             raise several
         metadata = with_question(self.metadata, table.column_names)
-        return Trace(table, {**metadata, "residual": max(residual, float(self.metadata.get("residual") or 0.0))}, self.tail)
+        return Trace(
+            table,
+            {**metadata, "residual": max(residual, float(self.metadata.get("residual") or 0.0))},
+            self.tail,
+        )
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -228,9 +271,16 @@ def concatenate(shards: Sequence[Trace]) -> Trace:
     first = shards[0]
     residual = max(float(shard.metadata.get("residual") or 0.0) for shard in shards)
     try:
-        table = pa.concat_tables([shard.table for shard in shards], promote_options="permissive").combine_chunks()
+        table = pa.concat_tables(
+            [shard.table for shard in shards], promote_options="permissive"
+        ).combine_chunks()
     except pa.ArrowException as error:
-        raise TraceError("read trace", "columns", " ".join(str(error).split()), "one type of each column in all shards") from error
+        raise TraceError(
+            "read trace",
+            "columns",
+            " ".join(str(error).split()),
+            "one type of each column in all shards",
+        ) from error
     return Trace(table, {**first.metadata, "residual": residual}, first.tail)
 
 
@@ -253,19 +303,34 @@ def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
     return written
 
 
-def _of_one_model(files: Sequence[Path], replay: Network | None, of_others: Mapping[str, Any] | None = None) -> Iterator[Trace]:
+def _of_one_model(
+    files: Sequence[Path], replay: Network | None, of_others: Mapping[str, Any] | None = None
+) -> Iterator[Trace]:
     """The shards of ``files``, refused where they differ in what is fixed within a trace, or from that ``of_others``."""
     fixed, tail, several = dict(of_others or {}), None, alike_in_files(files, ROW_KEYS)
     for file in files:
         for shard in _checked_pieces(file, replay):
             if isinstance(tail, GraphTail) and shard.tail == tail:
-                shard = Trace(shard.table, shard.metadata, tail)  # what it has loaded serves all shards
+                shard = Trace(
+                    shard.table, shard.metadata, tail
+                )  # what it has loaded serves all shards
             tail = shard.tail
             for name, value in _fixed(shard).items():
                 if fixed.setdefault(name, value) != value:
-                    got, expected = f"{name} {value}", f"{name} {fixed[name]}, as in {'the first file' if of_others else files[0].name}"
-                    raise TraceError("read trace", str(file), got, expected, "put the shards of each model into a folder of their own")
-            if several is None:  # else shards of two models, which number their texts alike, are told from a text that is there twice
+                    got, expected = (
+                        f"{name} {value}",
+                        f"{name} {fixed[name]}, as in {'the first file' if of_others else files[0].name}",
+                    )
+                    raise TraceError(
+                        "read trace",
+                        str(file),
+                        got,
+                        expected,
+                        "put the shards of each model into a folder of their own",
+                    )
+            if (
+                several is None
+            ):  # else shards of two models, which number their texts alike, are told from a text that is there twice
                 yield shard
     if several is not None:
         raise several
@@ -275,11 +340,20 @@ def _fixed(shard: Trace) -> dict[str, Any]:
     """What all shards of a trace share."""
     schema = shard.table.schema
     return {
-        "activation": shard.metadata["activation"], "tail": shard.metadata["tail"],
-        **{f"numbers a row of {name}": schema.field(name).type.list_size for name in ("offset", "prediction")},
-        "class names": ", ".join(shard.class_names), "columns": ", ".join(sorted(filter(is_read, schema.names))),
-        **{f"type of column {name}": schema.field(name).type for name in schema.names if name.startswith("input_")},
-    }  # fmt: skip
+        "activation": shard.metadata["activation"],
+        "tail": shard.metadata["tail"],
+        **{
+            f"numbers a row of {name}": schema.field(name).type.list_size
+            for name in ("offset", "prediction")
+        },
+        "class names": ", ".join(shard.class_names),
+        "columns": ", ".join(sorted(filter(is_read, schema.names))),
+        **{
+            f"type of column {name}": schema.field(name).type
+            for name in schema.names
+            if name.startswith("input_")
+        },
+    }
 
 
 def _checked_pieces(path: Path, replay: Network | None) -> Iterator[Trace]:
@@ -299,14 +373,21 @@ def _tail_metadata(tail: Tail | Network) -> dict[str, Any]:
 
 def _schema_of(tail: str, columns: Iterable[str]) -> int:
     """The first version of the schema that has all of it."""
-    return 2 if tail in ("onnx", "replay") or any(name in OF_TRANSFORMERS for name in columns) else 1
+    return (
+        2 if tail in ("onnx", "replay") or any(name in OF_TRANSFORMERS for name in columns) else 1
+    )
 
 
 def _check_heights(arrays: Mapping[str, pa.Array], origin: str) -> None:
     rows = len(next(iter(arrays.values()), ()))
     for name, array in arrays.items():
         if len(array) != rows:
-            raise TraceError("make trace", f"{origin}: column {name}", f"{len(array)} rows", f"{rows}, as {next(iter(arrays))} has")
+            raise TraceError(
+                "make trace",
+                f"{origin}: column {name}",
+                f"{len(array)} rows",
+                f"{rows}, as {next(iter(arrays))} has",
+            )
 
 
 def _column(name: str, value: Any, origin: str) -> pa.Array:
@@ -314,11 +395,17 @@ def _column(name: str, value: Any, origin: str) -> pa.Array:
         return _to_arrow(name, value)
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         reason = " ".join(str(error).split())
-        raise TraceError("make trace", f"{origin}: column {name}", reason, "what docs/trace.md says of it") from error
+        raise TraceError(
+            "make trace", f"{origin}: column {name}", reason, "what docs/trace.md says of it"
+        ) from error
 
 
 def _to_arrow(name: str, value: Any) -> pa.Array:
-    if isinstance(value, list | tuple) and value and all(isinstance(row, np.ndarray) for row in value):
+    if (
+        isinstance(value, list | tuple)
+        and value
+        and all(isinstance(row, np.ndarray) for row in value)
+    ):
         value = Ragged.from_rows(value)
     if isinstance(value, Ragged):
         values = np.ascontiguousarray(value.values)
@@ -327,6 +414,12 @@ def _to_arrow(name: str, value: Any) -> pa.Array:
             inner = pa.FixedSizeListArray.from_arrays(inner, values.shape[1])
         return pa.ListArray.from_arrays(pa.array(value.offsets.astype(np.int32)), inner)
     if isinstance(value, np.ndarray) and value.ndim == 2:
-        return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(value).reshape(-1)), value.shape[1])
+        return pa.FixedSizeListArray.from_arrays(
+            pa.array(np.ascontiguousarray(value).reshape(-1)), value.shape[1]
+        )
     known = arrow_type(name)
-    return pa.array(value, type=known) if known is not None and not isinstance(value, np.ndarray) else pa.array(value)
+    return (
+        pa.array(value, type=known)
+        if known is not None and not isinstance(value, np.ndarray)
+        else pa.array(value)
+    )

@@ -18,13 +18,18 @@ def to_words(scores: Ragged, word_id: Ragged, ufunc: np.ufunc = np.add) -> Ragge
     """The sums of scores over the pieces of each word, in order, or another ``ufunc``; every special token is a word of its own."""
     starts = _starts(word_id)
     found = ufunc.reduceat(scores.values, starts, axis=0) if len(starts) else scores.values[:0]
-    return Ragged.from_lengths(found, np.bincount(word_id.row_of_value[starts], minlength=len(word_id)))
+    return Ragged.from_lengths(
+        found, np.bincount(word_id.row_of_value[starts], minlength=len(word_id))
+    )
 
 
 def join_tokens(tokens: Sequence[Sequence[str]], word_id: Ragged) -> list[list[str]]:
     """The pieces of each word, joined, in the order of `to_words`."""
     return [
-        [_joined([piece for piece, _ in group]) for _, group in groupby(zip(row, _runs(ids), strict=True), key=lambda pair: pair[1])]
+        [
+            _joined([piece for piece, _ in group])
+            for _, group in groupby(zip(row, _runs(ids), strict=True), key=lambda pair: pair[1])
+        ]
         for row, ids in zip(tokens, word_id, strict=True)
     ]
 

@@ -35,7 +35,9 @@ class Importance:
     done: Forward
 
 
-def gradient_importance(model: AttentionModel, batch: Batch, outputs: Outputs = "all") -> Importance:
+def gradient_importance(
+    model: AttentionModel, batch: Batch, outputs: Outputs = "all"
+) -> Importance:
     """Both gradients of a batch: summed over the outputs, or those of the predicted one.
 
     An instance's logits depend on its own tokens only, so that one backward pass serves the whole batch; both gradients share one pass
@@ -45,34 +47,52 @@ def gradient_importance(model: AttentionModel, batch: Batch, outputs: Outputs = 
     of = _of_predicted if outputs == "predicted" and model.activation == "softmax" else _of_all
     with torch.enable_grad():
         done = model.from_embedded(embedded, batch)
-        held = model.logits_from_attention(done.alpha.detach(), done.hidden, done.question_terms, batch)
-        return Importance(of(model, embedded, held), of(model, embedded, done.logits), done.detached())
+        held = model.logits_from_attention(
+            done.alpha.detach(), done.hidden, done.question_terms, batch
+        )
+        return Importance(
+            of(model, embedded, held), of(model, embedded, done.logits), done.detached()
+        )
 
 
-def _of_all(model: AttentionModel, embedded: Float[Tensor, "B L E"], logits: Float[Tensor, "B K"]) -> Float[Tensor, "B L"]:
+def _of_all(
+    model: AttentionModel, embedded: Float[Tensor, "B L E"], logits: Float[Tensor, "B K"]
+) -> Float[Tensor, "B L"]:
     """One backward pass per logit, then the chain rule through the activation."""
-    per_logit = torch.stack([_times_input(embedded, logits[:, k]) for k in range(logits.shape[1])], dim=-1).double()
-    return through_activation(per_logit, logits.detach().double(), model.activation).abs().sum(dim=-1)
+    per_logit = torch.stack(
+        [_times_input(embedded, logits[:, k]) for k in range(logits.shape[1])], dim=-1
+    ).double()
+    return (
+        through_activation(per_logit, logits.detach().double(), model.activation).abs().sum(dim=-1)
+    )
 
 
-def _of_predicted(model: AttentionModel, embedded: Float[Tensor, "B L E"], logits: Float[Tensor, "B K"]) -> Float[Tensor, "B L"]:
+def _of_predicted(
+    model: AttentionModel, embedded: Float[Tensor, "B L E"], logits: Float[Tensor, "B K"]
+) -> Float[Tensor, "B L"]:
     """One backward pass along ``∂ŷ/∂logits`` of the predicted answer, scaled to 1 on the way so that float32 holds it."""
     probability = torch.softmax(logits.detach().double(), dim=-1)
     most, chosen = probability.max(dim=-1, keepdim=True)
     others = probability.scatter(-1, chosen, 0.0)
-    direction = most * (-others).scatter(-1, chosen, others.sum(dim=-1, keepdim=True))  # 1 − ŷ as a sum: no cancellation near 1
+    direction = most * (-others).scatter(
+        -1, chosen, others.sum(dim=-1, keepdim=True)
+    )  # 1 − ŷ as a sum: no cancellation near 1
     size = direction.abs().amax(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
     along = torch.where(torch.isfinite(logits), logits, 0.0) * (direction / size).to(logits.dtype)
     return _times_input(embedded, along.sum(dim=-1)).double().abs() * size
 
 
-def _times_input(embedded: Float[Tensor, "B L E"], scalar: Float[Tensor, " B"]) -> Float[Tensor, "B L"]:
+def _times_input(
+    embedded: Float[Tensor, "B L E"], scalar: Float[Tensor, " B"]
+) -> Float[Tensor, "B L"]:
     """``e_t · ∂ scalar / ∂e_t``; the pass forward is kept for the next one."""
     (slope,) = torch.autograd.grad(scalar.sum(), embedded, retain_graph=True)
     return (slope * embedded.detach()).sum(dim=-1)
 
 
-def through_activation(per_logit: Float[Tensor, "B L K"], logits: Float[Tensor, "B K"], activation: str) -> Float[Tensor, "B L K"]:
+def through_activation(
+    per_logit: Float[Tensor, "B L K"], logits: Float[Tensor, "B K"], activation: str
+) -> Float[Tensor, "B L K"]:
     """The chain rule from logits to probabilities: ``p(1 − p)`` for a sigmoid, ``p_c (δ_cc' − p_c')`` for a softmax."""
     if activation == "sigmoid":
         slope = torch.sigmoid(logits) * torch.sigmoid(-logits)
@@ -81,7 +101,9 @@ def through_activation(per_logit: Float[Tensor, "B L K"], logits: Float[Tensor, 
     return probability * (per_logit - (probability * per_logit).sum(dim=-1, keepdim=True))
 
 
-def input_falls(model: AttentionModel, inputs: Inputs, scores: Mapping[str, Ragged]) -> dict[str, Float[np.ndarray, "n S"]]:
+def input_falls(
+    model: AttentionModel, inputs: Inputs, scores: Mapping[str, Ragged]
+) -> dict[str, Float[np.ndarray, "n S"]]:
     """``input_<way>_<score>``: how far the decided class's probability falls at each of the shares of T.
 
     Without the positions of highest score, and with them alone; NaN for texts of one position.
@@ -92,8 +114,14 @@ def input_falls(model: AttentionModel, inputs: Inputs, scores: Mapping[str, Ragg
     for name, score in scores.items():
         rank = _ranks(score)
         for way, keeps_best in zip(ERASURE_WAYS, (False, True), strict=True):
-            falls = [_of(before, chosen) - _of(predict(model, kept(inputs, rank, share, keeps_best)), chosen) for share in ERASED_SHARES]
-            found[f"input_{way}_{name}"] = np.where(score.lengths[:, None] > 1, np.stack(falls, axis=1), np.nan)
+            falls = [
+                _of(before, chosen)
+                - _of(predict(model, kept(inputs, rank, share, keeps_best)), chosen)
+                for share in ERASED_SHARES
+            ]
+            found[f"input_{way}_{name}"] = np.where(
+                score.lengths[:, None] > 1, np.stack(falls, axis=1), np.nan
+            )
     return found
 
 
@@ -109,7 +137,9 @@ def kept(inputs: Inputs, rank: Ragged, share: float, keeps_best: bool) -> Inputs
 
 def _where(rows: Ragged, stays: Ragged) -> Ragged:
     """The values that stay."""
-    return Ragged.from_lengths(rows.values[stays.values], stays.with_values(stays.values.astype(np.int64)).sum())
+    return Ragged.from_lengths(
+        rows.values[stays.values], stays.with_values(stays.values.astype(np.int64)).sum()
+    )
 
 
 def _ranks(score: Ragged) -> Ragged:

@@ -31,7 +31,10 @@ from attnaudit.tracing.settings import CollectSettings, Outputs, Score
 from attnaudit.training.loop import StepCallback, evaluating, threads_an_operation
 
 SHARD_ROWS = 2048
-BUDGET = {"cpu": 4_096, "cuda": 262_144}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
+BUDGET = {
+    "cpu": 4_096,
+    "cuda": 262_144,
+}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
 T = TypeVar("T")
 ERASED_BY = ("alpha", "gradient", "loo")
 PER_ROW = ("offset", "prediction")
@@ -41,23 +44,44 @@ PER_HEAD = ("alpha", "readout", "offset")
 def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **options: Any) -> Trace:
     """The trace of ``model`` on one split of ``corpus``, whole; `collect_shards` gives it piece by piece. Raises InputError."""
     if split not in corpus.splits:
-        raise InputError("collect", f"split {split!r}", f"corpus with {', '.join(corpus.splits)}", "one of its splits")
+        raise InputError(
+            "collect",
+            f"split {split!r}",
+            f"corpus with {', '.join(corpus.splits)}",
+            "one of its splits",
+        )
     if tuple(corpus.class_names) != model.class_names:
         got = f"corpus with classes {', '.join(corpus.class_names)}"
-        raise InputError("collect", "classes", got, f"those of the model: {', '.join(model.class_names)}")
+        raise InputError(
+            "collect", "classes", got, f"those of the model: {', '.join(model.class_names)}"
+        )
     if (corpus.splits[split].question is not None) != model.has_question:
         got = "a corpus without questions" if model.has_question else "a corpus with questions"
-        raise InputError("collect", "questions", got, f"one {'with' if model.has_question else 'without'}, as the model was trained on")
+        raise InputError(
+            "collect",
+            "questions",
+            got,
+            f"one {'with' if model.has_question else 'without'}, as the model was trained on",
+        )
     if not len(corpus.splits[split]):
         raise InputError("collect", f"split {split!r}", "no rows", "one row or more")
     return concatenate(list(collect_shards(model, corpus.splits[split], split, **options)))
 
 
 def collect_shards(
-    model: AttentionModel, split: Split, name: str = "test", *, gradient_of: Outputs | None = None,
-    level: Literal["positions", "words"] = "positions", erase_input: bool = False, scores: tuple[Score, ...] = ("gradient", "loo"),
-    metadata: Mapping[str, Any] | None = None, shard_rows: int = SHARD_ROWS, budget: int | None = None, progress: Progress | None = None,
-) -> Iterator[Trace]:  # fmt: skip
+    model: AttentionModel,
+    split: Split,
+    name: str = "test",
+    *,
+    gradient_of: Outputs | None = None,
+    level: Literal["positions", "words"] = "positions",
+    erase_input: bool = False,
+    scores: tuple[Score, ...] = ("gradient", "loo"),
+    metadata: Mapping[str, Any] | None = None,
+    shard_rows: int = SHARD_ROWS,
+    budget: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Trace]:
     """The trace of a split, ``shard_rows`` rows at a time; ``gradient`` and ``loo`` as Algorithm 1 of Jain & Wallace 2019.
 
     ``gradient_of`` says of which outputs the gradient is taken: ``all``, summed, or the ``predicted`` one; by default all of a classifier
@@ -66,9 +90,17 @@ def collect_shards(
     batch, and with it memory; results do not depend on it.
     """
     budget = budget or BUDGET.get(next(model.parameters()).device.type, BUDGET["cpu"])
-    settings = CollectSettings(gradient_of or ("predicted" if model.has_question else "all"), level, erase_input, scores)
+    settings = CollectSettings(
+        gradient_of or ("predicted" if model.has_question else "all"), level, erase_input, scores
+    )
     if level == "words" and model.sentence is None:
-        raise InputError("collect", "setting collect.level", "words", "positions: this model has no sentences", "choose --preset han")
+        raise InputError(
+            "collect",
+            "setting collect.level",
+            "words",
+            "positions: this model has no sentences",
+            "choose --preset han",
+        )
     if model.settings.attention == "imposed" and "loo" in scores:
         got = "leave-one-out of a model whose attention is given: nothing says what it were without a token"
         raise InputError("collect", "scores", got, "gradient, or none")
@@ -97,33 +129,70 @@ class _Work:
         for chosen, batch, columns in self._measured(inputs):
             places = positions.positions(chosen)
             for column, values in columns.items():
-                whole, size, there = (per_row, len(split), chosen) if column in PER_ROW else (flat, len(positions.values), places)
-                found = (values if column in PER_ROW else values[batch.attended]).float().cpu().numpy()
-                whole.setdefault(column, np.zeros((size, *found.shape[1:]), np.float32))[there] = found
+                whole, size, there = (
+                    (per_row, len(split), chosen)
+                    if column in PER_ROW
+                    else (flat, len(positions.values), places)
+                )
+                found = (
+                    (values if column in PER_ROW else values[batch.attended]).float().cpu().numpy()
+                )
+                whole.setdefault(column, np.zeros((size, *found.shape[1:]), np.float32))[there] = (
+                    found
+                )
             done += len(chosen)
             progress("collect", done, total)
         heads = range(per_row["offset"].shape[1]) if per_row["offset"].ndim == 3 else (None,)
-        return concatenate([self._trace(split, inputs, _of_head(flat, head), _of_head(per_row, head), head) for head in heads])
+        return concatenate(
+            [
+                self._trace(split, inputs, _of_head(flat, head), _of_head(per_row, head), head)
+                for head in heads
+            ]
+        )
 
     def _trace(
-        self, split: Split, inputs: Inputs, flat: Mapping[str, np.ndarray], per_row: Mapping[str, np.ndarray], head: int | None
+        self,
+        split: Split,
+        inputs: Inputs,
+        flat: Mapping[str, np.ndarray],
+        per_row: Mapping[str, np.ndarray],
+        head: int | None,
     ) -> Trace:
         """The rows of one head, or those of a model that has one."""
         model = self.model
         columns = {column: inputs.positions.with_values(values) for column, values in flat.items()}
-        erased = {"attention" if column == "alpha" else column: columns[column] for column in ERASED_BY if column in columns}
+        erased = {
+            "attention" if column == "alpha" else column: columns[column]
+            for column in ERASED_BY
+            if column in columns
+        }
         trace = Trace.from_arrays(
-            activation=model.activation, class_names=model.class_names, metadata=self.metadata, origin=f"{self.name} split",
-            tail=_tail(model), instance=split.instance, split=[self.name] * len(split), label=split.label,
-            tokens=_texts(split, inputs), question=split.question, candidates=inputs.candidates, rationale=_rationale(split, inputs),
+            activation=model.activation,
+            class_names=model.class_names,
+            metadata=self.metadata,
+            origin=f"{self.name} split",
+            tail=_tail(model),
+            instance=split.instance,
+            split=[self.name] * len(split),
+            label=split.label,
+            tokens=_texts(split, inputs),
+            question=split.question,
+            candidates=inputs.candidates,
+            rationale=_rationale(split, inputs),
             head=None if head is None else np.full(len(split), head, np.int32),
-            **per_row, **columns, **(input_falls(model, inputs, erased) if self.settings.erase_input else {}),
-        )  # fmt: skip
+            **per_row,
+            **columns,
+            **(input_falls(model, inputs, erased) if self.settings.erase_input else {}),
+        )
         if self.settings.level == "positions":
             return trace
-        return word_level(trace, model, inputs, self.budget, tokens=split.tokens, rationale=_known(split))
+        return word_level(
+            trace, model, inputs, self.budget, tokens=split.tokens, rationale=_known(split)
+        )
 
-    def _measured(self, inputs: Inputs) -> Iterator[tuple[np.ndarray, Batch, dict[str, torch.Tensor]]]:
+    def _measured(
+        self, inputs: Inputs
+    ) -> Iterator[tuple[np.ndarray, Batch, dict[str, torch.Tensor]]]:
         """The batches of a shard with the rows they hold: on a CPU a thread takes a batch to itself, so that none waits for another."""
         device = next(self.model.parameters()).device
 
@@ -131,26 +200,46 @@ class _Work:
             batch = inputs.batch(chosen, device)
             return chosen, batch, self._measure(batch)
 
-        with threads_an_operation(1), ThreadPoolExecutor(1 if device.type == "cuda" else cores()) as pool:
+        with (
+            threads_an_operation(1),
+            ThreadPoolExecutor(1 if device.type == "cuda" else cores()) as pool,
+        ):
             longest_first = list(inputs.batches_by_length(self.budget))[::-1]
             yield from pool.map(measure, longest_first)
 
     def _measure(self, batch: Batch) -> dict[str, torch.Tensor]:
         model, scores = self.model, self.settings.scores
-        gradient = gradient_importance(model, batch, self.settings.gradient_of) if "gradient" in scores else None
+        gradient = (
+            gradient_importance(model, batch, self.settings.gradient_of)
+            if "gradient" in scores
+            else None
+        )
         with torch.no_grad():
             done = gradient.done if gradient else model(batch)
             return {
                 **self._read_out(done),
-                **({"gradient": gradient.held, "importance_full_gradient": gradient.full} if gradient else {}),
+                **(
+                    {"gradient": gradient.held, "importance_full_gradient": gradient.full}
+                    if gradient
+                    else {}
+                ),
                 **({"loo": leave_one_out(model, batch, done)} if "loo" in scores else {}),
             }
 
     def _read_out(self, done: Forward) -> dict[str, torch.Tensor]:
         """Of several heads each by itself: what the others add to the output is in its offset."""
-        alpha, offset, prediction = done.alpha, done.question_terms.offset, self.model.probabilities(done.logits)
+        alpha, offset, prediction = (
+            done.alpha,
+            done.question_terms.offset,
+            self.model.probabilities(done.logits),
+        )
         if alpha.ndim == 2:
-            return {"alpha": alpha, "readout": self.model.head.readout(done.hidden), "offset": offset, "prediction": prediction}
+            return {
+                "alpha": alpha,
+                "readout": self.model.head.readout(done.hidden),
+                "offset": offset,
+                "prediction": prediction,
+            }
         alpha = alpha.movedim(1, 2)
         readout = self.model.readouts(done.hidden, alpha.shape[2])
         pooled = (alpha[..., None] * readout).sum(dim=1)
@@ -178,14 +267,20 @@ def frozen(model: nn.Module) -> Iterator[None]:
 
 def _of_head(columns: Mapping[str, np.ndarray], head: int | None) -> dict[str, np.ndarray]:
     """The columns of one head: those that differ from head to head are taken apart."""
-    return {name: values[:, head] if head is not None and name in PER_HEAD else values for name, values in columns.items()}
+    return {
+        name: values[:, head] if head is not None and name in PER_HEAD else values
+        for name, values in columns.items()
+    }
 
 
 def _texts(split: Split, inputs: Inputs) -> list[list[str]]:
     """The word, or the sentence, of every position."""
     if inputs.sentences is None:
         return split.tokens
-    return [[" ".join(words) for words in _cut(text, lengths)] for text, lengths in zip(split.tokens, inputs.sentences, strict=True)]
+    return [
+        [" ".join(words) for words in _cut(text, lengths)]
+        for text, lengths in zip(split.tokens, inputs.sentences, strict=True)
+    ]
 
 
 def _known(split: Split) -> list[list[bool] | None] | None:
@@ -198,7 +293,10 @@ def _rationale(split: Split, inputs: Inputs) -> list[list[bool] | None] | None:
     known = _known(split)
     if known is None or inputs.sentences is None:
         return known
-    return [marks and [any(part) for part in _cut(marks, lengths)] for marks, lengths in zip(known, inputs.sentences, strict=True)]
+    return [
+        marks and [any(part) for part in _cut(marks, lengths)]
+        for marks, lengths in zip(known, inputs.sentences, strict=True)
+    ]
 
 
 def _cut(row: list[T], lengths: np.ndarray) -> list[list[T]]:
@@ -215,7 +313,9 @@ def _tail(model: AttentionModel) -> TanhTail | None:
     return TanhTail(output.weight.double().cpu().numpy(), output.bias.double().cpu().numpy())
 
 
-def word_level(sentences: Trace, model: AttentionModel, inputs: Inputs, budget: int, **words: Any) -> Trace:
+def word_level(
+    sentences: Trace, model: AttentionModel, inputs: Inputs, budget: int, **words: Any
+) -> Trace:
     """The trace of the words in place of that of ``sentences``; ``words`` are its columns ``tokens`` and ``rationale``.
 
     A word's weight is that of its sentence times its own within the sentence; it contributes what its sentence does, so that the output
@@ -229,10 +329,19 @@ def word_level(sentences: Trace, model: AttentionModel, inputs: Inputs, budget: 
     readout = inputs.ids.with_values(np.repeat(sentences.ragged("readout").values, lengths, axis=0))
     metadata = {**sentences.metadata, "level": "words"}
     return Trace.from_arrays(
-        activation=sentences.metadata["activation"], class_names=sentences.class_names, metadata=metadata, tail=sentences.tail,
-        instance=sentences.instance, split=sentences.array("split").tolist(), label=sentences.array("label"),
-        offset=sentences.array("offset"), prediction=sentences.array("prediction"), alpha=alpha, readout=readout, **words,
-    )  # fmt: skip
+        activation=sentences.metadata["activation"],
+        class_names=sentences.class_names,
+        metadata=metadata,
+        tail=sentences.tail,
+        instance=sentences.instance,
+        split=sentences.array("split").tolist(),
+        label=sentences.array("label"),
+        offset=sentences.array("offset"),
+        prediction=sentences.array("prediction"),
+        alpha=alpha,
+        readout=readout,
+        **words,
+    )
 
 
 def word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[np.ndarray, " W"]:
@@ -247,13 +356,15 @@ def word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[np
         for rows in single.batches_by_length(budget):
             batch = single.batch(rows, device)
             hidden = model.sentence.encoder(model.embedding(batch.ids), batch.lengths)
-            out[words.positions(rows)] = model.sentence.weights(hidden, batch)[batch.attended].cpu().numpy()
+            out[words.positions(rows)] = (
+                model.sentence.weights(hidden, batch)[batch.attended].cpu().numpy()
+            )
     return out
 
 
 def trace_probe(
     data: Split | Pairs, probe: Probe, folder: Path, shards: Callable[[Any, int], Iterable[Trace]]
-) -> StepCallback:  # fmt: skip
+) -> StepCallback:
     """A callback for training that writes the trace of the probe's rows of ``data`` to ``folder/steps/<step>`` after each of its steps.
 
     ``shards`` gives the trace of these rows after a step; every file is written whole or not at all. Raises InputError for no rows.
@@ -261,4 +372,6 @@ def trace_probe(
     if not len(data):
         raise InputError("watch training", "test split", "no rows", "one row or more to trace")
     chosen = data.take(probe.rows(data.instance))
-    return StepCallback(probe.steps, lambda step: write_shards(folder / step_part(step), shards(chosen, step)))
+    return StepCallback(
+        probe.steps, lambda step: write_shards(folder / step_part(step), shards(chosen, step))
+    )

@@ -62,8 +62,12 @@ class TrainingSplit:
     """A split as training reads it."""
 
     inputs: Inputs | PairInputs
-    loss: Callable[[Any, np.ndarray, torch.device], Tensor]  # of model, rows and device: the loss, a mean over the batch of rows
-    scores: Callable[[Any, str], tuple[float, float]]  # of model and `TrainingSettings.select`: the score that selects, and accuracy
+    loss: Callable[
+        [Any, np.ndarray, torch.device], Tensor
+    ]  # of model, rows and device: the loss, a mean over the batch of rows
+    scores: Callable[
+        [Any, str], tuple[float, float]
+    ]  # of model and `TrainingSettings.select`: the score that selects, and accuracy
 
 
 def adam(model: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
@@ -71,10 +75,18 @@ def adam(model: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
     attention = [] if model.settings.attention_decay else list(model.attention.parameters())
     spared = {id(parameter) for parameter in attention}
     groups = [
-        {"params": [p for p in model.parameters() if id(p) not in spared], "weight_decay": settings.weight_decay},
+        {
+            "params": [p for p in model.parameters() if id(p) not in spared],
+            "weight_decay": settings.weight_decay,
+        },
         {"params": attention, "weight_decay": 0.0},
     ]
-    return torch.optim.Adam([g for g in groups if g["params"]], lr=settings.learning_rate, amsgrad=settings.amsgrad, fused=True)
+    return torch.optim.Adam(
+        [g for g in groups if g["params"]],
+        lr=settings.learning_rate,
+        amsgrad=settings.amsgrad,
+        fused=True,
+    )
 
 
 def _constant(step: int, steps: int) -> float:
@@ -93,10 +105,18 @@ ADAM = Updates()
 
 
 def minimise(
-    model: nn.Module, data: TrainingSplit, dev: TrainingSplit, settings: TrainingSettings, *, seed: int = 0,
-    device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
-    callback: StepCallback | None = None, updates: Updates = ADAM,
-) -> list[Epoch]:  # fmt: skip
+    model: nn.Module,
+    data: TrainingSplit,
+    dev: TrainingSplit,
+    settings: TrainingSettings,
+    *,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+    checkpoint: Path | None = None,
+    progress: Progress | None = None,
+    callback: StepCallback | None = None,
+    updates: Updates = ADAM,
+) -> list[Epoch]:
     """Minimise the loss on ``data`` in place, and leave ``model`` with the weights of the epoch with the best score on ``dev``.
 
     Returns every epoch. ``callback`` is called after selected steps. With ``checkpoint`` the state after each epoch is stored in that
@@ -104,31 +124,54 @@ def minimise(
     not finite.
     """
     with threads_an_operation(settings.threads):
-        return _minimise(model.to(device), data, dev, settings, seed, checkpoint, progress, callback, updates)
+        return _minimise(
+            model.to(device), data, dev, settings, seed, checkpoint, progress, callback, updates
+        )
 
 
 def _minimise(
-    model: nn.Module, data: TrainingSplit, dev: TrainingSplit, settings: TrainingSettings, seed: int, checkpoint: Path | None,
-    progress: Progress | None, callback: StepCallback | None, updates: Updates,
-) -> list[Epoch]:  # fmt: skip
+    model: nn.Module,
+    data: TrainingSplit,
+    dev: TrainingSplit,
+    settings: TrainingSettings,
+    seed: int,
+    checkpoint: Path | None,
+    progress: Progress | None,
+    callback: StepCallback | None,
+    updates: Updates,
+) -> list[Epoch]:
     optimizer = updates.optimizer(model, settings)
     history, best = _resume(checkpoint, model, optimizer)
-    steps = len(data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
+    steps = len(
+        data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng(seed))
+    )  # as many in every epoch
     if callback is not None and not history:
         callback(0)
-    epochs = settings.epochs if settings.steps is None else math.ceil(settings.steps / steps)  # the last may be cut short
+    epochs = (
+        settings.epochs if settings.steps is None else math.ceil(settings.steps / steps)
+    )  # the last may be cut short
     every = settings.steps or epochs * steps
     for number in range(len(history), epochs):
         if settings.steps is None and _exhausted(history, settings):
             break
         started = time.perf_counter()
-        rate = _rate(settings.learning_rate * 0.5 ** halvings(history, settings.plateau), updates.share, every)
+        rate = _rate(
+            settings.learning_rate * 0.5 ** halvings(history, settings.plateau),
+            updates.share,
+            every,
+        )
         with _dropout_seed(seed, number):
-            batches = data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng((seed, number)))
+            batches = data.inputs.shuffled_batches(
+                settings.batch_size, np.random.default_rng((seed, number))
+            )
             left = len(batches) if settings.steps is None else settings.steps - number * steps
             report = None if progress is None else _step_progress(progress, number, epochs, every)
-            loss = _epoch(model, optimizer, data, rate, batches[:left], number * steps, callback, report)
-        history.append(Epoch(number, loss, *dev.scores(model, settings.select), time.perf_counter() - started))
+            loss = _epoch(
+                model, optimizer, data, rate, batches[:left], number * steps, callback, report
+            )
+        history.append(
+            Epoch(number, loss, *dev.scores(model, settings.select), time.perf_counter() - started)
+        )
         if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         if checkpoint is not None:
@@ -137,7 +180,9 @@ def _minimise(
     return history
 
 
-def _step_progress(progress: Progress, number: int, epochs: int, steps: int) -> Callable[[int], None]:
+def _step_progress(
+    progress: Progress, number: int, epochs: int, steps: int
+) -> Callable[[int], None]:
     """Reports optimizer steps done, of those of all epochs."""
     return lambda done: progress(f"train, epoch {number + 1} of {epochs}", done, steps)
 
@@ -151,7 +196,9 @@ def _rate(highest: float, share: Callable[[int, int], float], steps: int) -> Cal
 def _dropout_seed(seed: int, epoch: int) -> Iterator[None]:
     """Within it dropout depends on the seed and the epoch alone, so that a resumed training drops the same units."""
     with torch.random.fork_rng():
-        torch.manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0]) >> 1)
+        torch.manual_seed(
+            int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0]) >> 1
+        )
         yield
 
 
@@ -166,7 +213,9 @@ def halvings(history: list[Epoch], plateau: int | None) -> int:
     return count
 
 
-def passes(model: Any, inputs: Inputs | PairInputs, budget: int) -> Iterator[tuple[np.ndarray, Any, Any]]:
+def passes(
+    model: Any, inputs: Inputs | PairInputs, budget: int
+) -> Iterator[tuple[np.ndarray, Any, Any]]:
     """Every batch of ``inputs``, its row numbers first, and what a forward pass over it leaves, without gradients and without dropout."""
     device = next(model.parameters()).device
     with torch.inference_mode(), evaluating(model):
@@ -199,9 +248,15 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def _epoch(
-    model: nn.Module, optimizer: torch.optim.Optimizer, data: TrainingSplit, rate: Callable[[int], float], batches: list[np.ndarray],
-    before: int, callback: StepCallback | None, report: Callable[[int], None] | None,
-) -> float:  # fmt: skip
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    data: TrainingSplit,
+    rate: Callable[[int], float],
+    batches: list[np.ndarray],
+    before: int,
+    callback: StepCallback | None,
+    report: Callable[[int], None] | None,
+) -> float:
     """The mean loss of the rows of these batches; ``before`` counts the steps of earlier epochs."""
     device = next(model.parameters()).device
     total = 0.0
@@ -224,7 +279,10 @@ def _epoch(
 
 
 def require_finite(
-    where: str, what: str, value: float, do: str = "lower training.learning_rate, or look for huge values in --vectors"
+    where: str,
+    what: str,
+    value: float,
+    do: str = "lower training.learning_rate, or look for huge values in --vectors",
 ) -> None:
     """Raise InputError for a loss, or another number of a model in training, that is not finite."""
     if not math.isfinite(value):
@@ -245,13 +303,23 @@ def _exhausted(history: list[Epoch], settings: TrainingSettings) -> bool:
     return perfect or (patience is not None and history[-1].epoch - best.epoch >= patience)
 
 
-def _save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, best: dict[str, Tensor] | None, history: list[Epoch]) -> None:
+def _save(
+    folder: Path,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    best: dict[str, Tensor] | None,
+    history: list[Epoch],
+) -> None:
     """Replace the checkpoint of ``folder``, whole or not at all: weights, optimizer moments, the best weights so far, the history."""
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
     tensors |= {f"best.{name}": tensor for name, tensor in (best or {}).items()}
     for number, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{name}": tensor for name, tensor in state.items()}
-    save_checkpoint(folder / CHECKPOINT, tensors, {"history": [asdict(epoch) for epoch in history], "files": _traces(folder)})
+    save_checkpoint(
+        folder / CHECKPOINT,
+        tensors,
+        {"history": [asdict(epoch) for epoch in history], "files": _traces(folder)},
+    )
 
 
 def _traces(folder: Path) -> dict[str, str]:
@@ -262,7 +330,7 @@ def _traces(folder: Path) -> dict[str, str]:
 
 def _resume(
     folder: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer
-) -> tuple[list[Epoch], dict[str, Tensor] | None]:  # fmt: skip
+) -> tuple[list[Epoch], dict[str, Tensor] | None]:
     """Restore ``model`` and ``optimizer`` in place; history and best weights, none where checkpoint or traces are not there or damaged.
 
     Raises RunError for a checkpoint that does not fit.
@@ -280,9 +348,15 @@ def _resume(
         optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
     except (KeyError, ValueError, RuntimeError) as error:
         reason, expected = " ".join(str(error).split()), "a checkpoint of this very model"
-        raise RunError("resume training", str(folder / CHECKPOINT), reason, expected, "remove it to retrain") from error
+        raise RunError(
+            "resume training", str(folder / CHECKPOINT), reason, expected, "remove it to retrain"
+        ) from error
     return [Epoch(**epoch) for epoch in state["history"]], _part(tensors, "best.")
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }

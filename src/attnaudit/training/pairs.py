@@ -17,7 +17,15 @@ from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.models.batch import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward, State
 from attnaudit.models.translator import Translator
-from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, evaluating, minimise, passes, require_finite
+from attnaudit.training.loop import (
+    LEAST,
+    Epoch,
+    TrainingSplit,
+    evaluating,
+    minimise,
+    passes,
+    require_finite,
+)
 from attnaudit.training.settings import DeceivePairs, TrainingSettings
 
 BUDGET = 2_048  # padded target tokens of one evaluation batch
@@ -25,14 +33,21 @@ DECODING_BUDGET = 4_096  # padded target tokens of the pairs that are decoded to
 
 
 def train_translator(
-    translator: Translator, corpus: ParallelCorpus, settings: TrainingSettings, objective: DeceivePairs | None = None, **options: Any
-) -> list[Epoch]:  # fmt: skip
+    translator: Translator,
+    corpus: ParallelCorpus,
+    settings: TrainingSettings,
+    objective: DeceivePairs | None = None,
+    **options: Any,
+) -> list[Epoch]:
     """Train the translator's model in place on gold tokens, with teacher forcing, and keep the weights of its best epoch on dev.
 
     The dev score is minus the loss on a gold token (``training.select=loss``), else accuracy; ``options`` are those of `minimise`. Raises
     InputError.
     """
-    data, dev = (_split(translator.inputs(corpus.splits[name], f"{name} split"), objective) for name in ("train", "dev"))
+    data, dev = (
+        _split(translator.inputs(corpus.splits[name], f"{name} split"), objective)
+        for name in ("train", "dev")
+    )
     return minimise(translator.model, data, dev, settings, **options)
 
 
@@ -41,7 +56,11 @@ def _split(inputs: PairInputs, objective: DeceivePairs | None) -> TrainingSplit:
         batch = inputs.batch(rows, device)
         done = model(batch)
         found = functional.cross_entropy(*gold_logits(model, done, batch))
-        return found if objective is None else found + objective.strength * deception_penalty(done.alpha, batch)
+        return (
+            found
+            if objective is None
+            else found + objective.strength * deception_penalty(done.alpha, batch)
+        )
 
     def scores(model: EncoderDecoder, select: str) -> tuple[float, float]:
         lost, accuracy = teacher_forced(model, inputs)
@@ -54,13 +73,20 @@ def _split(inputs: PairInputs, objective: DeceivePairs | None) -> TrainingSplit:
 def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tensor:
     """``− log(1 − Σ_{s∈I_t} alpha_ts)``, the mean over gold tokens (`DeceivePairs`). Raises InputError where alignments are not known."""
     if batch.aligned is None:
-        raise InputError("train", "objective deceive_pairs", "a corpus without alignments", "files <split>.align next to the texts")
+        raise InputError(
+            "train",
+            "objective deceive_pairs",
+            "a corpus without alignments",
+            "files <split>.align next to the texts",
+        )
     on = (alpha.mean(dim=1) * batch.aligned).sum(dim=-1)
     counted = batch.written & (batch.aligned.sum(dim=-1) < batch.aligned.shape[-1])
     return -((1.0 - on).clamp_min(LEAST).log() * counted).sum() / batch.written.sum()
 
 
-def gold_logits(model: EncoderDecoder, done: PairForward, batch: PairBatch) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"]]:
+def gold_logits(
+    model: EncoderDecoder, done: PairForward, batch: PairBatch
+) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"]]:
     """The logits at every gold token of a batch, and its number."""
     there = batch.written
     return model.logits(done.combined[there]), batch.gold[there]
@@ -77,7 +103,9 @@ def teacher_forced(model: EncoderDecoder, inputs: PairInputs) -> tuple[float, fl
     return loss / count, right / count
 
 
-def decode(model: EncoderDecoder, inputs: PairInputs, beam: int = 5, progress: Progress | None = None) -> list[list[int]]:
+def decode(
+    model: EncoderDecoder, inputs: PairInputs, beam: int = 5, progress: Progress | None = None
+) -> list[list[int]]:
     """The target that the model writes for every source: of the ``beam`` hypotheses kept at each step, the one with the highest mean
     log-probability.
 
@@ -108,16 +136,23 @@ def _search(model: EncoderDecoder, source: Int[Tensor, "B T"], beam: int) -> lis
     length, tokens = torch.zeros_like(score), source.new_full((rows, beam, 0), PAD)
     for _ in range(longest):
         step, state = _next(model, hidden, last, state)
-        score, length, tokens, origin = _extend(score, length, tokens, step.view(rows, beam, -1), last.view(rows, beam))
+        score, length, tokens, origin = _extend(
+            score, length, tokens, step.view(rows, beam, -1), last.view(rows, beam)
+        )
         place = (origin + beam * torch.arange(rows, device=source.device)[:, None]).flatten()
         state, last = (state[0][:, place], state[1][:, place]), tokens[..., -1].flatten()
         if _ended(last).all():
             break
     best = (score / length.clamp_min(1)).argmax(dim=1)
-    return [[t for t in tokens[row, k].tolist() if t not in (PAD, EOS)] for row, k in enumerate(best.tolist())]
+    return [
+        [t for t in tokens[row, k].tolist() if t not in (PAD, EOS)]
+        for row, k in enumerate(best.tolist())
+    ]
 
 
-def _next(model: EncoderDecoder, hidden: Tensor, last: Int[Tensor, " n"], state: State) -> tuple[Float[Tensor, "n V"], State]:
+def _next(
+    model: EncoderDecoder, hidden: Tensor, last: Int[Tensor, " n"], state: State
+) -> tuple[Float[Tensor, "n V"], State]:
     """Log-probabilities of what may be written next; after the end that is nothing more, at no cost."""
     states, state = model.decoder(model.target_embedding(last)[:, None], state)
     logits = model.logits(model.attend(hidden, states).combined[:, 0])
@@ -129,7 +164,13 @@ def _next(model: EncoderDecoder, hidden: Tensor, last: Int[Tensor, " n"], state:
     return scores, state
 
 
-def _extend(score: Tensor, length: Tensor, tokens: Tensor, step: Float[Tensor, "B k V"], last: Int[Tensor, "B k"]) -> tuple[Tensor, ...]:
+def _extend(
+    score: Tensor,
+    length: Tensor,
+    tokens: Tensor,
+    step: Float[Tensor, "B k V"],
+    last: Int[Tensor, "B k"],
+) -> tuple[Tensor, ...]:
     """The best continuations of every row: their scores, lengths and tokens, and the beam that each goes on from."""
     beam, words = step.shape[1:]
     found, place = (score[..., None] + step).flatten(1).topk(beam, dim=1)

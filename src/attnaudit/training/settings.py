@@ -18,40 +18,76 @@ class TrainingSettings:
     is cut short, and ``epochs``, ``patience`` and a perfect dev score are ignored.
     """
 
-    epochs: int = setting("Largest number of epochs; the one with the best dev score is kept. Also --epochs.", 8)
+    epochs: int = setting(
+        "Largest number of epochs; the one with the best dev score is kept. Also --epochs.", 8
+    )
     batch_size: int = setting("Texts, or pairs, per batch.", 32)
     learning_rate: float = setting("Learning rate of Adam.", 1e-3)
     weight_decay: float = setting("L2 penalty on the parameters.", 1e-5)
     amsgrad: bool = setting("The AMSGrad variant of Adam.", False)
-    class_weight: bool = setting("With two classes, weight the positive class by the number of negatives per positive in train.", True)
-    patience: int | None = setting("Stop after this many epochs without a better dev score; none: train all epochs.", None)
-    plateau: int | None = setting("Halve the learning rate after this many epochs without a better dev score; none: keep it.", None)
+    class_weight: bool = setting(
+        "With two classes, weight the positive class by the number of negatives per positive in train.",
+        True,
+    )
+    patience: int | None = setting(
+        "Stop after this many epochs without a better dev score; none: train all epochs.", None
+    )
+    plateau: int | None = setting(
+        "Halve the learning rate after this many epochs without a better dev score; none: keep it.",
+        None,
+    )
     select: Literal["usual", "accuracy", "loss"] = setting(
         "Dev score that selects the epoch; usual: ROC-AUC for a classifier, accuracy with a question; loss: the lowest loss.",
         "usual",
     )
-    steps: int | None = setting("Exact number of optimizer steps, instead of epochs; none: count epochs.", None)
+    steps: int | None = setting(
+        "Exact number of optimizer steps, instead of epochs; none: count epochs.", None
+    )
     threads: int = setting(
-        "Threads per torch operation on a CPU. Results depend on this number, so the default does not depend on the machine.", 1
+        "Threads per torch operation on a CPU. Results depend on this number, so the default does not depend on the machine.",
+        1,
     )
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "threads"):
             if not getattr(self, name) > 0:
-                raise InputError("train", f"training.{name}", repr(getattr(self, name)), "a number above 0")
+                raise InputError(
+                    "train", f"training.{name}", repr(getattr(self, name)), "a number above 0"
+                )
         if not self.weight_decay >= 0:
             raise InputError("train", "training.weight_decay", repr(self.weight_decay), "0 or more")
-        for name, otherwise in (("patience", "to train them all"), ("plateau", "for one learning rate")):
+        for name, otherwise in (
+            ("patience", "to train them all"),
+            ("plateau", "for one learning rate"),
+        ):
             if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError("train", f"training.{name}", repr(getattr(self, name)), f"1 or more epochs, or null {otherwise}")
+                raise InputError(
+                    "train",
+                    f"training.{name}",
+                    repr(getattr(self, name)),
+                    f"1 or more epochs, or null {otherwise}",
+                )
         if self.steps is not None and self.steps < 1:
-            raise InputError("train", "training.steps", repr(self.steps), "1 or more optimizer steps, or null to count epochs")
+            raise InputError(
+                "train",
+                "training.steps",
+                repr(self.steps),
+                "1 or more optimizer steps, or null to count epochs",
+            )
 
 
 def training_preset(preset: str) -> TrainingSettings:
     """The training of Jain & Wallace 2019, that of their released code (AMSGrad), or that of Serrano & Smith 2019 (``flan``, ``han``)."""
     if preset in ERASURE_PRESETS:
-        return TrainingSettings(epochs=30, batch_size=64, weight_decay=0.0, class_weight=False, patience=5, plateau=1, select="accuracy")
+        return TrainingSettings(
+            epochs=30,
+            batch_size=64,
+            weight_decay=0.0,
+            class_weight=False,
+            patience=5,
+            plateau=1,
+            select="accuracy",
+        )
     return TrainingSettings(amsgrad=preset == "code2019")
 
 
@@ -130,7 +166,9 @@ class Guided:
     def __post_init__(self) -> None:
         _check_strength(self)
         if not self.temperature > 0:
-            raise InputError("train", "objective temperature", str(self.temperature), "a number above 0")
+            raise InputError(
+                "train", "objective temperature", str(self.temperature), "a number above 0"
+            )
 
 
 @dataclass(frozen=True)
@@ -148,5 +186,8 @@ class Sparse:
 
 Objective = Adversary | Deceive | Guided | Sparse
 OBJECTIVES: dict[str, type[Adversary] | type[Deceive] | type[Guided] | type[Sparse]] = {
-    "adversary": Adversary, "deceive": Deceive, "guided": Guided, "sparse": Sparse,
-}  # fmt: skip
+    "adversary": Adversary,
+    "deceive": Deceive,
+    "guided": Guided,
+    "sparse": Sparse,
+}

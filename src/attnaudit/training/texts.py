@@ -20,7 +20,14 @@ from attnaudit.models.classifier import AttentionModel
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import Activation, predicted_class
 from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, minimise, passes, require_finite
-from attnaudit.training.settings import Adversary, Deceive, Guided, Objective, Sparse, TrainingSettings
+from attnaudit.training.settings import (
+    Adversary,
+    Deceive,
+    Guided,
+    Objective,
+    Sparse,
+    TrainingSettings,
+)
 
 BUDGET = 32_768  # padded positions of one evaluation batch
 Loss = Callable[[Any, np.ndarray], Tensor]
@@ -43,22 +50,32 @@ class Classifier(Protocol):
 
 
 def train(
-    model: Any, corpus: Corpus, settings: TrainingSettings, objective: Objective | None = None, **options: Any
-) -> list[Epoch]:  # fmt: skip
+    model: Any,
+    corpus: Corpus,
+    settings: TrainingSettings,
+    objective: Objective | None = None,
+    **options: Any,
+) -> list[Epoch]:
     """Train ``model``, a `Classifier`, in place and leave it with the weights of its best epoch on dev; returns every epoch.
 
     It minimises the loss on labels, or ``objective``; ``options`` are those of `minimise`. The test split is not used. Raises InputError
     for a split that lacks what the objective needs, and for a loss, or a prediction on dev, that is not finite.
     """
-    data, dev = (_split(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
+    data, dev = (
+        _split(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev")
+    )
     return minimise(model, data, dev, settings, **options)
 
 
-def _split(model: Classifier, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> TrainingSplit:
+def _split(
+    model: Classifier, corpus: Corpus, name: str, weighted: bool, objective: Objective | None
+) -> TrainingSplit:
     """``weighted``: positives weigh as much as there are negatives per positive in train."""
     split, learned = corpus.splits[name], corpus.splits["train"].label
     positives = max(int((learned == 1).sum()), 1)
-    measure = labels_loss(model, split.label, (len(learned) - positives) / positives if weighted else 1.0)
+    measure = labels_loss(
+        model, split.label, (len(learned) - positives) / positives if weighted else 1.0
+    )
     measure = measure if objective is None else objective_loss(objective, model, split, measure)
     inputs = model.inputs(split)
 
@@ -71,12 +88,17 @@ def _split(model: Classifier, corpus: Corpus, name: str, weighted: bool, objecti
         predicted = predicted_class(probabilities)
         accuracy = float((predicted == split.label).mean())
         if select == "loss":
-            lost = sum(float(measure(done, rows)) * len(rows) for rows, _, done in passes(model, inputs, BUDGET))
+            lost = sum(
+                float(measure(done, rows)) * len(rows)
+                for rows, _, done in passes(model, inputs, BUDGET)
+            )
             require_finite(f"{name} split", "a loss", lost)
             return -lost / len(inputs), accuracy
         if model.has_question or select == "accuracy":
             return accuracy, accuracy
-        return classification_scores(split.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1).roc_auc, accuracy
+        return classification_scores(
+            split.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1
+        ).roc_auc, accuracy
 
     return TrainingSplit(inputs, loss, scores)
 
@@ -98,7 +120,9 @@ def labels_loss(model: Classifier, label: np.ndarray, positive_weight: float) ->
         if model.activation == "softmax":
             return functional.cross_entropy(done.logits, target)
         weight = torch.tensor(positive_weight, device=done.logits.device)
-        return functional.binary_cross_entropy_with_logits(done.logits[:, 0], target.to(done.logits.dtype), pos_weight=weight)
+        return functional.binary_cross_entropy_with_logits(
+            done.logits[:, 0], target.to(done.logits.dtype), pos_weight=weight
+        )
 
     return measure
 
@@ -118,9 +142,19 @@ def objective_loss(objective: Objective, model: Any, split: Split, labels: Loss)
 
 def _adversary_loss(objective: Adversary, model: AttentionModel, split: Split) -> Loss:
     if model.settings.heads > 1:
-        raise InputError("train", "objective adversary", f"a model of {model.settings.heads} heads", "one attention a text")
+        raise InputError(
+            "train",
+            "objective adversary",
+            f"a model of {model.settings.heads} heads",
+            "one attention a text",
+        )
     if split.attention is None or split.prediction is None:
-        raise InputError("train", "objective adversary", "a corpus alone", "one taught by the trace of a base model")
+        raise InputError(
+            "train",
+            "objective adversary",
+            "a corpus alone",
+            "one taught by the trace of a base model",
+        )
     share = 0.5 if objective.scaling == "released" else 1.0
     attention, prediction = split.attention, torch.from_numpy(split.prediction.astype(np.float32))
 
@@ -128,7 +162,11 @@ def _adversary_loss(objective: Adversary, model: AttentionModel, split: Split) -
         device = done.alpha.device
         distance = model.distance(model.probabilities(done.logits), prediction[rows].to(device))
         base = padded(attention, rows, device)
-        divergence = _divergence(done.alpha, base) if objective.divergence == "forward" else _divergence(base, done.alpha)
+        divergence = (
+            _divergence(done.alpha, base)
+            if objective.divergence == "forward"
+            else _divergence(base, done.alpha)
+        )
         return (share * distance - objective.strength * divergence).mean()
 
     return measure
@@ -141,7 +179,9 @@ def _divergence(p: Float[Tensor, "B L"], q: Float[Tensor, "B L"]) -> Float[Tenso
 
 def _deceive_loss(objective: Deceive, split: Split, labels: Loss) -> Loss:
     marked = Ragged.from_rows(marks(split, objective.words or "rationale"), bool)
-    impermissible = torch.from_numpy(marked.reduce(np.logical_and) & (marked.lengths > 0))  # texts without a permissible token
+    impermissible = torch.from_numpy(
+        marked.reduce(np.logical_and) & (marked.lengths > 0)
+    )  # texts without a permissible token
 
     def measure(done: Any, rows: np.ndarray) -> Tensor:
         device = done.alpha.device
@@ -150,7 +190,10 @@ def _deceive_loss(objective: Deceive, split: Split, labels: Loss) -> Loss:
         if kept.ndim == 2:
             kept = kept.mean(dim=1) if objective.heads == "mean" else kept.amin(dim=1)
         penalty = -kept.clamp_min(LEAST).log()
-        return labels(done, rows) + objective.strength * penalty.masked_fill(impermissible[rows].to(device), 0.0).mean()
+        return (
+            labels(done, rows)
+            + objective.strength * penalty.masked_fill(impermissible[rows].to(device), 0.0).mean()
+        )
 
     return measure
 
@@ -164,7 +207,11 @@ def _guided_loss(objective: Guided, model: Any, split: Split, labels: Loss) -> L
         if not objective.alone:
             return loss
         size = model.head.readout(done.hidden)[:, : wanted.shape[1]].square().sum(dim=-1)
-        return loss + objective.alone * ((1.0 - wanted) * (wanted > 0) * size).sum(dim=1).div((wanted > 0).sum(dim=1)).mean()
+        return (
+            loss
+            + objective.alone
+            * ((1.0 - wanted) * (wanted > 0) * size).sum(dim=1).div((wanted > 0).sum(dim=1)).mean()
+        )
 
     return measure
 
@@ -173,7 +220,12 @@ def _target(objective: Guided, split: Split) -> Ragged:
     """The attention that is wanted of every text, float32."""
     if objective.target == "given":
         if split.attention is None:
-            raise InputError("train", "objective guided", "a corpus alone", "one taught by the trace of another model")
+            raise InputError(
+                "train",
+                "objective guided",
+                "a corpus alone",
+                "one taught by the trace of another model",
+            )
         return split.attention
     chosen = "rationale" if objective.target == "rationale" else objective.words
     marked = (

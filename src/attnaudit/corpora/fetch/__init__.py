@@ -82,7 +82,13 @@ def fetch_corpus(
             return there
         if not fetch.downloads:
             how = entry.how_to_get or f"see {entry.homepage or entry.citation}"
-            raise InputError(f"fetch {name}", entry.title, "no address that a program may fetch it from", f"your own copy in {target}", how)
+            raise InputError(
+                f"fetch {name}",
+                entry.title,
+                "no address that a program may fetch it from",
+                f"your own copy in {target}",
+                how,
+            )
         place.mkdir(parents=True, exist_ok=True)
         with _alone(target.with_name(f".{target.name}.lock"), progress):
             return _already(entry, target) or _fetched(fetch)
@@ -90,7 +96,13 @@ def fetch_corpus(
         raise
     except OSError as error:
         do = "free some space there, or choose another --data-dir; what was downloaded is kept"
-        raise RunError(f"fetch {name}", str(place), error.strerror or str(error), "a place that can be written", do) from error
+        raise RunError(
+            f"fetch {name}",
+            str(place),
+            error.strerror or str(error),
+            "a place that can be written",
+            do,
+        ) from error
 
 
 def _fetched(fetch: _Fetch) -> Fetched:
@@ -99,7 +111,10 @@ def _fetched(fetch: _Fetch) -> Fetched:
     try:
         folder = fetch.staging / fetch.target.name
         folder.mkdir(parents=True)
-        notes = [_settle(download, file, folder) for download, file in zip(fetch.downloads, files, strict=True)]
+        notes = [
+            _settle(download, file, folder)
+            for download, file in zip(fetch.downloads, files, strict=True)
+        ]
         _sign(folder, fetch.entry, fetch.downloads, files)
         if fetch.check is not None:
             fetch.check(fetch.staging)
@@ -110,12 +125,20 @@ def _fetched(fetch: _Fetch) -> Fetched:
         shutil.rmtree(fetch.parts)  # these files are unusable: the next fetch downloads them again
         where = ", ".join(download.url for download in fetch.downloads)
         raise fetch.failed(
-            where, f"the download cannot be used ({error})", f"the files of {fetch.entry.title}", "nothing was kept"
+            where,
+            f"the download cannot be used ({error})",
+            f"the files of {fetch.entry.title}",
+            "nothing was kept",
         ) from error
     finally:
         shutil.rmtree(fetch.staging, ignore_errors=True)
     shutil.rmtree(fetch.parts)
-    return Fetched(fetch.entry.name, _folder(fetch.entry, fetch.target.parent) or fetch.target, False, tuple(filter(None, notes)))
+    return Fetched(
+        fetch.entry.name,
+        _folder(fetch.entry, fetch.target.parent) or fetch.target,
+        False,
+        tuple(filter(None, notes)),
+    )
 
 
 def _download(fetch: _Fetch, download: Download) -> Path:
@@ -127,15 +150,21 @@ def _download(fetch: _Fetch, download: Download) -> Path:
     most = LARGEST if download.size is None else 2 * download.size + (1 << 20)
     name = f"{hashlib.sha256(download.url.encode()).hexdigest()[:8]}-{_file_name(download)}"
     part = fetch.parts / f"{name}.part"
-    resuming: Any = Resuming(part, most, known is not None, fetch.progress, fetch.patience)  # pooch's type for it has other names
+    resuming: Any = Resuming(
+        part, most, known is not None, fetch.progress, fetch.patience
+    )  # pooch's type for it has other names
     fetch.parts.mkdir(parents=True, exist_ok=True)
     try:
-        return Path(pooch.retrieve(download.url, known, fname=name, path=fetch.parts, downloader=resuming))
+        return Path(
+            pooch.retrieve(download.url, known, fname=name, path=fetch.parts, downloader=resuming)
+        )
     except InputError as error:
         raise fetch.failed(error.where, error.got, error.expected, error.do) from error
     except ValueError as error:  # how pooch reports another checksum
         do = "try again, or name a mirror with --from; nothing of it was kept"
-        raise fetch.failed(download.url, "a file with another checksum", f"sha256 {download.sha256}", do) from error
+        raise fetch.failed(
+            download.url, "a file with another checksum", f"sha256 {download.sha256}", do
+        ) from error
     finally:
         if not any(fetch.parts.iterdir()):
             fetch.parts.rmdir()
@@ -149,7 +178,12 @@ def _settle(download: Download, file: Path, folder: Path) -> str:
     elif name.endswith(_ARCHIVES):
         with file.open("rb") as raw:
             begins = raw.read(30)
-        raise InputError("unpack", download.url, f"no archive (it begins with {begins!r})", "a zip, tar or tar.gz")
+        raise InputError(
+            "unpack",
+            download.url,
+            f"no archive (it begins with {begins!r})",
+            "a zip, tar or tar.gz",
+        )
     else:
         place = folder / (download.path or name)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -163,21 +197,48 @@ def _already(entry: CorpusEntry, target: Path) -> Fetched | None:
     """The corpus where it lies; None where it does not. Raises InputError for a folder that holds other files."""
     here = _folder(entry, target.parent)
     inside = here or target
-    above = (folder for folder in (inside, *inside.parents) if folder != target.parent and folder.is_relative_to(target.parent))
+    above = (
+        folder
+        for folder in (inside, *inside.parents)
+        if folder != target.parent and folder.is_relative_to(target.parent)
+    )
     ours = next((folder for folder in above if (folder / SOURCE).is_file()), None)
     if ours is not None:
         if not _is_as_signed(ours):
             got = "files that changed since they were fetched"
-            raise InputError(f"fetch {entry.name}", str(ours), got, "those that were fetched", "move the folder away, then fetch again")
+            raise InputError(
+                f"fetch {entry.name}",
+                str(ours),
+                got,
+                "those that were fetched",
+                "move the folder away, then fetch again",
+            )
         if here is None:
             got = "fetched files, but not those of this corpus"
-            raise InputError(f"fetch {entry.name}", str(ours), got, f"the files of {entry.title}", "move the folder away, then fetch again")
+            raise InputError(
+                f"fetch {entry.name}",
+                str(ours),
+                got,
+                f"the files of {entry.title}",
+                "move the folder away, then fetch again",
+            )
         return Fetched(entry.name, here, True)
     if here is not None and any(here.iterdir()):
-        return Fetched(entry.name, here, True, ("these files were put there manually; they are left as they are",))
+        return Fetched(
+            entry.name,
+            here,
+            True,
+            ("these files were put there manually; they are left as they are",),
+        )
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         got = "other files than those of this corpus"
-        raise InputError(f"fetch {entry.name}", str(target), got, "an empty place", "move them away, then fetch again")
+        raise InputError(
+            f"fetch {entry.name}",
+            str(target),
+            got,
+            "an empty place",
+            "move them away, then fetch again",
+        )
     return None
 
 
@@ -216,20 +277,41 @@ def _entry(name: str) -> CorpusEntry:
     entry = CORPORA.find(name, "fetch")
     if entry.generate is not None:
         command = "translate" if entry.task == "translation" else "run"
-        raise InputError("fetch", name, "a generated corpus", "a corpus that has files", f"attnaudit {command} {name} generates it")
+        raise InputError(
+            "fetch",
+            name,
+            "a generated corpus",
+            "a corpus that has files",
+            f"attnaudit {command} {name} generates it",
+        )
     return entry
 
 
-def _from(entry: CorpusEntry, downloads: tuple[Download, ...], address: str | None) -> tuple[Download, ...]:
+def _from(
+    entry: CorpusEntry, downloads: tuple[Download, ...], address: str | None
+) -> tuple[Download, ...]:
     if address is None:
         return downloads
     if len(downloads) != 1:
         got = f"a corpus of {len(downloads)} downloads"
-        raise InputError(f"fetch {entry.name}", "--from", got, "one of a single download", "get the files manually")
+        raise InputError(
+            f"fetch {entry.name}",
+            "--from",
+            got,
+            "one of a single download",
+            "get the files manually",
+        )
     if wrong := invalid_utf8(address):
-        raise InputError(f"fetch {entry.name}", "--from", f"'{address}' with {wrong}", "an address in UTF-8")
+        raise InputError(
+            f"fetch {entry.name}", "--from", f"'{address}' with {wrong}", "an address in UTF-8"
+        )
     if not _is_of_the_web(address):
-        raise InputError(f"fetch {entry.name}", "--from", f"'{address}'", "an address that begins with http:// or https://")
+        raise InputError(
+            f"fetch {entry.name}",
+            "--from",
+            f"'{address}'",
+            "an address that begins with http:// or https://",
+        )
     return (replace(downloads[0], url=address),)
 
 
@@ -246,26 +328,51 @@ def _file_name(download: Download) -> str:
     return "download" if name in ("", ".", "..") else name
 
 
-def _sign(folder: Path, entry: CorpusEntry, downloads: tuple[Download, ...], files: list[Path]) -> None:
+def _sign(
+    folder: Path, entry: CorpusEntry, downloads: tuple[Download, ...], files: list[Path]
+) -> None:
     """Record what the folder of a corpus was made from: addresses, checksums, licence, and a digest of all that is in it."""
     got = [
-        {"url": download.url, "sha256": sha256(file), "bytes": file.stat().st_size, "sha256_known_before": download.sha256 is not None}
+        {
+            "url": download.url,
+            "sha256": sha256(file),
+            "bytes": file.stat().st_size,
+            "sha256_known_before": download.sha256 is not None,
+        }
         for download, file in zip(downloads, files, strict=True)
     ]
-    about = {"corpus": entry.name, "title": entry.title, "licence": entry.licence, "citation": entry.citation, "homepage": entry.homepage}
-    text = json.dumps({**about, "downloads": got, **_contents(folder)}, indent=1, ensure_ascii=False)
+    about = {
+        "corpus": entry.name,
+        "title": entry.title,
+        "licence": entry.licence,
+        "citation": entry.citation,
+        "homepage": entry.homepage,
+    }
+    text = json.dumps(
+        {**about, "downloads": got, **_contents(folder)}, indent=1, ensure_ascii=False
+    )
     (folder / SOURCE).write_text(text + "\n", encoding="utf-8")
 
 
 def _is_as_signed(folder: Path) -> bool:
     """Whether a signed folder has exactly the files that were fetched, unchanged. Raises RunError for a SOURCE.json that is damaged."""
     known = read_json(folder / SOURCE)
-    return isinstance(known, dict) and all(known.get(key) == value for key, value in _contents(folder).items())
+    return isinstance(known, dict) and all(
+        known.get(key) == value for key, value in _contents(folder).items()
+    )
 
 
 def _contents(folder: Path) -> dict[str, Any]:
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / SOURCE)
     total = hashlib.sha256()
     for path in files:
-        total.update(f"{path.relative_to(folder).as_posix()}\0{sha256(path)}\n".encode(errors="surrogateescape"))
-    return {"files": len(files), "unpacked_bytes": sum(path.stat().st_size for path in files), "contents_sha256": total.hexdigest()}
+        total.update(
+            f"{path.relative_to(folder).as_posix()}\0{sha256(path)}\n".encode(
+                errors="surrogateescape"
+            )
+        )
+    return {
+        "files": len(files),
+        "unpacked_bytes": sum(path.stat().st_size for path in files),
+        "contents_sha256": total.hexdigest(),
+    }

@@ -21,7 +21,9 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.formats.lines import GZIP_MAGIC
 
 _CHUNK = 1 << 20
-_LONGEST_READ = 1 << 24  # bytes that a tar may ask for at once; its headers are read whole into memory
+_LONGEST_READ = (
+    1 << 24
+)  # bytes that a tar may ask for at once; its headers are read whole into memory
 _DAMAGED = (
     zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile, NotImplementedError,
     ValueError, IndexError, OverflowError, struct.error,  # what Python's readers let through where a header is nonsense
@@ -80,15 +82,26 @@ def unpack(archive: Path, into: Path, limits: Limits = LIMITS) -> None:
     written = 0
     try:
         with ExitStack() as files:
-            members = _zip_members(archive, files) if archive_kind(archive) == "zip" else _tar_members(archive, files, most)
+            members = (
+                _zip_members(archive, files)
+                if archive_kind(archive) == "zip"
+                else _tar_members(archive, files, most)
+            )
             for number, member in enumerate(members, start=1):
                 if number > limits.members:
-                    raise _hostile(archive, f"member {number}", "more members than that", f"at most {limits.members}")
+                    raise _hostile(
+                        archive,
+                        f"member {number}",
+                        "more members than that",
+                        f"at most {limits.members}",
+                    )
                 written += _take(archive, member, into, most - written)
     except _DAMAGED as error:
         raise _damaged(archive, error) from error
     except OSError as error:
-        if error.errno != errno.EINVAL:  # where a zip says that a member lies before its file; the others are the disk's
+        if (
+            error.errno != errno.EINVAL
+        ):  # where a zip says that a member lies before its file; the others are the disk's
             raise
         raise _damaged(archive, error) from error
 
@@ -129,7 +142,12 @@ class _Metered:
 
     def read(self, size: int = -1) -> bytes:
         if not 0 <= size <= _LONGEST_READ:
-            raise _hostile(self._path, f"byte {self.tell()}", f"a header of {size} bytes", f"at most {_LONGEST_READ}")
+            raise _hostile(
+                self._path,
+                f"byte {self.tell()}",
+                f"a header of {size} bytes",
+                f"at most {_LONGEST_READ}",
+            )
         self._check(self.tell() + size - tarfile.BLOCKSIZE)
         return self._stream.read(size)
 
@@ -145,7 +163,12 @@ class _Metered:
     def _check(self, offset: int) -> None:
         limit = 2 * self._most + _LONGEST_READ  # headers and padding of small files may double them
         if offset > limit:
-            raise _hostile(self._path, f"byte {offset}", "an archive that inflates beyond that", f"at most {limit} bytes")
+            raise _hostile(
+                self._path,
+                f"byte {offset}",
+                "an archive that inflates beyond that",
+                f"at most {limit} bytes",
+            )
 
 
 def _take(archive: Path, member: _Member, into: Path, limit: int) -> int:
@@ -158,7 +181,9 @@ def _take(archive: Path, member: _Member, into: Path, limit: int) -> int:
         return 0
     place = into / inside
     if member.size > limit:
-        raise _hostile(archive, where, f"{member.size} bytes", f"at most {limit} more bytes of this archive")
+        raise _hostile(
+            archive, where, f"{member.size} bytes", f"at most {limit} more bytes of this archive"
+        )
     try:
         (place if member.folder else place.parent).mkdir(parents=True, exist_ok=True)
         return 0 if member.read is None else _write(archive, where, member.read, place, limit)
@@ -167,7 +192,9 @@ def _take(archive: Path, member: _Member, into: Path, limit: int) -> int:
     except OSError as error:
         if error.errno != errno.ENAMETOOLONG:
             raise
-        raise _hostile(archive, where, f"a name of {len(member.name)} characters", "names that a disk can hold") from error
+        raise _hostile(
+            archive, where, f"a name of {len(member.name)} characters", "names that a disk can hold"
+        ) from error
 
 
 def _write(archive: Path, where: str, read: Callable[[int], bytes], place: Path, limit: int) -> int:
@@ -176,7 +203,12 @@ def _write(archive: Path, where: str, read: Callable[[int], bytes], place: Path,
         while chunk := read(_CHUNK):
             written += len(chunk)
             if written > limit:
-                raise _hostile(archive, where, "more bytes than its header says", f"at most {limit} more bytes of this archive")
+                raise _hostile(
+                    archive,
+                    where,
+                    "more bytes than its header says",
+                    f"at most {limit} more bytes of this archive",
+                )
             file.write(chunk)
     return written
 
@@ -184,17 +216,35 @@ def _write(archive: Path, where: str, read: Callable[[int], bytes], place: Path,
 def _path_inside(archive: Path, name: str) -> PurePosixPath:
     path = PurePosixPath(name.replace("\\", "/"))
     if "\0" in name or path.is_absolute() or ".." in path.parts or PureWindowsPath(name).drive:
-        raise _hostile(archive, f"member {name!r}", "a name that leaves the folder", "names within it")
+        raise _hostile(
+            archive, f"member {name!r}", "a name that leaves the folder", "names within it"
+        )
     return path
 
 
 def _of_macos(path: PurePosixPath) -> bool:
-    return path.parts[0] == "__MACOSX" or path.name.startswith("._") or path.name in (".DS_Store", "Icon\r")
+    return (
+        path.parts[0] == "__MACOSX"
+        or path.name.startswith("._")
+        or path.name in (".DS_Store", "Icon\r")
+    )
 
 
 def _damaged(archive: Path, error: Exception) -> InputError:
-    return InputError("unpack", str(archive), f"a damaged archive ({error})", "a whole zip, tar or tar.gz", "fetch it again")
+    return InputError(
+        "unpack",
+        str(archive),
+        f"a damaged archive ({error})",
+        "a whole zip, tar or tar.gz",
+        "fetch it again",
+    )
 
 
 def _hostile(archive: Path, where: str, got: str, expected: str) -> InputError:
-    return InputError("unpack", f"{archive}: {where}", got, expected, "do not trust this archive; nothing of it was kept")
+    return InputError(
+        "unpack",
+        f"{archive}: {where}",
+        got,
+        expected,
+        "do not trust this archive; nothing of it was kept",
+    )

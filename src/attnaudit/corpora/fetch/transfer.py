@@ -59,7 +59,9 @@ class Resuming:
             except CutOff as error:
                 if number == self.patience.tries:
                     do = "check the network or proxy; what was received is kept, the same command resumes"
-                    raise InputError("fetch", url, f"{error}, {number} times", "the whole file", do) from error
+                    raise InputError(
+                        "fetch", url, f"{error}, {number} times", "the whole file", do
+                    ) from error
                 time.sleep(self.patience.wait * 2 ** (number - 1))
         self.part.replace(output_file)
         self._origin.unlink(missing_ok=True)
@@ -72,14 +74,20 @@ class Resuming:
         import requests
 
         have, tag = self._have(url)
-        headers = {"Accept-Encoding": "identity", "User-Agent": "attnaudit"} | ({"Range": f"bytes={have}-"} if have else {})
+        headers = {"Accept-Encoding": "identity", "User-Agent": "attnaudit"} | (
+            {"Range": f"bytes={have}-"} if have else {}
+        )
         if have and tag:
             headers["If-Range"] = tag
         try:
             timeout = (self.patience.connect, self.patience.read)
             with requests.get(url, headers=headers, stream=True, timeout=timeout) as response:
                 self._receive(url, response, have)
-        except (requests.exceptions.InvalidSchema, requests.exceptions.InvalidURL, requests.exceptions.MissingSchema) as error:
+        except (
+            requests.exceptions.InvalidSchema,
+            requests.exceptions.InvalidURL,
+            requests.exceptions.MissingSchema,
+        ) as error:
             raise _final(url, f"leads to no address of http or https ({error})") from error
         except (requests.exceptions.SSLError, requests.exceptions.TooManyRedirects) as error:
             raise _final(url, _reason(error)) from error
@@ -112,12 +120,16 @@ class Resuming:
         self._check(url, total)
         if not start:
             self.part.unlink(missing_ok=True)
-            self._origin.write_text(json.dumps({"url": url, "tag": _tag(response.headers)}), encoding="utf-8")
+            self._origin.write_text(
+                json.dumps({"url": url, "tag": _tag(response.headers)}), encoding="utf-8"
+            )
         what = f"fetch {urlsplit(url).path.rsplit('/', 1)[-1]} (kB)"
         error: Exception | None = None
         with self.part.open("ab") as file:
             try:
-                for chunk in response.raw.stream(_CHUNK, decode_content=False):  # the bytes as they are sent
+                for chunk in response.raw.stream(
+                    _CHUNK, decode_content=False
+                ):  # the bytes as they are sent
                     file.write(chunk)
                     start += len(chunk)
                     self._check(url, start)
@@ -125,7 +137,9 @@ class Resuming:
             except HTTPError as broken:
                 error = broken
         if error or start < total:
-            raise CutOff(f"the connection was cut after {start} of {total or 'unknown'} bytes") from error
+            raise CutOff(
+                f"the connection was cut after {start} of {total or 'unknown'} bytes"
+            ) from error
 
     def _check(self, url: str, size: int) -> None:
         if size > self.most:
@@ -143,7 +157,11 @@ def _extent(response: Any, have: int) -> tuple[int, int] | None:
         told_size = response.headers.get("Content-Length", "")
         return 0, int(told_size) if told_size.isdecimal() else 0
     found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
-    return None if found is None or int(found[1]) != have else (have, 0 if found[2] == "*" else int(found[2]))
+    return (
+        None
+        if found is None or int(found[1]) != have
+        else (have, 0 if found[2] == "*" else int(found[2]))
+    )
 
 
 def _tag(headers: Mapping[str, str]) -> str:
@@ -152,13 +170,21 @@ def _tag(headers: Mapping[str, str]) -> str:
 
 
 def _final(url: str, got: str) -> InputError:
-    return InputError("fetch", url, got, "the file itself", "see whether it has moved, and name a mirror with --from")
+    return InputError(
+        "fetch",
+        url,
+        got,
+        "the file itself",
+        "see whether it has moved, and name a mirror with --from",
+    )
 
 
 def _reason(error: Exception) -> str:
     """The innermost cause that the libraries wrapped, in a few words."""
     inner: Any = error
-    while (next_one := getattr(inner, "reason", None) or inner.__cause__ or inner.__context__) is not None and next_one is not inner:
+    while (
+        next_one := getattr(inner, "reason", None) or inner.__cause__ or inner.__context__
+    ) is not None and next_one is not inner:
         if not isinstance(next_one, BaseException):
             break
         inner = next_one

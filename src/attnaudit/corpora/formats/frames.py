@@ -18,7 +18,12 @@ TAKEN = (
     "a path, the name of a corpus, a DataFrame of polars or pandas, a Table of pyarrow, a Dataset of Hugging Face, "
     "or a mapping of train and test to such"
 )
-_TABLES = {"polars": ("DataFrame", "LazyFrame"), "pandas": ("DataFrame",), "pyarrow": ("Table",), "datasets": ("Dataset",)}
+_TABLES = {
+    "polars": ("DataFrame", "LazyFrame"),
+    "pandas": ("DataFrame",),
+    "pyarrow": ("Table",),
+    "datasets": ("Dataset",),
+}
 _STREAMS = ("IterableDataset", "IterableDatasetDict")
 _BATCH = 4096  # rows of a data set that are decoded together
 
@@ -49,7 +54,12 @@ def frame_sources(source: Any, columns: Columns, dialect: Dialect) -> dict[str, 
     for name in map(str, source):
         if (split := SPLIT_NAMES.get(name.lower())) is not None:
             if split in found:
-                raise InputError("read corpus", _full_name(source), f"both {found[split]} and {name}", f"one table for {split}")
+                raise InputError(
+                    "read corpus",
+                    _full_name(source),
+                    f"both {found[split]} and {name}",
+                    f"one table for {split}",
+                )
             found[split] = name
     for split in ("train", "test"):
         if split not in found:
@@ -61,9 +71,16 @@ def frame_sources(source: Any, columns: Columns, dialect: Dialect) -> dict[str, 
     for name in found.values():
         if not is_table(source[name]):
             raise InputError(
-                "read corpus", f"{_full_name(source)}: {name}", f"a {_full_name(source[name])}", "a table", _advice(source[name])
+                "read corpus",
+                f"{_full_name(source)}: {name}",
+                f"a {_full_name(source[name])}",
+                "a table",
+                _advice(source[name]),
             )
-    return {split: frame_source(source[name], columns, f"{_full_name(source)}/{name}") for split, name in found.items()}
+    return {
+        split: frame_source(source[name], columns, f"{_full_name(source)}/{name}")
+        for split, name in found.items()
+    }
 
 
 def frame_source(table: Any, columns: Columns, called: str = "") -> SplitSource:
@@ -79,9 +96,13 @@ def _rows(table: Any, path: Path, columns: Columns) -> Iterator[Row]:
     columns = columns.among(names)
     require_columns(path, names, columns)
     fields = ["evidence" if option == "rationale" else option for option, _ in columns]
-    read: Callable[..., Iterable[tuple[Any, ...]]] = _of_dataset if _library(table) == "datasets" else _of_frame
+    read: Callable[..., Iterable[tuple[Any, ...]]] = (
+        _of_dataset if _library(table) == "datasets" else _of_frame
+    )
     for row, cells in enumerate(read(table, names, [name for _, name in columns])):
-        yield Row(row, None, **{field: _plain(cell) for field, cell in zip(fields, cells, strict=True)})
+        yield Row(
+            row, None, **{field: _plain(cell) for field, cell in zip(fields, cells, strict=True)}
+        )
 
 
 def _names(table: Any) -> Iterable[Any]:
@@ -105,7 +126,10 @@ def _of_dataset(table: Any, names: list[str], asked: list[str]) -> Iterator[tupl
     table = table.select_columns(asked).with_format(None)
     called = {name: getattr(table.features[name], "names", None) for name in asked}
     for batch in table.iter(batch_size=_BATCH):
-        yield from zip(*([_class_name(cell, called[name]) for cell in batch[name]] for name in asked), strict=True)
+        yield from zip(
+            *([_class_name(cell, called[name]) for cell in batch[name]] for name in asked),
+            strict=True,
+        )
 
 
 def _class_name(cell: Any, names: list[str] | None) -> Any:
@@ -133,14 +157,28 @@ def _library(source: object) -> str | None:
 
 def _full_name(source: object) -> str:
     kind = type(source)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    return (
+        kind.__name__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+    )
 
 
 def _advice(source: object) -> str:
-    return "a stream has no length: take rows of it into a Dataset" if type(source).__name__ in _STREAMS else ""
+    return (
+        "a stream has no length: take rows of it into a Dataset"
+        if type(source).__name__ in _STREAMS
+        else ""
+    )
 
 
 def _refuse_dialect(source: object, dialect: Dialect) -> None:
     for option in ("encoding", "delimiter"):
         if getattr(dialect, option) != getattr(Dialect(), option):
-            raise InputError("read corpus", _full_name(source), f"{option}= for a table in memory", "a csv or tsv file", "leave it out")
+            raise InputError(
+                "read corpus",
+                _full_name(source),
+                f"{option}= for a table in memory",
+                "a csv or tsv file",
+                "leave it out",
+            )

@@ -20,7 +20,10 @@ GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = "\ufeff"
 LONGEST_LINE = 16 << 20  # bytes; ten times the longest novel
 EMPTY = 100_000  # empty lines in a row
-FREE, RATIO = 64 << 20, 200  # bytes that any packed file may hold, and bytes for each packed one beyond; text shrinks to a tenth
+FREE, RATIO = (
+    64 << 20,
+    200,
+)  # bytes that any packed file may hold, and bytes for each packed one beyond; text shrinks to a tenth
 _HEAD = 512  # bytes that tell what a file is
 _SAMPLE = 1 << 20  # bytes that tell its encoding
 _WESTERN = ("cp1252", "latin-1")  # the second reads any bytes, the first nearly any
@@ -54,7 +57,11 @@ class _Inflating(io.RawIOBase):
         self.total += got
         if self.total > self.most:
             do = "do not trust it; where you do, unpack it yourself"
-            raise _TooMuch(f"more than {self.most} bytes, packed in {self.packed}", f"at most {RATIO} times its size", do)
+            raise _TooMuch(
+                f"more than {self.most} bytes, packed in {self.packed}",
+                f"at most {RATIO} times its size",
+                do,
+            )
         return got
 
 
@@ -71,7 +78,10 @@ def opened(path: Path, operation: str = "read corpus") -> Iterator[io.BufferedRe
     (`most_inflated`).
     """
     if may_never_end(path):
-        got, do = "a pipe or a device, which cannot be read twice", "write what it gives into a file"
+        got, do = (
+            "a pipe or a device, which cannot be read twice",
+            "write what it gives into a file",
+        )
         raise InputError(operation, str(path), got, "a file", do)
     try:
         with path.open("rb") as raw:
@@ -82,19 +92,33 @@ def opened(path: Path, operation: str = "read corpus") -> Iterator[io.BufferedRe
                 with io.BufferedReader(inflating, 1 << 18) as file:
                     yield file
             elif path.suffix == ".gz" and path.stat().st_size:
-                raise InputError(operation, str(path), "no gzip file", "gzip, as the name says", "rename it or compress it again")
+                raise InputError(
+                    operation,
+                    str(path),
+                    "no gzip file",
+                    "gzip, as the name says",
+                    "rename it or compress it again",
+                )
             else:
                 yield raw
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        reason = "the gzip file is cut off" if isinstance(error, EOFError) else f"damaged gzip ({error})"
-        raise InputError(operation, str(path), reason, "a whole file", "copy or download it again") from error
+        reason = (
+            "the gzip file is cut off" if isinstance(error, EOFError) else f"damaged gzip ({error})"
+        )
+        raise InputError(
+            operation, str(path), reason, "a whole file", "copy or download it again"
+        ) from error
     except _TooMuch as error:
         raise InputError(operation, str(path), *error.args) from error
     except OSError as error:
-        raise InputError(operation, str(path), error.strerror or str(error), "a file that can be read") from error
+        raise InputError(
+            operation, str(path), error.strerror or str(error), "a file that can be read"
+        ) from error
 
 
-def numbered_lines(path: Path, operation: str = "read corpus", encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+def numbered_lines(
+    path: Path, operation: str = "read corpus", encoding: str = "utf-8"
+) -> Iterator[tuple[int, str]]:
     """Lines with their ends, numbered from 1; a byte order mark is taken off, bytes that are not of ``encoding`` become surrogates.
 
     Raises InputError for a file that is missing, empty, damaged or cut off, in UTF-16 or no text, or inflated, for a line of more than
@@ -111,7 +135,13 @@ def numbered_lines(path: Path, operation: str = "read corpus", encoding: str = "
             raise InputError(operation, f"{path}: line {number + 1}", *error.args) from error
         except UnicodeError as error:
             do = f"read it with --encoding {_reading(_head_of(path))}"
-            raise InputError(operation, f"{path}: line {number + 1}", f"no {encoding} ({error})", f"a text in {encoding}", do) from error
+            raise InputError(
+                operation,
+                f"{path}: line {number + 1}",
+                f"no {encoding} ({error})",
+                f"a text in {encoding}",
+                do,
+            ) from error
     if number == 0:
         raise InputError(operation, str(path), "an empty file", "a file with rows")
 
@@ -135,10 +165,18 @@ def _bounded(readline: Callable[[int], AnyStr], end: AnyStr) -> Iterator[AnyStr]
     empty = 0
     while (line := readline(LONGEST_LINE + 1)) != end:
         if len(line) > LONGEST_LINE:
-            raise _TooMuch(f"more than {LONGEST_LINE} bytes", "shorter lines", "is it a text, with an end to each line?")
+            raise _TooMuch(
+                f"more than {LONGEST_LINE} bytes",
+                "shorter lines",
+                "is it a text, with an end to each line?",
+            )
         empty = 0 if line.strip() else empty + 1
         if empty > EMPTY:
-            raise _TooMuch(f"the last of more than {EMPTY} empty lines", "a file with rows", "delete the empty lines")
+            raise _TooMuch(
+                f"the last of more than {EMPTY} empty lines",
+                "a file with rows",
+                "delete the empty lines",
+            )
         yield line
 
 
@@ -148,15 +186,23 @@ def _other_kind(head: bytes, encoding: str) -> tuple[str, str, str] | None:
         zeros = bytes(4)  # every second byte of ASCII characters in UTF-16
         found = _marked(head) or ("utf-16" if zeros in (head[1:8:2], head[:8:2]) else "")
         if found:
-            return f"a file in {found.upper()}", "UTF-8", f"save it as UTF-8, or read it with --encoding {found}"
+            return (
+                f"a file in {found.upper()}",
+                "UTF-8",
+                f"save it as UTF-8, or read it with --encoding {found}",
+            )
     if head[257:262] == b"ustar":
         return "a tar archive", "a file of texts", "unpack it"
-    return next(((got, "a file of texts", do) for magic, got, do in _BINARY if head.startswith(magic)), None)
+    return next(
+        ((got, "a file of texts", do) for magic, got, do in _BINARY if head.startswith(magic)), None
+    )
 
 
 def filled_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, int, str]]:
     """Row, from 0, number, from 1, and text of every line that is not empty. Raises InputError as `numbered_lines` does."""
-    filled = ((number, line) for number, line in numbered_lines(path, encoding=encoding) if line.strip())
+    filled = (
+        (number, line) for number, line in numbered_lines(path, encoding=encoding) if line.strip()
+    )
     return ((row, number, line) for row, (number, line) in enumerate(filled))
 
 
@@ -169,7 +215,9 @@ def whole_text(path: Path, encoding: str = "utf-8") -> str:
 def require_utf8(path: Path) -> Path:
     """The path, where it can be written into a run and its reports. Raises InputError."""
     if wrong := invalid_utf8(str(path)):
-        raise InputError("read corpus", str(path), f"a path with {wrong}", "a name in UTF-8", "rename it")
+        raise InputError(
+            "read corpus", str(path), f"a path with {wrong}", "a name in UTF-8", "rename it"
+        )
     return path
 
 
@@ -181,7 +229,11 @@ def named_encoding(encoding: str) -> str:
 def suggested_encoding(text: str, encoding: str = "utf-8") -> str:
     """The option that reads a text which was decoded as ``encoding`` with surrogates, and where other encodings would read it too, a word
     to see whether it is the right one; nothing for a text without surrogates."""
-    words = (word.strip('"') for word in text.split() if any("\udc80" <= char <= "\udcff" for char in word))
+    words = (
+        word.strip('"')
+        for word in text.split()
+        if any("\udc80" <= char <= "\udcff" for char in word)
+    )
     with contextlib.suppress(UnicodeError, StopIteration):  # not every encoding writes what it read
         word = next(words)
         guessed = _reading(text.encode(encoding, errors="surrogateescape"))

@@ -39,7 +39,9 @@ class Row:
     file: str = ""
 
     def where(self, source: Path) -> str:
-        return f"{self.within(source)}: row {self.row}" + (f" (line {self.line})" if self.line is not None else "")
+        return f"{self.within(source)}: row {self.row}" + (
+            f" (line {self.line})" if self.line is not None else ""
+        )
 
     def within(self, source: Path) -> str:
         """The file that the row comes from."""
@@ -61,7 +63,12 @@ class Columns:
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Pairs of an option's name and the column that it gives."""
-        options = ("text", self.text), ("label", self.label), ("question", self.question), ("rationale", self.rationale)
+        options = (
+            ("text", self.text),
+            ("label", self.label),
+            ("question", self.question),
+            ("rationale", self.rationale),
+        )
         return iter([(option, name) for option, name in options if name is not None])
 
     def among(self, present: Collection[str]) -> Columns:
@@ -139,7 +146,13 @@ def require_columns(path: Path, present: list[str], columns: Columns) -> None:
     for option, expected in columns:
         if expected in options:
             got = f"column '{expected}' as {options[expected]} and as {option}"
-            raise InputError("read corpus", str(path), got, "a column of its own for each", f"name another with {column_option(option)}")
+            raise InputError(
+                "read corpus",
+                str(path),
+                got,
+                "a column of its own for each",
+                f"name another with {column_option(option)}",
+            )
         options[expected] = option
         if present.count(expected) == 1:
             continue
@@ -147,13 +160,18 @@ def require_columns(path: Path, present: list[str], columns: Columns) -> None:
         if expected in present:
             got, do = f"{present.count(expected)} columns of that name", "rename the others"
         else:
-            got, do = f"columns {names or '(none)'}", f"{_near(expected, present)} name it with {column_option(option)}".strip()
+            got, do = (
+                f"columns {names or '(none)'}",
+                f"{_near(expected, present)} name it with {column_option(option)}".strip(),
+            )
         raise InputError("read corpus", str(path), got, f"one column '{expected}'", do)
 
 
 def _near(expected: str, present: list[str]) -> str:
     """The columns that are called much like the expected one, in capitals or not."""
-    alike = difflib.get_close_matches(expected.lower(), list({name.lower() for name in present}), n=3)
+    alike = difflib.get_close_matches(
+        expected.lower(), list({name.lower() for name in present}), n=3
+    )
     near = [name for name in present if name.lower() in alike]
     return f"did you mean {' or '.join(near[:3])}?" if near else ""
 
@@ -165,7 +183,9 @@ _WORD = re.compile(r"\S+")
 def usable_spans(value: object, length: int) -> list[Span]:
     """Pairs (start, stop) within a text of ``length`` characters, in order, joined where they overlap. Raises BadCell."""
     if not isinstance(value, (list, tuple)):
-        raise BadCell(f"a rationale of type {type(value).__name__} where a list of [start, stop] was expected")
+        raise BadCell(
+            f"a rationale of type {type(value).__name__} where a list of [start, stop] was expected"
+        )
     spans: list[Span] = []
     for start, stop in sorted(_span(item, length) for item in value):
         if spans and start < spans[-1][1]:
@@ -175,7 +195,9 @@ def usable_spans(value: object, length: int) -> list[Span]:
     return spans
 
 
-def marked_words(text: str, spans: list[Span], tokenise: Callable[[str], list[str]]) -> tuple[list[str], list[bool]]:
+def marked_words(
+    text: str, spans: list[Span], tokenise: Callable[[str], list[str]]
+) -> tuple[list[str], list[bool]]:
     """The words of a text, and which of them lie in a span.
 
     Pieces between the ends of spans are split into words one by one, spans that white space alone parts together: where spans end at
@@ -203,7 +225,11 @@ def word_spans(text: str, stretches: list[Span]) -> list[Span]:
 
 
 def _span(item: object, length: int) -> Span:
-    if not isinstance(item, (list, tuple)) or len(item) != 2 or not all(type(end) is int for end in item):
+    if (
+        not isinstance(item, (list, tuple))
+        or len(item) != 2
+        or not all(type(end) is int for end in item)
+    ):
         raise BadCell(f"a rationale with {str(item)[:40]!r} where [start, stop] was expected")
     start, stop = item
     if not 0 <= start < stop <= length:

@@ -15,7 +15,14 @@ from pathlib import Path
 from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import CorpusEntry, Download, PairFiles
-from attnaudit.corpora.formats.layouts import Layout, Rows, Sources, any_layout, first_that_fits, renamed
+from attnaudit.corpora.formats.layouts import (
+    Layout,
+    Rows,
+    Sources,
+    any_layout,
+    first_that_fits,
+    renamed,
+)
 from attnaudit.corpora.formats.lines import numbered_lines
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, SplitSource, word_spans
 from attnaudit.corpora.formats.tables import file_source
@@ -32,7 +39,11 @@ def tabbed_rows(path: Path) -> Iterator[Row]:
     """Rows of lines ``label<TAB>text``."""
     for row, (number, line) in enumerate(numbered_lines(path)):
         label, tab, text = line.partition("\t")
-        yield Row(row, number, text, label) if tab else Row(row, number, problem="a line without a tab between label and text")
+        yield (
+            Row(row, number, text, label)
+            if tab
+            else Row(row, number, problem="a line without a tab between label and text")
+        )
 
 
 def masked(rows: Iterator[Row], masks: Path) -> Iterator[Row]:
@@ -42,7 +53,11 @@ def masked(rows: Iterator[Row], masks: Path) -> Iterator[Row]:
         if row is None:
             return  # more masks than rows: an empty line at the end, say
         try:
-            yield row if row.problem or not isinstance(row.text, str) else replace(row, evidence=_marked(row.text, mask, masks.name))
+            yield (
+                row
+                if row.problem or not isinstance(row.text, str)
+                else replace(row, evidence=_marked(row.text, mask, masks.name))
+            )
         except BadCell as error:
             yield replace(row, problem=str(error))
 
@@ -52,7 +67,9 @@ def _marked(text: str, mask: str | None, name: str) -> list[Span]:
         raise BadCell(f"no mask: {name} has fewer lines")
     bits, words = mask.split(), len(text.split())
     if len(bits) != words or set(bits) - {"0", "1"}:
-        raise BadCell(f"a mask of {len(bits)} entries in {name} for {words} words, where a 0 or 1 for each was expected")
+        raise BadCell(
+            f"a mask of {len(bits)} entries in {name} for {words} words, where a 0 or 1 for each was expected"
+        )
     return word_spans(text, [(k, k + 1) for k, bit in enumerate(bits) if bit == "1"])
 
 
@@ -62,7 +79,9 @@ def _with_masks(texts: str, masks: str, classes: dict[str, str], rows: Rows) -> 
     def layout(folder: Path) -> Sources:
         found: Sources = {}
         for split in SPLITS:
-            text, mask = (first_that_fits(folder, (pattern.format(split),)) for pattern in (texts, masks))
+            text, mask = (
+                first_that_fits(folder, (pattern.format(split),)) for pattern in (texts, masks)
+            )
             if text is None or mask is None:
                 return {}
             found[split] = SplitSource(text, partial(_read, text, mask, classes, rows))

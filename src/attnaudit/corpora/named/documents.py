@@ -15,7 +15,15 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import DEYOUNG2020, Paper
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry, Download, Parting
-from attnaudit.corpora.formats.layouts import Layout, any_layout, jsonl_files, one_file, renamed, split_files, tables
+from attnaudit.corpora.formats.layouts import (
+    Layout,
+    any_layout,
+    jsonl_files,
+    one_file,
+    renamed,
+    split_files,
+    tables,
+)
 from attnaudit.corpora.formats.lines import whole_text
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, word_spans
 from attnaudit.corpora.formats.tables import object_rows
@@ -37,11 +45,22 @@ def review_rows(folder: Path) -> Iterator[Row]:
         found = _NUMBER.match(file.name)
         return int(found[0]) if found else -1, file.name
 
-    return _class_rows(folder, ("neg", "pos"), "*.txt", numbered, ("no review", "a folder with txt files, one for each review"))
+    return _class_rows(
+        folder,
+        ("neg", "pos"),
+        "*.txt",
+        numbered,
+        ("no review", "a folder with txt files, one for each review"),
+    )
 
 
 def _class_rows(
-    folder: Path, classes: Sequence[str], pattern: str, order: Callable[[Path], Any], missing: tuple[str, str], encoding: str = "utf-8"
+    folder: Path,
+    classes: Sequence[str],
+    pattern: str,
+    order: Callable[[Path], Any],
+    missing: tuple[str, str],
+    encoding: str = "utf-8",
 ) -> Iterator[Row]:
     """A row for each file of the folders of the classes, one after the other; ``missing``: found and expected where one has none."""
     number = count()
@@ -50,7 +69,13 @@ def _class_rows(
         if not files:
             raise InputError("read corpus", str(folder / name), *missing)
         for file in files:
-            yield Row(next(number), None, whole_text(file, encoding), str(label), file=f"{name}/{file.name}")
+            yield Row(
+                next(number),
+                None,
+                whole_text(file, encoding),
+                str(label),
+                file=f"{name}/{file.name}",
+            )
 
 
 def star_rows(folder: Path) -> Iterator[Row]:
@@ -60,7 +85,9 @@ def star_rows(folder: Path) -> Iterator[Row]:
         if stars in STARS:
             yield replace(row, label=str(STARS.index(stars)))
         else:
-            yield replace(row, problem=f"stars '{stars[:20]}' where one of {', '.join(STARS)} was expected")
+            yield replace(
+                row, problem=f"stars '{stars[:20]}' where one of {', '.join(STARS)} was expected"
+            )
 
 
 IMDB = CorpusEntry(
@@ -132,7 +159,9 @@ def without_quotations(text: str) -> str:
 def post_rows(folder: Path) -> Iterator[Row]:
     """The posts of one folder after the other, by number, decoded as Latin-1. Raises InputError where a group has none."""
     missing = ("no post", "a folder with a file for each post")
-    return _class_rows(folder, _GROUPS, "[0-9]*", lambda file: (len(file.name), file.name), missing, "latin-1")
+    return _class_rows(
+        folder, _GROUPS, "[0-9]*", lambda file: (len(file.name), file.name), missing, "latin-1"
+    )
 
 
 NEWS_SPORTS = CorpusEntry(
@@ -175,10 +204,17 @@ def archive_rows(path: Path, member: str) -> Iterator[Row]:
     texts = _texts(path)
     lines = next((text for name, text in texts.items() if name.endswith(f"/{member}")), None)
     if lines is None:
-        raise InputError("read corpus", str(path), f"an archive without {member}", "movies.tar.gz as ERASER distributes it")
+        raise InputError(
+            "read corpus",
+            str(path),
+            f"an archive without {member}",
+            "movies.tar.gz as ERASER distributes it",
+        )
     documents = {name.rpartition("/")[2]: text for name, text in texts.items() if "/docs/" in name}
     numbered = enumerate(lines.splitlines(keepends=True), start=1)
-    return renamed(object_rows(path, None, partial(_annotated, document=documents.get), numbered), _LABELS)
+    return renamed(
+        object_rows(path, None, partial(_annotated, document=documents.get), numbered), _LABELS
+    )
 
 
 def pack_rows(path: Path) -> Iterator[Row]:
@@ -186,7 +222,11 @@ def pack_rows(path: Path) -> Iterator[Row]:
 
     def fields(found: dict[str, Any]) -> dict[str, Any]:
         document = found.get("document")
-        return {"text": document, "label": found.get("label"), "evidence": _evidence(document, found.get("evidences"))}
+        return {
+            "text": document,
+            "label": found.get("label"),
+            "evidence": _evidence(document, found.get("evidences")),
+        }
 
     return renamed(object_rows(path, Columns("document", "label"), fields), _LABELS)
 
@@ -198,7 +238,11 @@ def _annotated(annotation: Mapping[str, Any], document: Document) -> dict[str, A
     text = document(name)
     if text is None:
         raise BadCell(f"a missing document (docs/{name[:60]})")
-    return {"text": text, "label": annotation.get("classification"), "evidence": _evidence(text, _of_groups(annotation.get("evidences")))}
+    return {
+        "text": text,
+        "label": annotation.get("classification"),
+        "evidence": _evidence(text, _of_groups(annotation.get("evidences"))),
+    }
 
 
 def _of_groups(groups: object) -> object:
@@ -225,10 +269,22 @@ def _texts(path: Path) -> dict[str, str]:
     """The texts of an archive by name: a few megabytes. Raises InputError."""
     try:
         with tarfile.open(path) as archive:
-            files = ((member.name, archive.extractfile(member)) for member in archive if member.isfile())
-            return {name: file.read().decode("utf-8", errors="surrogateescape") for name, file in files if file}
+            files = (
+                (member.name, archive.extractfile(member)) for member in archive if member.isfile()
+            )
+            return {
+                name: file.read().decode("utf-8", errors="surrogateescape")
+                for name, file in files
+                if file
+            }
     except (tarfile.TarError, EOFError, OSError) as error:
-        raise InputError("read corpus", str(path), f"a damaged archive ({error})", "a whole file", "copy or download it again") from error
+        raise InputError(
+            "read corpus",
+            str(path),
+            f"a damaged archive ({error})",
+            "a whole file",
+            "copy or download it again",
+        ) from error
 
 
 def _original() -> Layout:

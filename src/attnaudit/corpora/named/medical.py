@@ -15,7 +15,16 @@ from attnaudit.core.numbers import count
 from attnaudit.core.papers import Paper
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry
-from attnaudit.corpora.formats.layouts import Layout, MissingFiles, Sources, any_layout, first_that_fits, listed, tables, whole_table
+from attnaudit.corpora.formats.layouts import (
+    Layout,
+    MissingFiles,
+    Sources,
+    any_layout,
+    first_that_fits,
+    listed,
+    tables,
+    whole_table,
+)
 from attnaudit.corpora.formats.lines import invalid_utf8
 from attnaudit.corpora.formats.rows import Row, SplitSource
 from attnaudit.corpora.formats.tables import csv_records, header_indices
@@ -24,8 +33,14 @@ _NOTES = ("NOTEEVENTS.csv", "NOTEEVENTS.csv.gz")
 _DIAGNOSES = ("DIAGNOSES_ICD.csv", "DIAGNOSES_ICD.csv.gz")
 _NOTE_COLUMNS = ("SUBJECT_ID", "HADM_ID", "CATEGORY", "DESCRIPTION", "TEXT")
 _CATEGORY = "discharge summary"
-_UP_TO = (("test", 0.2), ("dev", 0.32), ("train", 1.0))  # shares of patients: 20 % test, 15 % of the rest dev
-_BY_PATIENT = "no lists of admissions (train_hadm.csv, test_hadm.csv): split 68/12/20 by a hash of SUBJECT_ID"
+_UP_TO = (
+    ("test", 0.2),
+    ("dev", 0.32),
+    ("train", 1.0),
+)  # shares of patients: 20 % test, 15 % of the rest dev
+_BY_PATIENT = (
+    "no lists of admissions (train_hadm.csv, test_hadm.csv): split 68/12/20 by a hash of SUBJECT_ID"
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +54,9 @@ class Diagnosed:
 Task = Callable[[frozenset[str]], Diagnosed]  # of the ICD-9 codes of an admission, without points
 
 Lists = Callable[[], dict[str, dict[str, int]]]  # the line of every admission, by split
-Labels = Callable[[], dict[str, Diagnosed]]  # by admission; the table is read when they are first asked for
+Labels = Callable[
+    [], dict[str, Diagnosed]
+]  # by admission; the table is read when they are first asked for
 
 
 def admission_sources(task: Task) -> Layout:
@@ -51,17 +68,35 @@ def admission_sources(task: Task) -> Layout:
             return {}
         if not notes or not diagnoses:
             lacks = _DIAGNOSES[0] if notes else _NOTES[0]
-            raise MissingFiles("read corpus", str(folder), f"no {lacks} among {listed(folder)}", "both tables of MIMIC-III")
-        lists = {split: path for split in SPLITS if (path := first_that_fits(folder, (_list_of(split),)))}
+            raise MissingFiles(
+                "read corpus",
+                str(folder),
+                f"no {lacks} among {listed(folder)}",
+                "both tables of MIMIC-III",
+            )
+        lists = {
+            split: path for split in SPLITS if (path := first_that_fits(folder, (_list_of(split),)))
+        }
         if lists and not {"train", "test"} <= set(lists):
             raise MissingFiles(
-                "read corpus", str(folder), f"only {', '.join(path.name for path in lists.values())}", "train_hadm.csv and test_hadm.csv"
+                "read corpus",
+                str(folder),
+                f"only {', '.join(path.name for path in lists.values())}",
+                "train_hadm.csv and test_hadm.csv",
             )
-        labels = cache(lambda: {number: task(codes) for number, codes in _codes(diagnoses).items()})  # one reading for all splits
+        labels = cache(
+            lambda: {number: task(codes) for number, codes in _codes(diagnoses).items()}
+        )  # one reading for all splits
         if lists:
             read = cache(lambda: {split: _admissions(path) for split, path in lists.items()})
-            return {split: SplitSource(folder, partial(_listed_rows, notes, labels, read, split)) for split in lists}
-        return {split: SplitSource(folder, partial(_patient_rows, notes, labels, split), _BY_PATIENT) for split in SPLITS}
+            return {
+                split: SplitSource(folder, partial(_listed_rows, notes, labels, read, split))
+                for split in lists
+            }
+        return {
+            split: SplitSource(folder, partial(_patient_rows, notes, labels, split), _BY_PATIENT)
+            for split in SPLITS
+        }
 
     return layout
 
@@ -94,8 +129,14 @@ def _patient_rows(notes: Path, labels: Labels, split: str) -> Iterator[Row]:
         else:
             others.add(note.admission)
     if reports:
-        without = [number for number, found in labels().items() if found.label and number not in seen and number not in others]
-        yield from (Row(-1, None, left_out="admissions without a discharge summary") for _ in without)
+        without = [
+            number
+            for number, found in labels().items()
+            if found.label and number not in seen and number not in others
+        ]
+        yield from (
+            Row(-1, None, left_out="admissions without a discharge summary") for _ in without
+        )
 
 
 def _listed_rows(notes: Path, labels: Labels, lists: Lists, split: str) -> Iterator[Row]:
@@ -115,7 +156,12 @@ def _listed_rows(notes: Path, labels: Labels, lists: Lists, split: str) -> Itera
             problem = f"an admission that is in {shared[admission]} too ({admission})"
             yield Row(line - 1, line, problem=problem, file=_list_of(split))
         elif admission not in seen:
-            yield Row(line - 1, line, problem=f"an admission without a discharge summary ({admission})", file=_list_of(split))
+            yield Row(
+                line - 1,
+                line,
+                problem=f"an admission without a discharge summary ({admission})",
+                file=_list_of(split),
+            )
     if reports:
         without = [number for number in unlisted if number in labels() and labels()[number].label]
         yield from (Row(-1, None, left_out="admissions in no list") for _ in without)
@@ -128,7 +174,11 @@ def _list_of(split: str) -> str:
 def _in_later_lists(lists: dict[str, dict[str, int]], split: str) -> dict[str, str]:
     """Admissions that dev or test have too, with the file: train, then dev, gives way."""
     order = list(lists)
-    return {admission: _list_of(other) for other in order[order.index(split) + 1 :] for admission in lists[other]}
+    return {
+        admission: _list_of(other)
+        for other in order[order.index(split) + 1 :]
+        for admission in lists[other]
+    }
 
 
 def _row(note: _Note, labels: dict[str, Diagnosed], seen: set[str], file: str) -> Row:
@@ -147,14 +197,21 @@ def _summaries(path: Path) -> Iterator[_Note | Row]:
     owners: dict[str, str] = {}
     for row, (line, cells) in enumerate(records):
         if len(cells) != len(header):
-            yield Row(row, line, problem=f"{count(len(cells), 'field')} where the header has {len(header)}", file=path.name)
+            yield Row(
+                row,
+                line,
+                problem=f"{count(len(cells), 'field')} where the header has {len(header)}",
+                file=path.name,
+            )
         elif cells[category].strip().lower() != _CATEGORY:
             yield Row(row, line, left_out="notes of another category")
         elif not cells[admission].strip():
             yield Row(row, line, left_out="summaries without an admission")
         else:
             addendum = cells[description].strip().lower() == "addendum"
-            note = _Note(row, line, _number(cells[subject]), _number(cells[admission]), addendum, cells[text])
+            note = _Note(
+                row, line, _number(cells[subject]), _number(cells[admission]), addendum, cells[text]
+            )
             problem = _wrong_patient(note, owners)
             yield Row(row, line, problem=problem, file=path.name) if problem else note
 
@@ -166,7 +223,11 @@ def _wrong_patient(note: _Note, owners: dict[str, str]) -> str:
     if wrong := invalid_utf8(note.subject):
         return f"a SUBJECT_ID with {wrong}"
     owner = owners.setdefault(note.admission, note.subject)
-    return "" if owner == note.subject else f"an admission of two patients ({note.admission} of {owner} and {note.subject})"
+    return (
+        ""
+        if owner == note.subject
+        else f"an admission of two patients ({note.admission} of {owner} and {note.subject})"
+    )
 
 
 def _codes(path: Path) -> dict[str, frozenset[str]]:
@@ -178,7 +239,13 @@ def _codes(path: Path) -> dict[str, frozenset[str]]:
     for row, (line, cells) in enumerate(records):
         if len(cells) != len(header):
             got = f"{count(len(cells), 'field')} where the header has {len(header)}"
-            raise InputError("read corpus", Row(row, line).where(path), got, "a whole table of diagnoses", "copy it again")
+            raise InputError(
+                "read corpus",
+                Row(row, line).where(path),
+                got,
+                "a whole table of diagnoses",
+                "copy it again",
+            )
         found[_number(cells[admission])].add(cells[code].strip().replace(".", ""))
     return {number: frozenset(codes) for number, codes in found.items()}
 
@@ -191,9 +258,16 @@ def _admissions(path: Path) -> dict[str, int]:
         if number.isdecimal():
             found[number] = line
         elif line > 1:
-            raise InputError("read corpus", f"{path}: line {line}", f"'{number[:40]}'", "the number of an admission (HADM_ID)")
+            raise InputError(
+                "read corpus",
+                f"{path}: line {line}",
+                f"'{number[:40]}'",
+                "the number of an admission (HADM_ID)",
+            )
     if not found:
-        raise InputError("read corpus", str(path), "no admission", "a number (HADM_ID) in each line")
+        raise InputError(
+            "read corpus", str(path), "no admission", "a number (HADM_ID) in each line"
+        )
     return found
 
 
@@ -225,7 +299,9 @@ def anemia(codes: frozenset[str]) -> Diagnosed:
     acute, chronic = "2851" in codes, any(code.startswith("2852") for code in codes)
     if acute and chronic:
         return Diagnosed(left_out="with acute and chronic anemia")
-    return Diagnosed(str(int(chronic))) if acute or chronic else Diagnosed(left_out="without anemia")
+    return (
+        Diagnosed(str(int(chronic))) if acute or chronic else Diagnosed(left_out="without anemia")
+    )
 
 
 DIABETES = CorpusEntry(

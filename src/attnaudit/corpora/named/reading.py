@@ -57,7 +57,9 @@ class _Story:
     broken: bool = False  # a line could not be used: nothing after it in the story can be trusted
 
 
-def story_questions(path: Path, facts_may_ask: bool = False) -> Iterator[tuple[Row, Question | None]]:
+def story_questions(
+    path: Path, facts_may_ask: bool = False
+) -> Iterator[tuple[Row, Question | None]]:
     """A row for each question, with the question, or with what is wrong with it; a line that cannot be used is such a row too.
 
     ``facts_may_ask``: a line with a question mark but no tab is a fact as any other.
@@ -112,7 +114,9 @@ def _bad_line(story: _Story, number: str, rest: str, may_ask: bool) -> str:
 def _question(facts: dict[int, str], rest: str) -> Question:
     cells = rest.split("\t")
     if len(cells) != 3:
-        raise BadCell(f"{count(len(cells), 'field')} where question, answer and supporting facts were expected")
+        raise BadCell(
+            f"{count(len(cells), 'field')} where question, answer and supporting facts were expected"
+        )
     if not facts:
         raise BadCell("a question without a fact before it")
     support = []
@@ -122,7 +126,12 @@ def _question(facts: dict[int, str], rest: str) -> Question:
         if int(piece) not in facts and int(piece) != 0:
             raise BadCell(f"a supporting fact {piece} that is no fact before the question")
         support.append(int(piece))
-    return Question(dict(facts), cells[0].strip(), cells[1].strip(), tuple(number for number in support if number))
+    return Question(
+        dict(facts),
+        cells[0].strip(),
+        cells[1].strip(),
+        tuple(number for number in support if number),
+    )
 
 
 _VERSION = "tasks_1-20_v1-2"
@@ -135,7 +144,14 @@ def question_rows(path: Path) -> Iterator[Row]:
             yield row
         else:
             evidence = found.evidence() if found.support else None
-            yield Row(row.row, row.line, found.passage, found.answer, question=found.text, evidence=evidence)
+            yield Row(
+                row.row,
+                row.line,
+                found.passage,
+                found.answer,
+                question=found.text,
+                evidence=evidence,
+            )
 
 
 def pack_rows(path: Path) -> Iterator[Row]:
@@ -152,7 +168,11 @@ def pack_rows(path: Path) -> Iterator[Row]:
 def _support(found: dict[str, Any]) -> list[Span] | None:
     if any(found.get(name) is None for name in ("sentences", "sentence_ids", "supporting_ids")):
         return None
-    sentences, numbers, support = found["sentences"], _line_numbers(found, "sentence_ids"), _line_numbers(found, "supporting_ids")
+    sentences, numbers, support = (
+        found["sentences"],
+        _line_numbers(found, "sentence_ids"),
+        _line_numbers(found, "supporting_ids"),
+    )
     if not isinstance(sentences, list):
         raise BadCell(f"sentences of type {type(sentences).__name__} where a list was expected")
     spans = _spans(zip(numbers, map(str, sentences), strict=False))
@@ -174,7 +194,12 @@ def _line_numbers(found: dict[str, Any], name: str) -> list[int]:
 def settings(encoder: str, preset: str) -> Mapping[str, Any]:
     """The paper's sizes for bAbI, and those of its code."""
     code = preset == "code2019"
-    sizes: dict[str, Any] = {"vectors": "random", "model.embedding": 50, "training.epochs": 100, "training.batch_size": 50}
+    sizes: dict[str, Any] = {
+        "vectors": "random",
+        "model.embedding": 50,
+        "training.epochs": 100,
+        "training.batch_size": 50,
+    }
     if encoder == "bilstm":
         sizes["model.hidden"] = 32 if code else 30
     elif encoder == "cnn" and code:
@@ -184,7 +209,8 @@ def settings(encoder: str, preset: str) -> Mapping[str, Any]:
 
 def _entry(task: int, title: str) -> CorpusEntry:
     files = {
-        split: (f"qa{task}_*_{name}.txt", f"qa{task}_{name}.txt") for split, name in zip(SPLITS, ("train", "valid", "test"), strict=True)
+        split: (f"qa{task}_*_{name}.txt", f"qa{task}_{name}.txt")
+        for split, name in zip(SPLITS, ("train", "valid", "test"), strict=True)
     }
     return CorpusEntry(
         name=f"babi{task}", title=f"bAbI task {task} ({title}, 10000 questions)", short=f"bAbI {task}",
@@ -215,7 +241,10 @@ def _entry(task: int, title: str) -> CorpusEntry:
     )  # fmt: skip
 
 
-BABI = tuple(_entry(task, f"{count} supporting fact{'s' * (task > 1)}") for task, count in enumerate(("one", "two", "three"), start=1))
+BABI = tuple(
+    _entry(task, f"{count} supporting fact{'s' * (task > 1)}")
+    for task, count in enumerate(("one", "two", "three"), start=1)
+)
 
 
 _ENTITY = re.compile(r"@entity\d+")
@@ -235,7 +264,12 @@ def entity_rows(folder: Path) -> Iterator[Row]:
             _, passage, question, answer = (part.strip() for part in parts[:4])
             yield with_answers(Row(row, None, passage, answer, question=question, file=file.name))
     if row < 0:
-        raise InputError("read corpus", str(folder), "no .question file", "a folder with such files, one for each question")
+        raise InputError(
+            "read corpus",
+            str(folder),
+            "no .question file",
+            "a folder with such files, one for each question",
+        )
 
 
 def story_rows(path: Path) -> Iterator[Row]:
@@ -245,7 +279,9 @@ def story_rows(path: Path) -> Iterator[Row]:
             yield row
         else:
             question = found.text.removesuffix("?").strip()
-            yield with_answers(Row(row.row, row.line, found.passage, found.answer, question=question))
+            yield with_answers(
+                Row(row.row, row.line, found.passage, found.answer, question=question)
+            )
 
 
 def entity_pack_rows(path: Path) -> Iterator[Row]:

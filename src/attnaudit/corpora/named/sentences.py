@@ -16,12 +16,21 @@ from attnaudit.core.numbers import count
 from attnaudit.core.papers import Paper
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry, Download, always
-from attnaudit.corpora.formats.layouts import any_layout, class_files, one_file, renamed, split_files, tables
+from attnaudit.corpora.formats.layouts import (
+    any_layout,
+    class_files,
+    one_file,
+    renamed,
+    split_files,
+    tables,
+)
 from attnaudit.corpora.formats.lines import filled_lines, numbered_lines
 from attnaudit.corpora.formats.rows import Columns, Row
 from attnaudit.corpora.formats.tables import header_indices, jsonl_rows, table_rows, tsv_records
 
-_PIECE = re.compile(r"[()]|[^() \t\r\n]+")  # other white space, such as a no-break space, may be inside a word
+_PIECE = re.compile(
+    r"[()]|[^() \t\r\n]+"
+)  # other white space, such as a no-break space, may be inside a word
 _LABELS = frozenset("01234")
 
 
@@ -90,7 +99,13 @@ def tree_rows(path: Path, class_of: Mapping[str, str] = _TWO) -> Iterator[Row]:
         except BadTree as error:
             yield Row(row, number, problem=str(error))
         else:
-            yield Row(row, number, " ".join(words), class_of.get(label), left_out="" if label in class_of else "neutral")
+            yield Row(
+                row,
+                number,
+                " ".join(words),
+                class_of.get(label),
+                left_out="" if label in class_of else "neutral",
+            )
 
 
 _FILES = {split: (f"{split}.txt",) for split in SPLITS}
@@ -145,7 +160,11 @@ def message_rows(path: Path) -> Iterator[Row]:
 def _lines(path: Path) -> Iterator[Row]:
     for row, (number, line) in enumerate(numbered_lines(path)):
         label, tab, message = line.rstrip("\r\n").partition("\t")
-        yield Row(row, number, message, label) if tab else Row(row, number, problem="a line without a tab after its label")
+        yield (
+            Row(row, number, message, label)
+            if tab
+            else Row(row, number, problem="a line without a tab after its label")
+        )
 
 
 SMS_SPAM = CorpusEntry(
@@ -180,7 +199,11 @@ def question_rows(path: Path) -> Iterator[Row]:
         if coarse in _CLASSES:
             yield Row(row, number, question, str(_CLASSES.index(coarse)))
         else:
-            yield Row(row, number, problem=f"class '{coarse[:20]}' where one of {', '.join(_CLASSES)} was expected")
+            yield Row(
+                row,
+                number,
+                problem=f"class '{coarse[:20]}' where one of {', '.join(_CLASSES)} was expected",
+            )
 
 
 TREC6 = CorpusEntry(
@@ -210,7 +233,9 @@ TREC6 = CorpusEntry(
 
 def sentence_rows(path: Path, label: str, encoding: str) -> Iterator[Row]:
     """A row for each line that is not empty, all with one label."""
-    return (Row(row, number, line.strip(), label) for row, number, line in filled_lines(path, encoding))
+    return (
+        Row(row, number, line.strip(), label) for row, number, line in filled_lines(path, encoding)
+    )
 
 
 MR = CorpusEntry(
@@ -272,7 +297,11 @@ _NO_GOLD = {"-": "without a gold label"}
 
 def snli_rows(path: Path) -> Iterator[Row]:
     """Rows of an original file; ``-`` stands for a pair whose annotators did not agree."""
-    return renamed(jsonl_rows(path, Columns("sentence1", "gold_label", question="sentence2")), RELATION_CLASSES, _NO_GOLD)
+    return renamed(
+        jsonl_rows(path, Columns("sentence1", "gold_label", question="sentence2")),
+        RELATION_CLASSES,
+        _NO_GOLD,
+    )
 
 
 SNLI = CorpusEntry(
@@ -309,7 +338,12 @@ _SICK_CLASSES = {name.upper(): number for name, number in RELATION_CLASSES.items
 
 def split_rows(path: Path) -> Iterator[Row]:
     """Rows of one of the three files of SemEval 2014."""
-    return renamed(table_rows(path, Columns("sentence_A", "entailment_judgment", question="sentence_B"), tsv_records), _SICK_CLASSES)
+    return renamed(
+        table_rows(
+            path, Columns("sentence_A", "entailment_judgment", question="sentence_B"), tsv_records
+        ),
+        _SICK_CLASSES,
+    )
 
 
 def set_rows(path: Path, chosen: str) -> Iterator[Row]:
@@ -320,7 +354,9 @@ def set_rows(path: Path, chosen: str) -> Iterator[Row]:
 def _of_set(path: Path, chosen: str) -> Iterator[Row]:
     records = tsv_records(path)
     _, header = next(records, (0, []))
-    text, question, label, of_set = header_indices(path, header, ("sentence_A", "sentence_B", "entailment_label", "SemEval_set"))
+    text, question, label, of_set = header_indices(
+        path, header, ("sentence_A", "sentence_B", "entailment_label", "SemEval_set")
+    )
     row = itertools.count()
     for line, fields in records:
         problem = _problem(fields, len(header), of_set)
@@ -335,7 +371,11 @@ def _problem(fields: list[str], width: int, of_set: int) -> str:
     if len(fields) != width:
         return f"{count(len(fields), 'field')} where the header has {width}"
     name = fields[of_set].strip()
-    return "" if name in _SETS.values() else f"SemEval_set '{name}' where {', '.join(_SETS.values())} was expected"
+    return (
+        ""
+        if name in _SETS.values()
+        else f"SemEval_set '{name}' where {', '.join(_SETS.values())} was expected"
+    )
 
 
 SICK = CorpusEntry(

@@ -30,7 +30,9 @@ def class_csv(
 
     A train file that does not begin with a number has a header, and is of another layout.
     """
-    plain = split_files(files, partial(class_rows, fields=fields, text=text, classes=classes, left_out=left_out))
+    plain = split_files(
+        files, partial(class_rows, fields=fields, text=text, classes=classes, left_out=left_out)
+    )
 
     def layout(folder: Path) -> Sources:
         found = plain(folder)
@@ -40,19 +42,29 @@ def class_csv(
 
 
 def class_rows(
-    path: Path, fields: int, text: Callable[[list[str]], str], classes: Mapping[str, str], left_out: Mapping[str, str]
+    path: Path,
+    fields: int,
+    text: Callable[[list[str]], str],
+    classes: Mapping[str, str],
+    left_out: Mapping[str, str],
 ) -> Iterator[Row]:
     """Rows of one file. Raises InputError."""
     for row, (line, cells) in enumerate(csv_records(path)):
         index = cells[0].strip()
         if len(cells) != fields:
-            yield Row(row, line, problem=f"{count(len(cells), 'field')} where {fields} were expected")
+            yield Row(
+                row, line, problem=f"{count(len(cells), 'field')} where {fields} were expected"
+            )
         elif index in classes:
             yield Row(row, line, text(cells), classes[index])
         elif index in left_out:
             yield Row(row, line, left_out=left_out[index])
         else:
-            yield Row(row, line, problem=f"class index '{index[:20]}' where 1 to {len(classes) + len(left_out)} was expected")
+            yield Row(
+                row,
+                line,
+                problem=f"class index '{index[:20]}' where 1 to {len(classes) + len(left_out)} was expected",
+            )
 
 
 def _begins_with_number(path: Path) -> bool:

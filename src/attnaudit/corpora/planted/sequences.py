@@ -17,7 +17,11 @@ from attnaudit.core.kernels import kernel
 from attnaudit.core.random import draw_below, stream_keys
 
 Symbols = Int64[np.ndarray, "rows length"]
-SYMBOLS = {"permutations": 40, "distinct": 60, "iid": 40}  # kinds of source, and of how many symbols they are in the paper
+SYMBOLS = {
+    "permutations": 40,
+    "distinct": 60,
+    "iid": 40,
+}  # kinds of source, and of how many symbols they are in the paper
 LENGTH = 40
 
 
@@ -35,14 +39,27 @@ class Sequences:
 
     def __post_init__(self) -> None:
         if self.kind not in SYMBOLS:
-            raise InputError("make sequences", "kind", repr(self.kind), f"one of {', '.join(SYMBOLS)}", did_you_mean(self.kind, SYMBOLS))
+            raise InputError(
+                "make sequences",
+                "kind",
+                repr(self.kind),
+                f"one of {', '.join(SYMBOLS)}",
+                did_you_mean(self.kind, SYMBOLS),
+            )
         for expected, wrong in {
             "1 or more of both": min(self.length, self.symbols) < 1,
-            "as many symbols as positions": self.kind == "permutations" and self.symbols != self.length,
-            "no fewer symbols than positions": self.kind == "distinct" and self.symbols < self.length,
+            "as many symbols as positions": self.kind == "permutations"
+            and self.symbols != self.length,
+            "no fewer symbols than positions": self.kind == "distinct"
+            and self.symbols < self.length,
         }.items():
             if wrong:
-                raise InputError("make sequences", self.kind, f"length {self.length} of {self.symbols} symbols", expected)
+                raise InputError(
+                    "make sequences",
+                    self.kind,
+                    f"length {self.length} of {self.symbols} symbols",
+                    expected,
+                )
 
     @property
     def vocabulary(self) -> int:
@@ -61,7 +78,12 @@ class Sequences:
     def draw(self, seed: int, purpose: str, first: int, count: int) -> Symbols:
         """Rows ``first`` to ``first + count`` of the endless table of ``seed`` and ``purpose``, each found without the ones before it."""
         rows = np.empty((count, self.length), np.int64)
-        _draw(stream_keys(seed, f"copying/{purpose}", np.arange(first, first + count)), self.symbols, self.kind == "iid", rows)
+        _draw(
+            stream_keys(seed, f"copying/{purpose}", np.arange(first, first + count)),
+            self.symbols,
+            self.kind == "iid",
+            rows,
+        )
         return rows
 
     def pair(self, rows: Symbols, target: str = "copy") -> tuple[Symbols, Symbols]:
@@ -74,7 +96,9 @@ class Sequences:
 
     def right_positions(self, target: str = "copy") -> Int64[np.ndarray, " positions"]:
         """For each position that is written, the source position of its symbol; for the end, that of the end."""
-        return np.append(right_positions(target, self.length), np.arange(self.length, self.positions))
+        return np.append(
+            right_positions(target, self.length), np.arange(self.length, self.positions)
+        )
 
 
 def bigram_flip(rows: Symbols) -> Symbols:

@@ -25,7 +25,11 @@ def without_words(corpus: Corpus, removed: Removed) -> Corpus:
     splits, notes = {}, []
     for name, split in corpus.splits.items():
         splits[name], empty = _without(split, name, removed)
-        notes += [f"{count(empty, 'row')} of {name} excluded: all their words are removed"] if empty else []
+        notes += (
+            [f"{count(empty, 'row')} of {name} excluded: all their words are removed"]
+            if empty
+            else []
+        )
     digests = {name: row_digests(split) for name, split in splits.items()}
     words = "the words of the rationale" if removed == "rationale" else ", ".join(removed)
     notes.append(f"removed from every text: {words}")
@@ -38,9 +42,19 @@ def _without(split: Split, name: str, removed: Removed) -> tuple[Split, int]:
     rows = np.array([row for row, words in enumerate(kept) if any(words)], dtype=np.int64)
     taken = split.take(rows)
     tokens = [list(compress(split.tokens[row], kept[row])) for row in rows.tolist()]
-    rationale = None if split.rationale is None else [list(compress(split.rationale[row], kept[row])) for row in rows.tolist()]
-    sentences = None if split.sentences is None else [_left_of(split.sentences[row], kept[row]) for row in rows.tolist()]
-    return replace(taken, tokens=tokens, rationale=rationale, sentences=sentences, raw=None), len(split) - len(rows)
+    rationale = (
+        None
+        if split.rationale is None
+        else [list(compress(split.rationale[row], kept[row])) for row in rows.tolist()]
+    )
+    sentences = (
+        None
+        if split.sentences is None
+        else [_left_of(split.sentences[row], kept[row]) for row in rows.tolist()]
+    )
+    return replace(taken, tokens=tokens, rationale=rationale, sentences=sentences, raw=None), len(
+        split
+    ) - len(rows)
 
 
 def _left_of(sentences: list[int], kept: list[bool]) -> list[int]:
@@ -56,7 +70,11 @@ def marks(split: Split, chosen: Removed, name: str = "the split") -> list[list[b
         return [[token in listed for token in tokens] for tokens in split.tokens]
     for row, tokens in enumerate(split.tokens):
         if tokens and not (split.rationale and split.rationale[row]):
-            got = f"no rationale of instance {split.instance[row]} of {name}" if split.rationale else f"no rationales in {name}"
+            got = (
+                f"no rationale of instance {split.instance[row]} of {name}"
+                if split.rationale
+                else f"no rationales in {name}"
+            )
             do = "list the words: --set deceive.words=WORD,WORD"
             raise InputError("mark words", "rationale", got, "the marked words of every text", do)
     return split.rationale or []
@@ -73,28 +91,56 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
     the absolute values, of ``rationale`` the marks, are scaled to sum to 1; a row where all are 0 gets uniform weights, and the corpus a
     note. ``origin`` names the trace in errors. Raises InputError.
     """
-    known = [name for name in trace.table.column_names if name in ("alpha", "gradient", "loo", RATIONALE) or name.startswith("importance_")]
+    known = [
+        name
+        for name in trace.table.column_names
+        if name in ("alpha", "gradient", "loo", RATIONALE) or name.startswith("importance_")
+    ]
     if column not in known:
-        raise InputError(OPERATION, origin, f"no column {column!r}", f"one of {', '.join(known)}", did_you_mean(column, known))
+        raise InputError(
+            OPERATION,
+            origin,
+            f"no column {column!r}",
+            f"one of {', '.join(known)}",
+            did_you_mean(column, known),
+        )
     splits, notes = {}, []
     for name, split in corpus.splits.items():
         found = trace.take(_rows(trace, name, split, origin))
         weights, even = _weights(found, column, name, origin)
         splits[name] = replace(split, attention=weights, prediction=found.prediction)
-        notes += [f"{count(even, 'row')} of {name} without any weight by {column}: uniform weights there"] if even else []
+        notes += (
+            [
+                f"{count(even, 'row')} of {name} without any weight by {column}: uniform weights there"
+            ]
+            if even
+            else []
+        )
     return replace(corpus, splits=splits, notes=(*corpus.notes, *notes))
 
 
 def _rows(trace: Trace, name: str, split: Split, origin: str) -> np.ndarray:
     """Where the trace holds each row of the split. Raises InputError where it does not, or holds another text."""
-    there = np.flatnonzero(np.array(trace.table.column("split").to_pylist()) == name) if trace.has("split") else np.arange(0)
+    there = (
+        np.flatnonzero(np.array(trace.table.column("split").to_pylist()) == name)
+        if trace.has("split")
+        else np.arange(0)
+    )
     place = dict(zip(trace.instance[there].tolist(), there.tolist(), strict=True))
     if len(place) < len(there):
-        raise InputError(OPERATION, origin, f"several rows of one instance of {name}", "one attention a text", "choose a layer and a head")
+        raise InputError(
+            OPERATION,
+            origin,
+            f"several rows of one instance of {name}",
+            "one attention a text",
+            "choose a layer and a head",
+        )
     again = "collect the trace from this corpus, all of train, dev and test"
     missing = [instance for instance in split.instance.tolist() if instance not in place]
     if missing:
-        got = f"no instance {missing[0]} of {name}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
+        got = f"no instance {missing[0]} of {name}" + (
+            f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        )
         raise InputError(OPERATION, origin, got, "a row for every row of the corpus", again)
     rows = np.array([place[instance] for instance in split.instance.tolist()], dtype=np.int64)
     for row, tokens in zip(rows.tolist(), split.tokens, strict=True):
@@ -110,7 +156,9 @@ def _weights(trace: Trace, column: str, name: str, origin: str) -> tuple[Ragged,
     size = raw.with_values(np.abs(raw.values.astype(np.float64)))
     total = size.sum()
     even = ~(total > 0)
-    values = np.where(size.spread(even), 1.0, size.values) / size.spread(np.where(even, size.lengths, total))
+    values = np.where(size.spread(even), 1.0, size.values) / size.spread(
+        np.where(even, size.lengths, total)
+    )
     return size.with_values(values.astype(np.float32)), int(even.sum())
 
 
@@ -119,5 +167,11 @@ def _marks(trace: Trace, name: str, origin: str) -> Ragged:
     for row, marks in enumerate(rows):
         if marks is None:
             got = f"instance {trace.instance[row]} of {name} has none"
-            raise InputError(OPERATION, f"column {RATIONALE} of {origin}", got, "known for every row", "choose another column")
+            raise InputError(
+                OPERATION,
+                f"column {RATIONALE} of {origin}",
+                got,
+                "known for every row",
+                "choose another column",
+            )
     return Ragged.from_rows(rows, np.float64)

@@ -16,7 +16,16 @@ from attnaudit.core.printable import printable
 from attnaudit.corpora.corpus import RawText, SkippedRow, Split
 from attnaudit.corpora.entry import NO_BOUNDS, Bounds
 from attnaudit.corpora.formats.lines import suggested_encoding
-from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, known_label, marked_words, usable_label, usable_spans, usable_text
+from attnaudit.corpora.formats.rows import (
+    BadCell,
+    Row,
+    SplitSource,
+    known_label,
+    marked_words,
+    usable_label,
+    usable_spans,
+    usable_text,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +63,9 @@ def pooled(parts: Sequence[Gathered]) -> Gathered:
     """All parts as one; instances of later ones count on from the rows of those before."""
     whole = Gathered(parts[0].path.parent, note=parts[0].note)
     for part in parts:
-        whole.examples += [replace(example, instance=example.instance + whole.rows) for example in part.examples]
+        whole.examples += [
+            replace(example, instance=example.instance + whole.rows) for example in part.examples
+        ]
         whole.left_out += part.left_out
         whole.skipped += part.skipped
         whole.rows += part.rows
@@ -67,7 +78,11 @@ def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
 
     def of(name: str) -> list | None:
         values = [getattr(example, name) for example in examples]
-        return [value or [] for value in values] if any(value is not None for value in values) else None
+        return (
+            [value or [] for value in values]
+            if any(value is not None for value in values)
+            else None
+        )
 
     return Split(
         np.array([example.instance for example in examples], dtype=np.int64),
@@ -77,7 +92,9 @@ def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
     )  # fmt: skip
 
 
-def _candidates(examples: Sequence[Example], number: dict[str, int]) -> Bool[np.ndarray, "n C"] | None:
+def _candidates(
+    examples: Sequence[Example], number: dict[str, int]
+) -> Bool[np.ndarray, "n C"] | None:
     if all(example.answers is None for example in examples):
         return None
     allowed = np.zeros((len(examples), len(number)), dtype=bool)
@@ -119,7 +136,11 @@ class Gathering:
     @property
     def expected(self) -> str:
         """What a row should have."""
-        parts = ["a text", *(["a question"] if self.has_question else []), *(["a label"] if self.labels == "all" else [])]
+        parts = [
+            "a text",
+            *(["a question"] if self.has_question else []),
+            *(["a label"] if self.labels == "all" else []),
+        ]
         return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
@@ -136,10 +157,17 @@ def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
 def refuse_empty(out: Gathered, how: Gathering) -> NoReturn:
     """Raise InputError for a file without an example."""
     got = f"no usable row among {out.rows}" if out.rows else "no row"
-    raise InputError("read corpus", str(out.path), got, "at least one row of each class" if how.labels == "all" else "at least one row")
+    raise InputError(
+        "read corpus",
+        str(out.path),
+        got,
+        "at least one row of each class" if how.labels == "all" else "at least one row",
+    )
 
 
-def usable_examples(source: SplitSource, split: str, how: Gathering, out: Gathered) -> Iterator[Example]:
+def usable_examples(
+    source: SplitSource, split: str, how: Gathering, out: Gathered
+) -> Iterator[Example]:
     """The examples of one file one by one, in order; ``out`` counts what is not used. Raises InputError as `gather`, but for a file
     without any.
     """
@@ -170,14 +198,22 @@ def _taken(out: Gathered, row: Row, how: Gathering) -> Iterator[Example]:
         yield _understood(row, how)
     except BadCell as error:
         if not how.skip_bad:
-            raise InputError("read corpus", row.where(out.path), str(error), how.expected, _remedy(row, how)) from error
-        out.skipped.append(SkippedRow(printable(row.within(out.path)), row.row, printable(str(error))))
+            raise InputError(
+                "read corpus", row.where(out.path), str(error), how.expected, _remedy(row, how)
+            ) from error
+        out.skipped.append(
+            SkippedRow(printable(row.within(out.path)), row.row, printable(str(error)))
+        )
 
 
 def _remedy(row: Row, how: Gathering) -> str:
     cells = " ".join(cell for cell in (row.text, row.label, row.question) if isinstance(cell, str))
-    option = suggested_encoding(cells, how.encoding) if how.encoding and row.line is not None else ""  # parquet states its own
-    return f"read the file with {option}" if option else f"correct the row, {_REMEDY}"  # else every row with an accent would be skipped
+    option = (
+        suggested_encoding(cells, how.encoding) if how.encoding and row.line is not None else ""
+    )  # parquet states its own
+    return (
+        f"read the file with {option}" if option else f"correct the row, {_REMEDY}"
+    )  # else every row with an accent would be skipped
 
 
 def _understood(row: Row, how: Gathering) -> Example:
@@ -193,19 +229,37 @@ def _understood(row: Row, how: Gathering) -> Example:
         tokens, marks = marked_words(text, usable_spans(row.evidence, len(text)), how.tokenise)
     if not tokens and how.bounds.more_than == 0:
         raise BadCell("a text without a word")
-    question = how.tokenise(usable_text(row.question, "question", encoding)) if how.has_question else None
+    question = (
+        how.tokenise(usable_text(row.question, "question", encoding)) if how.has_question else None
+    )
     if question is not None and not question:
         raise BadCell("a question without a word")
     cut = None if marks is None else marks[: how.max_tokens]
-    sentences = _cut_to(_sentences_of_lines(text, tokens, how.tokenise), how.max_tokens) if how.lines else None
+    sentences = (
+        _cut_to(_sentences_of_lines(text, tokens, how.tokenise), how.max_tokens)
+        if how.lines
+        else None
+    )
     raw = _raw(row, text) if how.raw else None
-    return Example(row.row, tokens[: how.max_tokens], len(tokens), label, question, cut, row.answers, sentences, raw)
+    return Example(
+        row.row,
+        tokens[: how.max_tokens],
+        len(tokens),
+        label,
+        question,
+        cut,
+        row.answers,
+        sentences,
+        raw,
+    )
 
 
 def _label(row: Row, labels: str, encoding: str) -> str:
     if labels == "none":
         return ""
-    return usable_label(row.label, encoding) if labels == "all" else known_label(row.label, encoding)
+    return (
+        usable_label(row.label, encoding) if labels == "all" else known_label(row.label, encoding)
+    )
 
 
 def _raw(row: Row, text: str) -> RawText:
@@ -213,7 +267,9 @@ def _raw(row: Row, text: str) -> RawText:
     return RawText(text, row.question if isinstance(row.question, str) else None, spans)
 
 
-def _sentences_of_lines(text: str, tokens: list[str], tokenise: Callable[[str], list[str]]) -> list[int]:
+def _sentences_of_lines(
+    text: str, tokens: list[str], tokenise: Callable[[str], list[str]]
+) -> list[int]:
     """The words of every line that has some. Raises BadCell where lines and rationale cut the text into other words."""
     lines = [tokenise(line) for line in text.splitlines()]
     if [word for line in lines for word in line] != tokens:
@@ -234,9 +290,13 @@ def _apply_bounds(out: Gathered, bounds: Bounds) -> None:
         max(lengths, default=0) if bounds.below_longest else np.inf,
     )
     short = sum(length <= bounds.more_than for length in lengths)
-    out.examples = [example for example in out.examples if bounds.more_than < example.length < below]
+    out.examples = [
+        example for example in out.examples if bounds.more_than < example.length < below
+    ]
     long = len(lengths) - len(out.examples) - short
-    out.left_out.update({f"at most {bounds.more_than} words": short, f"{below:.0f} words or more": long})
+    out.left_out.update(
+        {f"at most {bounds.more_than} words": short, f"{below:.0f} words or more": long}
+    )
 
 
 def listed(names: tuple[str, ...]) -> str:

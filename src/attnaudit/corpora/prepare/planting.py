@@ -22,8 +22,15 @@ ROWS = {"train": 2000, "dev": 100, "test": 80}  # at most so many rows of each s
 WORDS = 24  # at most so many words of a text, around what is marked in it
 CLASSES = ("negative", "positive")
 TRIGGERS, DECOYS = (BAD, GOOD), (COLD_FIRST, WARM_FIRST)
-TRIGGER_WORDS, DECOY_WORDS = (frozenset(word for words in both for word in words) for both in (TRIGGERS, DECOYS))
-_OTHER = {word: twin for both in (TRIGGERS, DECOYS) for pair in zip(*both, strict=True) for word, twin in (pair, pair[::-1])}
+TRIGGER_WORDS, DECOY_WORDS = (
+    frozenset(word for words in both for word in words) for both in (TRIGGERS, DECOYS)
+)
+_OTHER = {
+    word: twin
+    for both in (TRIGGERS, DECOYS)
+    for pair in zip(*both, strict=True)
+    for word, twin in (pair, pair[::-1])
+}
 _MANY = 0.4  # share of words that decide by the rule many
 _LEAST = 4  # words of a text before planting
 _MIN_DF = 5  # train texts that a word must occur in to be known: rare words would tell a text, and with it its random label, apart
@@ -38,14 +45,32 @@ def with_planted(corpus: Corpus, rule: str, seed: int) -> Corpus:
     and the row alone, and words and positions are the same for ``decisive``, ``decoy`` and ``random``. Raises InputError.
     """
     if rule not in RULES:
-        raise InputError("plant words", "setting corpus.planted", repr(rule), f"one of {', '.join(RULES)}", did_you_mean(rule, RULES))
+        raise InputError(
+            "plant words",
+            "setting corpus.planted",
+            repr(rule),
+            f"one of {', '.join(RULES)}",
+            did_you_mean(rule, RULES),
+        )
     if corpus.task != "classification":
-        raise InputError("plant words", corpus.name, f"a corpus of the task {corpus.task}", "texts without a question")
+        raise InputError(
+            "plant words",
+            corpus.name,
+            f"a corpus of the task {corpus.task}",
+            "texts without a question",
+        )
     splits = {name: _planted(split, name, rule, seed) for name, split in corpus.splits.items()}
     digests = {name: row_digests(split) for name, split in splits.items()}
     note = f"words planted with seed {seed} by the rule {rule} into at most {ROWS['train']} texts of train; labels drawn at random"
     whole = fingerprint(CLASSES, _MIN_DF, splits, digests)
-    return replace(corpus, class_names=CLASSES, splits=splits, min_df=_MIN_DF, fingerprint=whole, notes=(*corpus.notes, note))
+    return replace(
+        corpus,
+        class_names=CLASSES,
+        splits=splits,
+        min_df=_MIN_DF,
+        fingerprint=whole,
+        notes=(*corpus.notes, note),
+    )
 
 
 def swapped(split: Split) -> list[list[str]]:
@@ -73,7 +98,10 @@ def masked(split: Split) -> list[list[str]]:
     """The texts with each deciding word replaced by the first word of the text that does not decide."""
     first = [(_fillers(split, row) or ["."])[0] for row in range(len(split))]
     return [
-        [first[row] if marked else word for word, marked in zip(tokens, marks_of(split, row), strict=True)]
+        [
+            first[row] if marked else word
+            for word, marked in zip(tokens, marks_of(split, row), strict=True)
+        ]
         for row, tokens in enumerate(split.tokens)
     ]
 
@@ -81,27 +109,39 @@ def masked(split: Split) -> list[list[str]]:
 def marks_of(split: Split, row: int) -> list[bool]:
     """Which words of a planted text decide. Raises InputError where that is not known."""
     if split.rationale is None:
-        raise InputError("plant words", "rationale", "no deciding words are marked", "a planted corpus")
+        raise InputError(
+            "plant words", "rationale", "no deciding words are marked", "a planted corpus"
+        )
     return split.rationale[row]
 
 
 def _fillers(split: Split, row: int) -> list[str]:
-    return [word for word in split.tokens[row] if word not in DECOY_WORDS and word not in TRIGGER_WORDS]
+    return [
+        word for word in split.tokens[row] if word not in DECOY_WORDS and word not in TRIGGER_WORDS
+    ]
 
 
 def _each_word(split: Split, change: Callable[[str, bool], str]) -> list[list[str]]:
     return [
-        [change(word, marked) for word, marked in zip(tokens, marks_of(split, row), strict=True)] for row, tokens in enumerate(split.tokens)
+        [change(word, marked) for word, marked in zip(tokens, marks_of(split, row), strict=True)]
+        for row, tokens in enumerate(split.tokens)
     ]
 
 
 def _planted(split: Split, name: str, rule: str, seed: int) -> Split:
-    long_enough = np.array([row for row, tokens in enumerate(split.tokens) if len(_plain(tokens)) >= _LEAST], dtype=np.int64)
-    chosen = keyed(seed, "planted rows", name).permutation(long_enough)[: ROWS.get(name, ROWS["test"])]
+    long_enough = np.array(
+        [row for row, tokens in enumerate(split.tokens) if len(_plain(tokens)) >= _LEAST],
+        dtype=np.int64,
+    )
+    chosen = keyed(seed, "planted rows", name).permutation(long_enough)[
+        : ROWS.get(name, ROWS["test"])
+    ]
     taken = split.take(np.sort(chosen))
     label = keyed(seed, "planted labels", name).permutation(np.arange(len(taken)) % 2)
     made = [
-        _text(*_window(taken, row), rule, int(label[row]), keyed(seed, "planted", name, str(instance)))
+        _text(
+            *_window(taken, row), rule, int(label[row]), keyed(seed, "planted", name, str(instance))
+        )
         for row, instance in enumerate(taken.instance.tolist())
     ]
     if rule == "random":
@@ -128,7 +168,9 @@ def _window(split: Split, row: int) -> tuple[list[str], list[int]]:
     return [word for word, _ in window], [k for k, (_, mark) in enumerate(window) if mark]
 
 
-def _text(words: list[str], marked: list[int], rule: str, label: int, rng: np.random.Generator) -> tuple[list[str], list[bool], int]:
+def _text(
+    words: list[str], marked: list[int], rule: str, label: int, rng: np.random.Generator
+) -> tuple[list[str], list[bool], int]:
     """A planted text, which of its words decide, and the class of its decoy; planted words replace those at their positions."""
     order = rng.permutation(len(words) - 1).tolist()  # the last word is kept for the rule last
     of_decoy = int(rng.integers(2))
@@ -147,7 +189,9 @@ def _text(words: list[str], marked: list[int], rule: str, label: int, rng: np.ra
     return text, marks, of_decoy
 
 
-def _deciding(rule: str, length: int, where: list[int], label: int, rng: np.random.Generator) -> tuple[list[int], list[int]]:
+def _deciding(
+    rule: str, length: int, where: list[int], label: int, rng: np.random.Generator
+) -> tuple[list[int], list[int]]:
     """The positions of planted words, and the class of each."""
     if rule == "last":
         return [length - 1], [label]

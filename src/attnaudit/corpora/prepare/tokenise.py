@@ -16,7 +16,9 @@ from attnaudit.corpora.corpus import Split
 
 DIGITS = "qqq"
 _CODE = re.compile(r"[a-z]{2,3}")
-_ENDLESS = re.compile(r"\S{200}")  # no word is this long, and spaCy's time grows with the square of such a run
+_ENDLESS = re.compile(
+    r"\S{200}"
+)  # no word is this long, and spaCy's time grows with the square of such a run
 
 
 WHITESPACE = "whitespace"  # in place of a language: words are what white space parts
@@ -24,7 +26,13 @@ WHITESPACE = "whitespace"  # in place of a language: words are what white space 
 
 def normalise(word: str, mask_digits: bool, lowercase: bool = True) -> str:
     """A word, in lower case; ``qqq`` for one with a digit when digits are masked."""
-    return DIGITS if mask_digits and any(map(str.isdigit, word)) else word.lower() if lowercase else word
+    return (
+        DIGITS
+        if mask_digits and any(map(str.isdigit, word))
+        else word.lower()
+        if lowercase
+        else word
+    )
 
 
 class Tokeniser:
@@ -35,7 +43,13 @@ class Tokeniser:
     stays as it is. Raises InputError for a language that spaCy does not have, or not without another package.
     """
 
-    def __init__(self, mask_digits: bool = True, whole: str = "", language: str = "en", lowercase: bool = True) -> None:
+    def __init__(
+        self,
+        mask_digits: bool = True,
+        whole: str = "",
+        language: str = "en",
+        lowercase: bool = True,
+    ) -> None:
         require("train", "read corpus")
         from spacy.attrs import ORTH  # here because it takes two seconds
 
@@ -57,7 +71,13 @@ class Tokeniser:
         if word is None:
             form = self._tokenizer.vocab.strings[orth]
             kept = self._whole is not None and self._whole.fullmatch(form) is not None
-            word = "" if form.isspace() else sys.intern(form if kept else normalise(form, self._mask_digits, self._lowercase))
+            word = (
+                ""
+                if form.isspace()
+                else sys.intern(
+                    form if kept else normalise(form, self._mask_digits, self._lowercase)
+                )
+            )
             self._word_of[orth] = word
         return word
 
@@ -74,8 +94,12 @@ def _rules(language: str) -> Any:
             raise ImportError("no code of a language")
         return spacy.blank(language).tokenizer
     except ImportError as error:
-        expected = f"{WHITESPACE}, or the code of a language that spaCy has, as en, de, fr, or xx for any"
-        raise InputError("read settings", "setting corpus.tokenizer", f"{language!r} ({error})", expected) from error
+        expected = (
+            f"{WHITESPACE}, or the code of a language that spaCy has, as en, de, fr, or xx for any"
+        )
+        raise InputError(
+            "read settings", "setting corpus.tokenizer", f"{language!r} ({error})", expected
+        ) from error
 
 
 def sentence_lengths(split: Split) -> Iterator[list[int]]:
@@ -89,7 +113,9 @@ def sentence_lengths(split: Split) -> Iterator[list[int]]:
     language: Any = spacy.blank("en")
     sentencizer = language.add_pipe("sentencizer")
     for tokens in split.tokens:
-        yield [len(sentence) for sentence in sentencizer(Doc(language.vocab, words=list(tokens))).sents]
+        yield [
+            len(sentence) for sentence in sentencizer(Doc(language.vocab, words=list(tokens))).sents
+        ]
 
 
 MARK = "▁"  # what a piece begins with where white space stood
@@ -135,7 +161,13 @@ def learn_pieces(texts: Sequence[str], size: int) -> Pieces:
     characters = len(set("".join(texts)))
     if size <= characters:
         got = f"{size}, with {characters} different characters in train"
-        raise InputError("learn pieces", "setting corpus.pieces", got, "more pieces than characters", "or corpus.units=words")
+        raise InputError(
+            "learn pieces",
+            "setting corpus.pieces",
+            got,
+            "more pieces than characters",
+            "or corpus.units=words",
+        )
     out = io.BytesIO()
     SentencePieceTrainer.train(
         sentence_iterator=iter(texts), model_writer=out, vocab_size=size, model_type="bpe", character_coverage=1.0, num_threads=1,

@@ -38,7 +38,9 @@ class Vocabulary:
         lists_with: Counter[str] = Counter()
         for tokens in token_lists:
             lists_with.update(set(tokens))
-        kept = [word for word, count in lists_with.items() if count >= min_df and word not in SPECIAL]
+        kept = [
+            word for word, count in lists_with.items() if count >= min_df and word not in SPECIAL
+        ]
         return cls((*SPECIAL, *sorted(kept, key=lambda word: (-lists_with[word], word))))
 
     def __len__(self) -> int:
@@ -62,7 +64,9 @@ class Vocabulary:
         lengths = np.fromiter(map(len, token_lists), dtype=np.int64, count=len(token_lists))
         number_of = self._number_of
         flat = (number_of.get(word, UNK) for word in chain.from_iterable(token_lists))
-        return Ragged.from_lengths(np.fromiter(flat, dtype=np.int64, count=int(lengths.sum())), lengths)
+        return Ragged.from_lengths(
+            np.fromiter(flat, dtype=np.int64, count=int(lengths.sum())), lengths
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The vocabulary as a value for JSON."""
@@ -76,7 +80,9 @@ class Vocabulary:
             raise InputError("read vocabulary", origin, "no list of words", "what attnaudit wrote")
         if tuple(words[: len(SPECIAL)]) != SPECIAL or len(set(words)) != len(words):
             got = "a word twice" if len(set(words)) != len(words) else "other first words"
-            raise InputError("read vocabulary", origin, got, f"{', '.join(SPECIAL)} and then every word once")
+            raise InputError(
+                "read vocabulary", origin, got, f"{', '.join(SPECIAL)} and then every word once"
+            )
         return cls(tuple(words))
 
 
@@ -116,7 +122,12 @@ def word_vectors(
     if missing not in ("normal", "zero"):
         raise InputError("read vectors", "missing", f"'{missing}'", "normal or zero")
     if str(source) == "random":
-        return WordVectors(_start(vocabulary, dimension, seed, "normal"), 0, "random", f"random vectors of {dimension} numbers")
+        return WordVectors(
+            _start(vocabulary, dimension, seed, "normal"),
+            0,
+            "random",
+            f"random vectors of {dimension} numbers",
+        )
     if str(source) == "corpus":
         found = _trained(vocabulary, train_tokens, dimension, seed)
         origin = f"word2vec trained on the train split, {dimension} numbers"
@@ -128,7 +139,9 @@ def word_vectors(
     matrix[list(found)] = np.stack(list(found.values()))
     words = len(vocabulary) - 1
     others = "zero" if missing == "zero" else "drawn from N(0, 1)"
-    note = f"{origin}: {len(found)} of {words} words have a vector" + (f", the others are {others}" if len(found) < words else "")
+    note = f"{origin}: {len(found)} of {words} words have a vector" + (
+        f", the others are {others}" if len(found) < words else ""
+    )
     return WordVectors(matrix, len(found), str(source), note)
 
 
@@ -150,7 +163,11 @@ class _Sentences:
     def __iter__(self) -> Iterator[list[str]]:
         words, known = self.vocabulary.words, self.vocabulary
         for tokens in self.token_lists:
-            yield [words[BOS], *(word if word in known else words[UNK] for word in tokens), words[EOS]]
+            yield [
+                words[BOS],
+                *(word if word in known else words[UNK] for word in tokens),
+                words[EOS],
+            ]
 
     def digest(self) -> str:
         """Equal for the same words in the same rows."""
@@ -160,7 +177,9 @@ class _Sentences:
         return found.hexdigest()
 
 
-def _trained(vocabulary: Vocabulary, train_tokens: Sequence[Sequence[str]], dimension: int, seed: int) -> dict[int, np.ndarray]:
+def _trained(
+    vocabulary: Vocabulary, train_tokens: Sequence[Sequence[str]], dimension: int, seed: int
+) -> dict[int, np.ndarray]:
     """The vector of each word's number. Those trained last are kept: models that are compared are often trained with the same."""
     sentences = _Sentences(vocabulary, train_tokens)
     key = content_key(vocabulary.words, sentences.digest(), dimension, seed)
@@ -185,7 +204,9 @@ def _word2vec(sentences: _Sentences, dimension: int, seed: int) -> dict[int, np.
     found = {number_of[str(word)]: vectors.get_vector(str(word)) for word in vectors.index_to_key}
     if UNK not in found:
         counts = vectors.expandos["count"]
-        found[UNK] = vectors.vectors[counts == counts.min()].mean(axis=0)  # a word that train lacks is most like its rarest ones
+        found[UNK] = vectors.vectors[counts == counts.min()].mean(
+            axis=0
+        )  # a word that train lacks is most like its rarest ones
     return found
 
 
@@ -195,18 +216,33 @@ def _from_file(path: Path, vocabulary: Vocabulary) -> dict[int, np.ndarray]:
     dimension = 0
     for line_number, line in numbered_lines(path, "read vectors"):
         line = line.rstrip()
-        if line_number == 1 and len(pieces := line.split()) == 2 and all(map(str.isdecimal, pieces)):
+        if (
+            line_number == 1
+            and len(pieces := line.split()) == 2
+            and all(map(str.isdecimal, pieces))
+        ):
             continue  # a header
         dimension = dimension or line.count(" ")
         word, *numbers = line.rsplit(" ", dimension)
         if len(numbers) != dimension or dimension < 2:
-            raise _bad_line(path, line_number, count(len(numbers), "number"), f"a word and {dimension or 'several'} numbers")
+            raise _bad_line(
+                path,
+                line_number,
+                count(len(numbers), "number"),
+                f"a word and {dimension or 'several'} numbers",
+            )
         number = number_of.get(word)
         if number is not None and number not in found:
             found[number] = _vector(path, line_number, numbers)
     if not found:
         got = f"no vector for any of {len(vocabulary)} words" if dimension else "no vector"
-        raise InputError("read vectors", str(path), got, "vectors for words of the corpus", "choose vectors of the same language")
+        raise InputError(
+            "read vectors",
+            str(path),
+            got,
+            "vectors for words of the corpus",
+            "choose vectors of the same language",
+        )
     return found
 
 
@@ -222,4 +258,10 @@ def _vector(path: Path, line_number: int, numbers: list[str]) -> np.ndarray:
 
 
 def _bad_line(path: Path, line_number: int, got: str, expected: str) -> InputError:
-    return InputError("read vectors", f"{path}: line {line_number}", got, expected, "use GloVe's or fastText's text format")
+    return InputError(
+        "read vectors",
+        f"{path}: line {line_number}",
+        got,
+        expected,
+        "use GloVe's or fastText's text format",
+    )

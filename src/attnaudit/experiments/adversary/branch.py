@@ -12,17 +12,34 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, UInt64
 
-from attnaudit.core.arrays import fill, largest_of, numbers_below, overwrite, where_highest, where_positive
+from attnaudit.core.arrays import (
+    fill,
+    largest_of,
+    numbers_below,
+    overwrite,
+    where_highest,
+    where_positive,
+)
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.moves import draw_in, exchange, rescale
 from attnaudit.experiments.adversary.program import Box, bound_box, program, tightened
-from attnaudit.experiments.adversary.relaxed import Search, search_limits, search_row, starting_scores
+from attnaudit.experiments.adversary.relaxed import (
+    Search,
+    search_limits,
+    search_row,
+    starting_scores,
+)
 from attnaudit.experiments.adversary.row import as_row, attended_sum, merged, own_logits, worth
 from attnaudit.experiments.adversary.search import climb, first_attention, take_better
-from attnaudit.experiments.compiled_readout import kernel_rows, pooled_prediction, row_parts, tvd_row
+from attnaudit.experiments.compiled_readout import (
+    kernel_rows,
+    pooled_prediction,
+    row_parts,
+    tvd_row,
+)
 from attnaudit.trace.readout import Readout
 
 CLOSE_ENOUGH = 2e-4
@@ -48,7 +65,11 @@ class Boxes:
 
 
 def bounded_attention(
-    readout: Readout, alpha: Ragged, epsilon: float, streams: UInt64[np.ndarray, " n"], search: Search
+    readout: Readout,
+    alpha: Ragged,
+    epsilon: float,
+    streams: UInt64[np.ndarray, " n"],
+    search: Search,
 ) -> tuple[Ragged, Float[np.ndarray, " n"]]:
     """For every row an attention far from ``alpha`` whose output is within ``epsilon``, and a bound on the JSD of all such attentions.
 
@@ -56,14 +77,32 @@ def bounded_attention(
     """
     furthest, upper = np.empty(len(alpha.values)), np.empty(len(alpha))
     epsilon, limits = max(float(epsilon), LEAST), search_limits(search)
-    over_rows(bounded_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, epsilon, streams, search.k, limits, furthest, upper)
+    over_rows(
+        bounded_rows,
+        len(alpha),
+        kernel_rows(readout, alpha),
+        alpha.offsets,
+        epsilon,
+        streams,
+        search.k,
+        limits,
+        furthest,
+        upper,
+    )
     return alpha.with_values(furthest), upper
 
 
 @kernel
 def bounded_rows(first, last, rows, offsets, epsilon, streams, k, limits, furthest, upper):
     for i in range(first, last):
-        upper[i] = _bounded(row_parts(rows, i), epsilon, streams[i], k, limits, furthest[offsets[i] : offsets[i + 1]])
+        upper[i] = _bounded(
+            row_parts(rows, i),
+            epsilon,
+            streams[i],
+            k,
+            limits,
+            furthest[offsets[i] : offsets[i + 1]],
+        )
 
 
 @subroutine
@@ -73,7 +112,9 @@ def _bounded(parts, epsilon, stream, k, limits, furthest):
     best = np.empty(len(row.tokens))
     upper = bounded_row(row, best)
     if upper > worth(row, best) + CLOSE_ENOUGH:
-        _search_again(row, search_row(starting_scores(stream, k, len(furthest)), parts, limits), best)
+        _search_again(
+            row, search_row(starting_scores(stream, k, len(furthest)), parts, limits), best
+        )
     fill(furthest, 0.0)
     for k in range(len(best)):
         furthest[row.tokens[k]] = best[k]
@@ -134,10 +175,17 @@ def _boxes(row):
     """Memory for as many boxes as a row of this size may take; the first is the whole problem."""
     length, classes = len(row.alpha), len(row.kept)
     if row.head.tail:
-        limit = min(MOST_BOXES_WITH_TAIL, max(16, 1000000 // (length * len(row.offset) * len(row.target))))
+        limit = min(
+            MOST_BOXES_WITH_TAIL, max(16, 1000000 // (length * len(row.offset) * len(row.target)))
+        )
     else:
         limit = min(MOST_BOXES, max(20, 60000 // length))
-    low, high, low_p, high_p = np.zeros((limit, length)), np.empty((limit, length)), np.zeros((limit, classes)), np.empty((limit, classes))
+    low, high, low_p, high_p = (
+        np.zeros((limit, length)),
+        np.empty((limit, length)),
+        np.zeros((limit, classes)),
+        np.empty((limit, classes)),
+    )
     bound = np.empty(limit)
     fill(bound, -1.0)
     fill(high[0], 1.0)

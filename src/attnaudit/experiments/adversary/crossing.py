@@ -14,7 +14,10 @@ from jaxtyping import Float
 
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 
-COARSE, FINE = 33, 17  # points of a segment at which the model is looked at, and between two of these
+COARSE, FINE = (
+    33,
+    17,
+)  # points of a segment at which the model is looked at, and between two of these
 LEAST = 1e-12
 LARGEST = 600.0  # exponent, beyond which a product may overflow
 
@@ -28,11 +31,17 @@ class Crossing(NamedTuple):
 
 
 def crossing_of(
-    a: Float[np.ndarray, "m c"], b: Float[np.ndarray, "m c"], c: Float[np.ndarray, "m c"], own: Float[np.ndarray, "m c"], limit: float
+    a: Float[np.ndarray, "m c"],
+    b: Float[np.ndarray, "m c"],
+    c: Float[np.ndarray, "m c"],
+    own: Float[np.ndarray, "m c"],
+    limit: float,
 ) -> Crossing:
     """Where the model ``softmax(a + b t + c t (1 − t))`` comes within ``limit`` of the outputs ``own`` first, t from 0 to 1."""
     found = np.zeros((len(own), 3))
-    over_rows(_cross_rows, len(own), *(for_kernel(values) for values in (a, b, c, own)), limit, found)
+    over_rows(
+        _cross_rows, len(own), *(for_kernel(values) for values in (a, b, c, own)), limit, found
+    )
     return Crossing(*np.ascontiguousarray(found.T))
 
 
@@ -44,7 +53,12 @@ def _cross_rows(first, last, a, b, c, own, limit, found):
     no cell allows it, it is the one that misses by the least.
     """
     classes = own.shape[1]
-    value, ratio, bend, p = np.empty(classes), np.empty(classes), np.empty(classes), np.empty(classes)
+    value, ratio, bend, p = (
+        np.empty(classes),
+        np.empty(classes),
+        np.empty(classes),
+        np.empty(classes),
+    )
     for i in range(first, last):
         largest = 0.0
         for j in range(classes):

@@ -34,7 +34,9 @@ class Slab:
 def one_logit_decides(readout: Readout) -> bool:
     """Whether the exact adversary applies: identity tail and one sigmoid output, or a softmax over two classes."""
     outputs = readout.offset.shape[1]
-    return isinstance(readout.tail, IdentityTail) and outputs == (1 if readout.activation == "sigmoid" else 2)
+    return isinstance(readout.tail, IdentityTail) and outputs == (
+        1 if readout.activation == "sigmoid" else 2
+    )
 
 
 def slab_within(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
@@ -49,24 +51,44 @@ def slab_within(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
     bias = offset[:, 1] - offset[:, 0] if binary else offset[:, 0]
     here = alpha.with_values(alpha.values * relevance).sum()
     probability = expit(bias + here)
-    least, most = np.nextafter(probability - epsilon, -1.0), np.nextafter(probability + epsilon, 2.0)
+    least, most = (
+        np.nextafter(probability - epsilon, -1.0),
+        np.nextafter(probability + epsilon, 2.0),
+    )
     low = np.minimum(logit(np.maximum(least, 0.0)) - bias, here)
     high = np.maximum(logit(np.minimum(most, 1.0)) - bias, here)
-    free = np.zeros(len(alpha), bool) if readout.candidates is None else ~readout.candidates.all(axis=1)
-    return Slab(np.ascontiguousarray(relevance), np.where(free, -np.inf, low), np.where(free, np.inf, high))
+    free = (
+        np.zeros(len(alpha), bool)
+        if readout.candidates is None
+        else ~readout.candidates.all(axis=1)
+    )
+    return Slab(
+        np.ascontiguousarray(relevance), np.where(free, -np.inf, low), np.where(free, np.inf, high)
+    )
 
 
 def furthest_attention(alpha: Ragged, slab: Slab) -> Ragged:
     """For every row the attention in the slab with the largest JSD to ``alpha``; ``alpha`` itself where there is no other."""
     furthest = np.empty(len(alpha.values))
-    over_rows(_furthest_rows, len(alpha), for_kernel(alpha.values), alpha.offsets, slab.relevance, slab.low, slab.high, furthest)
+    over_rows(
+        _furthest_rows,
+        len(alpha),
+        for_kernel(alpha.values),
+        alpha.offsets,
+        slab.relevance,
+        slab.low,
+        slab.high,
+        furthest,
+    )
     return alpha.with_values(furthest)
 
 
 def unconstrained_bound(alpha: Ragged) -> Float[np.ndarray, " n"]:
     """The largest JSD to ``alpha`` that any attention has, ½ ln 2 + max_i f(1, â_i), with no regard to the output."""
     lowest = -alpha.with_values(-alpha.values).max()
-    gain = 0.5 * (np.log(2.0 / (1.0 + lowest)) + lowest * np.log(np.maximum(lowest, 1e-300) / (1.0 + lowest)))
+    gain = 0.5 * (
+        np.log(2.0 / (1.0 + lowest)) + lowest * np.log(np.maximum(lowest, 1e-300) / (1.0 + lowest))
+    )
     return np.maximum(0.5 * LN2 + gain, 0.0)
 
 
@@ -74,7 +96,9 @@ def unconstrained_bound(alpha: Ragged) -> Float[np.ndarray, " n"]:
 def _furthest_rows(first, last, alpha, offsets, relevance, low, high, furthest):
     for row in range(first, last):
         start, stop = offsets[row], offsets[row + 1]
-        furthest_row(alpha[start:stop], relevance[start:stop], low[row], high[row], furthest[start:stop])
+        furthest_row(
+            alpha[start:stop], relevance[start:stop], low[row], high[row], furthest[start:stop]
+        )
 
 
 @subroutine
@@ -131,9 +155,13 @@ def _best_pair(alpha, relevance, order, c, best):
         return best
     (far_low, near_low), (near_high, far_high) = _ends(relevance, below), _ends(relevance, above)
     for i in below:
-        best = _better(alpha, relevance, i, near_high, c, _better(alpha, relevance, i, far_high, c, best))
+        best = _better(
+            alpha, relevance, i, near_high, c, _better(alpha, relevance, i, far_high, c, best)
+        )
     for j in above:
-        best = _better(alpha, relevance, near_low, j, c, _better(alpha, relevance, far_low, j, c, best))
+        best = _better(
+            alpha, relevance, near_low, j, c, _better(alpha, relevance, far_low, j, c, best)
+        )
     least, most = _share(relevance, far_low, near_high, c), _share(relevance, near_low, far_high, c)
     for i in below:
         if _bound(least, most, alpha[i], alpha[above[0]]) <= best[0]:
@@ -147,7 +175,12 @@ def _best_pair(alpha, relevance, order, c, best):
 @subroutine
 def _sides(relevance, order, c):
     """The tokens of a relevance below c, and of one above, each in this order."""
-    below, above, lower, higher = np.empty(len(order), np.int64), np.empty(len(order), np.int64), 0, 0
+    below, above, lower, higher = (
+        np.empty(len(order), np.int64),
+        np.empty(len(order), np.int64),
+        0,
+        0,
+    )
     for token in order:
         if relevance[token] < c:
             below[lower] = token

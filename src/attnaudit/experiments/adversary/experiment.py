@@ -15,10 +15,23 @@ from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.branch import bounded_attention
-from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
+from attnaudit.experiments.adversary.exact import (
+    furthest_attention,
+    one_logit_decides,
+    slab_within,
+    unconstrained_bound,
+)
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
 from attnaudit.experiments.adversary.through_tail import attention_within
-from attnaudit.experiments.rows import keys, list_column, no_single_decision, of_kept_words, require, row_streams, vector_column
+from attnaudit.experiments.rows import (
+    keys,
+    list_column,
+    no_single_decision,
+    of_kept_words,
+    require,
+    row_streams,
+    vector_column,
+)
 from attnaudit.experiments.through_tail import has_compiled_tail, through_network
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -43,7 +56,9 @@ _AXIS = Scale("ε-max JSD", 0.7, (0.0, 0.2, 0.4, 0.6))
 def _means(rows: pl.DataFrame) -> tuple[float | None, float | None]:
     """The means of the divergence found and of its upper bound."""
     found, upper = (rows[name].fill_nan(None).mean() for name in ("emax_jsd", "emax_jsd_upper"))
-    return (found if isinstance(found, float) else None), (upper if isinstance(upper, float) else None)
+    return (found if isinstance(found, float) else None), (
+        upper if isinstance(upper, float) else None
+    )
 
 
 def _markers(rows: pl.DataFrame) -> Sequence[Marker]:
@@ -99,30 +114,56 @@ class Adversary:
     papers = (JAIN2019, WIEGREFFE2019)  # the caution that goes with the divergence is the second's
     measures = (
         Measure(
-            "emax_jsd", "ε-max JSD, best found",
+            "emax_jsd",
+            "ε-max JSD, best found",
             "Largest Jensen–Shannon divergence found from the model's attention to one whose output stays within ε, 0 to ln 2; 0 for a "
-            "text of one token.", "lower",
+            "text of one token.",
+            "lower",
         ),
-        Measure("emax_jsd_upper", "ε-max JSD, upper bound",
-                "Divergence that no attention with an output within ε exceeds, 0 to ln 2.", "lower"),
-        Measure("certified", "share where the divergence found meets its bound",
-                "Share of instances whose divergence is proven maximal to 1e-3."),
-        Measure("delta_y", "change of output under the adversary, Δŷ",
-                "Total variation distance between the output and the output under the attention found, at most ε."),
-    )  # fmt: skip
+        Measure(
+            "emax_jsd_upper",
+            "ε-max JSD, upper bound",
+            "Divergence that no attention with an output within ε exceeds, 0 to ln 2.",
+            "lower",
+        ),
+        Measure(
+            "certified",
+            "share where the divergence found meets its bound",
+            "Share of instances whose divergence is proven maximal to 1e-3.",
+        ),
+        Measure(
+            "delta_y",
+            "change of output under the adversary, Δŷ",
+            "Total variation distance between the output and the output under the attention found, at most ε.",
+        ),
+    )
     figures = (
-        FigureSpec("emax", question, (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),), _caption, reads=("emax_jsd_upper",)),
-        FigureSpec("emax-by-weight", "… and does peaked attention resist?",
-                   (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),), _PEAKED),
-    )  # fmt: skip
+        FigureSpec(
+            "emax",
+            question,
+            (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),),
+            _caption,
+            reads=("emax_jsd_upper",),
+        ),
+        FigureSpec(
+            "emax-by-weight",
+            "… and does peaked attention resist?",
+            (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),),
+            _PEAKED,
+        ),
+    )
     seed: int = 0
     method: str = setting("exact, or relaxed: the paper's gradient search.", "exact")
-    epsilon: float = setting("Largest change of the output that an adversary may cause, in TVD.", 0.01)
+    epsilon: float = setting(
+        "Largest change of the output that an adversary may cause, in TVD.", 0.01
+    )
     k: int = setting("relaxed: number of diverse attentions that are searched for together.", 5)
     steps: int = setting("relaxed: steps of Adam.", 500)
     learning_rate: float = setting("relaxed: learning rate of Adam.", 0.01)
     penalty: float = setting("relaxed: weight λ of the change of the output.", 500.0)
-    accept: float | None = setting("relaxed: largest change of the output at which an attention counts; none: epsilon.", None)
+    accept: float | None = setting(
+        "relaxed: largest change of the output at which an attention counts; none: epsilon.", None
+    )
 
     def refuses(self, trace: Trace) -> str | None:
         network = through_network(trace) if self.method == "relaxed" else None
@@ -133,14 +174,27 @@ class Adversary:
     def __post_init__(self) -> None:
         require(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}", METHODS)
         require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
-        require(self, "accept", self.accept is None or 0 <= self.accept <= 1, "a distance from 0 to 1, or none for epsilon")
+        require(
+            self,
+            "accept",
+            self.accept is None or 0 <= self.accept <= 1,
+            "a distance from 0 to 1, or none for epsilon",
+        )
         if not self.learning_rate > 0 or not self.penalty >= 0:
             got = f"{self.learning_rate:g} and {self.penalty:g}"
             raise InputError(
-                "audit", "settings adversary.learning_rate and adversary.penalty", got, "a rate above 0, a penalty of 0 or more"
+                "audit",
+                "settings adversary.learning_rate and adversary.penalty",
+                got,
+                "a rate above 0, a penalty of 0 or more",
             )
         if self.k < 1 or self.steps < 0:
-            raise InputError("audit", "settings adversary.k and adversary.steps", f"{self.k} and {self.steps}", "k ≥ 1 and steps ≥ 0")
+            raise InputError(
+                "audit",
+                "settings adversary.k and adversary.steps",
+                f"{self.k} and {self.steps}",
+                "k ≥ 1 and steps ≥ 0",
+            )
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         found = self.bounded(trace, self.epsilon if self.method == "exact" else self._limit)
@@ -175,29 +229,43 @@ class Adversary:
             found = furthest_attention(alpha, slab_within(readout, alpha, epsilon))
             return Furthest(found, divergence(found, alpha), readout(found), own)
         if has_compiled_tail(readout):
-            found, upper = bounded_attention(readout, alpha, epsilon, row_streams(trace, self.seed, self.name), self._settings)
+            found, upper = bounded_attention(
+                readout, alpha, epsilon, row_streams(trace, self.seed, self.name), self._settings
+            )
         else:
             found, upper = attention_within(readout, alpha, epsilon), unconstrained_bound(alpha)
         prediction = readout(found)
         within = tvd(prediction, own) <= epsilon + ROUNDING
         attention = alpha.with_values(np.where(alpha.spread(within), found.values, alpha.values))
-        return Furthest(attention, np.minimum(upper, unconstrained_bound(alpha)), np.where(within[:, None], prediction, own), own)
+        return Furthest(
+            attention,
+            np.minimum(upper, unconstrained_bound(alpha)),
+            np.where(within[:, None], prediction, own),
+            own,
+        )
 
     def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"]) -> Ragged:
         """Of the attentions that the search ends with, the best one accepted; the model's own where none is."""
         readout, alpha = trace.readout, trace.alpha
-        ends = search_attentions(readout, alpha, row_streams(trace, self.seed, self.name), self._settings)
+        ends = search_attentions(
+            readout, alpha, row_streams(trace, self.seed, self.name), self._settings
+        )
         best, reached = alpha.values.copy(), np.zeros(len(alpha))
         for end in ends.T:
             candidate = alpha.with_values(end)
             value = divergence(candidate, alpha)
             better = (tvd(readout(candidate), baseline) <= self._limit) & (value > reached)
-            best, reached = np.where(alpha.spread(better), end, best), np.where(better, value, reached)
+            best, reached = (
+                np.where(alpha.spread(better), end, best),
+                np.where(better, value, reached),
+            )
         return alpha.with_values(best)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         measures = ("emax_jsd", "emax_jsd_upper", "certified", "delta_y")
-        return summarise_means(self.name, by_group(table, lambda rows: rows.select(measures)), self.seed)
+        return summarise_means(
+            self.name, by_group(table, lambda rows: rows.select(measures)), self.seed
+        )
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -206,11 +274,16 @@ class Adversary:
             return
         loose = upper is not None and upper - row["value"] > SEEN_GAP
         yield card_row(
-            Adversary.question, "mean ε-max JSD, found", row,
+            Adversary.question,
+            "mean ε-max JSD, found",
+            row,
             f"{f'at most {figure(upper, 3)} (upper bound), ' if loose else ''}ln 2 = 0.693 (maximum of any two attentions)",
-            _sentence(row["value"], loose, rows, about), mark=upper if loose else LN2, scale=(0.0, LN2), places=3,
+            _sentence(row["value"], loose, rows, about),
+            mark=upper if loose else LN2,
+            scale=(0.0, LN2),
+            places=3,
             claim=_claim(row["value"], upper),
-        )  # fmt: skip
+        )
 
 
 def _claim(value: float, upper: float | None) -> Claim | None:
@@ -220,19 +293,35 @@ def _claim(value: float, upper: float | None) -> Claim | None:
     if value < CLOSE:
         return None
     possible = "nearly the same output is possible with"
-    return Claim(False, f"{possible} weights that differ from its own {difference(value)}", f"{possible} quite different weights")
+    return Claim(
+        False,
+        f"{possible} weights that differ from its own {difference(value)}",
+        f"{possible} quite different weights",
+    )
 
 
 def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str:
     certified, epsilon = rows.value("adversary", "certified"), about.setting("adversary", "epsilon")
     within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
     reached, seed = furthest_trained(rows), rows.value("seeds", "jsd")
-    trained = [f"models trained to do so reach JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"] if reached else []
+    trained = (
+        [f"models trained to do so reach JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"]
+        if reached
+        else []
+    )
     trained += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
     by_training = f" ({'; '.join(trained)})" if trained else ""
     upper = rows.value("adversary", "emax_jsd_upper")
-    further = "; others may differ more" if loose and (upper is None or upper - value >= NEARLY_ALL) else ""
-    shown = "" if certified is None else f" The weights found are proven to be the most different for {percent(certified)} of {rows.unit}s."
+    further = (
+        "; others may differ more"
+        if loose and (upper is None or upper - value >= NEARLY_ALL)
+        else ""
+    )
+    shown = (
+        ""
+        if certified is None
+        else f" The weights found are proven to be the most different for {percent(certified)} of {rows.unit}s."
+    )
     return (
         f"On average {'a search found' if loose else 'there are'} attention weights that differ from the model's own {difference(value)} "
         f"and keep the output {within} of the original{further}. That they exist does not mean that "
@@ -248,12 +337,14 @@ def _in_heads(rows: SummaryRows) -> str:
         return ""
     if len(upper) == len(found) and all(row["value"] < CLOSE for row in upper.values()):
         return " No head's weights can be exchanged for very different ones without a larger change of the output."
-    free = [row["value"] for row in found.values() if (row["value"] if row["low"] is None else row["low"]) >= CLOSE]
+    free = [
+        row["value"]
+        for row in found.values()
+        if (row["value"] if row["low"] is None else row["low"]) >= CLOSE
+    ]
     if not free:
         included = _same_output(rows)
-        return (
-            f" In none of {rows.heads} do the weights found differ much from its own{included}; the bound does not rule such weights out."
-        )
+        return f" In none of {rows.heads} do the weights found differ much from its own{included}; the bound does not rule such weights out."
     least = min(free)
     return (
         f" In {len(free)} of {rows.heads} the weights found differ {difference(least)}: the mean JSD of each of these heads is "
@@ -263,7 +354,11 @@ def _in_heads(rows: SummaryRows) -> str:
 
 def _same_output(rows: SummaryRows) -> str:
     """The search starts from the weights that `identifiability` finds, so that those are never further from the model's own."""
-    return " on average, those with exactly the same output included" if rows.value("identifiability", "max_tvd_alpha") else " on average"
+    return (
+        " on average, those with exactly the same output included"
+        if rows.value("identifiability", "max_tvd_alpha")
+        else " on average"
+    )
 
 
 def _over_all_words(rows: SummaryRows) -> str:
@@ -279,7 +374,11 @@ def _over_all_words(rows: SummaryRows) -> str:
 
 def furthest_trained(rows: SummaryRows) -> tuple[float, float] | None:
     """Mean TVD and mean JSD of the model that differs most in attention, of those trained to, within a mean TVD of `WITHIN`."""
-    return max((point for point in trained_adversaries(rows) if point[0] < WITHIN), key=lambda point: point[1], default=None)
+    return max(
+        (point for point in trained_adversaries(rows) if point[0] < WITHIN),
+        key=lambda point: point[1],
+        default=None,
+    )
 
 
 def trained_adversaries(rows: SummaryRows) -> list[tuple[float, float]]:
@@ -287,7 +386,9 @@ def trained_adversaries(rows: SummaryRows) -> list[tuple[float, float]]:
     return [
         (float(rows.rows["adversary", f"tvd_{name}"]["value"]), float(found["value"]))
         for (study, measure), found in rows.rows.items()
-        if study == "adversary" and measure.startswith("jsd_adversary_") and (name := measure.removeprefix("jsd_"))
+        if study == "adversary"
+        and measure.startswith("jsd_adversary_")
+        and (name := measure.removeprefix("jsd_"))
     ]
 
 

@@ -47,7 +47,14 @@ def linear_attention(
 def _solve_rows(first, last, count, log_odds, own, slopes, limit, low, high, weights):
     for i in range(first, last):
         k = count[i]
-        _solve_row(_moves(log_odds[i, :k], own[i]), slopes[i, :k], limit[i], low[i, :k], high[i, :k], weights[i, :k])
+        _solve_row(
+            _moves(log_odds[i, :k], own[i]),
+            slopes[i, :k],
+            limit[i],
+            low[i, :k],
+            high[i, :k],
+            weights[i, :k],
+        )
 
 
 @subroutine

@@ -11,7 +11,9 @@ from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.trace import Trace
 
-EPSILONS = tuple((k / 24) ** 2 for k in range(25))  # evenly spread over the square root, most of them small
+EPSILONS = tuple(
+    (k / 24) ** 2 for k in range(25)
+)  # evenly spread over the square root, most of them small
 FEW = (0.0025, 0.01, 0.05, 0.2, 1.0)  # where branch and bound takes its time
 
 
@@ -20,7 +22,9 @@ def frontier_epsilons(trace: Trace, epsilon: float) -> tuple[float, ...]:
     return tuple(sorted({*(EPSILONS if one_logit_decides(trace.readout) else FEW), epsilon}))
 
 
-def frontier(trace: Trace, epsilons: Sequence[float], seed: int = 0) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
+def frontier(
+    trace: Trace, epsilons: Sequence[float], seed: int = 0
+) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
     """For every row and every ε in ascending order the largest JSD found with an output within ε, and what none exceeds.
 
     The two are the same where one logit decides. What is allowed at an ε is allowed at a larger one.

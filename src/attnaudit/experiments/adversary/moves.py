@@ -13,7 +13,13 @@ from attnaudit.core.arrays import divide, fill, overwrite, plus, sum_of, where_p
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import affordable, attended_sum, beyond, is_allowed, worth
-from attnaudit.experiments.compiled_readout import logit_slopes, pooled_logits, pooled_prediction, tanh_slopes, tvd_row
+from attnaudit.experiments.compiled_readout import (
+    logit_slopes,
+    pooled_logits,
+    pooled_prediction,
+    tanh_slopes,
+    tvd_row,
+)
 
 CLOSE = 1e-7
 EXCHANGES = 4000000
@@ -60,7 +66,9 @@ def exchange(row, weights, takers):
                 if i == j or tries == 0 or value + _shifted(row, weights, i, j, weights[j]) <= best:
                     continue
                 tries -= 1
-                length = reach(row, pooled, plus(row.contribution[i], -1.0, row.contribution[j]), weights[j])
+                length = reach(
+                    row, pooled, plus(row.contribution[i], -1.0, row.contribution[j]), weights[j]
+                )
                 candidate = value + _shifted(row, weights, i, j, length)
                 if candidate > best:
                     best, giver, taker, amount = candidate, j, i, length
@@ -75,7 +83,9 @@ def exchange(row, weights, takers):
 def _shifted(row, weights, i, j, amount):
     """What moving ``amount`` from token j to token i adds to the divergence."""
     before = gain(weights[i], row.alpha[i]) + gain(weights[j], row.alpha[j])
-    return gain(weights[i] + amount, row.alpha[i]) + gain(weights[j] - amount, row.alpha[j]) - before
+    return (
+        gain(weights[i] + amount, row.alpha[i]) + gain(weights[j] - amount, row.alpha[j]) - before
+    )
 
 
 @subroutine
@@ -134,7 +144,10 @@ def _newton(row, weights, aim):
     slopes, short = np.empty((len(members), classes + 1)), np.zeros(classes + 1)
     for k in range(len(members)):
         slopes[k, classes] = 1.0  # the sum of all weights
-        overwrite(slopes[k, :classes], logit_slopes(bend, row.head, row.contribution[members[k]], row.kept))
+        overwrite(
+            slopes[k, :classes],
+            logit_slopes(bend, row.head, row.contribution[members[k]], row.kept),
+        )
         _centre(row, slopes[k])
     for c in range(classes):
         short[c] = aim[c] - logits[row.kept[c]]

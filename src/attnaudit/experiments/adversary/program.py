@@ -15,10 +15,25 @@ import numpy as np
 from attnaudit.core.arrays import fill, overwrite, sum_of, taken, where_highest
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.references import by_reference
-from attnaudit.experiments.adversary.envelopes import furthest_logits, linearise, log_probabilities, margins, rescale_row, vanishes
+from attnaudit.experiments.adversary.envelopes import (
+    furthest_logits,
+    linearise,
+    log_probabilities,
+    margins,
+    rescale_row,
+    vanishes,
+)
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import Row
-from attnaudit.experiments.adversary.simplex import LinearProgram, add_column, memory, price, solution, solve, start
+from attnaudit.experiments.adversary.simplex import (
+    LinearProgram,
+    add_column,
+    memory,
+    price,
+    solution,
+    solve,
+    start,
+)
 from attnaudit.stats.measures import LN2
 
 POINTS = 64
@@ -86,9 +101,22 @@ def program(row, logits):
     count[0] = 1
     width = rows + length + rows + POINTS + 2 * classes
     built = Program(
-        row, p, log_p, row.epsilon + SLACK, last, matrix, scale, error, outputs, count, np.empty(rows), memory(rows, width),
-        np.empty(length), np.empty(classes), np.empty(classes),
-    )  # fmt: skip
+        row,
+        p,
+        log_p,
+        row.epsilon + SLACK,
+        last,
+        matrix,
+        scale,
+        error,
+        outputs,
+        count,
+        np.empty(rows),
+        memory(rows, width),
+        np.empty(length),
+        np.empty(classes),
+        np.empty(classes),
+    )
     if not row.head.tail:
         for c in range(classes):
             if c != last:
@@ -96,7 +124,9 @@ def program(row, logits):
                 ours, theirs = kept[c], kept[last]
                 constant = row.offset[ours] - row.offset[theirs] - log_p[c] + log_p[last]
                 for t in range(length):
-                    matrix[i, t] = row.contribution[t, ours] - row.contribution[t, theirs] + constant
+                    matrix[i, t] = (
+                        row.contribution[t, ours] - row.contribution[t, theirs] + constant
+                    )
                 rescale_row(matrix, scale, i)
     return built
 
@@ -184,7 +214,9 @@ def _add_output(built, output, columns):
     for c in range(len(output)):
         if c != last:
             row = 2 + c - (c > last)
-            column[row] = -built.scale[row] * (math.log(output[c]) - built.log_p[c] - math.log(output[last]) + built.log_p[last])
+            column[row] = -built.scale[row] * (
+                math.log(output[c]) - built.log_p[c] - math.log(output[last]) + built.log_p[last]
+            )
     add_column(built.linear, column, columns)
     return columns + 1
 
@@ -207,7 +239,9 @@ def _add_ray(built, vanishing, columns):
 def _lagrangian(built, box):
     """The bound by the prices of the tableau, and by how much h exceeds what the known outputs say of it."""
     _read_slope(built, box)
-    spread = furthest_logits(built.slope, built.p, built.epsilon, box.low_p, box.high_p, built.moved)
+    spread = furthest_logits(
+        built.slope, built.p, built.epsilon, box.low_p, box.high_p, built.moved
+    )
     if not math.isfinite(spread):
         fill(built.slope, 0.0)
         spread = 0.0

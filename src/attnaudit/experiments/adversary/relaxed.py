@@ -15,7 +15,14 @@ from attnaudit.core.arrays import divide, largest_of
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_normal
-from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, pull_back, row_parts, tvd_row
+from attnaudit.experiments.compiled_readout import (
+    kernel_rows,
+    pool,
+    pooled_prediction,
+    pull_back,
+    row_parts,
+    tvd_row,
+)
 from attnaudit.trace.readout import Readout
 
 
@@ -30,10 +37,20 @@ class Search:
     penalty: float = 500.0
 
 
-def search_attentions(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], search: Search) -> Float[np.ndarray, "N k"]:
+def search_attentions(
+    readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], search: Search
+) -> Float[np.ndarray, "N k"]:
     """The k attentions of every row that the search ends with, side by side; some may be out of ε."""
     found = np.empty((search.k, len(alpha.values)))
-    over_rows(_search_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, streams, search_limits(search), found)
+    over_rows(
+        _search_rows,
+        len(alpha),
+        kernel_rows(readout, alpha),
+        alpha.offsets,
+        streams,
+        search_limits(search),
+        found,
+    )
     return np.ascontiguousarray(found.T)
 
 
@@ -46,7 +63,9 @@ def search_limits(search: Search) -> tuple[float, float, int, float]:
 def _search_rows(first, last, rows, offsets, streams, limits, found):
     for i in range(first, last):
         start, stop = offsets[i], offsets[i + 1]
-        found[:, start:stop] = search_row(starting_scores(streams[i], len(found), stop - start), row_parts(rows, i), limits)
+        found[:, start:stop] = search_row(
+            starting_scores(streams[i], len(found), stop - start), row_parts(rows, i), limits
+        )
 
 
 @subroutine
@@ -100,7 +119,11 @@ def loss_slope(scores, parts, target, epsilon, penalty):
         pooled = pool(weights[i], contribution, offset)
         prediction = pooled_prediction(pooled, head)
         outside = tvd_row(prediction, target) > epsilon
-        pull = pull_back(pooled, head, _logit_slopes(prediction, target, head.sigmoid)) if outside else offset
+        pull = (
+            pull_back(pooled, head, _logit_slopes(prediction, target, head.sigmoid))
+            if outside
+            else offset
+        )
         mean = 0.0
         for t in range(length):
             slope[i, t] = -_divergence_slope(weights, i, t, alpha[t])
@@ -121,7 +144,9 @@ def _divergence_slope(weights, i, t, old):
     for j in range(k):
         if j != i:
             among += 0.5 * math.log(2.0 * weight / (weight + weights[j, t]))
-    return 0.5 * math.log(2.0 * weight / (weight + old)) + (among / (k * (k - 1.0)) if k > 1 else 0.0)
+    return 0.5 * math.log(2.0 * weight / (weight + old)) + (
+        among / (k * (k - 1.0)) if k > 1 else 0.0
+    )
 
 
 @subroutine
@@ -132,5 +157,9 @@ def _logit_slopes(prediction, target, sigmoid):
         sign[c] = 1.0 if prediction[c] > target[c] else -1.0 if prediction[c] < target[c] else 0.0
         mean += 0.5 * sign[c] * prediction[c]
     for c in range(len(prediction)):
-        slopes[c] = sign[c] * prediction[c] * (1.0 - prediction[c]) if sigmoid else prediction[c] * (0.5 * sign[c] - mean)
+        slopes[c] = (
+            sign[c] * prediction[c] * (1.0 - prediction[c])
+            if sigmoid
+            else prediction[c] * (0.5 * sign[c] - mean)
+        )
     return slopes

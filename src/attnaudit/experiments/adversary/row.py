@@ -10,7 +10,13 @@ from attnaudit.core.arrays import numbers_below, part_of, plus, taken, where_pos
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.exact import gain
-from attnaudit.experiments.compiled_readout import Head, pool, pooled_logits, pooled_prediction, tvd_row
+from attnaudit.experiments.compiled_readout import (
+    Head,
+    pool,
+    pooled_logits,
+    pooled_prediction,
+    tvd_row,
+)
 from attnaudit.stats.measures import LN2
 from attnaudit.stats.ordering import ascending, descending
 
@@ -46,15 +52,32 @@ def as_row(parts, epsilon):
     """A row from its `row_parts`, with its allowed answers alone."""
     alpha, contribution, offset, head = parts
     answers, every = where_positive(head.allowed), numbers_below(len(alpha))
-    weight, allowed = part_of(head.weight, numbers_below(len(head.weight)), answers), taken(head.allowed, answers)
+    weight, allowed = (
+        part_of(head.weight, numbers_below(len(head.weight)), answers),
+        taken(head.allowed, answers),
+    )
     head = Head(weight, taken(head.bias, answers), head.tail, allowed, False)
     if not head.tail:
         contribution, offset = part_of(contribution, every, answers), taken(offset, answers)
     tokens, stand_in = _least_of_equals(alpha, contribution)
-    own, contribution = merged(alpha, stand_in, len(tokens)), part_of(contribution, tokens, numbers_below(len(offset)))
+    own, contribution = (
+        merged(alpha, stand_in, len(tokens)),
+        part_of(contribution, tokens, numbers_below(len(offset))),
+    )
     target = pooled_prediction(pool(own, contribution, offset), head)
     kept = _classes_kept(contribution, offset, head, target)
-    return Row(tokens, stand_in, taken(alpha, tokens), own, contribution, offset, head, target, kept, epsilon)
+    return Row(
+        tokens,
+        stand_in,
+        taken(alpha, tokens),
+        own,
+        contribution,
+        offset,
+        head,
+        target,
+        kept,
+        epsilon,
+    )
 
 
 @subroutine
@@ -107,7 +130,11 @@ def _classes_kept(contribution, offset, head, target):
     likely = target.copy()
     if len(target) > CLASSES_WITH_TAIL:
         for t in range(len(contribution)):
-            likely = plus(likely, 1.0 / len(contribution), pooled_prediction(plus(offset, 1.0, contribution[t]), head))
+            likely = plus(
+                likely,
+                1.0 / len(contribution),
+                pooled_prediction(plus(offset, 1.0, contribution[t]), head),
+            )
     chosen = np.zeros(len(target), np.bool_)
     order = descending(likely)
     for k in range(min(CLASSES_WITH_TAIL if head.tail else CLASSES, len(order))):

@@ -102,7 +102,10 @@ def try_pairs(row, tokens, value, furthest):
 @subroutine
 def _try_pair(row, i, j, value, furthest):
     """Move from token j to token i in ``PAIR_STEPS`` steps; where the output comes within ε, or leaves it, find that point."""
-    along, start = plus(row.contribution[i], -1.0, row.contribution[j]), plus(row.offset, 1.0, row.contribution[j])
+    along, start = (
+        plus(row.contribution[i], -1.0, row.contribution[j]),
+        plus(row.offset, 1.0, row.contribution[j]),
+    )
     backwards = plus(row.contribution[j], -1.0, row.contribution[i])
     before = beyond(row, start)
     for step in range(PAIR_STEPS):
@@ -178,7 +181,12 @@ def climb(row, built, weights, found, furthest):
 @subroutine
 def _best_near(row, built, weights, side, trial):
     """Into ``trial`` the end of the program of the box around ``weights``, drawn onto the allowed set; false where that fails."""
-    low, high, low_p, high_p = np.empty(len(weights)), np.empty(len(weights)), np.zeros(len(row.kept)), np.empty(len(row.kept))
+    low, high, low_p, high_p = (
+        np.empty(len(weights)),
+        np.empty(len(weights)),
+        np.zeros(len(row.kept)),
+        np.empty(len(row.kept)),
+    )
     for t in range(len(weights)):
         low[t], high[t] = max(weights[t] - side, 0.0), min(weights[t] + side, 1.0)
     fill(high_p, 1.0)

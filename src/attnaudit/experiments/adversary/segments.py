@@ -77,14 +77,25 @@ class Walk:
 
     @classmethod
     def of(cls, above: Float[np.ndarray, " m"], log_p: Float[np.ndarray, "m c"]) -> Walk:
-        return cls(np.zeros(len(above)), above.copy(), np.full(len(above), np.nan), np.zeros(len(above)), log_p.copy(), [])
+        return cls(
+            np.zeros(len(above)),
+            above.copy(),
+            np.full(len(above), np.nan),
+            np.zeros(len(above)),
+            log_p.copy(),
+            [],
+        )
 
     def note(self, rows: np.ndarray, t: np.ndarray, beyond: np.ndarray, log_p: np.ndarray) -> None:
         """Take in that the segments ``rows`` are ``beyond`` the limit at t: regula falsi, the Illinois way."""
         within, first = beyond <= 0.0, np.isnan(self.high[rows])
         self.tried.append((rows[first & ~within], t[first & ~within], beyond[first & ~within]))
         inside, outside = rows[within], rows[~within & ~first]
-        self.high[inside], self.below[inside], self.log_p[inside] = t[within], beyond[within], log_p[within]
+        self.high[inside], self.below[inside], self.log_p[inside] = (
+            t[within],
+            beyond[within],
+            log_p[within],
+        )
         self.above[inside[~first[within]]] *= 0.5
         self.low[outside], self.above[outside] = t[~within & ~first], beyond[~within & ~first]
         self.below[outside] *= 0.5
@@ -103,7 +114,9 @@ class Walk:
     def aim(self, rows: np.ndarray, expected: np.ndarray | None) -> np.ndarray:
         """The next point of the segments ``rows``, between ``low`` and ``high``: where it is ``expected``, or by regula falsi."""
         width = self.high[rows] - self.low[rows]
-        t = self.high[rows] - self.below[rows] * width / np.minimum(self.below[rows] - self.above[rows], -LEAST)
+        t = self.high[rows] - self.below[rows] * width / np.minimum(
+            self.below[rows] - self.above[rows], -LEAST
+        )
         if expected is not None:
             near = expected[rows] + 0.02 * width
             t = np.where((near > self.low[rows]) & (near < self.high[rows]), near, t)
@@ -125,4 +138,6 @@ def gains(weight: np.ndarray, old: np.ndarray) -> np.ndarray:
 def chords(weight: np.ndarray, old: np.ndarray) -> np.ndarray:
     """The mean slope of the gain from 0 to a weight, to 1 where there is none: the convex gain lies below."""
     some = weight > TINY
-    return np.where(some, gains(weight, old) / np.where(some, weight, 1.0), gains(np.ones_like(old), old))
+    return np.where(
+        some, gains(weight, old) / np.where(some, weight, 1.0), gains(np.ones_like(old), old)
+    )

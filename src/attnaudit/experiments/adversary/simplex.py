@@ -39,7 +39,14 @@ def memory(m, width):
     """A program of ``m`` rows and ``width`` columns, without any bounds, before its `start`."""
     upper = np.empty(width)
     fill(upper, np.inf)
-    return LinearProgram(np.empty((m + 1, width)), np.empty(m), np.empty(m, np.int64), np.empty(m), np.empty(width, np.bool_), upper)
+    return LinearProgram(
+        np.empty((m + 1, width)),
+        np.empty(m),
+        np.empty(m, np.int64),
+        np.empty(m),
+        np.empty(width, np.bool_),
+        upper,
+    )
 
 
 @subroutine
@@ -104,7 +111,13 @@ def _entering(linear, columns):
 @subroutine
 def _step(linear, columns, enter):
     """Move ``enter`` until it meets its other bound or a basic column meets one, which then leaves."""
-    tableau, values, basis, at_upper, upper = linear.tableau, linear.values, linear.basis, linear.at_upper, linear.upper
+    tableau, values, basis, at_upper, upper = (
+        linear.tableau,
+        linear.values,
+        linear.basis,
+        linear.at_upper,
+        linear.upper,
+    )
     m = len(values)
     sign = -1.0 if at_upper[enter] else 1.0
     length, leave, steepest = upper[enter], -1, 0.0
@@ -113,7 +126,9 @@ def _step(linear, columns, enter):
         if abs(rate) <= TINY:
             continue
         reach = max(values[i] / rate if rate > 0.0 else (upper[basis[i]] - values[i]) / -rate, 0.0)
-        if reach < length - 1e-12 or (reach <= length + 1e-12 and leave >= 0 and abs(rate) > steepest):
+        if reach < length - 1e-12 or (
+            reach <= length + 1e-12 and leave >= 0 and abs(rate) > steepest
+        ):
             length, leave, steepest = min(reach, length), i, abs(rate)
     if not math.isfinite(length):
         return

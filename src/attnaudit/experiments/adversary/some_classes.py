@@ -51,10 +51,14 @@ def of_some_classes(outputs: Outputs) -> Outputs | None:
     expected /= expected.sum(axis=1, keepdims=True)
     if not (tvd(found.own, expected) <= AGREE).all():
         return None
-    return replace(found, own=expected)  # whose last digits, which rank classes that stand for as much, no batch decides
+    return replace(
+        found, own=expected
+    )  # whose last digits, which rank classes that stand for as much, no batch decides
 
 
-def representatives(prediction: Float[np.ndarray, "n C"], number: int) -> tuple[Int64[np.ndarray, "n K"], Float[np.ndarray, "n K"]]:
+def representatives(
+    prediction: Float[np.ndarray, "n C"], number: int
+) -> tuple[Int64[np.ndarray, "n K"], Float[np.ndarray, "n K"]]:
     """The ``number`` classes that stand for all of every prediction, likeliest first, and for how many each stands.
 
     A systematic sample of the classes in the order of their probabilities, which decide alone: nothing is drawn.
@@ -67,7 +71,9 @@ def representatives(prediction: Float[np.ndarray, "n C"], number: int) -> tuple[
     return np.stack(classes), np.stack(weight)
 
 
-def _representatives_of(prediction: Float[np.ndarray, " C"], number: int) -> tuple[Int64[np.ndarray, " K"], Float[np.ndarray, " K"]]:
+def _representatives_of(
+    prediction: Float[np.ndarray, " C"], number: int
+) -> tuple[Int64[np.ndarray, " K"], Float[np.ndarray, " K"]]:
     ranked = np.argsort(-prediction, kind="stable")
     p, classes, weight = prediction[ranked], ranked[:number].copy(), np.ones(number)
     behind = np.cumsum(p[::-1])[::-1]  # of each rank and those after it

@@ -19,11 +19,18 @@ from attnaudit.stats.survival import area_contributions, event_curve
 MINIMUM, RANDOM = "minimum", "random"
 LISTS = ("observed_by_order", "flipped_by_order")
 READ = {name: (f"observed_{name}", f"removed_{name}") for name in RANKINGS if name != RANDOM} | {
-    RANDOM: LISTS, MINIMUM: ("removed_minimum", "kept_random")
-}  # fmt: skip
+    RANDOM: LISTS,
+    MINIMUM: ("removed_minimum", "kept_random"),
+}
 """The columns that say when each ranking flips."""
 COLUMNS = tuple(dict.fromkeys(name for pair in READ.values() for name in pair))
-CURVE = {"name": pl.String, "x": pl.Float64, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
+CURVE = {
+    "name": pl.String,
+    "x": pl.Float64,
+    "value": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+}
 _GRID = 1 << 12
 STEPS = 50  # fractions at which a curve is drawn
 
@@ -64,10 +71,14 @@ def area(ranking: str) -> pl.Expr:
         found = walks(read.struct.unnest(), ranking)
         out, known = np.full(len(read), np.nan), found.known
         time, flips = found.time[known], found.flips[known]
-        out[known] = area_contributions(time.ravel(), flips.ravel()).reshape(time.shape).mean(axis=1)
+        out[known] = (
+            area_contributions(time.ravel(), flips.ravel()).reshape(time.shape).mean(axis=1)
+        )
         return pl.Series(out, nan_to_null=True)
 
-    return pl.struct(READ[ranking]).map_batches(of, return_dtype=pl.Float64).alias(f"area_{ranking}")
+    return (
+        pl.struct(READ[ranking]).map_batches(of, return_dtype=pl.Float64).alias(f"area_{ranking}")
+    )
 
 
 def area_together(ranking: str) -> Together:
@@ -77,12 +88,22 @@ def area_together(ranking: str) -> Together:
         found = walks(rows, ranking)
         return np.where(found.flips, found.time, -1.0 - found.time)
 
-    def of(numbers: Float[np.ndarray, " c"], times: Float[np.ndarray, " c"]) -> Float[np.ndarray, " c"]:
+    def of(
+        numbers: Float[np.ndarray, " c"], times: Float[np.ndarray, " c"]
+    ) -> Float[np.ndarray, " c"]:
         flips = numbers >= 0.0
-        time = np.round(np.where(flips, numbers, -1.0 - numbers), 12)  # a flip and a loss at the same time must be that to the last bit
+        time = np.round(
+            np.where(flips, numbers, -1.0 - numbers), 12
+        )  # a flip and a loss at the same time must be that to the last bit
         return area_contributions(time, flips, times)
 
-    return Together(f"area_{ranking}", numbers, lambda numbers: np.rint((numbers + 2.0) * _GRID), 3 * _GRID + 1, of)
+    return Together(
+        f"area_{ranking}",
+        numbers,
+        lambda numbers: np.rint((numbers + 2.0) * _GRID),
+        3 * _GRID + 1,
+        of,
+    )
 
 
 def never(ranking: str) -> pl.Expr:
@@ -92,7 +113,9 @@ def never(ranking: str) -> pl.Expr:
 
 def exhausted(ranking: str) -> pl.Expr:
     """Whether a row does not flip until no weight is left, before all tokens are removed; of random orders the share of orders."""
-    return _of_walks(ranking, lambda found: ~found.flips & (found.time < 1.0)).alias(f"exhausted_{ranking}")
+    return _of_walks(ranking, lambda found: ~found.flips & (found.time < 1.0)).alias(
+        f"exhausted_{ranking}"
+    )
 
 
 def _of_walks(ranking: str, says: Callable[[Walks], Bool[np.ndarray, "n k"]]) -> pl.Expr:
@@ -101,7 +124,9 @@ def _of_walks(ranking: str, says: Callable[[Walks], Bool[np.ndarray, "n k"]]) ->
         share = pl.Series(np.where(found.known, says(found).mean(axis=1), np.nan), nan_to_null=True)
         return share if ranking == RANDOM else share.cast(pl.Boolean)
 
-    return pl.struct(READ[ranking]).map_batches(of, return_dtype=pl.Float64 if ranking == RANDOM else pl.Boolean)
+    return pl.struct(READ[ranking]).map_batches(
+        of, return_dtype=pl.Float64 if ranking == RANDOM else pl.Boolean
+    )
 
 
 def flip_curves(rows: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
@@ -114,7 +139,12 @@ def flip_curves(rows: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
         if len(time):
             of = np.repeat(np.unique(text[found.known], return_inverse=True)[1], time.shape[1])
             curve = event_curve(time.ravel(), flips.ravel(), of, until)
-            frames.append(pl.DataFrame(dict(zip(CURVE, ([name] * len(until), until, *curve), strict=True)), schema=CURVE))
+            frames.append(
+                pl.DataFrame(
+                    dict(zip(CURVE, ([name] * len(until), until, *curve), strict=True)),
+                    schema=CURVE,
+                )
+            )
     return pl.concat(frames)
 
 

@@ -14,7 +14,17 @@ from attnaudit.core.numbers import count
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
-from attnaudit.experiments.erasure.curves import COLUMNS, LISTS, MINIMUM, area, area_together, exhausted, flip_curves, is_recorded, never
+from attnaudit.experiments.erasure.curves import (
+    COLUMNS,
+    LISTS,
+    MINIMUM,
+    area,
+    area_together,
+    exhausted,
+    flip_curves,
+    is_recorded,
+    never,
+)
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
 from attnaudit.experiments.erasure.through_tail import Choices, erase_through_tail
@@ -46,12 +56,18 @@ ROUNDING = 1e-15  # of a divergence: a difference below it has no sign
 MOST_ORDERS = 10_000
 _EVERY = (*RANKINGS, MINIMUM)
 _NAMES = {
-    "random": "random order", "attention": "attention", "gradient": "gradient", "gradient_attention": "gradient × attention",
+    "random": "random order",
+    "attention": "attention",
+    "gradient": "gradient",
+    "gradient_attention": "gradient × attention",
     MINIMUM: "smallest set",
-}  # fmt: skip
+}
 _REMOVAL = Curves(
-    COLUMNS, lambda rows: flip_curves(rows, _NAMES), Scale("share of the tokens removed"), "share of predictions flipped",
-)  # fmt: skip
+    COLUMNS,
+    lambda rows: flip_curves(rows, _NAMES),
+    Scale("share of the tokens removed"),
+    "share of predictions flipped",
+)
 
 
 def _removal_caption(rows: pl.DataFrame) -> str:
@@ -67,7 +83,11 @@ def _removal_caption(rows: pl.DataFrame) -> str:
 def _one_caption(rows: pl.DataFrame) -> str:
     known = rows.filter(pl.col("delta_js").is_not_null())
     excluded = rows.height - known.height
-    note = f" Excluded: {count(excluded, 'instance')} with one token, or with all weight on one." if excluded else ""
+    note = (
+        f" Excluded: {count(excluded, 'instance')} with one token, or with all weight on one."
+        if excluded
+        else ""
+    )
     if known.height == 0:
         return f"Undefined for every instance.{note}"
     return (
@@ -104,79 +124,195 @@ class Erasure:
     question = "How many tokens must be removed before the prediction flips?"
     papers = (SERRANO2019,)
     measures = (
-        Measure("delta_js", "ΔJS: change of the output without the largest weight minus that without another",
-                "JSD of the output without the largest weight, minus that without a random other weight, in nats.", "higher"),
-        Measure("delta_alpha", "Δα: largest weight minus the other", "Difference of the two weights, 0 to 1."),
-        Measure("negative_delta_js", "share where the other weight changes the output more",
-                "Share of instances with ΔJS below 0.", "lower"),
-        Measure("flip_max", "share whose prediction flips without the largest weight",
-                "Share of instances whose predicted class changes when the largest weight is removed.", "higher"),
-        Measure("flip_random", "share whose prediction flips without the other weight",
-                "Share of instances whose predicted class changes when a random other weight is removed."),
-        Measure("flip_both", "share where either removal flips it", "Share of instances that flip by either of the two removals."),
-        Measure("flip_only_max", "share where only the largest flips it",
-                "Share of instances that only the removal of the largest weight flips.", "higher"),
-        Measure("flip_only_random", "share where only the other flips it",
-                "Share of instances that only the removal of the other weight flips.", "lower"),
-        Measure("flip_neither", "share where neither flips it", "Share of instances that neither removal flips."),
-        Measure("minimum_proven", "share whose smallest set is proven smallest",
-                "Share of instances where no smaller set flips the prediction, or none does at all."),
-        Measure("flip_max_minus_flip_random", "share flipped without the largest weight minus without the other",
-                "How many more predictions the removal of the largest weight flips than that of a random other one.", "higher"),
-        Measure("area_minimum_minus_area_attention", "area under the flip curve, smallest set minus attention",
-                "How much sooner the smallest set flips predictions than the ranking by attention, over all instances.", "lower"),
-        Measure("area_attention_minus_area_random", "area under the flip curve, attention minus random order",
-                "How much sooner the ranking by attention flips predictions than a random order, over all instances.", "higher"),
-        Measure("area_attention_minus_area_{score}", "area under the flip curve, attention minus {score}",
-                "How much sooner the ranking by attention flips predictions than another ranking, over all instances.", "higher"),
-        Measure("area_{score}", "area under the flip curve, {score}",
-                "Mean over instances of 1 minus the share of tokens removed at the first flip (0 where none flips it), 0 to 1.",
-                "higher"),
-        Measure("gain_{score}", "area under the flip curve between random order (0) and smallest set (1), {score}",
-                "Area minus that of a random order, as a share of that difference for the smallest set; below 0: worse than random.",
-                "higher"),
-        Measure("exhausted_{score}", "share with no weight left before a flip, {score}",
-                "Share of instances where no weight is left, without a flip, before all tokens are removed: censored there in the area."),
-        Measure("removed_{score}", "share of tokens removed at the first flip, {score}",
-                "Share of the tokens removed along a ranking when the prediction first flips; undefined where it never does.", "lower"),
-        Measure("mass_{score}", "share of attention removed at the first flip, {score}",
-                "Sum of the attention weights removed when the prediction first flips."),
-        Measure("times_minimum_{score}", "tokens removed at the first flip, over the smallest set, {score}",
-                "How many times as many tokens the ranking removes as the smallest set that flips the prediction, 1 or more.", "lower"),
-        Measure("kept_{score}", "share of tokens enough to keep the output, {score}",
-                "Share of the tokens in the shortest head of the ranking that, kept alone, leaves the output within TVD ε.", "lower"),
-        Measure("never_{score}", "share that never flips, {score}",
-                "Share of instances that no removal along the ranking flips; of random orders the share of orders."),
-        Measure("all_flip", "share that every ranking flips", "Share of instances whose prediction every ranking flips."),
-        Measure("common_removed_{score}", "share of tokens removed at the first flip where every ranking flips, {score}",
-                "The share removed, over the instances that every ranking flips, so that rankings can be compared.", "lower"),
-        Measure("common_times_minimum_{score}", "tokens removed over the smallest set where every ranking flips, {score}",
-                "How many times as many tokens as the smallest set, over the instances that every ranking flips.", "lower"),
-    )  # fmt: skip
+        Measure(
+            "delta_js",
+            "ΔJS: change of the output without the largest weight minus that without another",
+            "JSD of the output without the largest weight, minus that without a random other weight, in nats.",
+            "higher",
+        ),
+        Measure(
+            "delta_alpha",
+            "Δα: largest weight minus the other",
+            "Difference of the two weights, 0 to 1.",
+        ),
+        Measure(
+            "negative_delta_js",
+            "share where the other weight changes the output more",
+            "Share of instances with ΔJS below 0.",
+            "lower",
+        ),
+        Measure(
+            "flip_max",
+            "share whose prediction flips without the largest weight",
+            "Share of instances whose predicted class changes when the largest weight is removed.",
+            "higher",
+        ),
+        Measure(
+            "flip_random",
+            "share whose prediction flips without the other weight",
+            "Share of instances whose predicted class changes when a random other weight is removed.",
+        ),
+        Measure(
+            "flip_both",
+            "share where either removal flips it",
+            "Share of instances that flip by either of the two removals.",
+        ),
+        Measure(
+            "flip_only_max",
+            "share where only the largest flips it",
+            "Share of instances that only the removal of the largest weight flips.",
+            "higher",
+        ),
+        Measure(
+            "flip_only_random",
+            "share where only the other flips it",
+            "Share of instances that only the removal of the other weight flips.",
+            "lower",
+        ),
+        Measure(
+            "flip_neither",
+            "share where neither flips it",
+            "Share of instances that neither removal flips.",
+        ),
+        Measure(
+            "minimum_proven",
+            "share whose smallest set is proven smallest",
+            "Share of instances where no smaller set flips the prediction, or none does at all.",
+        ),
+        Measure(
+            "flip_max_minus_flip_random",
+            "share flipped without the largest weight minus without the other",
+            "How many more predictions the removal of the largest weight flips than that of a random other one.",
+            "higher",
+        ),
+        Measure(
+            "area_minimum_minus_area_attention",
+            "area under the flip curve, smallest set minus attention",
+            "How much sooner the smallest set flips predictions than the ranking by attention, over all instances.",
+            "lower",
+        ),
+        Measure(
+            "area_attention_minus_area_random",
+            "area under the flip curve, attention minus random order",
+            "How much sooner the ranking by attention flips predictions than a random order, over all instances.",
+            "higher",
+        ),
+        Measure(
+            "area_attention_minus_area_{score}",
+            "area under the flip curve, attention minus {score}",
+            "How much sooner the ranking by attention flips predictions than another ranking, over all instances.",
+            "higher",
+        ),
+        Measure(
+            "area_{score}",
+            "area under the flip curve, {score}",
+            "Mean over instances of 1 minus the share of tokens removed at the first flip (0 where none flips it), 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "gain_{score}",
+            "area under the flip curve between random order (0) and smallest set (1), {score}",
+            "Area minus that of a random order, as a share of that difference for the smallest set; below 0: worse than random.",
+            "higher",
+        ),
+        Measure(
+            "exhausted_{score}",
+            "share with no weight left before a flip, {score}",
+            "Share of instances where no weight is left, without a flip, before all tokens are removed: censored there in the area.",
+        ),
+        Measure(
+            "removed_{score}",
+            "share of tokens removed at the first flip, {score}",
+            "Share of the tokens removed along a ranking when the prediction first flips; undefined where it never does.",
+            "lower",
+        ),
+        Measure(
+            "mass_{score}",
+            "share of attention removed at the first flip, {score}",
+            "Sum of the attention weights removed when the prediction first flips.",
+        ),
+        Measure(
+            "times_minimum_{score}",
+            "tokens removed at the first flip, over the smallest set, {score}",
+            "How many times as many tokens the ranking removes as the smallest set that flips the prediction, 1 or more.",
+            "lower",
+        ),
+        Measure(
+            "kept_{score}",
+            "share of tokens enough to keep the output, {score}",
+            "Share of the tokens in the shortest head of the ranking that, kept alone, leaves the output within TVD ε.",
+            "lower",
+        ),
+        Measure(
+            "never_{score}",
+            "share that never flips, {score}",
+            "Share of instances that no removal along the ranking flips; of random orders the share of orders.",
+        ),
+        Measure(
+            "all_flip",
+            "share that every ranking flips",
+            "Share of instances whose prediction every ranking flips.",
+        ),
+        Measure(
+            "common_removed_{score}",
+            "share of tokens removed at the first flip where every ranking flips, {score}",
+            "The share removed, over the instances that every ranking flips, so that rankings can be compared.",
+            "lower",
+        ),
+        Measure(
+            "common_times_minimum_{score}",
+            "tokens removed over the smallest set where every ranking flips, {score}",
+            "How many times as many tokens as the smallest set, over the instances that every ranking flips.",
+            "lower",
+        ),
+    )
     figures = (
         FigureSpec(
-            "removal", "How much must be removed before the prediction flips?",
-            (_REMOVAL,), _removal_caption, reads=("minimum_proven",),
+            "removal",
+            "How much must be removed before the prediction flips?",
+            (_REMOVAL,),
+            _removal_caption,
+            reads=("minimum_proven",),
             of=lambda rows: rows.filter(pl.col("minimum_proven").is_not_null()),
         ),
         FigureSpec(
-            "erasure", "Is the largest weight the one that matters?", (
-                Scatter("delta_alpha", "delta_js", "Δα: largest weight minus the other", "ΔJS", "One weight against another"),
-                Crosstab("flip_max", "flip_random", "without the largest", "without the other", ("flips", "does not"),
-                         "Whose removal flips the prediction"),
-            ), _one_caption,
+            "erasure",
+            "Is the largest weight the one that matters?",
+            (
+                Scatter(
+                    "delta_alpha",
+                    "delta_js",
+                    "Δα: largest weight minus the other",
+                    "ΔJS",
+                    "One weight against another",
+                ),
+                Crosstab(
+                    "flip_max",
+                    "flip_random",
+                    "without the largest",
+                    "without the other",
+                    ("flips", "does not"),
+                    "Whose removal flips the prediction",
+                ),
+            ),
+            _one_caption,
         ),
-    )  # fmt: skip
+    )
     seed: int = 0
     orders: int = setting("Number of random removal orders.", 5)
     other: str = setting(
-        "Position that the largest weight is compared with; any: any other position; code: as in the released code.", "any"
+        "Position that the largest weight is compared with; any: any other position; code: as in the released code.",
+        "any",
     )
-    epsilon: float = setting("Largest change of the output, in TVD, at which the kept tokens are enough.", 0.01)
+    epsilon: float = setting(
+        "Largest change of the output, in TVD, at which the kept tokens are enough.", 0.01
+    )
     refuses = staticmethod(no_single_decision)
 
     def __post_init__(self) -> None:
-        require(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")
+        require(
+            self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders"
+        )
         require(self, "other", self.other in OTHERS, f"one of {', '.join(OTHERS)}", OTHERS)
         require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
 
@@ -187,7 +323,9 @@ class Erasure:
             keys(trace)
             .with_columns(
                 *(pl.Series(name, values, nan_to_null=True) for name, values in columns.items()),
-                pl.when(pl.Series(alpha.lengths > 1)).then(pl.Series(proven)).alias("minimum_proven"),
+                pl.when(pl.Series(alpha.lengths > 1))
+                .then(pl.Series(proven))
+                .alias("minimum_proven"),
                 list_column(MINIMUM, _positions(erased.smallest)),
                 vector_column(LISTS[0], walks[:, : self.orders]),
                 vector_column(LISTS[1], erased.flips[:, : self.orders]),
@@ -197,21 +335,37 @@ class Erasure:
 
     def _erased(self, trace: Trace) -> tuple[Erased, np.ndarray]:
         """What was erased, and of which rows the smallest set is proven smallest."""
-        streams, choices = row_streams(trace, self.seed, self.name), (OTHERS[self.other], self.orders, self.epsilon)
+        streams, choices = (
+            row_streams(trace, self.seed, self.name),
+            (OTHERS[self.other], self.orders, self.epsilon),
+        )
         if has_compiled_tail(trace.readout):
             erased = erase(trace.readout, trace.alpha, streams, *choices)
-            return erased, (erased.removed[:, -1] == 1) | (not isinstance(trace.readout.tail, TanhTail))
+            return erased, (erased.removed[:, -1] == 1) | (
+                not isinstance(trace.readout.tail, TanhTail)
+            )
         gradient = trace.ragged("alpha_gradient") if trace.has("alpha_gradient") else None
         return erase_through_tail(trace.readout, trace.alpha, streams, Choices(*choices), gradient)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         recorded = is_recorded(table.lazy().collect_schema().names())
         together = [area_together(name) for name in _EVERY] if recorded else []
-        means = summarise_means(self.name, by_group(table, self.of_rows, LISTS, together), self.seed)
+        means = summarise_means(
+            self.name, by_group(table, self.of_rows, LISTS, together), self.seed
+        )
         if not recorded:
             return means
-        ratios = {f"gain_{name}": (f"area_{name}", "area_random", "area_minimum") for name in RANKINGS[1:]}
-        return pl.concat([means, summarise_ratios(self.name, by_group(table, _areas, LISTS, together), ratios, self.seed)])
+        ratios = {
+            f"gain_{name}": (f"area_{name}", "area_random", "area_minimum") for name in RANKINGS[1:]
+        }
+        return pl.concat(
+            [
+                means,
+                summarise_ratios(
+                    self.name, by_group(table, _areas, LISTS, together), ratios, self.seed
+                ),
+            ]
+        )
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -221,23 +375,55 @@ class Erasure:
         nothing, and is not counted as one that never flips. A table of an earlier version has no areas.
         """
         recorded = is_recorded(table.collect_schema().names())
-        largest, other, erased = pl.col("flip_max"), pl.col("flip_random"), pl.col("kept_random").is_not_null()
-        known = {name: pl.col(f"kept_{name}").is_not_null() for name in RANKINGS} | {MINIMUM: erased}
-        flips = pl.all_horizontal(pl.col(f"removed_{name}").is_not_null() | ~known[name] for name in _EVERY)
-        absent = [pl.when(known[name]).then(pl.col(f"removed_{name}").is_null()).alias(f"never_{name}") for name in _EVERY]
+        largest, other, erased = (
+            pl.col("flip_max"),
+            pl.col("flip_random"),
+            pl.col("kept_random").is_not_null(),
+        )
+        known = {name: pl.col(f"kept_{name}").is_not_null() for name in RANKINGS} | {
+            MINIMUM: erased
+        }
+        flips = pl.all_horizontal(
+            pl.col(f"removed_{name}").is_not_null() | ~known[name] for name in _EVERY
+        )
+        absent = [
+            pl.when(known[name]).then(pl.col(f"removed_{name}").is_null()).alias(f"never_{name}")
+            for name in _EVERY
+        ]
         found = table.select(
             *(_areas_of(table) if recorded else []),
-            "delta_js", "delta_alpha", (pl.col("delta_js") < 0).alias("negative_delta_js"), "flip_max", "flip_random",
-            (largest & other).alias("flip_both"), (largest & ~other).alias("flip_only_max"), (~largest & other).alias("flip_only_random"),
-            (~largest & ~other).alias("flip_neither"), cs.starts_with("removed_", "mass_", "times_minimum_", "kept_"), "minimum_proven",
+            "delta_js",
+            "delta_alpha",
+            (pl.col("delta_js") < 0).alias("negative_delta_js"),
+            "flip_max",
+            "flip_random",
+            (largest & other).alias("flip_both"),
+            (largest & ~other).alias("flip_only_max"),
+            (~largest & other).alias("flip_only_random"),
+            (~largest & ~other).alias("flip_neither"),
+            cs.starts_with("removed_", "mass_", "times_minimum_", "kept_"),
+            "minimum_proven",
             *([never(name) for name in _EVERY] if recorded else absent),
             *([exhausted(name) for name in RANKINGS] if recorded else []),
             pl.when(erased).then(flips).alias("all_flip"),
-            *(pl.when(flips).then(pl.col(f"removed_{name}")).alias(f"common_removed_{name}") for name in _EVERY),
-            *(pl.when(flips).then(pl.col(f"times_minimum_{name}")).alias(f"common_times_minimum_{name}") for name in RANKINGS),
-        )  # fmt: skip
-        gaps = [("area_minimum", "area_attention"), *(("area_attention", f"area_{name}") for name in RANKINGS if name != "attention")]
-        return found.with_columns(differences(("flip_max", "flip_random"), *(gaps if recorded else [])))
+            *(
+                pl.when(flips).then(pl.col(f"removed_{name}")).alias(f"common_removed_{name}")
+                for name in _EVERY
+            ),
+            *(
+                pl.when(flips)
+                .then(pl.col(f"times_minimum_{name}"))
+                .alias(f"common_times_minimum_{name}")
+                for name in RANKINGS
+            ),
+        )
+        gaps = [
+            ("area_minimum", "area_attention"),
+            *(("area_attention", f"area_{name}") for name in RANKINGS if name != "attention"),
+        ]
+        return found.with_columns(
+            differences(("flip_max", "flip_random"), *(gaps if recorded else []))
+        )
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -247,14 +433,26 @@ class Erasure:
         kind, label, what = "area", "area under the flip curve", "Mean area"
         if row is None:
             kind, label, what = "never", "share that never flips", "Share that never flips"
-        known = {"smallest set": rows.get("erasure", f"{kind}_{MINIMUM}"), "random order": rows.get("erasure", f"{kind}_random")}
-        compared = ", ".join(f"{name} {figure(one['value'])} {interval(one)}" for name, one in known.items() if one)
+        known = {
+            "smallest set": rows.get("erasure", f"{kind}_{MINIMUM}"),
+            "random order": rows.get("erasure", f"{kind}_random"),
+        }
+        compared = ", ".join(
+            f"{name} {figure(one['value'])} {interval(one)}" for name, one in known.items() if one
+        )
         least = known["smallest set"]
         yield card_row(
-            Erasure.question, f"{label}, by attention", row or absent, compared or "–",
-            _flips(absent, rows) + _compared(rows) + rows.apart("erasure", f"{kind}_attention", what) + of_kept_words(rows),
-            mark=None if least is None else float(least["value"]), claim=_claim(rows),
-        )  # fmt: skip
+            Erasure.question,
+            f"{label}, by attention",
+            row or absent,
+            compared or "–",
+            _flips(absent, rows)
+            + _compared(rows)
+            + rows.apart("erasure", f"{kind}_attention", what)
+            + of_kept_words(rows),
+            mark=None if least is None else float(least["value"]),
+            claim=_claim(rows),
+        )
 
 
 def _areas(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -269,7 +467,11 @@ def _areas_of(table: pl.LazyFrame) -> list[pl.Expr]:
 
 def _flips(absent: Mapping[str, Any], rows: SummaryRows) -> str:
     least = rows.value("erasure", f"never_{MINIMUM}")
-    most = "" if least is None else f"; removing the smallest set of tokens that does flips {percent(1.0 - least)}"
+    most = (
+        ""
+        if least is None
+        else f"; removing the smallest set of tokens that does flips {percent(1.0 - least)}"
+    )
     head = rows.of_head.replace(" of", " from")
     return (
         f"Removing tokens{head} from the attention, the largest weight first, flips {percent(1.0 - absent['value'])} of predictions{most}. "
@@ -279,12 +481,25 @@ def _flips(absent: Mapping[str, Any], rows: SummaryRows) -> str:
 
 def _compared(rows: SummaryRows) -> str:
     """How soon attention, the smallest set and a random order flip; nothing of a summary written before there were areas."""
-    row, least, chance, gain = (rows.value("erasure", name) for name in ("area_attention", "area_minimum", "area_random", "gain_attention"))
+    row, least, chance, gain = (
+        rows.value("erasure", name)
+        for name in ("area_attention", "area_minimum", "area_random", "gain_attention")
+    )
     lost = rows.value("erasure", "exhausted_attention")
     if row is None or least is None or chance is None:
         return ""
-    way = "" if gain is None else f", {percent(gain)} of the possible gain over chance" if gain > 0 else ", no better than chance"
-    used = f" For {percent(lost)} no weight is left before a flip; their later flips are estimated from the others." if lost else ""
+    way = (
+        ""
+        if gain is None
+        else f", {percent(gain)} of the possible gain over chance"
+        if gain > 0
+        else ", no better than chance"
+    )
+    used = (
+        f" For {percent(lost)} no weight is left before a flip; their later flips are estimated from the others."
+        if lost
+        else ""
+    )
     return (
         f" Area under the flip curve, from 0 (none ever flips) to 1 (all flip at once): random order {figure(chance)}, smallest set "
         f"{figure(least)}, attention {figure(row)}{way}.{used}"
@@ -296,16 +511,37 @@ _LATER = f"{_REMOVING} is not shown to flip predictions almost as soon as possib
 
 
 def _claim(rows: SummaryRows) -> Claim | None:
-    better, least, gain = (rows.get("erasure", name) for name in ("area_attention_minus_area_random", "never_minimum", "gain_attention"))
-    if better is None or least is None or gain is None or better["n"] < FEWEST or least["value"] == 1.0:
+    better, least, gain = (
+        rows.get("erasure", name)
+        for name in ("area_attention_minus_area_random", "never_minimum", "gain_attention")
+    )
+    if (
+        better is None
+        or least is None
+        or gain is None
+        or better["n"] < FEWEST
+        or least["value"] == 1.0
+    ):
         return None
     share = gain["low"], gain["high"]
     if better["high"] is not None and better["high"] <= 0:
-        return Claim(False, f"{_REMOVING} flips predictions no sooner than a random order does", _LATER, share)
+        return Claim(
+            False,
+            f"{_REMOVING} flips predictions no sooner than a random order does",
+            _LATER,
+            share,
+        )
     if better["low"] is None or better["low"] <= 0:
-        return Claim(False, f"{_REMOVING} is not shown to flip predictions sooner than a random order does", _LATER, share)
+        return Claim(
+            False,
+            f"{_REMOVING} is not shown to flip predictions sooner than a random order does",
+            _LATER,
+            share,
+        )
     if gain["value"] >= NEARLY:
-        return Claim(True, f"{_REMOVING} flips predictions almost as soon as possible", decided=share)
+        return Claim(
+            True, f"{_REMOVING} flips predictions almost as soon as possible", decided=share
+        )
     return Claim(False, f"{_REMOVING} flips predictions later than necessary", _LATER, share)
 
 
@@ -314,13 +550,26 @@ def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:
     delta_js = single[:, 0] - single[:, 1]
     delta_js[np.abs(delta_js) < ROUNDING] = 0.0
     single = np.where(np.isnan(delta_js)[:, None], np.nan, single)
-    columns = {"delta_js": delta_js, "delta_alpha": single[:, 2], "flip_max": single[:, 3], "flip_random": single[:, 4]}
+    columns = {
+        "delta_js": delta_js,
+        "delta_alpha": single[:, 2],
+        "flip_max": single[:, 3],
+        "flip_random": single[:, 4],
+    }
     columns |= {f"removed_{name}": erased.removed[:, k] / lengths for k, name in enumerate(names)}
     known = RANKINGS[1:]
-    columns |= {f"observed_{name}": erased.observed[:, k - len(known)] / lengths for k, name in enumerate(known)}
+    columns |= {
+        f"observed_{name}": erased.observed[:, k - len(known)] / lengths
+        for k, name in enumerate(known)
+    }
     columns |= {f"mass_{name}": erased.mass[:, k] for k, name in enumerate(names)}
-    columns |= {f"times_minimum_{name}": erased.removed[:, k] / erased.removed[:, -1] for k, name in enumerate(RANKINGS)}
-    return columns | {f"kept_{name}": erased.kept[:, k] / lengths for k, name in enumerate(RANKINGS)}
+    columns |= {
+        f"times_minimum_{name}": erased.removed[:, k] / erased.removed[:, -1]
+        for k, name in enumerate(RANKINGS)
+    }
+    return columns | {
+        f"kept_{name}": erased.kept[:, k] / lengths for k, name in enumerate(RANKINGS)
+    }
 
 
 def _positions(chosen: Ragged) -> Ragged:

@@ -15,13 +15,22 @@ import numpy as np
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.compiled_readout import kernel_rows, logits_into, predict_into, row_parts
-from attnaudit.experiments.erasure.removal import decision, left_after, own_sum, random_order, row_of, sum_left
+from attnaudit.experiments.erasure.removal import (
+    decision,
+    left_after,
+    own_sum,
+    random_order,
+    row_of,
+    sum_left,
+)
 from attnaudit.stats.measures import ERASED_SHARES
 from attnaudit.stats.ordering import descending, select
 from attnaudit.trace.readout import Readout
 
 SHARES = np.array(ERASED_SHARES)
-MOST_STEPS = 100  # of Dinkelbach's; a handful suffice, but rounding could make two equal choices take turns
+MOST_STEPS = (
+    100  # of Dinkelbach's; a handful suffice, but rounding could make two equal choices take turns
+)
 
 
 def falls(readout: Readout, alpha: Ragged, score: Ragged) -> np.ndarray:
@@ -32,15 +41,28 @@ def falls(readout: Readout, alpha: Ragged, score: Ragged) -> np.ndarray:
     return _falls(readout, alpha, score.values, np.zeros(len(alpha), np.uint64), 0)
 
 
-def falls_by_chance(readout: Readout, alpha: Ragged, streams: np.ndarray, orders: int) -> np.ndarray:
+def falls_by_chance(
+    readout: Readout, alpha: Ragged, streams: np.ndarray, orders: int
+) -> np.ndarray:
     """`falls`, the mean over ``orders`` random orders."""
     return _falls(readout, alpha, alpha.values, streams, orders)
 
 
-def _falls(readout: Readout, alpha: Ragged, score: np.ndarray, streams: np.ndarray, orders: int) -> np.ndarray:
+def _falls(
+    readout: Readout, alpha: Ragged, score: np.ndarray, streams: np.ndarray, orders: int
+) -> np.ndarray:
     """By ``score``, or the mean over random ``orders``: one kernel for both, as each would compile all that they share."""
     out = np.full((len(alpha), 2, len(SHARES)), np.nan)
-    over_rows(_fall_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, for_kernel(score), streams, orders, out)
+    over_rows(
+        _fall_rows,
+        len(alpha),
+        kernel_rows(readout, alpha),
+        alpha.offsets,
+        for_kernel(score),
+        streams,
+        orders,
+        out,
+    )
     return out
 
 
@@ -53,14 +75,28 @@ def bounds(readout: Readout, alpha: Ragged) -> np.ndarray:
     if readout.activation == "softmax":
         value, offset = value - readout.contribution.values[:, 0], offset - readout.offset[:, 0]
     out = np.full((len(alpha), 2, len(SHARES), 2), np.nan)
-    over_rows(_bound_rows, len(alpha), for_kernel(alpha.values), alpha.offsets, for_kernel(value), for_kernel(offset), out)
+    over_rows(
+        _bound_rows,
+        len(alpha),
+        for_kernel(alpha.values),
+        alpha.offsets,
+        for_kernel(value),
+        for_kernel(offset),
+        out,
+    )
     return out
 
 
 @kernel
 def _fall_rows(first, last, rows, offsets, score, streams, orders, out):
     for i in range(first, last):
-        _fall_row(row_of(row_parts(rows, i)), score[offsets[i] : offsets[i + 1]], streams[i], orders, out[i])
+        _fall_row(
+            row_of(row_parts(rows, i)),
+            score[offsets[i] : offsets[i + 1]],
+            streams[i],
+            orders,
+            out[i],
+        )
 
 
 @kernel
@@ -77,7 +113,11 @@ def _fall_row(row, score, stream, orders, out):
         return
     single, times = np.empty(out.shape), max(orders, 1)
     for number in range(times):
-        _falls_in_order(row, random_order(len(score), stream, number) if orders > 0 else descending(score), single)
+        _falls_in_order(
+            row,
+            random_order(len(score), stream, number) if orders > 0 else descending(score),
+            single,
+        )
         for way in range(2):
             for k in range(len(SHARES)):
                 out[way, k] = single[way, k] / times + (out[way, k] if number > 0 else 0.0)
@@ -101,7 +141,9 @@ def _falls_in_order(row, order, out):
             removed = count if way == 0 else size - count
             out[way, k] = math.nan
             if mass[removed] > 0.0:
-                out[way, k] = before - _probability(prediction, sum_left(row, mass[removed], moment[removed]), row.head, decided)
+                out[way, k] = before - _probability(
+                    prediction, sum_left(row, mass[removed], moment[removed]), row.head, decided
+                )
 
 
 @subroutine
@@ -113,7 +155,11 @@ def _top_size(share, size):
 @subroutine
 def _probability(prediction, pooled, head, decided):
     predict_into(prediction, pooled, head)
-    return 1.0 - prediction[0] if head.sigmoid and decided == 0 else prediction[0 if head.sigmoid else decided]
+    return (
+        1.0 - prediction[0]
+        if head.sigmoid and decided == 0
+        else prediction[0 if head.sigmoid else decided]
+    )
 
 
 @subroutine
@@ -174,7 +220,9 @@ def _largest_mean(weights, value, sign, kept, scratch):
             moment += mine[t] * (sign * (value[t] - value[heaviest]))
         if not mass > 0.0:
             return np.nan
-        if heaviest == former and moment / mass <= reached:  # the same choice again, whose gains rounding may leave above 0
+        if (
+            heaviest == former and moment / mass <= reached
+        ):  # the same choice again, whose gains rounding may leave above 0
             break
         reached = moment / mass
         for t in range(size):

@@ -13,27 +13,39 @@ from attnaudit.trace.readout import Readout
 
 
 def falls_through_tail(
-    readout: Readout, alpha: Ragged, scores: dict[str, Ragged], streams: UInt64[np.ndarray, " n"], orders: int
+    readout: Readout,
+    alpha: Ragged,
+    scores: dict[str, Ragged],
+    streams: UInt64[np.ndarray, " n"],
+    orders: int,
 ) -> dict[str, Float[np.ndarray, "n 2 S"]]:
     """How far the decided class's probability falls for every score, and ``random``, the mean over random orders; NaN as in `falls`."""
-    found = {name: np.full((len(alpha), 2, len(ERASED_SHARES)), np.nan) for name in (*scores, "random")}
+    found = {
+        name: np.full((len(alpha), 2, len(ERASED_SHARES)), np.nan) for name in (*scores, "random")
+    }
     longer = np.flatnonzero(alpha.lengths > 1)
     for block in row_blocks(alpha.take(longer)):
         rows = longer[block]
         part, outputs = alpha.take(rows), Outputs.of(readout.take(rows), alpha.take(rows))
         chance = [random_ranks(part, streams[rows], number) for number in range(orders)]
-        each = _falls(outputs, np.stack([*(ranks_of(score.take(rows)) for score in scores.values()), *chance]))
+        each = _falls(
+            outputs, np.stack([*(ranks_of(score.take(rows)) for score in scores.values()), *chance])
+        )
         for name, fall in zip(scores, each, strict=False):
             found[name][rows] = fall
         found["random"][rows] = each[len(scores) :].mean(axis=0)
     return found
 
 
-def _falls(outputs: Outputs, ranks: Int64[np.ndarray, "orders N"]) -> Float[np.ndarray, "orders n 2 S"]:
+def _falls(
+    outputs: Outputs, ranks: Int64[np.ndarray, "orders N"]
+) -> Float[np.ndarray, "orders n 2 S"]:
     counts = np.stack([top_size(share, outputs.alpha.lengths) for share in ERASED_SHARES], axis=1)
     shape = len(ranks), len(counts), 2, len(ERASED_SHARES)
     order, row, way, share = np.indices(shape).reshape(4, -1)
-    probability = Removals(Read(outputs), ranks).measured(row, order, counts[row, share], way == 1, outputs.probability)
+    probability = Removals(Read(outputs), ranks).measured(
+        row, order, counts[row, share], way == 1, outputs.probability
+    )
     before = outputs.probability(outputs.own, np.arange(len(counts)))
     return before[:, None, None] - probability.reshape(shape)
 

@@ -21,7 +21,15 @@ from attnaudit.core.arrays import divide, largest_size, numbers_below
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.random import shuffle
 from attnaudit.core.references import by_reference
-from attnaudit.experiments.compiled_readout import Head, logits_into, pool, pooled_logits, predict_into, pull_back, tvd_row
+from attnaudit.experiments.compiled_readout import (
+    Head,
+    logits_into,
+    pool,
+    pooled_logits,
+    predict_into,
+    pull_back,
+    tvd_row,
+)
 
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 SLACK = 1e-13  # of the size of what is added up

@@ -19,7 +19,13 @@ from attnaudit.core.arrays import numbers_below, where_highest
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_below
-from attnaudit.experiments.compiled_readout import kernel_rows, pooled_logits, pooled_prediction, pull_back, row_parts
+from attnaudit.experiments.compiled_readout import (
+    kernel_rows,
+    pooled_logits,
+    pooled_prediction,
+    pull_back,
+    row_parts,
+)
 from attnaudit.experiments.erasure.removal import (
     RANKINGS,
     along,
@@ -59,23 +65,54 @@ class Erased(NamedTuple):
     smallest: Ragged
 
 
-def erase(readout: Readout, alpha: Ragged, streams: np.ndarray, other: int, orders: int, epsilon: float) -> Erased:
+def erase(
+    readout: Readout, alpha: Ragged, streams: np.ndarray, other: int, orders: int, epsilon: float
+) -> Erased:
     """All removals; ``orders`` random orders of a row are averaged over, ``epsilon`` is the TVD within which an output is kept."""
     rankings = len(RANKINGS)
-    removed, mass = np.full((len(alpha), rankings + 1), np.nan), np.full((len(alpha), rankings + 1), np.nan)
+    removed, mass = (
+        np.full((len(alpha), rankings + 1), np.nan),
+        np.full((len(alpha), rankings + 1), np.nan),
+    )
     walks = len(alpha), orders + rankings - 1
     observed, flips = np.full(walks, np.nan), np.zeros(walks, np.bool_)
     kept, single = np.full((len(alpha), rankings), np.nan), np.full((len(alpha), 5), np.nan)
     smallest = np.zeros(len(alpha.values), np.bool_)
     chosen, out = (other, orders, epsilon), (removed, mass, observed, flips, kept, single, smallest)
-    over_rows(erase_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, streams, *chosen, *out)
+    over_rows(
+        erase_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, streams, *chosen, *out
+    )
     return Erased(removed, mass, observed, flips, kept, single, alpha.with_values(smallest))
 
 
 @kernel
-def erase_rows(first, last, rows, offsets, streams, other, orders, epsilon, removed, mass, observed, flips, kept, single, smallest):
+def erase_rows(
+    first,
+    last,
+    rows,
+    offsets,
+    streams,
+    other,
+    orders,
+    epsilon,
+    removed,
+    mass,
+    observed,
+    flips,
+    kept,
+    single,
+    smallest,
+):
     for i in range(first, last):
-        out = removed[i], mass[i], observed[i], flips[i], kept[i], single[i], smallest[offsets[i] : offsets[i + 1]]
+        out = (
+            removed[i],
+            mass[i],
+            observed[i],
+            flips[i],
+            kept[i],
+            single[i],
+            smallest[offsets[i] : offsets[i + 1]],
+        )
         _erase_row(row_of(row_parts(rows, i)), streams[i], other, orders, epsilon, out)
 
 
@@ -138,7 +175,9 @@ def _one_weight(row, decided, before, target, other, single):
             logits = pooled_logits(pooled, row.head)
             single[k] = _output_divergence(pooled_prediction(pooled, row.head), target)
             if row.head.sigmoid:
-                single[k] += _divergence_term(1.0 / (1.0 + np.exp(logits[0])), 1.0 / (1.0 + np.exp(before[0])))
+                single[k] += _divergence_term(
+                    1.0 / (1.0 + np.exp(logits[0])), 1.0 / (1.0 + np.exp(before[0]))
+                )
             single[3 + k] = 1.0 if decision(logits, row) != decided else 0.0
 
 
@@ -208,7 +247,11 @@ def _fewest_against(row, decided, rival, wins_ties):
         if row.head.sigmoid:
             lead = (decided - rival) * (row.contribution[t, 0] + row.offset[0])
         else:
-            lead = row.contribution[t, decided] - row.contribution[t, rival] + (row.offset[decided] - row.offset[rival])
+            lead = (
+                row.contribution[t, decided]
+                - row.contribution[t, rival]
+                + (row.offset[decided] - row.offset[rival])
+            )
         margin[t] = row.weights[t] * lead
     order = descending(margin)
     left, mass, fewest = 0.0, 0.0, 0
@@ -230,7 +273,10 @@ def _greedy_flip(row, decided):
         removed[position] = True
         mass, moment = left_without(removed, row)
         removed[position] = False
-        if mass > 0.0 and decision(pooled_logits(sum_left(row, mass, moment), row.head), row) != decided:
+        if (
+            mass > 0.0
+            and decision(pooled_logits(sum_left(row, mass, moment), row.head), row) != decided
+        ):
             order[0], order[position] = position, 0
             return order, 1
     for count in range(size):
@@ -239,7 +285,9 @@ def _greedy_flip(row, decided):
         logits = pooled_logits(pooled, row.head)
         if decision(logits, row) != decided:
             return order, count
-        position = _steepest(row, removed, mass, moment, _slope_of_lead(pooled, row, logits, decided))
+        position = _steepest(
+            row, removed, mass, moment, _slope_of_lead(pooled, row, logits, decided)
+        )
         if position < 0:
             break
         removed[position], place = True, count

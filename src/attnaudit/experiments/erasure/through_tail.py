@@ -32,7 +32,11 @@ class Choices(NamedTuple):
 
 
 def erase_through_tail(
-    readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], choices: Choices, gradient: Ragged | None
+    readout: Readout,
+    alpha: Ragged,
+    streams: UInt64[np.ndarray, " n"],
+    choices: Choices,
+    gradient: Ragged | None,
 ) -> tuple[Erased, Bool[np.ndarray, " n"]]:
     """All removals, and of which rows the smallest set is proven smallest.
 
@@ -40,8 +44,15 @@ def erase_through_tail(
     """
     n, rankings = len(alpha), len(RANKINGS)
     removed, mass = np.full((n, rankings + 1), np.nan), np.full((n, rankings + 1), np.nan)
-    observed, flips = np.full((n, choices.orders + rankings - 1), np.nan), np.zeros((n, choices.orders + rankings - 1), bool)
-    kept, single, proven = np.full((n, rankings), np.nan), np.full((n, 5), np.nan), np.zeros(n, bool)
+    observed, flips = (
+        np.full((n, choices.orders + rankings - 1), np.nan),
+        np.zeros((n, choices.orders + rankings - 1), bool),
+    )
+    kept, single, proven = (
+        np.full((n, rankings), np.nan),
+        np.full((n, 5), np.nan),
+        np.zeros(n, bool),
+    )
     smallest = np.zeros(len(alpha.values), np.bool_)
     longer = np.flatnonzero(alpha.lengths > 1)
     for block in row_blocks(alpha.take(longer)):
@@ -53,7 +64,11 @@ def erase_through_tail(
         observed[rows, :walked], flips[rows, :walked] = part.walks()
         single[rows] = part.single()
         removed[rows, -1], chosen, proven[rows] = part.smallest()
-        mass[rows, -1] = np.where(removed[rows, -1] > 0, chosen.with_values(np.where(chosen.values, part.alpha.values, 0.0)).sum(), np.nan)
+        mass[rows, -1] = np.where(
+            removed[rows, -1] > 0,
+            chosen.with_values(np.where(chosen.values, part.alpha.values, 0.0)).sum(),
+            np.nan,
+        )
         smallest[alpha.positions(rows)] = chosen.values
     removed[removed == 0] = np.nan
     return Erased(removed, mass, observed, flips, kept, single, alpha.with_values(smallest)), proven
@@ -62,21 +77,39 @@ def erase_through_tail(
 class _Rows:
     """Some rows of two positions or more, whose outputs are read together."""
 
-    def __init__(self, readout: Readout, alpha: Ragged, streams: np.ndarray, choices: Choices, gradient: Ragged | None) -> None:
+    def __init__(
+        self,
+        readout: Readout,
+        alpha: Ragged,
+        streams: np.ndarray,
+        choices: Choices,
+        gradient: Ragged | None,
+    ) -> None:
         self.alpha, self.streams, self.choices = alpha, streams, choices
         self.outputs = Outputs.of(readout, alpha)
         ranks = [random_ranks(alpha, streams, number) for number in range(choices.orders)]
-        scores = [alpha] if gradient is None else [alpha, gradient, gradient.with_values(gradient.values * alpha.values)]
+        scores = (
+            [alpha]
+            if gradient is None
+            else [alpha, gradient, gradient.with_values(gradient.values * alpha.values)]
+        )
         self.read = Read(self.outputs)
         self.removals = Removals(self.read, np.stack([*ranks, *map(ranks_of, scores)]))
         n, orders = len(alpha), len(self.removals.ranks)
         self.rows, self.order = np.tile(np.arange(n), orders), np.repeat(np.arange(orders), n)
 
-    def rankings(self) -> tuple[Float[np.ndarray, "n 4"], Float[np.ndarray, "n 4"], Float[np.ndarray, "n 4"]]:
+    def rankings(
+        self,
+    ) -> tuple[Float[np.ndarray, "n 4"], Float[np.ndarray, "n 4"], Float[np.ndarray, "n 4"]]:
         """Positions and weight removed at the first flip, and positions that keep the output, by ranking; NaN where unknown."""
         epsilon, rows, order = self.choices.epsilon, self.rows, self.order
         self.flips = self.removals.first(rows, order, False, self.outputs.flips)
-        kept = self.removals.first(rows, order, True, lambda prediction, of: self.outputs.distance(prediction, of) <= epsilon)
+        kept = self.removals.first(
+            rows,
+            order,
+            True,
+            lambda prediction, of: self.outputs.distance(prediction, of) <= epsilon,
+        )
         kept = np.where(kept > 0, kept, self.alpha.lengths[rows]).astype(np.float64)
         weight = 1.0 - self.removals.mass(rows, order, self.flips, np.zeros(len(rows), bool))
         count, weight = (np.where(self.flips > 0, value, np.nan) for value in (self.flips, weight))
@@ -85,7 +118,9 @@ class _Rows:
     def walks(self) -> tuple[Float[np.ndarray, "n orders"], Bool[np.ndarray, "n orders"]]:
         """As `Erased.observed` and `Erased.flips`, of the orders that are known. After `rankings`."""
         flips, ranks = self.flips.reshape(-1, len(self.alpha)).T, self.removals.ranks
-        last = np.maximum.reduceat(np.where(self.alpha.values > 0, ranks + 1, 0), self.alpha.offsets[:-1], axis=1).T
+        last = np.maximum.reduceat(
+            np.where(self.alpha.values > 0, ranks + 1, 0), self.alpha.offsets[:-1], axis=1
+        ).T
         return np.where(flips > 0, flips, last).astype(np.float64), flips > 0
 
     def _by_ranking(self, values: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n 4"]:
@@ -94,7 +129,10 @@ class _Rows:
         chance, others = each[:, : self.choices.orders], each[:, self.choices.orders :]
         known = ~np.isnan(chance)
         mean = np.divide(
-            np.where(known, chance, 0.0).sum(axis=1), known.sum(axis=1), out=np.full(len(each), np.nan), where=known.any(axis=1)
+            np.where(known, chance, 0.0).sum(axis=1),
+            known.sum(axis=1),
+            out=np.full(len(each), np.nan),
+            where=known.any(axis=1),
         )
         unknown = np.full((len(each), len(RANKINGS) - 1 - others.shape[1]), np.nan)
         return np.column_stack([mean, others, unknown])
@@ -103,7 +141,15 @@ class _Rows:
         """As `Erased.single`: the largest weight and another one, each removed alone."""
         n = len(self.alpha)
         other = np.empty(n, np.int64)
-        over_rows(_other_rows, n, self.alpha.values, self.alpha.offsets, self.streams, self.choices.other, other)
+        over_rows(
+            _other_rows,
+            n,
+            self.alpha.values,
+            self.alpha.offsets,
+            self.streams,
+            self.choices.other,
+            other,
+        )
         largest = np.array([np.argmax(weights) for weights in self.alpha], np.int64)
         position, rows = np.concatenate([largest, other]), np.tile(np.arange(n), 2)
         divergence = self._without(rows, position, self._divergence).reshape(2, n)
@@ -118,7 +164,9 @@ class _Rows:
         """A measure of the outputs of rows each without one position."""
         return self._without_all(rows, np.zeros(len(self.alpha.values), bool), position, measure)
 
-    def _without_all(self, rows: np.ndarray, erased: Bool[np.ndarray, " N"], position: np.ndarray, measure) -> np.ndarray:
+    def _without_all(
+        self, rows: np.ndarray, erased: Bool[np.ndarray, " N"], position: np.ndarray, measure
+    ) -> np.ndarray:
         """A measure of the outputs without what is ``erased`` of each row and one position more; NaN where no weight remains."""
         alpha = self.alpha
 
@@ -134,7 +182,9 @@ class _Rows:
         """Size and positions of the smallest set found, 0 for none, and whether it is proven smallest. After `rankings`."""
         alpha, n = self.alpha, len(self.alpha)
         within = np.arange(len(alpha.values)) - alpha.spread(alpha.offsets[:-1])
-        lead = np.nan_to_num(self._without(alpha.row_of_value, within, self.outputs.lead), nan=np.inf)
+        lead = np.nan_to_num(
+            self._without(alpha.row_of_value, within, self.outputs.lead), nan=np.inf
+        )
         ranks = np.vstack([self.removals.ranks, ranks_of(alpha.with_values(-lead))])
         last = np.full(n, len(ranks) - 1)
         every = self.flips.reshape(-1, n)
@@ -144,12 +194,20 @@ class _Rows:
         order = sizes[::-1].argmin(axis=0)
         order = len(sizes) - 1 - order
         size = sizes[order, np.arange(n)]
-        chosen = ranks[alpha.spread(order), np.arange(len(within))] < alpha.spread(np.where(size <= alpha.lengths, size, 0))
+        chosen = ranks[alpha.spread(order), np.arange(len(within))] < alpha.spread(
+            np.where(size <= alpha.lengths, size, 0)
+        )
         size, chosen = self._greedy(ranks[-1], size, chosen)
         known = size <= alpha.lengths
-        return np.where(known, size, 0).astype(np.float64), alpha.with_values(chosen), known & (size <= 2)
+        return (
+            np.where(known, size, 0).astype(np.float64),
+            alpha.with_values(chosen),
+            known & (size <= 2),
+        )
 
-    def _greedy(self, ranks: np.ndarray, size: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _greedy(
+        self, ranks: np.ndarray, size: np.ndarray, chosen: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Sets smaller than those of ``size``, where removing the best of the next few positions again and again finds any."""
         alpha, erased = self.alpha, np.zeros(len(self.alpha.values), bool)
         for count in range(1, GREEDY + 1):
@@ -157,7 +215,9 @@ class _Rows:
             if len(rows) == 0:
                 break
             row, position = self._next(rows, erased, ranks)
-            lead = np.nan_to_num(self._without_all(row, erased, position, self.outputs.lead), nan=np.inf)
+            lead = np.nan_to_num(
+                self._without_all(row, erased, position, self.outputs.lead), nan=np.inf
+            )
             order = np.lexsort((lead, row))
             first = order[np.unique(row[order], return_index=True)[1]]
             erased[alpha.offsets[row[first]] + position[first]] = True
@@ -167,11 +227,16 @@ class _Rows:
             chosen[places] = erased[places]
         return size, chosen
 
-    def _next(self, rows: np.ndarray, erased: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _next(
+        self, rows: np.ndarray, erased: np.ndarray, ranks: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Row and position of the next few in order that are not erased."""
         alpha = self.alpha
         places = alpha.positions(rows)
-        of, rank = np.repeat(rows, alpha.lengths[rows]), np.where(erased[places], np.iinfo(np.int64).max, ranks[places])
+        of, rank = (
+            np.repeat(rows, alpha.lengths[rows]),
+            np.where(erased[places], np.iinfo(np.int64).max, ranks[places]),
+        )
         order = np.lexsort((rank, of))
         number = np.arange(len(order)) - np.searchsorted(of, of)
         kept = order[(number < TRIED) & ~erased[places[order]]]

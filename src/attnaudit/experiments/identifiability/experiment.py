@@ -22,7 +22,15 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import amount, figure, percent
 from attnaudit.trace import Trace
 
-MEASURES = ("identifiable", "null_dimension", "null_share", "max_tvd_alpha", "max_tvd_alpha_upper", "weight_range", "largest_weight_range")
+MEASURES = (
+    "identifiable",
+    "null_dimension",
+    "null_share",
+    "max_tvd_alpha",
+    "max_tvd_alpha_upper",
+    "weight_range",
+    "largest_weight_range",
+)
 MOST_TOKENS = 10_000
 _SHOWN = 0.005  # what is less would be shown as 0.00
 
@@ -51,32 +59,65 @@ class Identifiability:
     question = "How far can attention move with exactly the same attended sum?"
     papers = (BRUNNER2020,)
     measures = (
-        Measure("identifiable", "share whose attended sum determines the weights",
-                "Share of instances where no other attention has the same attended sum.", "higher"),
-        Measure("null_dimension", "dimensions of attention that change no output",
-                "Dimension of the changes of attention that leave the attended sum as it is.", "lower"),
-        Measure("null_share", "share of the dimensions of attention that change no output",
-                "Dimension of the changes that leave the attended sum as it is, over the T − 1 of all changes.", "lower"),
-        Measure("max_tvd_alpha", "largest distance of an attention with the same attended sum, found",
-                "Largest total variation distance found from the attention to one with the same attended sum, 0 to 1.", "lower"),
-        Measure("max_tvd_alpha_upper", "largest distance of an attention with the same attended sum, upper bound",
-                "Total variation distance that no attention with the same attended sum exceeds, 0 to 1."),
-        Measure("weight_range", "mean width of the range of a weight",
-                "Width of the range of each weight among attentions with the same attended sum, mean over the most attended tokens.",
-                "lower"),
-        Measure("largest_weight_range", "width of the range of the largest weight",
-                "Width of the range of the largest weight among attentions with the same attended sum, 0 to 1.", "lower"),
-    )  # fmt: skip
+        Measure(
+            "identifiable",
+            "share whose attended sum determines the weights",
+            "Share of instances where no other attention has the same attended sum.",
+            "higher",
+        ),
+        Measure(
+            "null_dimension",
+            "dimensions of attention that change no output",
+            "Dimension of the changes of attention that leave the attended sum as it is.",
+            "lower",
+        ),
+        Measure(
+            "null_share",
+            "share of the dimensions of attention that change no output",
+            "Dimension of the changes that leave the attended sum as it is, over the T − 1 of all changes.",
+            "lower",
+        ),
+        Measure(
+            "max_tvd_alpha",
+            "largest distance of an attention with the same attended sum, found",
+            "Largest total variation distance found from the attention to one with the same attended sum, 0 to 1.",
+            "lower",
+        ),
+        Measure(
+            "max_tvd_alpha_upper",
+            "largest distance of an attention with the same attended sum, upper bound",
+            "Total variation distance that no attention with the same attended sum exceeds, 0 to 1.",
+        ),
+        Measure(
+            "weight_range",
+            "mean width of the range of a weight",
+            "Width of the range of each weight among attentions with the same attended sum, mean over the most attended tokens.",
+            "lower",
+        ),
+        Measure(
+            "largest_weight_range",
+            "width of the range of the largest weight",
+            "Width of the range of the largest weight among attentions with the same attended sum, 0 to 1.",
+            "lower",
+        ),
+    )
     figures = (
         FigureSpec(
-            "identifiability", question, (
+            "identifiability",
+            question,
+            (
                 Histogram("max_tvd_alpha", Scale("largest TVD with the same sum")),
-                Violins("max_tvd_alpha", Scale("largest TVD with the same sum"), "By the largest weight"),
-            ), _CAPTION,
+                Violins(
+                    "max_tvd_alpha", Scale("largest TVD with the same sum"), "By the largest weight"
+                ),
+            ),
+            _CAPTION,
         ),
-    )  # fmt: skip
+    )
     seed: int = 0
-    tokens: int = setting("Number of most attended positions whose weight ranges are computed.", RANGES)
+    tokens: int = setting(
+        "Number of most attended positions whose weight ranges are computed.", RANGES
+    )
 
     def __post_init__(self) -> None:
         require(self, "tokens", 1 <= self.tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS:,} positions")
@@ -87,7 +128,9 @@ class Identifiability:
         width = moved.least.with_values(moved.most.values - moved.least.values)
         first = width.offsets[:-1]
         columns = {
-            "null_share": np.where(alpha.lengths > 1, moved.dimension / np.maximum(alpha.lengths - 1, 1), np.nan),
+            "null_share": np.where(
+                alpha.lengths > 1, moved.dimension / np.maximum(alpha.lengths - 1, 1), np.nan
+            ),
             "max_tvd_alpha": moved.reach,
             "max_tvd_alpha_upper": moved.upper,
             "weight_range": width.sum() / width.lengths,
@@ -102,28 +145,48 @@ class Identifiability:
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        return summarise_means(self.name, by_group(table, lambda rows: rows.select(MEASURES)), self.seed)
+        return summarise_means(
+            self.name, by_group(table, lambda rows: rows.select(MEASURES)), self.seed
+        )
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, known = rows.get("identifiability", "max_tvd_alpha"), rows.value("identifiability", "identifiable")
+        row, known = (
+            rows.get("identifiability", "max_tvd_alpha"),
+            rows.value("identifiability", "identifiable"),
+        )
         if row is None or known is None:
             return
-        upper, largest = (rows.value("identifiability", name) for name in ("max_tvd_alpha_upper", "largest_weight_range"))
-        bound = "" if upper is None or upper - row["value"] < 5e-3 else f"at most {figure(upper)} (upper bound); "
+        upper, largest = (
+            rows.value("identifiability", name)
+            for name in ("max_tvd_alpha_upper", "largest_weight_range")
+        )
+        bound = (
+            ""
+            if upper is None or upper - row["value"] < 5e-3
+            else f"at most {figure(upper)} (upper bound); "
+        )
         found = card_row(
-            Identifiability.question, "mean largest TVD found", row,
+            Identifiability.question,
+            "mean largest TVD found",
+            row,
             f"{bound}0: the attended sum determines the weights, 1: all weight on other tokens",
-            _sentence(row["value"], known, largest, rows) + rows.apart("identifiability", "max_tvd_alpha", "Mean distance"), mark=upper,
+            _sentence(row["value"], known, largest, rows)
+            + rows.apart("identifiability", "max_tvd_alpha", "Mean distance"),
+            mark=upper,
             places=3 if row["value"] < _SHOWN else 2,
-        )  # fmt: skip
+        )
         yield replace(found, figure="< 0.001") if 0 < row["value"] < 0.0005 else found
 
 
 def _sentence(reach: float, known: float, largest: float | None, rows: SummaryRows) -> str:
     if known == 1.0:
         return f"The attended sum determines the attention weights in all {rows.unit}s: no other weights give the same sum."
-    width = "" if largest is None else f"; the largest weight can vary over a range of {amount(largest)} on average"
+    width = (
+        ""
+        if largest is None
+        else f"; the largest weight can vary over a range of {amount(largest)} on average"
+    )
     share = (
         f" The attended sum, of what the tokens contribute to the output, determines the weights for {percent(known)} of {rows.unit}s: it "
         "does in general where a text has at most one token more than the sum has numbers."
@@ -144,5 +207,9 @@ def _in_heads(rows: SummaryRows) -> str:
     if not free:
         return ""
     head, row = min(free.items(), key=lambda one: one[1]["value"])
-    most = f"; the most in {named(head)}, {percent(1.0 - row['value'])} of them" if len({one["value"] for one in free.values()}) > 1 else ""
+    most = (
+        f"; the most in {named(head)}, {percent(1.0 - row['value'])} of them"
+        if len({one["value"] for one in free.values()}) > 1
+        else ""
+    )
     return f" In {len(free)} of {rows.heads} there are texts for which other weights, close or not, give exactly the same prediction{most}."

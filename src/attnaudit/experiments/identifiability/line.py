@@ -49,17 +49,29 @@ class LineMoves(NamedTuple):
 def moves_on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) -> LineMoves:
     """How far the attention of every row can move; ranges are those of its ``tokens`` positions of most attention."""
     n, ranges = len(alpha), Ragged.from_lengths(np.zeros(0), np.minimum(alpha.lengths, tokens))
-    dimension, reach, share, pair = np.empty(n, np.int64), np.zeros(n), np.ones(n), np.full((n, 2), -1)
+    dimension, reach, share, pair = (
+        np.empty(n, np.int64),
+        np.zeros(n),
+        np.ones(n),
+        np.full((n, 2), -1),
+    )
     least, most = np.empty((2, int(ranges.offsets[-1])))
     given = for_kernel(readout), for_kernel(alpha.values), alpha.offsets, ranges.offsets
     over_rows(_line_rows, n, *given, dimension, reach, share, pair, least, most)
-    return LineMoves(dimension, reach, share, pair, ranges.with_values(least), ranges.with_values(most))
+    return LineMoves(
+        dimension, reach, share, pair, ranges.with_values(least), ranges.with_values(most)
+    )
 
 
 @kernel
-def _line_rows(first, last, readout, alpha, offsets, at, dimension, reach, share, pair, least, most):
+def _line_rows(
+    first, last, readout, alpha, offsets, at, dimension, reach, share, pair, least, most
+):
     for i in range(first, last):
-        value, weights = readout[offsets[i] : offsets[i + 1]].copy(), alpha[offsets[i] : offsets[i + 1]]
+        value, weights = (
+            readout[offsets[i] : offsets[i + 1]].copy(),
+            alpha[offsets[i] : offsets[i + 1]],
+        )
         top = _heaviest(weights, at[i + 1] - at[i])
         spread = _centre(value, weights, top[0])
         dimension[i] = len(value) - (2 if spread else 1)
@@ -136,4 +148,6 @@ def _range(value, token):
             nearest, farthest = min(nearest, side * value[t]), max(farthest, side * value[t])
     if mine == 0.0:
         return (0.0 if nearest <= 0.0 <= farthest else 1.0), 1.0
-    return (nearest / (nearest + mine) if nearest > 0.0 else 0.0), (farthest / (farthest + mine) if farthest > 0.0 else 0.0)
+    return (nearest / (nearest + mine) if nearest > 0.0 else 0.0), (
+        farthest / (farthest + mine) if farthest > 0.0 else 0.0
+    )

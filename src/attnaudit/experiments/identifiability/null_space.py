@@ -59,16 +59,33 @@ def movements(contribution: Ragged, alpha: Ragged, tokens: int) -> Movements:
     rows = [movement(r, a, tokens) for r, a in zip(contribution, alpha, strict=True)]
     dimension, reach, upper = (np.array([row[k] for row in rows]) for k in range(3))
     least, most = ([row.least for row in rows], [row.most for row in rows])
-    return Movements(dimension, reach, upper, Ragged.from_rows(least, np.float64), Ragged.from_rows(most, np.float64))
+    return Movements(
+        dimension,
+        reach,
+        upper,
+        Ragged.from_rows(least, np.float64),
+        Ragged.from_rows(most, np.float64),
+    )
 
 
-def movement(contribution: Float[np.ndarray, "T P"], alpha: Float[np.ndarray, " T"], tokens: int) -> Movement:
+def movement(
+    contribution: Float[np.ndarray, "T P"], alpha: Float[np.ndarray, " T"], tokens: int
+) -> Movement:
     """The movement of one row; ranges are those of the ``tokens`` positions of most attention."""
     spanned = directions(contribution)
     dimension, rank = len(alpha) - 1 - spanned.shape[1], spanned.shape[1]
     if rank < 2:
-        line = moves_on_line(spanned[:, 0] if rank else np.zeros(len(alpha)), Ragged.from_rows([alpha]), tokens)
-        return Movement(dimension, line.reach[0], line.reach[0], line.least.values, line.most.values, line.end(0, alpha)[None])
+        line = moves_on_line(
+            spanned[:, 0] if rank else np.zeros(len(alpha)), Ragged.from_rows([alpha]), tokens
+        )
+        return Movement(
+            dimension,
+            line.reach[0],
+            line.reach[0],
+            line.least.values,
+            line.most.values,
+            line.end(0, alpha)[None],
+        )
     top = np.argsort(-alpha, kind="stable")[:tokens]
     if dimension == 0:
         return Movement(0, 0.0, 0.0, alpha[top], alpha[top], alpha[None])
@@ -89,7 +106,12 @@ def directions(contribution: Float[np.ndarray, "T P"]) -> Float[np.ndarray, "T r
     return spanned / np.abs(spanned).max(axis=0)
 
 
-def _by_programs(rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"], top: Int64[np.ndarray, " k"], dimension: int) -> Movement:
+def _by_programs(
+    rows: Float[np.ndarray, "m T"],
+    alpha: Float[np.ndarray, " T"],
+    top: Int64[np.ndarray, " k"],
+    dimension: int,
+) -> Movement:
     """By linear programs with the equations ``rows``."""
     each, own, at = np.eye(len(alpha))[top], alpha[top], range(len(top))
     signs = np.where(alpha > 1.0 / len(alpha), -1.0, 1.0)
@@ -101,16 +123,25 @@ def _by_programs(rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"],
         ends.extend(_maximise(rows, alpha, np.where(best < alpha, -1.0, 1.0)[None]))
     best = max(ends, key=lambda end: _distance(end, alpha))
     reach = _distance(best, alpha)
-    upper = 1.0 - own.sum() + (own - least).sum()  # all weight that can be taken away; of the other tokens all
+    upper = (
+        1.0 - own.sum() + (own - least).sum()
+    )  # all weight that can be taken away; of the other tokens all
     upper = min(upper, (most - own).sum()) if len(top) == len(alpha) else upper
     return Movement(dimension, reach, max(float(upper), reach), least, most, np.array(ends))
 
 
-def _maximise(rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"], goals: Float[np.ndarray, "g T"]) -> Float[np.ndarray, "g T"]:
+def _maximise(
+    rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"], goals: Float[np.ndarray, "g T"]
+) -> Float[np.ndarray, "g T"]:
     """For each goal the attention with the same attended sum that maximises it; all programs are solved in one call."""
     together = scipy.sparse.block_diag([rows] * len(goals), format="csr")
-    right, options = np.tile(rows @ alpha, len(goals)), {"presolve": False}  # which takes longer than it saves
-    found = scipy.optimize.linprog(-goals.ravel(), A_eq=together, b_eq=right, bounds=(0, None), method="highs", options=options)
+    right, options = (
+        np.tile(rows @ alpha, len(goals)),
+        {"presolve": False},
+    )  # which takes longer than it saves
+    found = scipy.optimize.linprog(
+        -goals.ravel(), A_eq=together, b_eq=right, bounds=(0, None), method="highs", options=options
+    )
     if found.x is None:  # the model's own attention is one, so that only rounding can leave none
         return np.tile(alpha, (len(goals), 1))
     ends = np.maximum(found.x.reshape(goals.shape), 0.0)

@@ -25,12 +25,20 @@ from attnaudit.results.words import figure, interval, percent
 from attnaudit.trace import Trace
 
 PROVEN_GAP = 1e-3
-MATTERS = 0.15  # a change of probability from which on the output is said to depend on the attention
+MATTERS = (
+    0.15  # a change of probability from which on the output is said to depend on the attention
+)
 
 
 def _markers(rows: pl.DataFrame) -> Sequence[Marker]:
-    upper = rows["max_delta_y_upper"].fill_nan(None).mean() if "max_delta_y_upper" in rows.columns else None
-    return (Marker(upper, "mean upper bound", after=upper < 0.5),) if isinstance(upper, float) else ()
+    upper = (
+        rows["max_delta_y_upper"].fill_nan(None).mean()
+        if "max_delta_y_upper" in rows.columns
+        else None
+    )
+    return (
+        (Marker(upper, "mean upper bound", after=upper < 0.5),) if isinstance(upper, float) else ()
+    )
 
 
 _CAPTION = (
@@ -54,31 +62,53 @@ class MaximalChange:
     question = "How much can attention change the output at all?"
     papers = (JAIN2019, SERRANO2019)
     measures = (
-        Measure("max_delta_y", "largest change of output by any attention found, Δŷ",
-                "Largest total variation distance found between the output and the output under another attention, 0 to 1; 0 for a text "
-                "of one token.", "higher"),
-        Measure("max_delta_y_upper", "largest change of output by any attention, upper bound",
-                "Change of the output, in total variation distance, that no attention exceeds, 0 to 1."),
-        Measure("max_delta_y_proven", "share where the largest change found meets its bound",
-                "Share of instances whose largest change of the output is proven to 1e-3."),
-        Measure("flips", "share that some attention flips",
-                "Share of instances where another class is likelier under some attention: exact with an identity tail, else found.",
-                "higher"),
-        Measure("max_delta_y_words", "largest change of output by attention to words alone, Δŷ",
-                "Largest change found with no attention on special tokens, such as [CLS] and [SEP], 0 to 1.", "higher"),
-    )  # fmt: skip
+        Measure(
+            "max_delta_y",
+            "largest change of output by any attention found, Δŷ",
+            "Largest total variation distance found between the output and the output under another attention, 0 to 1; 0 for a text "
+            "of one token.",
+            "higher",
+        ),
+        Measure(
+            "max_delta_y_upper",
+            "largest change of output by any attention, upper bound",
+            "Change of the output, in total variation distance, that no attention exceeds, 0 to 1.",
+        ),
+        Measure(
+            "max_delta_y_proven",
+            "share where the largest change found meets its bound",
+            "Share of instances whose largest change of the output is proven to 1e-3.",
+        ),
+        Measure(
+            "flips",
+            "share that some attention flips",
+            "Share of instances where another class is likelier under some attention: exact with an identity tail, else found.",
+            "higher",
+        ),
+        Measure(
+            "max_delta_y_words",
+            "largest change of output by attention to words alone, Δŷ",
+            "Largest change found with no attention on special tokens, such as [CLS] and [SEP], 0 to 1.",
+            "higher",
+        ),
+    )
     figures = (
         FigureSpec(
-            "maximal-change", question, (Histogram("max_delta_y", Scale("largest Δŷ found"), markers=_markers),), _CAPTION,
+            "maximal-change",
+            question,
+            (Histogram("max_delta_y", Scale("largest Δŷ found"), markers=_markers),),
+            _CAPTION,
             reads=("max_delta_y_upper",),
         ),
-    )  # fmt: skip
+    )
     seed: int = 0
     refuses = staticmethod(no_single_decision)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         outputs, alone, change = one_head(trace)
-        upper = np.maximum(change_bound(outputs, np.ones(len(trace.alpha.values), bool)), change.largest)
+        upper = np.maximum(
+            change_bound(outputs, np.ones(len(trace.alpha.values), bool)), change.largest
+        )
         tokens = pl.Series(trace.table.column("tokens")).list.get(pl.Series(change.position))
         return keys(trace).with_columns(
             pl.Series("max_delta_y", change.largest),
@@ -91,7 +121,9 @@ class MaximalChange:
         )
 
     @staticmethod
-    def _of_words(trace: Trace, outputs: Outputs, alone: Alone, largest: Float[np.ndarray, " n"]) -> list[pl.Series]:
+    def _of_words(
+        trace: Trace, outputs: Outputs, alone: Alone, largest: Float[np.ndarray, " n"]
+    ) -> list[pl.Series]:
         """The largest change by attention to the tokens that are not special; null where all are, and where none
         is.
 
@@ -101,32 +133,58 @@ class MaximalChange:
             return []
         words, some = words_of(trace)
         found = np.where(some, largest, np.nan)
-        again = np.flatnonzero(some & words.with_values(is_mixed(outputs, alone) & ~words.values).reduce(np.logical_or))
+        again = np.flatnonzero(
+            some & words.with_values(is_mixed(outputs, alone) & ~words.values).reduce(np.logical_or)
+        )
         of_rows, part = trace.alpha.positions(again), outputs.take(again)
-        found[again] = largest_change(part, Alone(*(values[of_rows] for values in alone)), words.values[of_rows]).largest
+        found[again] = largest_change(
+            part, Alone(*(values[of_rows] for values in alone)), words.values[of_rows]
+        ).largest
         return [pl.Series("max_delta_y_words", found, nan_to_null=True)]
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        known = [measure.name for measure in self.measures if measure.name in table.lazy().collect_schema().names()]
-        return summarise_means(self.name, by_group(table, lambda rows: rows.select(known)), self.seed)
+        known = [
+            measure.name
+            for measure in self.measures
+            if measure.name in table.lazy().collect_schema().names()
+        ]
+        return summarise_means(
+            self.name, by_group(table, lambda rows: rows.select(known)), self.seed
+        )
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, upper = rows.get("maximal_change", "max_delta_y"), rows.value("maximal_change", "max_delta_y_upper")
+        row, upper = (
+            rows.get("maximal_change", "max_delta_y"),
+            rows.value("maximal_change", "max_delta_y_upper"),
+        )
         if row is None:
             return
         shuffled = rows.get("permutation", "median_delta_y")
-        compared = "" if shuffled is None else f"shuffled weights {figure(shuffled['value'], 3)} {interval(shuffled, 3)}; "
+        compared = (
+            ""
+            if shuffled is None
+            else f"shuffled weights {figure(shuffled['value'], 3)} {interval(shuffled, 3)}; "
+        )
         yield card_row(
-            MaximalChange.question, "mean largest Δŷ found", row, f"{compared}1: from one certain prediction to another",
-            _sentence(row["value"], upper, rows), mark=None if shuffled is None else float(shuffled["value"]), places=3,
+            MaximalChange.question,
+            "mean largest Δŷ found",
+            row,
+            f"{compared}1: from one certain prediction to another",
+            _sentence(row["value"], upper, rows),
+            mark=None if shuffled is None else float(shuffled["value"]),
+            places=3,
             claim=_claim(upper, rows.of_head),
-        )  # fmt: skip
+        )
 
 
 def _claim(upper: float | None, of_head: str) -> Claim | None:
     """Only the bound shows that no weights can matter."""
-    return Claim(False, f"no attention weights{of_head} can change its output much") if upper is not None and upper < MATTERS else None
+    return (
+        Claim(False, f"no attention weights{of_head} can change its output much")
+        if upper is not None and upper < MATTERS
+        else None
+    )
 
 
 def _in_heads(rows: SummaryRows) -> str:
@@ -148,9 +206,19 @@ def _sentence(value: float, upper: float | None, rows: SummaryRows) -> str:
     proven = upper is not None and upper - value <= PROVEN_GAP
     bound = "" if upper is None or proven else f" (mean upper bound {figure(upper, 3)})"
     found = "" if proven else " found"
-    flipped = "" if flips is None else f"; some attention{found} flips {percent(flips)} of the predictions"
-    without = "" if words is None else f" With no attention on special tokens it is {figure(words, 3)}."
-    small = " So the weights matter little here, whatever they are." if upper is not None and upper < MATTERS else ""
+    flipped = (
+        ""
+        if flips is None
+        else f"; some attention{found} flips {percent(flips)} of the predictions"
+    )
+    without = (
+        "" if words is None else f" With no attention on special tokens it is {figure(words, 3)}."
+    )
+    small = (
+        " So the weights matter little here, whatever they are."
+        if upper is not None and upper < MATTERS
+        else ""
+    )
     return (
         f"{_in_heads(rows)}The attention{found} that changes the output most{rows.of_head and f',{rows.of_head} alone,'} changes it by "
         f"{figure(value, 3)} on average{bound}{flipped}.{without}{small} "

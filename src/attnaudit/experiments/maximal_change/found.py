@@ -18,7 +18,10 @@ from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.through_tail import NOISE, Outputs, has_compiled_tail
 from attnaudit.trace import Trace
 
-MIXED, ROUNDS = 4, 3  # the tokens of largest change that are mixed, and how often a mixture is improved
+MIXED, ROUNDS = (
+    4,
+    3,
+)  # the tokens of largest change that are mixed, and how often a mixture is improved
 MIXED_COMPILED, ROUNDS_COMPILED = 6, 8  # the same where an output costs little
 ROUNDING = 1e-12
 
@@ -51,7 +54,9 @@ def one_head(trace: Trace) -> OneHead:
     if not isinstance(found := trace.kept.get(one_head.__name__), OneHead):
         outputs = Outputs.of(trace.readout, trace.alpha)
         alone = each_alone(outputs)
-        found = OneHead(outputs, alone, largest_change(outputs, alone, np.ones(len(trace.alpha.values), bool)))
+        found = OneHead(
+            outputs, alone, largest_change(outputs, alone, np.ones(len(trace.alpha.values), bool))
+        )
         trace.kept[one_head.__name__] = found
     return found
 
@@ -60,7 +65,12 @@ def each_alone(outputs: Outputs) -> Alone:
     """All attention on each position in turn."""
     alpha = outputs.alpha
     position = np.arange(len(alpha.values)) - alpha.spread(alpha.offsets[:-1])
-    found = outputs.under_few(alpha.row_of_value, position[:, None], np.ones((len(position), 1)), _change_and_lead(outputs))
+    found = outputs.under_few(
+        alpha.row_of_value,
+        position[:, None],
+        np.ones((len(position), 1)),
+        _change_and_lead(outputs),
+    )
     return Alone(found[:, 0], _is_flip(outputs, found[:, 1]))
 
 
@@ -89,18 +99,24 @@ def is_mixed(outputs: Outputs, alone: Alone) -> Bool[np.ndarray, " N"]:
 
 def _size(outputs: Outputs) -> tuple[int, int]:
     """How many tokens are mixed, and how often a mixture is improved."""
-    return (MIXED_COMPILED, ROUNDS_COMPILED) if has_compiled_tail(outputs.readout) else (MIXED, ROUNDS)
+    return (
+        (MIXED_COMPILED, ROUNDS_COMPILED) if has_compiled_tail(outputs.readout) else (MIXED, ROUNDS)
+    )
 
 
 def _change_and_lead(outputs: Outputs):
-    return lambda prediction, rows: np.column_stack([outputs.distance(prediction, rows), outputs.lead(prediction, rows)])
+    return lambda prediction, rows: np.column_stack(
+        [outputs.distance(prediction, rows), outputs.lead(prediction, rows)]
+    )
 
 
 def _is_flip(outputs: Outputs, lead: np.ndarray) -> np.ndarray:
     return lead < -(ROUNDING if has_compiled_tail(outputs.readout) else 2 * NOISE)
 
 
-def _mixtures(outputs: Outputs, change: Ragged, best: Float[np.ndarray, " n"]) -> tuple[np.ndarray, np.ndarray]:
+def _mixtures(
+    outputs: Outputs, change: Ragged, best: Float[np.ndarray, " n"]
+) -> tuple[np.ndarray, np.ndarray]:
     """The largest change by mixtures of the tokens of largest change, at least ``best``, and whether a mixture flips the decision.
 
     The middles of all pairs, then steps from the best mixture towards each of the tokens.
@@ -114,15 +130,25 @@ def _mixtures(outputs: Outputs, change: Ragged, best: Float[np.ndarray, " n"]) -
     def take(made: Float[np.ndarray, "r a k"]) -> None:
         """Read out a alternatives of each of the rows, and keep the best."""
         of, which = np.nonzero(~(made * ~usable[rows, None]).any(axis=2))
-        found = outputs.under_few(rows[of], tokens[rows[of]], made[of, which], _change_and_lead(outputs))
+        found = outputs.under_few(
+            rows[of], tokens[rows[of]], made[of, which], _change_and_lead(outputs)
+        )
         flips[rows[of[_is_flip(outputs, found[:, 1])]]] = True
         order = np.lexsort((-found[:, 0], of))
         first = order[np.unique(of[order], return_index=True)[1]]
         better = first[found[first, 0] > best[rows[of[first]]]]
-        best[rows[of[better]]], weights[rows[of[better]]] = found[better, 0], made[of[better], which[better]]
+        best[rows[of[better]]], weights[rows[of[better]]] = (
+            found[better, 0],
+            made[of[better], which[better]],
+        )
 
     corners = np.eye(size)
-    take(np.tile([0.5 * (corners[i] + corners[j]) for i, j in combinations(range(size), 2)], (len(rows), 1, 1)))
+    take(
+        np.tile(
+            [0.5 * (corners[i] + corners[j]) for i, j in combinations(range(size), 2)],
+            (len(rows), 1, 1),
+        )
+    )
     for number in range(rounds):
         step = 0.4 * 0.6**number
         take((1.0 - step) * weights[rows, None] + step * corners)
@@ -135,4 +161,6 @@ def _largest(change: Ragged, size: int) -> tuple[Int64[np.ndarray, "n k"], Bool[
     place = change.offsets[:-1, None] + np.arange(size)
     usable = np.arange(size) < change.lengths[:, None]
     flat = order[np.where(usable, place, 0)]
-    return np.where(usable, flat - change.offsets[:-1, None], 0), usable & (change.values[flat] >= 0.0)
+    return np.where(usable, flat - change.offsets[:-1, None], 0), usable & (
+        change.values[flat] >= 0.0
+    )

@@ -20,7 +20,14 @@ from attnaudit.experiments.ranges.logits import row_logits
 from attnaudit.experiments.ranges.one_logit import ranges_in_slab
 from attnaudit.experiments.ranges.outputs import most_halfspaces
 from attnaudit.experiments.ranges.programs import Bounds, bounds_of_row
-from attnaudit.experiments.rows import keys, list_column, no_single_decision, of_kept_words, require, row_streams
+from attnaudit.experiments.rows import (
+    keys,
+    list_column,
+    no_single_decision,
+    of_kept_words,
+    require,
+    row_streams,
+)
 from attnaudit.experiments.through_tail import through_network
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -38,7 +45,9 @@ HALF = 0.5
 
 
 def _markers(rows: pl.DataFrame) -> tuple[Marker, ...]:
-    found, upper = (rows[name].fill_nan(None).mean() for name in ("mean_possible", "mean_possible_upper"))
+    found, upper = (
+        rows[name].fill_nan(None).mean() for name in ("mean_possible", "mean_possible_upper")
+    )
     if not (isinstance(found, float) and isinstance(upper, float)) or upper - found < SEEN_GAP:
         return ()
     return (Marker(upper, "mean upper bound", after=upper < HALF),)
@@ -70,30 +79,61 @@ class Ranges:
     question = "How much attention could, and must, each token have with nearly the same output?"
     papers = (JAIN2019, WIEGREFFE2019)
     measures = (
-        Measure("mean_possible", "mean possible weight",
-                "Largest weight of a token in any attention found whose output stays within ε, mean over tokens, 0 to 1.", "lower"),
-        Measure("mean_possible_upper", "mean possible weight, upper bound",
-                "Weight that a token exceeds in no attention whose output stays within ε, mean over tokens, 0 to 1."),
-        Measure("any_necessary", "share with a token that must be attended",
-                "Share of instances where some token has a weight above 0 in every attention whose output stays within ε.", "higher"),
-        Measure("any_necessary_upper", "share with a token that must be attended, upper bound",
-                "Share of instances where some token has a weight above 0 in every attention found whose output stays within ε."),
-        Measure("top_necessary", "necessary weight of the most attended token",
-                "Least weight of the most attended token in any attention found whose output stays within ε, 0 to 1.", "higher"),
-        Measure("top_necessary_lower", "necessary weight of the most attended token, lower bound",
-                "Weight that the most attended token has at least in every attention whose output stays within ε, 0 to 1."),
-    )  # fmt: skip
+        Measure(
+            "mean_possible",
+            "mean possible weight",
+            "Largest weight of a token in any attention found whose output stays within ε, mean over tokens, 0 to 1.",
+            "lower",
+        ),
+        Measure(
+            "mean_possible_upper",
+            "mean possible weight, upper bound",
+            "Weight that a token exceeds in no attention whose output stays within ε, mean over tokens, 0 to 1.",
+        ),
+        Measure(
+            "any_necessary",
+            "share with a token that must be attended",
+            "Share of instances where some token has a weight above 0 in every attention whose output stays within ε.",
+            "higher",
+        ),
+        Measure(
+            "any_necessary_upper",
+            "share with a token that must be attended, upper bound",
+            "Share of instances where some token has a weight above 0 in every attention found whose output stays within ε.",
+        ),
+        Measure(
+            "top_necessary",
+            "necessary weight of the most attended token",
+            "Least weight of the most attended token in any attention found whose output stays within ε, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "top_necessary_lower",
+            "necessary weight of the most attended token, lower bound",
+            "Weight that the most attended token has at least in every attention whose output stays within ε, 0 to 1.",
+        ),
+    )
     figures = (
         FigureSpec(
-            "ranges", question, (
+            "ranges",
+            question,
+            (
                 Histogram("mean_possible", Scale("mean possible weight"), markers=_markers),
                 Violins("mean_possible", Scale("mean possible weight"), "By the largest weight"),
-            ), _CAPTION, reads=("mean_possible_upper",),
+            ),
+            _CAPTION,
+            reads=("mean_possible_upper",),
         ),
-    )  # fmt: skip
+    )
     seed: int = 0
-    epsilon: float = setting("Largest change of the output, in TVD, that counts as nearly the same; default: as for the adversary.", 0.01)
-    share: float = setting("With several outputs, or behind a tanh tail: share of the rows to solve, drawn with the seed.", 0.1)
+    epsilon: float = setting(
+        "Largest change of the output, in TVD, that counts as nearly the same; default: as for the adversary.",
+        0.01,
+    )
+    share: float = setting(
+        "With several outputs, or behind a tanh tail: share of the rows to solve, drawn with the seed.",
+        0.1,
+    )
 
     def __post_init__(self) -> None:
         require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
@@ -112,7 +152,9 @@ class Ranges:
             computed = self._drawn(trace) & self._solvable(trace)
             several = computed & (alpha.lengths > 1)
             bounds = _by_programs(trace, computed, self.epsilon)
-        return keys(trace).with_columns(*_lists(alpha, bounds, computed), *_of_rows(alpha, bounds, several))
+        return keys(trace).with_columns(
+            *_lists(alpha, bounds, computed), *_of_rows(alpha, bounds, several)
+        )
 
     def _drawn(self, trace: Trace) -> Bool[np.ndarray, " n"]:
         uniform = (row_streams(trace, self.seed, self.name) >> np.uint64(11)) * 2.0**-53
@@ -120,34 +162,56 @@ class Ranges:
 
     def _solvable(self, trace: Trace) -> Bool[np.ndarray, " n"]:
         classes = trace.prediction.shape[1]
-        allowed = np.full(len(trace), max(classes, 2)) if trace.candidates is None else trace.candidates.sum(axis=1)
-        return trace.alpha.lengths**2 * np.array([most_halfspaces(count) for count in allowed.tolist()]) <= LARGEST
+        allowed = (
+            np.full(len(trace), max(classes, 2))
+            if trace.candidates is None
+            else trace.candidates.sum(axis=1)
+        )
+        return (
+            trace.alpha.lengths**2
+            * np.array([most_halfspaces(count) for count in allowed.tolist()])
+            <= LARGEST
+        )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         names = [measure.name for measure in self.measures]
-        return summarise_means(self.name, by_group(table, lambda rows: rows.select(names)), self.seed)
+        return summarise_means(
+            self.name, by_group(table, lambda rows: rows.select(names)), self.seed
+        )
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, upper = rows.get("ranges", "mean_possible"), rows.value("ranges", "mean_possible_upper")
+        row, upper = (
+            rows.get("ranges", "mean_possible"),
+            rows.value("ranges", "mean_possible_upper"),
+        )
         if row is None or upper is None:
             return
         loose = upper - row["value"] > SEEN_GAP
         yield card_row(
-            Ranges.question, f"mean possible weight{', found' if loose else ''}", row,
+            Ranges.question,
+            f"mean possible weight{', found' if loose else ''}",
+            row,
             f"{f'at most {figure(upper)} (upper bound); ' if loose else ''}1: any token could have all attention",
-            _sentence(row, loose, rows, about), mark=upper if loose else None, claim=_claim(row["value"], rows),
-        )  # fmt: skip
+            _sentence(row, loose, rows, about),
+            mark=upper if loose else None,
+            claim=_claim(row["value"], rows),
+        )
 
 
 def _by_programs(trace: Trace, computed: Bool[np.ndarray, " n"], epsilon: float) -> Bounds:
     """The bounds of all rows, flat; NaN where they are not computed. What the adversary finds is possible."""
-    flat, rows = np.full((len(Bounds._fields), len(trace.alpha.values)), np.nan), np.flatnonzero(computed)
+    flat, rows = (
+        np.full((len(Bounds._fields), len(trace.alpha.values)), np.nan),
+        np.flatnonzero(computed),
+    )
     some = trace.take(rows)
     furthest = Adversary(epsilon=epsilon).bounded(some, epsilon).attention
     for number, row in enumerate(rows.tolist()):
         logits = row_logits(some.readout, some.alpha[number], number)
-        flat[:, trace.alpha.offsets[row] : trace.alpha.offsets[row + 1]] = bounds_of_row(logits, epsilon, furthest[number])
+        flat[:, trace.alpha.offsets[row] : trace.alpha.offsets[row + 1]] = bounds_of_row(
+            logits, epsilon, furthest[number]
+        )
     return Bounds(*flat)
 
 
@@ -167,13 +231,17 @@ def _of_rows(alpha: Ragged, bounds: Bounds, several: Bool[np.ndarray, " n"]) -> 
         "any_necessary_upper": alpha.with_values(bounds.necessary).max() > NEGLIGIBLE,
         "top_necessary": alpha.with_values(np.where(top, bounds.necessary, 0.0)).max(),
         "top_necessary_lower": alpha.with_values(np.where(top, bounds.necessary_lower, 0.0)).max(),
-    }  # fmt: skip
+    }
     for name, values in columns.items():
         yield _null_but(several, pl.Series(name, values))
 
 
 def _null_but(known: Bool[np.ndarray, " n"], values: pl.Series) -> pl.Series:
-    return values if known.all() else pl.select(pl.when(pl.Series(known)).then(values).alias(values.name)).to_series()
+    return (
+        values
+        if known.all()
+        else pl.select(pl.when(pl.Series(known)).then(values).alias(values.name)).to_series()
+    )
 
 
 def _claim(value: float, rows: SummaryRows) -> Claim | None:
@@ -181,10 +249,18 @@ def _claim(value: float, rows: SummaryRows) -> Claim | None:
     kept = rows.get("ranges", "top_necessary_lower")
     decided = None if kept is None else (kept["low"], kept["high"])
     if kept is not None and kept["value"] >= HALF:
-        return Claim(True, "to keep nearly the same output, most of the attention must stay on the most attended token", decided=decided)
+        return Claim(
+            True,
+            "to keep nearly the same output, most of the attention must stay on the most attended token",
+            decided=decided,
+        )
     if value < HALF:
         return None
-    return Claim(False, "the average token could have most of the attention with nearly the same output", decided=decided)
+    return Claim(
+        False,
+        "the average token could have most of the attention with nearly the same output",
+        decided=decided,
+    )
 
 
 def _sentence(row: dict[str, Any], loose: bool, rows: SummaryRows, about: About) -> str:
@@ -192,7 +268,11 @@ def _sentence(row: dict[str, Any], loose: bool, rows: SummaryRows, about: About)
     within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
     some, most = (rows.value("ranges", f"any_necessary{end}") or 0.0 for end in ("", "_upper"))
     least, kept = (rows.value("ranges", f"top_necessary{end}") or 0.0 for end in ("_lower", ""))
-    drawn = f" Computed for {thousands(row['n'])} of {thousands(row['n'] + row['undefined'])} instances." if row["undefined"] else ""
+    drawn = (
+        f" Computed for {thousands(row['n'])} of {thousands(row['n'] + row['undefined'])} instances."
+        if row["undefined"]
+        else ""
+    )
     return (
         f"With the output {within} of the original, the average token could have {'at least ' if loose else ''}{figure(row['value'])} "
         f"of the attention. In {_between(some, most, percent)} of the instances some token must have a weight above 0; the most attended "

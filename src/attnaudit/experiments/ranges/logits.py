@@ -55,10 +55,16 @@ class RowLogits:
 
     def tangent(self, direction: Float[np.ndarray, "m C"]) -> Float[np.ndarray, "m T"]:
         """``direction @ z`` under all attention on each token, z the logits less the own, as if linear with the slopes of the own."""
-        along = direction if self.weight is None else direction @ self.weight * (1.0 - np.tanh(self.pooled) ** 2)
+        along = (
+            direction
+            if self.weight is None
+            else direction @ self.weight * (1.0 - np.tanh(self.pooled) ** 2)
+        )
         return along @ (self.contribution - self.alpha @ self.contribution).T
 
-    def below(self, direction: Float[np.ndarray, "m C"]) -> tuple[Float[np.ndarray, "m T"], Float[np.ndarray, " m"]]:
+    def below(
+        self, direction: Float[np.ndarray, "m C"]
+    ) -> tuple[Float[np.ndarray, "m T"], Float[np.ndarray, " m"]]:
         """Linear functions of the attention that ``direction @ z`` is never below: their values at each token, and what is to be added."""
         if self.weight is None:
             return self.tangent(direction), np.zeros(len(direction))
@@ -78,7 +84,10 @@ def row_logits(readout: Readout, alpha: Float[np.ndarray, " T"], row: int) -> Ro
     if isinstance(readout.tail, IdentityTail):
         allowed = slice(None) if readout.candidates is None else readout.candidates[row]
         return RowLogits(alpha, contribution[:, allowed], offset[allowed], None, np.zeros(0))
-    weight, bias = np.asarray(readout.tail.weight, np.float64), np.asarray(readout.tail.bias, np.float64)
+    weight, bias = (
+        np.asarray(readout.tail.weight, np.float64),
+        np.asarray(readout.tail.bias, np.float64),
+    )
     if readout.activation == "sigmoid":
         weight, bias = np.vstack([np.zeros_like(weight), weight]), np.append(0.0, bias)
     elif readout.candidates is not None:
@@ -111,4 +120,6 @@ def _line_below_tanh(
     turn = -np.arctanh(np.minimum(np.sqrt(1.0 - slope), LAST_BELOW_ONE))
     least = np.minimum(np.tanh(low) - slope * low, end - slope * high)
     inside = (low < turn) & (turn < high)
-    return slope, np.where(inside, np.minimum(least, np.tanh(turn) - slope * turn), least) - ROUNDING
+    return slope, np.where(
+        inside, np.minimum(least, np.tanh(turn) - slope * turn), least
+    ) - ROUNDING

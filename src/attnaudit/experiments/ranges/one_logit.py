@@ -41,7 +41,10 @@ def ranges_in_slab(alpha: Ragged, slab: Slab) -> Ranges:
     apart = value.values - alpha.spread(here)
     above, below = apart > high, apart < low
     least, most = np.zeros(len(apart)), np.ones(len(apart))
-    for beyond, sign, bound in ((above, 1.0, high), (below, -1.0, low)):  # below the slab as above it, with all signs changed
+    for beyond, sign, bound in (
+        (above, 1.0, high),
+        (below, -1.0, low),
+    ):  # below the slab as above it, with all signs changed
         outward = sign * apart
         inmost = alpha.spread(-alpha.with_values(-outward).max())[beyond]
         most[beyond] = ((sign * bound)[beyond] - inmost) / (outward[beyond] - inmost)

@@ -32,7 +32,9 @@ class HalfSpaces(NamedTuple):
     bound: Float[np.ndarray, " m"]
 
 
-def outputs_within(log_p: Float[np.ndarray, " C"], epsilon: float, sets: Bool[np.ndarray, "s C"] | None = None) -> HalfSpaces:
+def outputs_within(
+    log_p: Float[np.ndarray, " C"], epsilon: float, sets: Bool[np.ndarray, "s C"] | None = None
+) -> HalfSpaces:
     """Half-spaces that hold the logits, less the model's own, of all outputs within TVD ``epsilon`` of the probabilities exp(``log_p``).
 
     With ``sets`` those of these sets of classes alone, to be added to the others: the sets that an attention's output gains are
@@ -41,7 +43,9 @@ def outputs_within(log_p: Float[np.ndarray, " C"], epsilon: float, sets: Bool[np
     p, top = np.exp(log_p), int(np.argmax(log_p))
     gain = np.log(p + epsilon) - log_p
     can_vanish = p <= epsilon
-    loss = np.where(can_vanish, np.inf, -np.log1p(-np.where(can_vanish, 0.0, epsilon / np.maximum(p, epsilon))))
+    loss = np.where(
+        can_vanish, np.inf, -np.log1p(-np.where(can_vanish, 0.0, epsilon / np.maximum(p, epsilon)))
+    )
     made = [] if sets is not None else list(_pairs(gain, loss, top))
     if not can_vanish[top]:
         made += _of_sets(_first_sets(len(p)) if sets is None else sets, p, gain, loss, epsilon)
@@ -72,9 +76,16 @@ def _of_sets(
     sets: Iterable[np.ndarray], p: np.ndarray, gain: np.ndarray, loss: np.ndarray, epsilon: float
 ) -> Iterator[tuple[np.ndarray, float]]:
     top = int(np.argmax(p))
-    least, most = (p - epsilon) * p[top] / (p[top] + epsilon), (p + epsilon) * p[top] / (p[top] - epsilon)
+    least, most = (
+        (p - epsilon) * p[top] / (p[top] + epsilon),
+        (p + epsilon) * p[top] / (p[top] - epsilon),
+    )
     low, high = -(gain[top] + loss), gain + loss[top]
-    chord = np.where(np.isfinite(low) & (high > low), (most - least) / np.where(np.isfinite(low), high - low, 1.0), 0.0)
+    chord = np.where(
+        np.isfinite(low) & (high > low),
+        (most - least) / np.where(np.isfinite(low), high - low, 1.0),
+        0.0,
+    )
     at_zero = most - chord * high
     tangent, start = p.copy(), p.copy()
     chord[top], at_zero[top], tangent[top] = 0.0, p[top], 0.0

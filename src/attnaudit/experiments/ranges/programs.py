@@ -22,7 +22,11 @@ from attnaudit.experiments.ranges.outputs import SUBSETS, HalfSpaces, outputs_wi
 
 INNER = (0.9, 0.6)  # the second where most attentions of the first are not within ε
 ROUNDS = 2
-PARTNERS, LOOKS, FOLLOWED = 16, 12, 2  # tokens that each is mixed with, cells of a mixture, and mixtures followed within one
+PARTNERS, LOOKS, FOLLOWED = (
+    16,
+    12,
+    2,
+)  # tokens that each is mixed with, cells of a mixture, and mixtures followed within one
 NUMBERS = 1 << 20  # of the attended sums of mixtures that are held
 HALVINGS, THIRDS = 24, 10
 WITHIN = 1e-9  # room for rounding: ε and this is what both sides are about
@@ -63,7 +67,11 @@ def _outputs(row: RowLogits, epsilon: float) -> HalfSpaces:
     outputs, p, known = outputs_within(row.log_p, epsilon), np.exp(row.log_p), set[bytes]()
     for _ in range(ROUNDS if len(p) > SUBSETS else 0):
         gained = row.prediction(_solve(_outer(row, outputs), np.eye(len(row.alpha))).attention) > p
-        broken = {inside.tobytes(): inside for inside in gained if 0 < inside.sum() < len(p) and inside.tobytes() not in known}
+        broken = {
+            inside.tobytes(): inside
+            for inside in gained
+            if 0 < inside.sum() < len(p) and inside.tobytes() not in known
+        }
         if not broken:
             break
         known |= broken.keys()
@@ -84,8 +92,15 @@ def _found(
     each = np.eye(len(row.alpha))
     change = row.change(each)
     outside = change > epsilon + WITHIN
-    best, least = np.tile(row.alpha, (len(each), 1)), row.alpha.copy()  # for every token the attention with the most weight on it
-    same_sum = row.alpha[None] if row.weight is None else movement(row.contribution, row.alpha, RANGES).ends  # else programs find it
+    best, least = (
+        np.tile(row.alpha, (len(each), 1)),
+        row.alpha.copy(),
+    )  # for every token the attention with the most weight on it
+    same_sum = (
+        row.alpha[None]
+        if row.weight is None
+        else movement(row.contribution, row.alpha, RANGES).ends
+    )  # else programs find it
     known = np.vstack([other, same_sum, each])
     _take(best, least, known[row.change(known) <= epsilon + WITHIN])
     _take(best, least, _by_programs(row, inner, each[outside], epsilon))
@@ -97,7 +112,9 @@ def _found(
     return np.diag(best), least
 
 
-def _take(best: Float[np.ndarray, "T T"], least: Float[np.ndarray, " T"], found: Float[np.ndarray, "g T"]) -> None:
+def _take(
+    best: Float[np.ndarray, "T T"], least: Float[np.ndarray, " T"], found: Float[np.ndarray, "g T"]
+) -> None:
     """Attentions within ε, each of which replaces the best of the tokens that it has more weight on."""
     if len(found):
         largest = found.argmax(axis=0)
@@ -106,7 +123,9 @@ def _take(best: Float[np.ndarray, "T T"], least: Float[np.ndarray, " T"], found:
         np.minimum(least, found.min(axis=0), out=least)
 
 
-def _by_programs(row: RowLogits, inner: _Constraints, goals: Float[np.ndarray, "g T"], epsilon: float) -> Float[np.ndarray, "n T"]:
+def _by_programs(
+    row: RowLogits, inner: _Constraints, goals: Float[np.ndarray, "g T"], epsilon: float
+) -> Float[np.ndarray, "n T"]:
     """What programs propose for the goals, moved towards the model's own attention until it is within ε."""
     found = [goals[:0]]
     for share in INNER if len(goals) else ():
@@ -118,7 +137,12 @@ def _by_programs(row: RowLogits, inner: _Constraints, goals: Float[np.ndarray, "
     return np.concatenate(found)
 
 
-def _mixed(row: RowLogits, tokens: Int64[np.ndarray, " m"], partners: Int64[np.ndarray, " k"], epsilon: float) -> Float[np.ndarray, "n T"]:
+def _mixed(
+    row: RowLogits,
+    tokens: Int64[np.ndarray, " m"],
+    partners: Int64[np.ndarray, " k"],
+    epsilon: float,
+) -> Float[np.ndarray, "n T"]:
     """Attentions within ε on one of the ``tokens`` and one of the ``partners``: of each token those that need least of a partner."""
     each, numbers = np.eye(len(row.alpha)), len(partners) * (LOOKS + 1) * row.contribution.shape[1]
     pieces = np.array_split(tokens, np.clip(len(tokens) * numbers // NUMBERS, 1, len(tokens)))
@@ -134,7 +158,10 @@ def _mixed(row: RowLogits, tokens: Int64[np.ndarray, " m"], partners: Int64[np.n
 
 
 def _first_cells(
-    row: RowLogits, tokens: Int64[np.ndarray, " m"], partners: Int64[np.ndarray, " k"], epsilon: float
+    row: RowLogits,
+    tokens: Int64[np.ndarray, " m"],
+    partners: Int64[np.ndarray, " k"],
+    epsilon: float,
 ) -> Int64[np.ndarray, "m k"]:
     """Of each mixture, from all attention on the token, the first of `LOOKS` cells where the output may come within ε; `LOOKS` for none.
 
@@ -149,16 +176,23 @@ def _first_cells(
     return np.where(possible.any(axis=2), possible.argmax(axis=2), LOOKS)
 
 
-def _nearest(row: RowLogits, start: Float[np.ndarray, "g T"], end: Float[np.ndarray, "g T"]) -> Float[np.ndarray, "g T"]:
+def _nearest(
+    row: RowLogits, start: Float[np.ndarray, "g T"], end: Float[np.ndarray, "g T"]
+) -> Float[np.ndarray, "g T"]:
     """The attentions on short segments whose outputs are nearest to the model's: of two points inside the nearer one, again and again."""
     for _ in range(THIRDS):
         step = (end - start) / 3.0
         left, right = row.change(start + step), row.change(end - step)
-        start, end = np.where((left > right)[:, None], start + step, start), np.where((left > right)[:, None], end, end - step)
+        start, end = (
+            np.where((left > right)[:, None], start + step, start),
+            np.where((left > right)[:, None], end, end - step),
+        )
     return 0.5 * (start + end)
 
 
-def _first_within(row: RowLogits, outside: Float[np.ndarray, "g T"], inside: np.ndarray, epsilon: float) -> Float[np.ndarray, "g T"]:
+def _first_within(
+    row: RowLogits, outside: Float[np.ndarray, "g T"], inside: np.ndarray, epsilon: float
+) -> Float[np.ndarray, "g T"]:
     """Attentions within ε on the way from some that are not to others, or to one, by halving."""
     near, far = np.zeros(len(outside)), np.ones(len(outside))
     for _ in range(HALVINGS):
@@ -183,20 +217,34 @@ def _solve(constraints: _Constraints, goals: Float[np.ndarray, "g T"]) -> _Solve
         return _Solved(np.eye(length)[goals.argmax(axis=1)], goals.max(axis=1))
     together, sums = _repeated(matrix, count), _repeated(np.ones((1, length)), count)
     found = scipy.optimize.linprog(
-        -goals.ravel(), A_ub=together, b_ub=np.tile(limit, count), A_eq=sums, b_eq=np.ones(count), bounds=(0, None), method="highs",
+        -goals.ravel(),
+        A_ub=together,
+        b_ub=np.tile(limit, count),
+        A_eq=sums,
+        b_eq=np.ones(count),
+        bounds=(0, None),
+        method="highs",
         options={"presolve": False},
-    )  # fmt: skip
+    )
     if found.x is None:  # rounding alone can leave none: the model's own attention is one
         return _Solved(np.full(goals.shape, 1.0 / length), goals.max(axis=1))
     prices = np.maximum(-found.ineqlin.marginals.reshape(count, -1), 0.0)
     bound = (goals - prices @ matrix).max(axis=1) + prices @ limit
     attention = np.maximum(found.x.reshape(goals.shape), 0.0)
-    return _Solved(attention / attention.sum(axis=1, keepdims=True), np.minimum(bound + ROUNDING, goals.max(axis=1)))
+    return _Solved(
+        attention / attention.sum(axis=1, keepdims=True),
+        np.minimum(bound + ROUNDING, goals.max(axis=1)),
+    )
 
 
 def _repeated(matrix: Float[np.ndarray, "m T"], count: int) -> scipy.sparse.csr_array:
     """``matrix`` ``count`` times along the diagonal."""
     rows, columns = matrix.shape
-    places = np.broadcast_to(np.arange(columns) + columns * np.arange(count)[:, None, None], (count, rows, columns))
+    places = np.broadcast_to(
+        np.arange(columns) + columns * np.arange(count)[:, None, None], (count, rows, columns)
+    )
     ends = columns * np.arange(count * rows + 1)
-    return scipy.sparse.csr_array((np.tile(matrix.ravel(), count), places.ravel(), ends), shape=(count * rows, count * columns))
+    return scipy.sparse.csr_array(
+        (np.tile(matrix.ravel(), count), places.ravel(), ends),
+        shape=(count * rows, count * columns),
+    )

@@ -61,7 +61,13 @@ MEASURES: dict[str, Measure] = {
         Measure("loo", "leave-one-out: the word deleted", loo, JAIN2019),
         Measure("loo_mask", "leave-one-out: the word masked", loo_mask, JAIN2019, costly=True),
         Measure("gradient_input", "gradient × input", gradient_input, JAIN2019),
-        Measure("integrated_gradients", "integrated gradients", integrated_gradients, SUNDARARAJAN2017, costly=True),
+        Measure(
+            "integrated_gradients",
+            "integrated gradients",
+            integrated_gradients,
+            SUNDARARAJAN2017,
+            costly=True,
+        ),
         Measure("rollout", "attention rollout", rollout, ABNAR2020),
         Measure("flow", "attention flow", flow, ABNAR2020, costly=True),
         Measure("norm", "norm of the vector received", norm, KOBAYASHI2020),
@@ -86,7 +92,9 @@ def importance(
     done, products = 0, fast_products(model)
     with frozen(model), products:
         for rows in texts.batches(positions_within(model, budget), gate.batching):
-            for name, values in measured(Case(model, gate, texts.take(rows), budget, steps, longest), names).items():
+            for name, values in measured(
+                Case(model, gate, texts.take(rows), budget, steps, longest), names
+            ).items():
                 out[name][texts.ids.positions(rows)] = values
             done += len(rows)
             progress("measure importance", done, len(texts))
@@ -98,13 +106,22 @@ def known(names: str | Iterable[str]) -> tuple[str, ...]:
     names = (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         if name not in MEASURES:
-            raise InputError(OPERATION, name, "an unknown measure", f"one of {', '.join(MEASURES)}", did_you_mean(name, MEASURES))
+            raise InputError(
+                OPERATION,
+                name,
+                "an unknown measure",
+                f"one of {', '.join(MEASURES)}",
+                did_you_mean(name, MEASURES),
+            )
     return names
 
 
 def measured(case: Case, names: Iterable[str]) -> dict[str, np.ndarray]:
     """The measures of one batch, at the tokens of its texts, row after row; those that need the pass of all texts first."""
-    return {name: _checked(name, case) for name in sorted(names, key=lambda name: name.startswith("loo"))}
+    return {
+        name: _checked(name, case)
+        for name in sorted(names, key=lambda name: name.startswith("loo"))
+    }
 
 
 def _checked(name: str, case: Case) -> np.ndarray:
@@ -115,5 +132,7 @@ def _checked(name: str, case: Case) -> np.ndarray:
         wrong = (~values.isfinite() & case.mask).any(dim=1).cpu().numpy()
         shown = ", ".join(map(str, sorted(case.texts.instance[wrong].tolist())[:3]))
         got = f"{name} that is no finite number, in instances {shown}"
-        raise InputError(OPERATION, type(case.model).__name__, got, "finite numbers", "check the model's weights")
+        raise InputError(
+            OPERATION, type(case.model).__name__, got, "finite numbers", "check the model's weights"
+        )
     return found

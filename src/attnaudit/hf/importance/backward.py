@@ -26,10 +26,18 @@ class Graph:
     matrices. Every slope is computed once.
     """
 
-    def __init__(self, model: Any, inputs: Mapping[str, Any], ends: Int[Tensor, " B"] | None, given_again: bool) -> None:
+    def __init__(
+        self,
+        model: Any,
+        inputs: Mapping[str, Any],
+        ends: Int[Tensor, " B"] | None,
+        given_again: bool,
+    ) -> None:
         self.embedded: list[Tensor] = []
         self.follow = Follow()
-        self._held = [False]  # whether a backward pass stops at attention weights; the passes must not know the graph, or it is never freed
+        self._held = [
+            False
+        ]  # whether a backward pass stops at attention weights; the passes must not know the graph, or it is never freed
         self._weights: dict[int, Tensor] = {}
         self._slopes: dict[tuple[bool, int | None], tuple[Tensor, ...]] = {}
         attentions: list[Attention] = []
@@ -40,19 +48,29 @@ class Graph:
 
         def watched(attention: Attention) -> Tensor:
             self.follow.expect(attention)
-            attentions.append(replace(attention, weights=attention.weights.detach(), values=attention.values.detach()))
+            attentions.append(
+                replace(
+                    attention, weights=attention.weights.detach(), values=attention.values.detach()
+                )
+            )
             own = attention.weights
-            own = own if own.requires_grad else own.detach().requires_grad_()  # of a decoder, before it reads the text
+            own = (
+                own if own.requires_grad else own.detach().requires_grad_()
+            )  # of a decoder, before it reads the text
             self._weights[attention.index] = _Weights.apply(own, self._held)  # type: ignore[assignment]
             return self._weights[attention.index]
 
         with torch.enable_grad(), embeddings_as(model, inputs, as_leaf, given_again), self.follow:
             logits = read_logits(model, inputs, ends, watched, masks=True)
             self._probability = logits.float().softmax(dim=-1)
-            self._predicted = self._probability.gather(1, self._probability.argmax(dim=-1, keepdim=True))
+            self._predicted = self._probability.gather(
+                1, self._probability.argmax(dim=-1, keepdim=True)
+            )
         self.attentions, self.logits = tuple(attentions), logits.detach()
 
-    def of_embeddings(self, held: bool, output: int | None = None) -> tuple[Float[Tensor, "B T E"], ...]:
+    def of_embeddings(
+        self, held: bool, output: int | None = None
+    ) -> tuple[Float[Tensor, "B T E"], ...]:
         """``∂ŷ/∂e`` of every one of the embeddings, with attention weights ``held`` fixed or through them; of one ``output``, or of ŷ."""
         if (held, output) not in self._slopes:
             self._slopes[held, output] = self._backward(self.embedded, held, output)
@@ -61,11 +79,15 @@ class Graph:
     def of_weights(self, numbers: Iterable[int]) -> dict[int, Float[Tensor, "B H Q K"]]:
         """``∂ŷ/∂alpha`` of some attentions, by their number; what follows them, later attention included, takes part."""
         numbers = list(numbers)
-        found = self._backward([*self.embedded, *(self._weights[number] for number in numbers)], False)
+        found = self._backward(
+            [*self.embedded, *(self._weights[number] for number in numbers)], False
+        )
         self._slopes[False, None] = found[: len(self.embedded)]
         return dict(zip(numbers, found[len(self.embedded) :], strict=True))
 
-    def _backward(self, of: list[Tensor], held: bool, output: int | None = None) -> tuple[Tensor, ...]:
+    def _backward(
+        self, of: list[Tensor], held: bool, output: int | None = None
+    ) -> tuple[Tensor, ...]:
         self._held[0] = held
         probability = self._predicted if output is None else self._probability[:, output]
         return torch.autograd.grad(probability.sum(), of, retain_graph=True)
@@ -98,12 +120,16 @@ def read_logits(
     if exchange is None:
         logits = model(**given).logits
     else:
-        logits = forward(model, given, exchange, gradients=torch.is_grad_enabled(), masks=masks).output.logits
+        logits = forward(
+            model, given, exchange, gradients=torch.is_grad_enabled(), masks=masks
+        ).output.logits
     return logits if ends is None else logits[torch.arange(len(ends), device=logits.device), ends]
 
 
 @contextmanager
-def embeddings_as(model: Any, inputs: Mapping[str, Tensor], change: Change, given_again: bool) -> Iterator[None]:
+def embeddings_as(
+    model: Any, inputs: Mapping[str, Tensor], change: Change, given_again: bool
+) -> Iterator[None]:
     """Within, the embeddings (B, T, E) of the text go through ``change``, in the order in which the model asks its modules for them.
 
     A classifier with encoder and decoder asks twice: the decoder is ``given_again`` the text one position later.
@@ -133,7 +159,15 @@ def _embeddings(model: Any) -> list[nn.Module]:
     """The modules that embed tokens: that of the model, those of its stacks, and others that share their weights."""
     own = [model.get_input_embeddings()]
     if model.config.is_encoder_decoder:
-        own += [stack.embed_tokens for stack in (model.get_encoder(), model.get_decoder()) if hasattr(stack, "embed_tokens")]
+        own += [
+            stack.embed_tokens
+            for stack in (model.get_encoder(), model.get_decoder())
+            if hasattr(stack, "embed_tokens")
+        ]
     weights = [module.weight for module in own]
-    others = [module for module in model.modules() if isinstance(module, nn.Embedding) and any(module.weight is one for one in weights)]
+    others = [
+        module
+        for module in model.modules()
+        if isinstance(module, nn.Embedding) and any(module.weight is one for one in weights)
+    ]
     return list({id(module): module for module in (*own, *others)}.values())

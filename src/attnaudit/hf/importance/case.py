@@ -101,7 +101,11 @@ class Case:
         if self.ends is not None or self.gate.reads is None:
             return self.ends if self.ends is not None else queries_read(self.model, self.inputs)
         length = self.mask.sum(dim=1)
-        return length + self.gate.reads if self.gate.reads < 0 else torch.full_like(length, self.gate.reads)
+        return (
+            length + self.gate.reads
+            if self.gate.reads < 0
+            else torch.full_like(length, self.gate.reads)
+        )
 
     def is_written(self, layer: Layer) -> bool:
         """Whether the queries of a layer are what a decoder next to an encoder has written, and not tokens of the text."""
@@ -130,12 +134,22 @@ class Case:
         """That of the predicted output, in float32."""
         return logits.float().softmax(dim=-1).gather(1, self.predicted[:, None])[:, 0]
 
-    def repeated(self, times: int) -> Iterator[tuple[Int[Tensor, " m"], Int[Tensor, " m"], dict[str, Tensor]]]:
+    def repeated(
+        self, times: int
+    ) -> Iterator[tuple[Int[Tensor, " m"], Int[Tensor, " m"], dict[str, Tensor]]]:
         """All pairs of a row and a number below ``times``, in parts within the budget: both, and the inputs of these rows."""
         rows = torch.arange(len(self.texts), device=self.mask.device).repeat_interleave(times)
         numbers = torch.arange(times, device=self.mask.device).repeat(len(self.texts))
-        size = sum(self.inputs[name].shape[1] for name in ("input_ids", "decoder_input_ids") if name in self.inputs)
-        share = 1 if self.gate.batching == "none" else max(1, positions_within(self.model, self.budget) // size)
+        size = sum(
+            self.inputs[name].shape[1]
+            for name in ("input_ids", "decoder_input_ids")
+            if name in self.inputs
+        )
+        share = (
+            1
+            if self.gate.batching == "none"
+            else max(1, positions_within(self.model, self.budget) // size)
+        )
         for row, number in zip(rows.split(share), numbers.split(share), strict=True):
             yield row, number, {name: value[row] for name, value in self.inputs.items()}
 
@@ -158,17 +172,29 @@ def positions_within(model: Any, budget: int) -> int:
 
     More than `NUMBERS` at a time are new memory for every layer, which takes longer to get than to compute on.
     """
-    keeps = kind_of(model) == "classification" or "logits_to_keep" in signature(model.forward).parameters
+    keeps = (
+        kind_of(model) == "classification"
+        or "logits_to_keep" in signature(model.forward).parameters
+    )
     logits = budget if keeps else LOGITS // model.config.get_text_config().vocab_size
     return max(1, min(budget, logits, NUMBERS // _widest(model)))
 
 
 def _widest(model: Any) -> int:
     """The outputs of the widest layer, but for that over the vocabulary."""
-    vocabulary = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    vocabulary = {
+        id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)
+    }
     output = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
     skipped = vocabulary | {id(getattr(output, "weight", None))}
-    return max((max(weight.shape) for weight in model.parameters() if weight.dim() == 2 and id(weight) not in skipped), default=1)
+    return max(
+        (
+            max(weight.shape)
+            for weight in model.parameters()
+            if weight.dim() == 2 and id(weight) not in skipped
+        ),
+        default=1,
+    )
 
 
 def queries_read(model: Any, inputs: Mapping[str, Tensor]) -> Int[Tensor, " B"]:
@@ -184,15 +210,24 @@ def queries_read(model: Any, inputs: Mapping[str, Tensor]) -> Int[Tensor, " B"]:
 
     with torch.enable_grad():
         logits = read_logits(model, inputs, None, with_leaf)
-        along = torch.rand(logits.shape[1:], generator=torch.Generator().manual_seed(0)).to(logits.device)
+        along = torch.rand(logits.shape[1:], generator=torch.Generator().manual_seed(0)).to(
+            logits.device
+        )
         (slope,) = torch.autograd.grad((logits * along).sum(), leaves[-1])
     read = slope.abs().sum(dim=(1, 3)) > 0
     number, found = read.sum(dim=1), read.int().argmax(dim=1)
     if number.max() != 1:
-        got, expected = f"a prediction that reads {int(number.max())} queries of the last attention", "one, as that of the first token"
-        raise InputError(OPERATION, type(model).__name__, got, expected, "choose measures without a query")
+        got, expected = (
+            f"a prediction that reads {int(number.max())} queries of the last attention",
+            "one, as that of the first token",
+        )
+        raise InputError(
+            OPERATION, type(model).__name__, got, expected, "choose measures without a query"
+        )
     ends = inputs["attention_mask"].sum(dim=1) - 1
-    return torch.where(number == 1, found, torch.zeros_like(ends) if (found[number == 1] == 0).all() else ends)
+    return torch.where(
+        number == 1, found, torch.zeros_like(ends) if (found[number == 1] == 0).all() else ends
+    )
 
 
 @contextmanager
@@ -209,12 +244,16 @@ def frozen(model: nn.Module) -> Iterator[None]:
                 parameter.requires_grad_(flag)
 
 
-def predictions(model: Any, texts: Encoded, budget: int, batching: str) -> Iterator[tuple[np.ndarray, Float[Tensor, "m C"]]]:
+def predictions(
+    model: Any, texts: Encoded, budget: int, batching: str
+) -> Iterator[tuple[np.ndarray, Float[Tensor, "m C"]]]:
     """The rows of each batch of texts, and their probabilities."""
     for rows in texts.batches(positions_within(model, budget), batching):
         part = texts.take(rows)
         with torch.no_grad():
-            logits = read_logits(model, part.batch(range(len(part)), model.device), ends_of(model, part))
+            logits = read_logits(
+                model, part.batch(range(len(part)), model.device), ends_of(model, part)
+            )
         yield rows, logits.float().softmax(dim=-1)
 
 

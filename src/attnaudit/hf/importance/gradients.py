@@ -35,7 +35,9 @@ def gradient(case: Case) -> Float[Tensor, "B T"]:
 
 
 def _times_input(case: Case, held: bool, output: int | None = None) -> Float[Tensor, "B T"]:
-    pairs = zip(_found(case, case.graph.embedded), case.graph.of_embeddings(held, output), strict=True)
+    pairs = zip(
+        _found(case, case.graph.embedded), case.graph.of_embeddings(held, output), strict=True
+    )
     return _joined(case, [(leaf.detach() * slope).sum(dim=-1) for leaf, slope in pairs]).abs()
 
 
@@ -58,13 +60,19 @@ def attributions(case: Case) -> tuple[Float[Tensor, "B T"], Float[Tensor, " B"]]
     between the sum over the tokens and ``ŷ(e) − ŷ(b)``, which the exact integral gives.
     """
     embedded, baseline = _ends_of_path(case)
-    points, shares = (torch.from_numpy(part / 2).float().to(case.mask.device) for part in np.polynomial.legendre.leggauss(case.steps))
+    points, shares = (
+        torch.from_numpy(part / 2).float().to(case.mask.device)
+        for part in np.polynomial.legendre.leggauss(case.steps)
+    )
     totals = [torch.zeros_like(one) for one in embedded]
     for rows, steps, inputs in case.repeated(case.steps):
         slopes = _slopes(case, rows, inputs, embedded, baseline, 0.5 + points[steps])
         for total, slope in zip(totals, slopes, strict=True):
             total.index_add_(0, rows, slope * shares[steps, None, None])
-    parts = [(total * (end - begin)).sum(dim=-1) for total, end, begin in zip(totals, embedded, baseline, strict=True)]
+    parts = [
+        (total * (end - begin)).sum(dim=-1)
+        for total, end, begin in zip(totals, embedded, baseline, strict=True)
+    ]
     found = _joined(case, parts)
     return found, (found.sum(dim=1) - _gained(case, baseline)).abs()
 
@@ -76,8 +84,16 @@ def _ends_of_path(case: Case) -> tuple[list[Tensor], list[Tensor]]:
     pad = case.model.config.get_text_config().pad_token_id
 
     def seen(own: Tensor, module: nn.Module) -> Tensor:
-        keep = case.special if not embedded else functional.pad(case.special[:, :-1], (1, 0), value=True)  # of a decoder, one later
-        plain = torch.zeros_like(own) if pad in (None, NO_TOKEN) else module.forward(torch.full_like(case.inputs["input_ids"], pad))
+        keep = (
+            case.special
+            if not embedded
+            else functional.pad(case.special[:, :-1], (1, 0), value=True)
+        )  # of a decoder, one later
+        plain = (
+            torch.zeros_like(own)
+            if pad in (None, NO_TOKEN)
+            else module.forward(torch.full_like(case.inputs["input_ids"], pad))
+        )
         embedded.append(own.clone())
         baseline.append(torch.where(keep[..., None], own, plain))
         return own
@@ -91,18 +107,35 @@ def _found(case: Case, embedded: list[Tensor]) -> list[Tensor]:
     """The embeddings of a text. Raises InputError where the model has not asked for them."""
     if not embedded:
         got = "a model that embeds its tokens in a way of its own"
-        raise InputError(OPERATION, type(case.model).__name__, got, "embeddings of input_ids", "choose measures without gradients")
+        raise InputError(
+            OPERATION,
+            type(case.model).__name__,
+            got,
+            "embeddings of input_ids",
+            "choose measures without gradients",
+        )
     return embedded
 
 
 def _slopes(
-    case: Case, rows: Tensor, inputs: dict[str, Tensor], embedded: list[Tensor], baseline: list[Tensor], share: Float[Tensor, " m"]
+    case: Case,
+    rows: Tensor,
+    inputs: dict[str, Tensor],
+    embedded: list[Tensor],
+    baseline: list[Tensor],
+    share: Float[Tensor, " m"],
 ) -> tuple[Tensor, ...]:
     """The gradients (m, T, E) at some points of the paths of some texts."""
     pairs = zip(embedded, baseline, strict=True)
-    leaves = [(begin[rows] + share[:, None, None] * (end - begin)[rows]).requires_grad_() for end, begin in pairs]
+    leaves = [
+        (begin[rows] + share[:, None, None] * (end - begin)[rows]).requires_grad_()
+        for end, begin in pairs
+    ]
     left = iter(leaves)
-    with torch.enable_grad(), embeddings_as(case.model, inputs, lambda *_: next(left).clone(), case.decoder_reads_text):
+    with (
+        torch.enable_grad(),
+        embeddings_as(case.model, inputs, lambda *_: next(left).clone(), case.decoder_reads_text),
+    ):
         logits = read_logits(case.model, inputs, case.end_of(rows))
         total = logits.float().softmax(dim=-1).gather(1, case.predicted[rows, None]).sum()
         return torch.autograd.grad(total, leaves)
@@ -111,7 +144,12 @@ def _slopes(
 def _gained(case: Case, baseline: list[Tensor]) -> Float[Tensor, " B"]:
     """How much more probable the predicted output is at the end of the path than at its beginning."""
     left = iter(baseline)
-    with torch.no_grad(), embeddings_as(case.model, case.inputs, lambda *_: next(left).clone(), case.decoder_reads_text):
+    with (
+        torch.no_grad(),
+        embeddings_as(
+            case.model, case.inputs, lambda *_: next(left).clone(), case.decoder_reads_text
+        ),
+    ):
         begin = case.probability(read_logits(case.model, case.inputs, case.ends))
     return case.prediction.gather(1, case.predicted[:, None])[:, 0] - begin
 
@@ -124,7 +162,10 @@ def alpha_gradients(case: Case, chosen: Collection[int]) -> dict[int, Float[Tens
     backward pass.
     """
     slopes = case.graph.of_weights(chosen)
-    return {index: _at_query(case, index, slope).float() * case.keys_of(index)[:, None] for index, slope in slopes.items()}
+    return {
+        index: _at_query(case, index, slope).float() * case.keys_of(index)[:, None]
+        for index, slope in slopes.items()
+    }
 
 
 def _at_query(case: Case, index: int, slope: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H K"]:

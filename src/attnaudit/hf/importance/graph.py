@@ -31,14 +31,24 @@ def rollout(case: Case) -> Float[Tensor, "B T"]:
             continue
         if decoder is None:
             decoder = torch.eye(weights.shape[1], device=text.device).expand(len(text), -1, -1)
-            decoder = torch.cat([torch.zeros(*decoder.shape[:2], text.shape[2], device=text.device), decoder], dim=2)
+            decoder = torch.cat(
+                [torch.zeros(*decoder.shape[:2], text.shape[2], device=text.device), decoder], dim=2
+            )
         below = (
-            torch.cat([text, torch.zeros(*text.shape[:2], decoder.shape[1], device=text.device)], 2) if _across(layer.stack) else decoder
+            torch.cat([text, torch.zeros(*text.shape[:2], decoder.shape[1], device=text.device)], 2)
+            if _across(layer.stack)
+            else decoder
         )
         decoder = 0.5 * weights @ below + 0.5 * decoder
-    found = (text if decoder is None else decoder)[torch.arange(len(text), device=text.device), case.query]
+    found = (text if decoder is None else decoder)[
+        torch.arange(len(text), device=text.device), case.query
+    ]
     tokens = text.shape[2]
-    return found[:, :tokens] + moved_back(found[:, tokens:]) if case.decoder_reads_text else found[:, :tokens]
+    return (
+        found[:, :tokens] + moved_back(found[:, tokens:])
+        if case.decoder_reads_text
+        else found[:, :tokens]
+    )
 
 
 def mixed(weights: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B Q K"]:
@@ -59,15 +69,26 @@ def flow(case: Case) -> Float[Tensor, "B T"]:
     """
     longest = int(case.texts.ids.lengths.max())
     if longest > case.longest:
-        raise InputError(OPERATION, "flow", f"a text of {longest} tokens", f"{case.longest} at most", "omit flow, or select shorter texts")
-    weights = [mixed(attention.weights).cpu().numpy().astype(np.float64) for attention in case.attentions]
+        raise InputError(
+            OPERATION,
+            "flow",
+            f"a text of {longest} tokens",
+            f"{case.longest} at most",
+            "omit flow, or select shorter texts",
+        )
+    weights = [
+        mixed(attention.weights).cpu().numpy().astype(np.float64) for attention in case.attentions
+    ]
     out = torch.zeros(case.mask.shape)
     for row, length in enumerate(case.texts.ids.lengths.tolist()):
         graph = _Graph.of(case, [one[row] for one in weights])
         source = graph.first[graph.top] + int(case.query[row])
         for token in range(length):
             again = case.decoder_reads_text and token + 1 < length
-            into = [graph.first[TEXT, 0] + token, *([graph.first[WRITTEN, 0] + token + 1] if again else [])]
+            into = [
+                graph.first[TEXT, 0] + token,
+                *([graph.first[WRITTEN, 0] + token + 1] if again else []),
+            ]
             out[row, token] = graph.flow(source, into)
     return out.to(case.mask.device)
 
@@ -75,11 +96,19 @@ def flow(case: Case) -> Float[Tensor, "B T"]:
 class _Graph:
     """Nodes are (stack, level, position), numbered from ``first[stack, level]``; edges go down from ``begin`` to ``end``."""
 
-    def __init__(self, first: dict[tuple[str, int], int], top: tuple[str, int], size: int, edges: list[tuple[np.ndarray, ...]]) -> None:
+    def __init__(
+        self,
+        first: dict[tuple[str, int], int],
+        top: tuple[str, int],
+        size: int,
+        edges: list[tuple[np.ndarray, ...]],
+    ) -> None:
         self.first, self.top, self.size = first, top, size
         self.begin: Int64[np.ndarray, " E"] = np.concatenate([begin for begin, _, _ in edges])
         self.end: Int64[np.ndarray, " E"] = np.concatenate([end for _, end, _ in edges])
-        self.capacity: Int32[np.ndarray, " E"] = np.round(SCALE * np.concatenate([part for *_, part in edges])).astype(np.int32)
+        self.capacity: Int32[np.ndarray, " E"] = np.round(
+            SCALE * np.concatenate([part for *_, part in edges])
+        ).astype(np.int32)
 
     @classmethod
     def of(cls, case: Case, weights: list[Float64[np.ndarray, "_ _"]]) -> _Graph:
@@ -87,20 +116,28 @@ class _Graph:
         stack = TEXT
         for layer, one in zip(case.gate.layers, weights, strict=True):
             stack = WRITTEN if case.is_written(layer) else TEXT
-            for _ in range(2 if level[stack] < 0 else 1):  # the first time a decoder is met, what it is given, too
+            for _ in range(
+                2 if level[stack] < 0 else 1
+            ):  # the first time a decoder is met, what it is given, too
                 level[stack] += 1
                 first[stack, level[stack]], size = size, size + len(one)
             here, below = first[stack, level[stack]], first[stack, level[stack] - 1]
             queries, keys = np.nonzero(one)
             every = np.arange(len(one))
             keyed = first[TEXT, level[TEXT]] if _across(layer.stack) else below
-            edges += [(here + queries, keyed + keys, 0.5 * one[queries, keys]), (here + every, below + every, np.full(len(one), 0.5))]
+            edges += [
+                (here + queries, keyed + keys, 0.5 * one[queries, keys]),
+                (here + every, below + every, np.full(len(one), 0.5)),
+            ]
         return cls(first, (stack, level[stack]), size, edges)
 
     def flow(self, source: int, into: list[int]) -> float:
         """The largest flow from a node to some others together: behind them is one sink."""
         sink = self.size
         values = np.concatenate([self.capacity, np.full(len(into), 2 * SCALE, np.int32)])
-        place = np.concatenate([self.begin, into]), np.concatenate([self.end, np.full(len(into), sink)])
+        place = (
+            np.concatenate([self.begin, into]),
+            np.concatenate([self.end, np.full(len(into), sink)]),
+        )
         whole = coo_array((values, place), shape=(sink + 1, sink + 1)).tocsr()
         return maximum_flow(whole, source, sink).flow_value / SCALE

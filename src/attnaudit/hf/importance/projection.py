@@ -25,7 +25,16 @@ SHAPING: set[Callable[..., Any]] = {
     Tensor.flatten, torch.flatten, Tensor.unflatten, Tensor.swapaxes, Tensor.squeeze, Tensor.unsqueeze, Tensor.to, Tensor.float,
     Tensor.type, Tensor.type_as, Tensor.__getitem__, functional.dropout, torch.dropout,
 }  # fmt: skip
-MATRIX = {functional.linear, torch.addmm, torch.matmul, torch.mm, torch.einsum, Tensor.matmul, Tensor.mm, Tensor.__matmul__}
+MATRIX = {
+    functional.linear,
+    torch.addmm,
+    torch.matmul,
+    torch.mm,
+    torch.einsum,
+    Tensor.matmul,
+    Tensor.mm,
+    Tensor.__matmul__,
+}
 
 
 @dataclass(frozen=True)
@@ -43,25 +52,38 @@ class Projection:
         """For every row of the output, the number of its text and query, ``b · Q + q``; None where rows are not that of one each."""
         batch, heads, queries, _ = attention.weights.shape
         product = torch.ones(
-            batch, heads, queries, attention.values.shape[-1], device=attention.values.device, dtype=attention.values.dtype
+            batch,
+            heads,
+            queries,
+            attention.values.shape[-1],
+            device=attention.values.device,
+            dtype=attention.values.dtype,
         )
         nothing = self(torch.zeros_like(product)).flatten(0, -2).double()
         one = self(product).flatten(0, -2).double() - nothing
         if len(one) != batch * queries:
             return None
         text, query = (
-            ((self(product * number).flatten(0, -2).double() - nothing) * one).sum(dim=-1) / (one * one).sum(dim=-1)
+            ((self(product * number).flatten(0, -2).double() - nothing) * one).sum(dim=-1)
+            / (one * one).sum(dim=-1)
             for number in (_numbers(product, 0), _numbers(product, 2))
         )
         found = (text.round() * queries + query.round()).long()
         exact = max((text - text.round()).abs().max(), (query - query.round()).abs().max()) < 0.01
-        return found if exact and torch.equal(found.sort().values, torch.arange(batch * queries, device=found.device)) else None
+        return (
+            found
+            if exact
+            and torch.equal(found.sort().values, torch.arange(batch * queries, device=found.device))
+            else None
+        )
 
 
 def _numbers(product: Tensor, dim: int) -> Tensor:
     """0, 1, … along one dimension of a product."""
     shape = [size if place == dim else 1 for place, size in enumerate(product.shape)]
-    return torch.arange(product.shape[dim], device=product.device, dtype=product.dtype).reshape(shape)
+    return torch.arange(product.shape[dim], device=product.device, dtype=product.dtype).reshape(
+        shape
+    )
 
 
 class Follow(TorchFunctionMode):
@@ -69,7 +91,9 @@ class Follow(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: dict[int, tuple[Tensor, tuple[Step, ...]]] = {}  # by attention: the product, and the steps up to the matrix
+        self.found: dict[
+            int, tuple[Tensor, tuple[Step, ...]]
+        ] = {}  # by attention: the product, and the steps up to the matrix
         self._expected: int | None = None
         self._followed: dict[int, tuple[weakref.ref[Tensor], int, Tensor, tuple[Step, ...]]] = {}
 
@@ -77,17 +101,31 @@ class Follow(TorchFunctionMode):
         self._expected = attention.index
 
     def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if self._expected is not None and func in MATRIX and sum(isinstance(one, Tensor) for one in args) > 1:
+        if (
+            self._expected is not None
+            and func in MATRIX
+            and sum(isinstance(one, Tensor) for one in args) > 1
+        ):
             self._follow(result, self._expected, result, ())
             self._expected = None
             return result
-        place, source = next(((k, found) for k, one in enumerate(args) if (found := self._source(one)) is not None), (0, None))
+        place, source = next(
+            ((k, found) for k, one in enumerate(args) if (found := self._source(one)) is not None),
+            (0, None),
+        )
         if source is not None and (func in SHAPING or func in MATRIX):
             index, product, steps = source
-            steps = (*steps, lambda tensor: func(*args[:place], tensor, *args[place + 1 :], **(kwargs or {})))
+            steps = (
+                *steps,
+                lambda tensor: func(*args[:place], tensor, *args[place + 1 :], **(kwargs or {})),
+            )
             if func in MATRIX:
                 self.found.setdefault(index, (product, steps))
             else:

@@ -40,10 +40,17 @@ def _changes(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
         case.forget_graph()
         batching, kept = case.gate.batching, nullcontext()
         if _hides_the_end(case):
-            batching, kept = "none" if batching == "none" else "of one length", without_padding(case.model)
+            batching, kept = (
+                "none" if batching == "none" else "of one length",
+                without_padding(case.model),
+            )
         with kept:
             for numbers, prediction in predictions(case.model, changed, case.budget, batching):
-                for number, tvd in zip(numbers.tolist(), _tvd(case, prediction, [words[number][0] for number in numbers]), strict=True):
+                for number, tvd in zip(
+                    numbers.tolist(),
+                    _tvd(case, prediction, [words[number][0] for number in numbers]),
+                    strict=True,
+                ):
                     row, chosen = words[number]
                     out[row, : len(chosen)][torch.from_numpy(chosen)] = tvd
     return out.to(case.mask.device)

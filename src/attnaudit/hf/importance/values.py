@@ -47,28 +47,46 @@ def norms(case: Case) -> tuple[list[Float[Tensor, "B H _"]], list[bool]]:
             continue
         heads = torch.arange(received.shape[1], device=received.device)
         only = [received * (heads == head)[None, :, None, None] for head in heads]
-        out.append(torch.stack([_projected(one, projection, order, attention).norm(dim=-1).float() for one in only], dim=1))
+        out.append(
+            torch.stack(
+                [
+                    _projected(one, projection, order, attention).norm(dim=-1).float()
+                    for one in only
+                ],
+                dim=1,
+            )
+        )
     return out, known
 
 
 def _received(case: Case, attention: Attention) -> Float[Tensor, "B H K D"]:
     """``alpha_t · v_t`` at the query; in an encoder that a decoder reads, in the mean over its queries."""
     rows = case.rows_of(attention.index, attention.weights.shape[2])
-    weights = torch.einsum("bhqk,bq->bhk", attention.weights.float(), rows / rows.sum(dim=1, keepdim=True))
+    weights = torch.einsum(
+        "bhqk,bq->bhk", attention.weights.float(), rows / rows.sum(dim=1, keepdim=True)
+    )
     return weights[..., None].to(attention.values.dtype) * attention.values
 
 
-def _projected(received: Float[Tensor, "B H K D"], projection: Projection, order: Tensor, attention: Attention) -> Float[Tensor, "B K E"]:
+def _projected(
+    received: Float[Tensor, "B H K D"], projection: Projection, order: Tensor, attention: Attention
+) -> Float[Tensor, "B K E"]:
     """The vectors after the output matrix, which reads them at the queries' positions, as many at a time as there are queries."""
     batch, heads, queries, _ = attention.weights.shape
-    empty = torch.zeros(batch, heads, queries, received.shape[-1], dtype=received.dtype, device=received.device)
+    empty = torch.zeros(
+        batch, heads, queries, received.shape[-1], dtype=received.dtype, device=received.device
+    )
     bias = projection(empty).flatten(0, -2)
     parts = []
     for part in received.split(queries, dim=2):
         product = empty.clone()
         product[:, :, : part.shape[2]] = part
         moved = projection(product).flatten(0, -2) - bias
-        parts.append(torch.empty_like(moved).index_copy_(0, order, moved).unflatten(0, (batch, queries))[:, : part.shape[2]])
+        parts.append(
+            torch.empty_like(moved)
+            .index_copy_(0, order, moved)
+            .unflatten(0, (batch, queries))[:, : part.shape[2]]
+        )
     return torch.cat(parts, dim=1)
 
 
@@ -82,7 +100,13 @@ def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
     out = torch.zeros(case.mask.shape, device=case.mask.device)
     last = len(case.attentions) - 1
     for rows, tokens, inputs in case.repeated(case.mask.shape[1]):
-        state = _states(forward(case.model, {**inputs, "output_hidden_states": True}, partial(_without, last, tokens)).output)
+        state = _states(
+            forward(
+                case.model,
+                {**inputs, "output_hidden_states": True},
+                partial(_without, last, tokens),
+            ).output
+        )
         queries = case.query[rows]
         before = usual[rows, queries]
         after = state[torch.arange(len(rows), device=rows.device), queries]
@@ -101,7 +125,9 @@ def _without(last: int, tokens: Tensor, attention: Attention) -> Tensor | None:
 
 def _states(output: object) -> Float[Tensor, "B Q E"]:
     """The last hidden states: of the decoder where there is one."""
-    states = getattr(output, "decoder_hidden_states", None) or getattr(output, "hidden_states", None)
+    states = getattr(output, "decoder_hidden_states", None) or getattr(
+        output, "hidden_states", None
+    )
     if states is None:
         got, do = "a model that returns no hidden states", "omit value_zeroing"
         raise InputError(OPERATION, "value_zeroing", got, "those of its last layer", do)

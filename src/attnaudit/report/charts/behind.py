@@ -29,8 +29,14 @@ def tables_behind(spec: Mapping[str, Any]) -> str:
 
     Areas alone, as of densities, have none: the quartiles that are drawn with them have.
     """
-    found = "".join(_behind(spec, name, rows) for name, rows in spec.get("datasets", {}).items() if rows)
-    return f'<details class="behind"><summary>Numbers of this chart</summary>{found}</details>' if found else ""
+    found = "".join(
+        _behind(spec, name, rows) for name, rows in spec.get("datasets", {}).items() if rows
+    )
+    return (
+        f'<details class="behind"><summary>Numbers of this chart</summary>{found}</details>'
+        if found
+        else ""
+    )
 
 
 def _behind(spec: Mapping[str, Any], name: str, rows: Sequence[Mapping[str, Any]]) -> str:
@@ -42,7 +48,11 @@ def _behind(spec: Mapping[str, Any], name: str, rows: Sequence[Mapping[str, Any]
     if len(rows) <= MOST:
         return _table(rows, fields)
     marks = set(_marks(spec, name))
-    groups = {field: title for field, title in fields.items() if not isinstance(rows[0].get(field), int | float)}
+    groups = {
+        field: title
+        for field, title in fields.items()
+        if not isinstance(rows[0].get(field), int | float)
+    }
     parts = _parts(rows, groups)
     if "x" not in fields or "x" in groups or not 0 < len(parts) <= MOST:
         return ""
@@ -50,10 +60,30 @@ def _behind(spec: Mapping[str, Any], name: str, rows: Sequence[Mapping[str, Any]
     ends = min(row["x"] for row in rows), max(row["x"] for row in rows)
     if "line" in marks:
         held = {field: title for field, title in fields.items() if field not in groups}
-        return _table([dict(groups_of) | row for groups_of, part in parts.items() for row in _steps(part, ends, bins)], groups | held)
+        return _table(
+            [
+                dict(groups_of) | row
+                for groups_of, part in parts.items()
+                for row in _steps(part, ends, bins)
+            ],
+            groups | held,
+        )
     if marks & {"point", "circle", "square"} and "y" in fields:
-        read = {"x": fields["x"], "n": "number", "q25": f"{fields['y']}: lower quartile", "q50": "median", "q75": "upper quartile"}
-        return _table([dict(groups_of) | row for groups_of, part in parts.items() for row in _quartiles(part, ends, bins)], groups | read)
+        read = {
+            "x": fields["x"],
+            "n": "number",
+            "q25": f"{fields['y']}: lower quartile",
+            "q50": "median",
+            "q75": "upper quartile",
+        }
+        return _table(
+            [
+                dict(groups_of) | row
+                for groups_of, part in parts.items()
+                for row in _quartiles(part, ends, bins)
+            ],
+            groups | read,
+        )
     return ""
 
 
@@ -64,10 +94,15 @@ def _histogram(rows: Sequence[Mapping[str, Any]], title: str) -> str:
     for row in counted:
         interval = f"{_text(row['x'])} to {_text(row['right'])}"
         bins.setdefault(interval, {"x": interval})[f"of {row['group']}"] = row["count"]
-    return _table(list(bins.values()), {"x": title} | {f"of {row['group']}": f"number of {row['group']}" for row in counted})
+    return _table(
+        list(bins.values()),
+        {"x": title} | {f"of {row['group']}": f"number of {row['group']}" for row in counted},
+    )
 
 
-def _parts(rows: Sequence[Mapping[str, Any]], groups: Mapping[str, str]) -> dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]]:
+def _parts(
+    rows: Sequence[Mapping[str, Any]], groups: Mapping[str, str]
+) -> dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]]:
     """The rows with a place, by what they are grouped by."""
     found: dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]] = {}
     for row in rows:
@@ -76,7 +111,9 @@ def _parts(rows: Sequence[Mapping[str, Any]], groups: Mapping[str, str]) -> dict
     return found
 
 
-def _steps(rows: Sequence[Mapping[str, Any]], ends: tuple[float, float], bins: int) -> Iterator[dict[str, Any]]:
+def _steps(
+    rows: Sequence[Mapping[str, Any]], ends: tuple[float, float], bins: int
+) -> Iterator[dict[str, Any]]:
     """A line at equal steps of x: what it last was."""
     ordered = sorted(rows, key=lambda row: row["x"])
     for x in np.linspace(*ends, bins + 1):
@@ -85,7 +122,9 @@ def _steps(rows: Sequence[Mapping[str, Any]], ends: tuple[float, float], bins: i
             yield dict(ordered[place - 1]) | {"x": float(x)}
 
 
-def _quartiles(rows: Sequence[Mapping[str, Any]], ends: tuple[float, float], bins: int) -> Iterator[dict[str, Any]]:
+def _quartiles(
+    rows: Sequence[Mapping[str, Any]], ends: tuple[float, float], bins: int
+) -> Iterator[dict[str, Any]]:
     """Points by equal intervals of x: how many, and the quartiles of y."""
     known = [row for row in rows if row.get("y") is not None]
     x, y = (np.array([row[name] for row in known], float) for name in ("x", "y"))
@@ -105,9 +144,14 @@ def _fields(spec: Mapping[str, Any], dataset: str) -> dict[str, str]:
             field = part.get("field") if isinstance(part, Mapping) else None
             if isinstance(field, str) and channel in _CHANNELS and field not in _COORDINATES:
                 place = min([_CHANNELS.index(channel), *(k for k, name in found if name == field)])
-                title = found.pop((next((k for k, name in found if name == field), -1), field), "") or _title(part)
+                title = found.pop(
+                    (next((k for k, name in found if name == field), -1), field), ""
+                ) or _title(part)
                 found[place, field] = title
-    return {field: title or _NAMES.get(field, field.replace("_", " ")) for (_, field), title in sorted(found.items())}
+    return {
+        field: title or _NAMES.get(field, field.replace("_", " "))
+        for (_, field), title in sorted(found.items())
+    }
 
 
 def _marks(spec: Mapping[str, Any], dataset: str, inherited: str = "") -> Iterator[str]:
@@ -129,7 +173,9 @@ def _title(part: Mapping[str, Any]) -> str:
     return title if isinstance(title, str) and part.get("field") not in _STATISTICS else ""
 
 
-def _encodings(spec: Mapping[str, Any], dataset: str, inherited: str = "") -> Iterator[Mapping[str, Any]]:
+def _encodings(
+    spec: Mapping[str, Any], dataset: str, inherited: str = ""
+) -> Iterator[Mapping[str, Any]]:
     data = spec.get("data")
     own = data.get("name", "") if isinstance(data, Mapping) else inherited
     if own == dataset and isinstance(spec.get("encoding"), Mapping):
@@ -147,7 +193,10 @@ def _table(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> str:
     if not fields:
         return ""
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in fields.values())
-    body = "".join(f"<tr>{''.join(f'<td>{_text(row.get(field))}</td>' for field in fields)}</tr>" for row in rows)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{_text(row.get(field))}</td>' for field in fields)}</tr>"
+        for row in rows
+    )
     return f'<table><caption class="unseen">Numbers of this chart</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 

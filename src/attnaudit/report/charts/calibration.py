@@ -16,7 +16,12 @@ def matrix_chart(rows: pl.DataFrame, measures: list[str]) -> Drawing:
     """A cell for each measure and construction of ``rows`` {measure, construction, truth, rank}, coloured by the rank; a chart for each
     truth."""
     shown = alt.Scale(domain=[0, 0.5, 1], range=[Palette.COLOURS[1], "#8888", Palette.COLOURS[0]])
-    legend = alt.Legend(title="rank among all, 1 the best", orient="bottom", labelColor="currentColor", titleColor="currentColor")
+    legend = alt.Legend(
+        title="rank among all, 1 the best",
+        orient="bottom",
+        labelColor="currentColor",
+        titleColor="currentColor",
+    )
     names_axis = name_axis(measures, _NAMES)
     names_axis.labelLimit = 0.85 * _NAMES  # of the narrower font in which it is drawn here
     y = alt.Y("measure:N", title=None, sort=measures, axis=names_axis)
@@ -25,10 +30,17 @@ def matrix_chart(rows: pl.DataFrame, measures: list[str]) -> Drawing:
         own = rows.filter(truth=truth)
         names = own["construction"].unique(maintain_order=True).to_list()
         x = alt.X(
-            "construction:N", title=truth if truth != "none" else "nothing learned", sort=names, axis=alt.Axis(labelAngle=-60, orient="top")
+            "construction:N",
+            title=truth if truth != "none" else "nothing learned",
+            sort=names,
+            axis=alt.Axis(labelAngle=-60, orient="top"),
         )
         placed = y if not parts else alt.Y("measure:N", title=None, sort=measures, axis=None)
-        chart = alt.Chart(own).mark_rect().encode(x=x, y=placed, color=alt.Color("rank:Q", scale=shown, legend=legend))
+        chart = (
+            alt.Chart(own)
+            .mark_rect()
+            .encode(x=x, y=placed, color=alt.Color("rank:Q", scale=shown, legend=legend))
+        )
         parts.append(chart.properties(width=_CELL * len(names), height=_CELL * len(measures)))
     return alt.hconcat(*parts, spacing=10)
 
@@ -41,5 +53,9 @@ def reliability_chart(rows: pl.DataFrame) -> Drawing:
     line = alt.Chart(pl.DataFrame({"said": [0.0, 1.0], "faithful": [0.0, 1.0]})).mark_line(
         strokeDash=[5, 3], color="currentColor", opacity=0.5
     )
-    marks = alt.Chart(rows).mark_line(point=alt.OverlayMarkDef(size=70, color=Palette.COLOURS[0]), color=Palette.COLOURS[0])
-    return alt.layer(line.encode(x=x, y=y), marks.encode(x=x, y=y)).properties(width=240, height=240)
+    marks = alt.Chart(rows).mark_line(
+        point=alt.OverlayMarkDef(size=70, color=Palette.COLOURS[0]), color=Palette.COLOURS[0]
+    )
+    return alt.layer(line.encode(x=x, y=y), marks.encode(x=x, y=y)).properties(
+        width=240, height=240
+    )

@@ -35,11 +35,15 @@ class Palette:
 
     def colour(self) -> alt.Color:
         used = list(self.colours[: len(self.groups)])
-        return alt.Color("group:N", scale=alt.Scale(domain=list(self.groups), range=used), legend=None)
+        return alt.Color(
+            "group:N", scale=alt.Scale(domain=list(self.groups), range=used), legend=None
+        )
 
     def dash(self) -> alt.StrokeDash:
         patterns = [list(pattern) for pattern in self.DASHES[: len(self.groups)]]
-        return alt.StrokeDash("group:N", scale=alt.Scale(domain=list(self.groups), range=patterns), legend=None)
+        return alt.StrokeDash(
+            "group:N", scale=alt.Scale(domain=list(self.groups), range=patterns), legend=None
+        )
 
 
 @dataclass(frozen=True)
@@ -54,13 +58,23 @@ class LegendEntry:
 
 def group_rows(rows: pl.DataFrame, class_names: Sequence[str]) -> tuple[pl.DataFrame, Palette]:
     """Rows with a ``group``: the predicted class, the rarer ones together where there are more classes than colours."""
-    sizes = dict(rows.group_by("predicted").len().sort("len", "predicted", descending=[True, False]).iter_rows())
+    sizes = dict(
+        rows.group_by("predicted")
+        .len()
+        .sort("len", "predicted", descending=[True, False])
+        .iter_rows()
+    )
     order = {name: k for k, name in enumerate(class_names)}
     limit = len(Palette.COLOURS)
     kept = list(sizes) if len(sizes) <= limit else list(sizes)[: limit - 1]
     kept.sort(key=lambda name: (order.get(name, len(order)), name))
     groups = tuple(kept) if len(kept) == len(sizes) else (*kept, OTHER)
-    named = pl.when(pl.col("predicted").is_in(kept)).then("predicted").otherwise(pl.lit(OTHER)).alias("group")
+    named = (
+        pl.when(pl.col("predicted").is_in(kept))
+        .then("predicted")
+        .otherwise(pl.lit(OTHER))
+        .alias("group")
+    )
     return rows.with_columns(named), Palette(groups)
 
 
@@ -68,7 +82,10 @@ def legend(rows: pl.DataFrame, palette: Palette, unit: str = INSTANCE) -> tuple[
     """The entries of a palette, with the number of ``rows`` of each."""
     sizes = dict(rows.group_by("group").len().iter_rows())
     entries = zip(palette.groups, Palette.COLOURS, Palette.DASHES, strict=False)
-    return tuple(LegendEntry(name, hue, " ".join(map(str, dash)), count(sizes.get(name, 0), unit)) for name, hue, dash in entries)
+    return tuple(
+        LegendEntry(name, hue, " ".join(map(str, dash)), count(sizes.get(name, 0), unit))
+        for name, hue, dash in entries
+    )
 
 
 def measured_axis(scale: Scale, grid: bool) -> alt.X:
@@ -86,7 +103,14 @@ def name_width(names: Iterable[str], most: float = 215) -> float:
 
 def name_axis(names: Iterable[str], most: float = 215, offset: float = 0) -> alt.Axis:
     """A vertical axis of ``names``, `name_width` wide."""
-    return alt.Axis(ticks=False, domain=False, grid=False, labelLimit=most, minExtent=name_width(names, most), offset=offset)
+    return alt.Axis(
+        ticks=False,
+        domain=False,
+        grid=False,
+        labelLimit=most,
+        minExtent=name_width(names, most),
+        offset=offset,
+    )
 
 
 def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:
@@ -94,16 +118,25 @@ def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:
     layers = []
     for k, marker in enumerate(markers):
         chart = alt.Chart(pl.DataFrame({"x": [marker.x], "text": [marker.text]}))
-        layers.append(chart.mark_rule(strokeDash=[5, 3], color="currentColor", opacity=0.8).encode(x=alt.X("x:Q")))
+        layers.append(
+            chart.mark_rule(strokeDash=[5, 3], color="currentColor", opacity=0.8).encode(
+                x=alt.X("x:Q")
+            )
+        )
         side = {"align": "left", "dx": 5} if marker.after else {"align": "right", "dx": -5}
         word = chart.mark_text(baseline="top", fontSize=11.5, fontStyle="italic", **side)
-        layers.append(word.encode(x=alt.X("x:Q"), y=alt.YValue(4 + 15 * k), text=alt.Text("text:N")))
+        layers.append(
+            word.encode(x=alt.X("x:Q"), y=alt.YValue(4 + 15 * k), text=alt.Text("text:N"))
+        )
     return layers
 
 
 def box_table(groups: Iterable[tuple[str, pl.Series]]) -> pl.DataFrame:
     """{name, low, q25, q50, q75, high}: the 5, 25, 50, 75 and 95 % quantiles of each group of values, null where it has none."""
-    rows = [(name, *(values.quantile(q, "linear") for q in (0.05, 0.25, 0.5, 0.75, 0.95))) for name, values in groups]
+    rows = [
+        (name, *(values.quantile(q, "linear") for q in (0.05, 0.25, 0.5, 0.75, 0.95)))
+        for name, values in groups
+    ]
     quantiles = dict.fromkeys(("low", "q25", "q50", "q75", "high"), pl.Float64)
     return pl.DataFrame(rows, schema={"name": pl.String, **quantiles}, orient="row")
 
@@ -112,6 +145,8 @@ def box_layers(chart: alt.Chart, x: alt.X, y: alt.Y, colour: Any, size: int) -> 
     """A line from 5 to 95 %, a bar of quartiles and the median of each row of a `box_table`."""
     return [
         chart.mark_rule(strokeWidth=1.4).encode(x=x, x2=alt.X2("high"), y=y, color=colour),
-        chart.mark_bar(size=size, opacity=0.45).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=y, color=colour),
+        chart.mark_bar(size=size, opacity=0.45).encode(
+            x=alt.X("q25:Q"), x2=alt.X2("q75"), y=y, color=colour
+        ),
         chart.mark_tick(thickness=3, size=size + 2).encode(x=alt.X("q50:Q"), y=y, color=colour),
     ]

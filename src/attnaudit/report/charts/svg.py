@@ -53,7 +53,14 @@ class Figure:
     panels: tuple[Panel, ...]
 
 
-def drawn(title: str, chart: Drawing, name: str, label: str, note: str = "", legend: tuple[tuple[str, str, str], ...] = ()) -> Panel:
+def drawn(
+    title: str,
+    chart: Drawing,
+    name: str,
+    label: str,
+    note: str = "",
+    legend: tuple[tuple[str, str, str], ...] = (),
+) -> Panel:
     """A panel of ``chart``, as `render` draws it, with the numbers behind it."""
     spec = chart.to_dict(validate=False)
     return Panel(title, _svg(spec, name, label), note, legend, tables_behind(spec))
@@ -61,13 +68,23 @@ def drawn(title: str, chart: Drawing, name: str, label: str, note: str = "", leg
 
 def render(chart: Drawing, name: str, label: str) -> str:
     """``chart`` as an ``<svg>`` with the page's ink; ``name`` keeps ids apart on a page, ``label`` is what a screen reader says."""
-    return _svg(chart.to_dict(validate=False), name, label)  # what altair itself put together: checking it takes as long as drawing it
+    return _svg(
+        chart.to_dict(validate=False), name, label
+    )  # what altair itself put together: checking it takes as long as drawing it
 
 
 def _svg(spec: dict[str, Any], name: str, label: str) -> str:
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', vl_convert.vegalite_to_svg(spec | {"config": _CONFIG}))
+    svg = re.sub(
+        r'\bid="([^"]+)"',
+        rf'id="{name}-\1"',
+        vl_convert.vegalite_to_svg(spec | {"config": _CONFIG}),
+    )
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
-    svg = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg)  # of parts that have no label of their own
+    svg = re.sub(
+        r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg
+    )  # of parts that have no label of their own
     wide = re.search(r'\bwidth="([\d.]+)"', svg)  # which the style sheet shrinks by a fifth at most
     head = f'<svg role="img" aria-labelledby="{name}-title" style="--wide: {wide.group(1) if wide else 600}px"'
-    return svg.replace("<svg", head, 1).replace(">", f'><title id="{name}-title">{escape(label, quote=False)}</title>', 1)
+    return svg.replace("<svg", head, 1).replace(
+        ">", f'><title id="{name}-title">{escape(label, quote=False)}</title>', 1
+    )

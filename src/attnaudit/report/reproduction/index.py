@@ -35,12 +35,21 @@ def line_of(paper: Declaration, found: Once | Reproduction, link: str) -> Line:
     if isinstance(found, Once):
         recorded, agreement = len(cells & found.records.keys()), _of_counts(tally(found))
     else:
-        recorded = len({(run.about.corpus, run.about.encoder, run.about.attention) for run in found.runs})
+        recorded = len(
+            {(run.about.corpus, run.about.encoder, run.about.attention) for run in found.runs}
+        )
         means = main_means(found.table)
         agreement = _of_means(means) if means.judged else "none measured"
     assert (paper.name in ONCE) == isinstance(found, Once)
     title = f"{paper.paper.citation}, {paper.paper.title}"
-    return Line(title, link, paper.question, f"{recorded} of {len(cells)}", agreement, f"attnaudit reproduce {paper.name}")
+    return Line(
+        title,
+        link,
+        paper.question,
+        f"{recorded} of {len(cells)}",
+        agreement,
+        f"attnaudit reproduce {paper.name}",
+    )
 
 
 def _of_means(means: Tally) -> str:
@@ -55,7 +64,9 @@ def _of_counts(counts: Mapping[str, int]) -> str:
     measured = sum(counts.values()) - counts.get("unknown", 0)
     if not measured:
         return "none measured"
-    return f"{measured} measured: " + ", ".join(f"{AGREEMENTS[name][0]} {counts[name]}" for name in ("inside", "near", "farther"))
+    return f"{measured} measured: " + ", ".join(
+        f"{AGREEMENTS[name][0]} {counts[name]}" for name in ("inside", "near", "farther")
+    )
 
 
 def index_markdown(lines: Sequence[Line]) -> str:
@@ -63,7 +74,11 @@ def index_markdown(lines: Sequence[Line]) -> str:
     rows = [[line.title, line.question, line.recorded, line.agreement] for line in lines]
     table = markdown_table(HEADS, rows)
     for line in lines:
-        table = table.replace(f"| {line.title} |", f"| [{line.title}]({line.link}) |", 1) if line.link else table
+        table = (
+            table.replace(f"| {line.title} |", f"| [{line.title}]({line.link}) |", 1)
+            if line.link
+            else table
+        )
     commands = "\n".join(f"    {line.command}" for line in lines)
     return f"{table}\n\n{marks()}\n\n{commands}\n"
 
@@ -76,4 +91,9 @@ def marks() -> str:
 def write_index(lines: Sequence[Line], page: Path) -> Path:
     """Write the index as a page and return it. Raises RunError."""
     content = {"lines": lines, "heads": HEADS, "marks": marks()}
-    return write_page(page, [Section("reproduction_index", content)], "Reproductions", "Five papers on attention as explanation")
+    return write_page(
+        page,
+        [Section("reproduction_index", content)],
+        "Reproductions",
+        "Five papers on attention as explanation",
+    )

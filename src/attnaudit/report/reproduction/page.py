@@ -78,11 +78,17 @@ def _content(found: Reproduction) -> dict[str, Any]:
     """What the page and the Markdown show."""
     numbers = counted.all_numbers(found.table, found.runs)
     abouts = {corpus_key(run.about.corpus): run.about for run in reversed(found.runs)}
-    titles = {name: corpus_title(abouts[name]) if name in abouts else name for name in counted.corpora(numbers)}
+    titles = {
+        name: corpus_title(abouts[name]) if name in abouts else name
+        for name in counted.corpora(numbers)
+    }
     has_question = {name: name in abouts and abouts[name].has_question for name in titles}
     others = (one.corpus for one in found.not_run if corpus_key(one.corpus) not in titles)
     all_titles = titles | {corpus_key(name): corpus_title(About(corpus=name)) for name in others}
-    scores = {name: counted.score_measure(numbers.filter(corpus=name), has_question[name]) for name in titles}
+    scores = {
+        name: counted.score_measure(numbers.filter(corpus=name), has_question[name])
+        for name in titles
+    }
     return {
         "verdict": verdict_sentences(found.table),
         "tallies": counted.tallies(found.table),
@@ -93,7 +99,10 @@ def _content(found: Reproduction) -> dict[str, Any]:
         "not_run": counted.not_run_by_reason(found.not_run, all_titles),
         "intervals": interval_sentence(numbers),
         "figures": agreement_figures(numbers, titles, scores),
-        "sections": [_section(found, numbers, name, titles[name], has_question[name], k) for k, name in enumerate(titles)],
+        "sections": [
+            _section(found, numbers, name, titles[name], has_question[name], k)
+            for k, name in enumerate(titles)
+        ],
         "titles": titles,
         "contrasts": counted.contrasts(found.table),
         "contrast_sentence": contrast_sentence(counted.contrasts(found.table)),
@@ -106,11 +115,18 @@ def _content(found: Reproduction) -> dict[str, Any]:
     }
 
 
-def _section(found: Reproduction, numbers: pl.DataFrame, name: str, title: str, has_question: bool, k: int) -> dict[str, Any]:
+def _section(
+    found: Reproduction, numbers: pl.DataFrame, name: str, title: str, has_question: bool, k: int
+) -> dict[str, Any]:
     """One corpus: its tables, what differs, and for each model its (seed, link to the page or nothing)."""
     part = numbers.filter(corpus=name)
     main = main_table(part, title, has_question)
-    notes = [note for corpus, notes in found.corpus_notes.items() if corpus_key(corpus) == name for note in notes]
+    notes = [
+        note
+        for corpus, notes in found.corpus_notes.items()
+        if corpus_key(corpus) == name
+        for note in notes
+    ]
     notes += part.filter(pl.col("note") != "")["note"].unique(maintain_order=True).to_list()
     return {
         "anchor": f"corpus-{k + 1}", "title": title, "published": published_corpus(name) is not None, "table": main,
@@ -142,14 +158,18 @@ def verdict_sentences(table: pl.DataFrame) -> list[str]:
     sentences = [_in_words(means)]
     few = counted.fewest_seeds_within_ours(table)
     if few is not None and 1 < few < 5:
-        sentences.append(f"Intervals from {few} seeds are wide: that such an interval contains a published value says little.")
+        sentences.append(
+            f"Intervals from {few} seeds are wide: that such an interval contains a published value says little."
+        )
     if once:
         sentences.append(
             f"{count(once, 'further number')} {'was' if once == 1 else 'were'} published only once, so no spread is known: in the tables, "
             "not counted."
         )
     if means.counts[-1]:
-        sentences.append(f"{count(means.counts[-1], 'published mean')} could not be measured in the runs that were made.")
+        sentences.append(
+            f"{count(means.counts[-1], 'published mean')} could not be measured in the runs that were made."
+        )
     return sentences
 
 
@@ -162,7 +182,9 @@ def _in_words(tally: Tally) -> str:
         f"{corpus} more within the most that their two runs differ on the corpus" if corpus else "",
         f"for {ours} more a published value lies within our interval" if ours else "",
         f"{above} exceed what their search found" if above else "",
-        f"{farther} ({percent(farther / tally.judged)}) lie farther off" if farther else "none lies farther off",
+        f"{farther} ({percent(farther / tally.judged)}) lie farther off"
+        if farther
+        else "none lies farther off",
     ]
     means = f"{count(tally.judged, 'mean')} published from two runs of the authors (prediction score, Kendall τ, ε-max JSD)"
     return f"Of {means}, " + "; ".join(filter(None, parts)) + "."
@@ -172,8 +194,14 @@ def extent_sentence(extent: Extent) -> str:
     """What was run, in words."""
     if not extent.runs:
         return "Nothing was run."
-    seeds = f", seed{'s' if len(extent.seeds) > 1 else ''} {', '.join(map(str, extent.seeds))}" if extent.seeds else ""
-    beyond = f" Of these corpora the paper lacks {extent.unpublished}." if extent.unpublished else ""
+    seeds = (
+        f", seed{'s' if len(extent.seeds) > 1 else ''} {', '.join(map(str, extent.seeds))}"
+        if extent.seeds
+        else ""
+    )
+    beyond = (
+        f" Of these corpora the paper lacks {extent.unpublished}." if extent.unpublished else ""
+    )
     kinds = f"{extent.corpora} {'corpus' if extent.corpora == 1 else 'corpora'}, {count(extent.models, 'kind')} of model"
     return f"{count(extent.runs, 'run')} of {count(extent.cells, 'cell')} (corpus, encoder, attention): {kinds}{seeds}.{beyond}"
 
@@ -190,7 +218,9 @@ def interval_sentence(numbers: pl.DataFrame) -> str:
     shown = f"{min(seeds - {1})} to {max(seeds)}" if len(seeds - {1}) > 1 else str(max(seeds))
     if 1 not in seeds:
         return f"All our numbers are {several} ({shown} seeds)."
-    return f"Our numbers of several seeds ({shown}) are {several}; those of a single run have {alone}."
+    return (
+        f"Our numbers of several seeds ({shown}) are {several}; those of a single run have {alone}."
+    )
 
 
 def contrast_sentence(found: Sequence[Contrast]) -> str:

@@ -37,7 +37,10 @@ def comparison_section(record: RunRecord) -> Section | None:
         content: dict[str, Any] = {"reason": str(error)}
     else:
         medians = frame["statistic"] == "median"
-        parts = (("Means, spreads and shares", frame.filter(~medians)), ("Medians by largest attention weight", frame.filter(medians)))
+        parts = (
+            ("Means, spreads and shares", frame.filter(~medians)),
+            ("Medians by largest attention weight", frame.filter(medians)),
+        )
         content = {
             "sentence": comparison_sentence(frame), "notes": _notes(frame), "vectors_differ": VECTORS_DIFFER,
             "parts": [(title, [_row(row) for row in part.iter_rows(named=True)]) for title, part in parts if part.height],
@@ -63,7 +66,13 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
         return alone or "None of the published numbers was measured in this run."
     cell, corpus, near, above, far = (
         numbers.get(name, 0)
-        for name in (published.WITHIN_CELL, published.WITHIN_CORPUS, published.WITHIN_OURS, published.ABOVE_SEARCH, published.FARTHER)
+        for name in (
+            published.WITHIN_CELL,
+            published.WITHIN_CORPUS,
+            published.WITHIN_OURS,
+            published.ABOVE_SEARCH,
+            published.FARTHER,
+        )
     )
     between = published.between_theirs(frame)
     ours = f"; for {near} more a published value lies within our interval" if near else ""
@@ -76,7 +85,11 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
         f"{ours}{exact}{farther}."
     )
     most = published.spread_on_corpus(str(frame["corpus"][0]), "tau_gradient", "mean", None)
-    yardstick = "" if most is None else f"On this corpus the authors' two runs differ by as much as {figure(most)} in mean τ."
+    yardstick = (
+        ""
+        if most is None
+        else f"On this corpus the authors' two runs differ by as much as {figure(most)} in mean τ."
+    )
     return " ".join(filter(None, (counted, alone, yardstick)))
 
 
@@ -87,8 +100,19 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
         first = part.row(0, named=True)
         title = f"{run}: {first['encoder']} + {first['attention']} on {first['corpus']}, compared with Jain & Wallace 2019"
         table = Table(title=as_markup(title), title_justify="left")
-        for column in ("measure", "group", "paper", "re-run", "ours", "95 % interval", "spread", "ours lies"):
-            table.add_column(column, justify="left" if column in ("measure", "group", "ours lies") else "right")
+        for column in (
+            "measure",
+            "group",
+            "paper",
+            "re-run",
+            "ours",
+            "95 % interval",
+            "spread",
+            "ours lies",
+        ):
+            table.add_column(
+                column, justify="left" if column in ("measure", "group", "ours lies") else "right"
+            )
         for entry in part.filter(pl.col("statistic") != "std").iter_rows(named=True):
             *texts, agreement, degree = _row(entry)
             style = _STYLES.get(degree, "dim")
@@ -103,10 +127,26 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
     """Measure, group, paper, re-run, ours, its interval, spread, agreement and its degree (`DEGREES`, or ``unknown``)."""
     places = 3 if row["measure"] in _MEDIAN else 2
-    name = measure_label(row["measure"]) + (", standard deviation" if row["statistic"] == "std" else "")
+    name = measure_label(row["measure"]) + (
+        ", standard deviation" if row["statistic"] == "std" else ""
+    )
     name = f"median of {_MEDIAN[row['measure']]}" if row["statistic"] == "median" else name
-    group = group_label(row["group"]) + (f", max α in {row['max_alpha']}" if row["max_alpha"] else "")
+    group = group_label(row["group"]) + (
+        f", max α in {row['max_alpha']}" if row["max_alpha"] else ""
+    )
     known = (row[source] for source in ("paper", "rerun", "ours", "spread"))
-    paper, rerun, ours, spread = ("–" if value is None else figure(value, places) for value in known)
+    paper, rerun, ours, spread = (
+        "–" if value is None else figure(value, places) for value in known
+    )
     agreement = row["agreement"]
-    return name, group, paper, rerun, ours, interval(row, places), spread, agreement, published.DEGREES.get(agreement, "unknown")
+    return (
+        name,
+        group,
+        paper,
+        rerun,
+        ours,
+        interval(row, places),
+        spread,
+        agreement,
+        published.DEGREES.get(agreement, "unknown"),
+    )

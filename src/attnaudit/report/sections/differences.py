@@ -26,7 +26,14 @@ _SNIPPET = 24  # tokens of a text
 SHOWN = 5e-4  # what three places show as more than 0
 _CHANCE = 0.05  # of an interval to exclude 0 where there is no difference
 _COLUMNS = ("measure", "a", "b", "b − a", "95 % interval", "n", "undefined", "conclusion")
-_MOST_COLUMNS = ("JSD", "predicted by a", "predicted by b", "most attention in a", "most attention in b", "text")
+_MOST_COLUMNS = (
+    "JSD",
+    "predicted by a",
+    "predicted by b",
+    "most attention in a",
+    "most attention in b",
+    "text",
+)
 
 
 def print_differences(compared: Sequence[PairedRuns], console: Console) -> None:
@@ -36,15 +43,24 @@ def print_differences(compared: Sequence[PairedRuns], console: Console) -> None:
             console.print(f"note: {printable(note)}", markup=False, highlight=False)
         table = Table(title=as_markup(_title(pair)), title_justify="left")
         for column in _COLUMNS:
-            table.add_column(column, justify="left" if column in ("measure", "conclusion") else "right", no_wrap=column != "measure")
-        for _, part in pair.differences.filter(pl.col("n") > 0).group_by("experiment", maintain_order=True):
+            table.add_column(
+                column,
+                justify="left" if column in ("measure", "conclusion") else "right",
+                no_wrap=column != "measure",
+            )
+        for _, part in pair.differences.filter(pl.col("n") > 0).group_by(
+            "experiment", maintain_order=True
+        ):
             table.add_section()
             for row in part.iter_rows(named=True):
                 shown = row["conclusion"] in (HIGHER, LOWER)
                 table.add_row(*map(as_markup, _texts(row)), style=None if shown else "dim")
         console.print(table)
         if different := most_different(pair):
-            most = Table(title=f"The {count(len(different), pair.unit)} whose attention differs most", title_justify="left")
+            most = Table(
+                title=f"The {count(len(different), pair.unit)} whose attention differs most",
+                title_justify="left",
+            )
             for column in (pair.unit, *_MOST_COLUMNS):
                 most.add_column(column, overflow="fold")
             for texts in different:
@@ -56,15 +72,25 @@ def print_differences(compared: Sequence[PairedRuns], console: Console) -> None:
 def write_comparison(page: Path, compared: Sequence[PairedRuns]) -> Path:
     """Write the page of comparisons with one run and return it. Raises RunError."""
     sections = [_section(pair, number) for number, pair in enumerate(compared, start=1)]
-    return write_page(page, sections, "Runs compared", f"paired differences from run a: {compared[0].a}")
+    return write_page(
+        page, sections, "Runs compared", f"paired differences from run a: {compared[0].a}"
+    )
 
 
 def lead(pair: PairedRuns) -> str:
     """What is shared, how far the attentions differ, and how many intervals may exclude 0 by chance."""
     first = pair.differences.select("shared", "only_a", "only_b").row(0)
     shared, only_a, only_b = map(thousands, first)
-    rows = f"{shared} {pair.unit}s" if pair.unit == INSTANCE else f"{shared} rows, of {count(pair.texts, 'text')},"
-    changed = f" ({thousands(pair.changed)} of each with an id of the other and another text)" if pair.changed else ""
+    rows = (
+        f"{shared} {pair.unit}s"
+        if pair.unit == INSTANCE
+        else f"{shared} rows, of {count(pair.texts, 'text')},"
+    )
+    changed = (
+        f" ({thousands(pair.changed)} of each with an id of the other and another text)"
+        if pair.changed
+        else ""
+    )
     divergence = pair.instances["jsd"].mean()
     assert isinstance(divergence, float)
     judged = pair.differences["low"].count()
@@ -98,7 +124,13 @@ def most_different(pair: PairedRuns) -> list[tuple[str, ...]]:
 def _section(pair: PairedRuns, number: int) -> Section:
     parts = pair.differences.group_by("experiment", maintain_order=True)
     tables = [
-        (str(name), [(row["measure"], measure_meaning(row["measure"], str(name)), *_texts(row)) for row in part.iter_rows(named=True)])
+        (
+            str(name),
+            [
+                (row["measure"], measure_meaning(row["measure"], str(name)), *_texts(row))
+                for row in part.iter_rows(named=True)
+            ],
+        )
         for (name,), part in parts
     ]
     content = {
@@ -114,14 +146,31 @@ def _title(pair: PairedRuns) -> str:
 
 def _texts(row: dict[str, Any]) -> tuple[str, ...]:
     """What the `_COLUMNS` show of a row of differences."""
-    places = 6 if 0 < abs(row["difference"] or 0) < SHOWN else 3  # a difference that three places would show as none
-    numbers = ("–" if row[name] is None else figure(row[name], at) for name, at in (("a", 3), ("b", 3), ("difference", places)))
+    places = (
+        6 if 0 < abs(row["difference"] or 0) < SHOWN else 3
+    )  # a difference that three places would show as none
+    numbers = (
+        "–" if row[name] is None else figure(row[name], at)
+        for name, at in (("a", 3), ("b", 3), ("difference", places))
+    )
     label = measure_label(row["measure"], row["experiment"])
-    return label, *numbers, interval(row, places) or "–", thousands(row["n"]), thousands(row["undefined"]), row["conclusion"]
+    return (
+        label,
+        *numbers,
+        interval(row, places) or "–",
+        thousands(row["n"]),
+        thousands(row["undefined"]),
+        row["conclusion"],
+    )
 
 
 def _name(row: dict[str, Any]) -> str:
-    return " ".join([str(row["instance"]), *(f"{key} {row[key]}" for key in SEVERAL if row.get(key) is not None)])
+    return " ".join(
+        [
+            str(row["instance"]),
+            *(f"{key} {row[key]}" for key in SEVERAL if row.get(key) is not None),
+        ]
+    )
 
 
 def _top(tokens: list[str], alpha: Sequence[float]) -> str:
@@ -130,4 +179,6 @@ def _top(tokens: list[str], alpha: Sequence[float]) -> str:
 
 
 def _snippet(tokens: list[str]) -> str:
-    return " ".join([visible(token) for token in tokens[:_SNIPPET]] + ["…"] * (len(tokens) > _SNIPPET))
+    return " ".join(
+        [visible(token) for token in tokens[:_SNIPPET]] + ["…"] * (len(tokens) > _SNIPPET)
+    )

@@ -8,7 +8,13 @@ import numpy as np
 import polars as pl
 
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import Gap, full_colour, marks_words, shown_positions, visible
+from attnaudit.report.sections.heatmaps import (
+    Gap,
+    full_colour,
+    marks_words,
+    shown_positions,
+    visible,
+)
 from attnaudit.studies.dynamics.measures import followed
 
 BUDGET = 90  # tokens of a text that are shown
@@ -28,12 +34,22 @@ def growth_section(table: pl.DataFrame) -> Section | None:
     return Section("growth", content, (("During training", "#growth"),), ("growth.js",), data)
 
 
-def _entry(number: tuple[Any, ...], rows: pl.DataFrame, scores: dict[str, np.ndarray]) -> dict[str, Any]:
+def _entry(
+    number: tuple[Any, ...], rows: pl.DataFrame, scores: dict[str, np.ndarray]
+) -> dict[str, Any]:
     """One instance, or gold token: a row of shades for each step, in thousandths of the deepest colour that the score has at any."""
-    positions, pieces = shown_positions([np.abs(values).max(axis=0) for values in scores.values()], BUDGET)
+    positions, pieces = shown_positions(
+        [np.abs(values).max(axis=0) for values in scores.values()], BUDGET
+    )
     tokens = rows["tokens"][0].to_list()
-    full = {kind: max(map(full_colour, values)) if kind == "alpha" else float(np.abs(values).max()) for kind, values in scores.items()}
-    shades = {kind: np.rint(1000 * values[:, positions] / (full[kind] or 1.0)).astype(int).tolist() for kind, values in scores.items()}
+    full = {
+        kind: max(map(full_colour, values)) if kind == "alpha" else float(np.abs(values).max())
+        for kind, values in scores.items()
+    }
+    shades = {
+        kind: np.rint(1000 * values[:, positions] / (full[kind] or 1.0)).astype(int).tolist()
+        for kind, values in scores.items()
+    }
     return {
         "name": ", token ".join(map(str, number)), "gold": rows["gold"][0], "probability": [float(f"{p:.3g}") for p in rows["probability"]],
         "tokens": [piece.size if isinstance(piece, Gap) else visible(tokens[piece]) for piece in pieces],

@@ -53,18 +53,27 @@ class HeadView:
     data: Mapping[str, Any]
 
 
-def head_view(record: RunRecord, trace: Trace | str | Path | None, rows: pl.DataFrame) -> HeadView | None:
+def head_view(
+    record: RunRecord, trace: Trace | str | Path | None, rows: pl.DataFrame
+) -> HeadView | None:
     """Cards and heatmaps of the heads of a run; None without heads. ``rows`` are the joined tables. Raises TraceError."""
     cards = head_cards(record.summary, record.about)
     if not cards:
         return None
     order = _strongest_first(record.summary, list(cards))[:MOST_CARDS]
-    every = {(row.experiment, row.question): row for head in reversed(order) for row in cards[head].rows}
-    of_head = {head: {(row.experiment, row.question): row for row in cards[head].rows} for head in order}
+    every = {
+        (row.experiment, row.question): row for head in reversed(order) for row in cards[head].rows
+    }
+    of_head = {
+        head: {(row.experiment, row.question): row for row in cards[head].rows} for head in order
+    }
     names = sorted(every, key=lambda name: _place(name, of_head))
     pictures, chosen = ({}, {}) if trace is None else _pictures(record, trace, rows, order)
     first = order[0]
-    shown = tuple(ShownRow(of_head[first].get(name, every[name]), name not in of_head[first]) for name in names)
+    shown = tuple(
+        ShownRow(of_head[first].get(name, every[name]), name not in of_head[first])
+        for name in names
+    )
     data = {
         anchor(head): {
             "title": _title(head), "rows": [_numbers(of_head[head].get(name)) for name in names],
@@ -73,7 +82,9 @@ def head_view(record: RunRecord, trace: Trace | str | Path | None, rows: pl.Data
         for head in order
     }  # fmt: skip
     choice = tuple((anchor(head), _title(head)) for head in sorted(order))
-    return HeadView(_title(first), anchor(first), shown, choice, _note(len(order), len(cards), chosen), data)
+    return HeadView(
+        _title(first), anchor(first), shown, choice, _note(len(order), len(cards), chosen), data
+    )
 
 
 def _title(head: Head) -> str:
@@ -102,18 +113,33 @@ def _gauge(row: CardRow) -> list[list[Any]]:
     """The parts of the gauge, as the template draws them: class, left end and perhaps width, in percent."""
     low, high = row.scale
     width = 100 / (high - low)
-    interval = [] if row.low is None or row.high is None else [["range", (row.low - low) * width, (row.high - row.low) * width]]
+    interval = (
+        []
+        if row.low is None or row.high is None
+        else [["range", (row.low - low) * width, (row.high - row.low) * width]]
+    )
     mark = [] if row.mark is None else [["mark", (row.mark - low) * width]]
     zero = [["zero", -low * width]] if low < 0 else []
-    return [[name, *(round(end, 2) for end in ends)] for name, *ends in (*interval, *mark, *zero, ["dot", (row.value - low) * width])]
+    return [
+        [name, *(round(end, 2) for end in ends)]
+        for name, *ends in (*interval, *mark, *zero, ["dot", (row.value - low) * width])
+    ]
 
 
 def _note(cards: int, heads: int, chosen: Mapping[Head, Sequence[tuple[int, str]]]) -> str:
     """Which heads have a card, and which of their texts are shown."""
-    left_out = "" if cards == heads else f"Cards of the {count(cards, 'head')} that can change the output most, of {heads}. "
+    left_out = (
+        ""
+        if cards == heads
+        else f"Cards of the {count(cards, 'head')} that can change the output most, of {heads}. "
+    )
     if not chosen:
         return left_out
-    reasons = [said for why, said in _REASONS.items() if any(why == other for texts in chosen.values() for _, other in texts)]
+    reasons = [
+        said
+        for why, said in _REASONS.items()
+        if any(why == other for texts in chosen.values() for _, other in texts)
+    ]
     some = "" if len(chosen) == cards else f" of the {len(chosen)} strongest heads"
     return f"{left_out}Heatmaps{some}, up to {count(len(reasons), 'text')} of each head: {'; '.join(reasons)}."
 
@@ -126,8 +152,14 @@ def _pictures(
         return {}, {}
     each = min(max(MOST_TEXTS // len(heads), 1), TEXTS)
     numbered = rows.with_row_index("row").partition_by("layer", "head", as_dict=True)
-    shared = np.random.default_rng([record.about.seed or 0, crc32(b"heads")]).choice(np.unique(rows["instance"].to_numpy()))
-    chosen = {head: list(_chosen(numbered[head], int(shared), each)) for head in heads[: MOST_TEXTS // each] if head in numbered}
+    shared = np.random.default_rng([record.about.seed or 0, crc32(b"heads")]).choice(
+        np.unique(rows["instance"].to_numpy())
+    )
+    chosen = {
+        head: list(_chosen(numbered[head], int(shared), each))
+        for head in heads[: MOST_TEXTS // each]
+        if head in numbered
+    }
     picks = np.unique([row for texts in chosen.values() for row, _ in texts]).astype(np.int64)
     places = picks if record.sample is None else record.sample[picks]
     instances = read_instances(rows_shown(trace, places), record.rows(places))
@@ -136,7 +168,11 @@ def _pictures(
 
 def _chosen(rows: pl.DataFrame, shared: int, most: int) -> Iterator[tuple[int, str]]:
     """Up to ``most`` rows of one head, each once, with the reason."""
-    candidates = ((_highest(rows, STRENGTH), CHANGED), (_first(rows.filter(instance=shared)), DRAWN), (_highest(rows, "emax_jsd"), FREE))
+    candidates = (
+        (_highest(rows, STRENGTH), CHANGED),
+        (_first(rows.filter(instance=shared)), DRAWN),
+        (_highest(rows, "emax_jsd"), FREE),
+    )
     seen: set[int] = set()
     for row, why in candidates:
         if row is not None and row not in seen and len(seen) < most:
@@ -148,7 +184,9 @@ def _highest(rows: pl.DataFrame, column: str) -> int | None:
     """The row of the highest value of a column; None where there is none."""
     if column not in rows.columns:
         return None
-    return _first(rows.drop_nulls(column).drop_nans(column).sort(column, descending=True, maintain_order=True))
+    return _first(
+        rows.drop_nulls(column).drop_nans(column).sort(column, descending=True, maintain_order=True)
+    )
 
 
 def _first(rows: pl.DataFrame) -> int | None:
@@ -158,4 +196,10 @@ def _first(rows: pl.DataFrame) -> int | None:
 def _picture(instance: Instance) -> dict[str, Any]:
     """What the page's script draws a text from."""
     picture = heatmap(instance, LISTED_TOKENS).as_json()
-    return {"text": instance.number, "predicted": instance.predicted, "label": instance.label, "correct": instance.correct, **picture}
+    return {
+        "text": instance.number,
+        "predicted": instance.predicted,
+        "label": instance.label,
+        "correct": instance.correct,
+        **picture,
+    }

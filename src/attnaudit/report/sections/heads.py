@@ -48,20 +48,37 @@ class Map:
 
 def heads_section(record: RunRecord, view: HeadView | None) -> Section | None:
     """Maps of the heads, ``view`` of one of them, and a table with a row for each; None where the summary has no heads."""
-    heads = record.summary.filter(pl.col("group").str.starts_with(OF_HEAD), pl.col("value").is_not_null())
+    heads = record.summary.filter(
+        pl.col("group").str.starts_with(OF_HEAD), pl.col("value").is_not_null()
+    )
     if not heads.height:
         return None
     audited = Heads.of(heads)
     unit = TEXT if audited is None else audited.unit
     found = {(row["measure"], head_of(row["group"])): row for row in heads.iter_rows(named=True)}
     names = sorted({head for _, head in found})
-    measures = [(row["experiment"], row["measure"]) for row in heads.unique(["experiment", "measure"], maintain_order=True).to_dicts()]
-    mapped = sorted((one for one in measures if one[1] in MAPPED), key=lambda one: MAPPED.index(one[1]))
+    measures = [
+        (row["experiment"], row["measure"])
+        for row in heads.unique(["experiment", "measure"], maintain_order=True).to_dicts()
+    ]
+    mapped = sorted(
+        (one for one in measures if one[1] in MAPPED), key=lambda one: MAPPED.index(one[1])
+    )
     mapped = mapped[: max(MOST_CELLS // len(names), 1)]
     maps = [_map(experiment, measure, found, names, unit) for experiment, measure in mapped]
-    columns = [(measure_label(measure, experiment), measure_meaning(measure, experiment, unit)) for experiment, measure in mapped]
+    columns = [
+        (measure_label(measure, experiment), measure_meaning(measure, experiment, unit))
+        for experiment, measure in mapped
+    ]
     rows = [
-        (anchor(head), *head, [None if (row := found.get((measure, head))) is None else summary_cell(row) for _, measure in mapped])
+        (
+            anchor(head),
+            *head,
+            [
+                None if (row := found.get((measure, head))) is None else summary_cell(row)
+                for _, measure in mapped
+            ],
+        )
         for head in names
     ]
     content = {
@@ -69,10 +86,23 @@ def heads_section(record: RunRecord, view: HeadView | None) -> Section | None:
         "meaning_of": lambda name, of: measure_meaning(name, of, unit),
     }  # fmt: skip
     data = {} if view is None else {"head-data": view.data}
-    return Section("heads", content, (("Heads", "#heads"),), ("heads.js",) if view else (), data, ("heads.css",))
+    return Section(
+        "heads",
+        content,
+        (("Heads", "#heads"),),
+        ("heads.js",) if view else (),
+        data,
+        ("heads.css",),
+    )
 
 
-def _map(experiment: str, measure: str, found: Mapping[tuple[str, Head], dict[str, Any]], names: Sequence[Head], unit: str) -> Map:
+def _map(
+    experiment: str,
+    measure: str,
+    found: Mapping[tuple[str, Head], dict[str, Any]],
+    names: Sequence[Head],
+    unit: str,
+) -> Map:
     values = [row["value"] for (name, _), row in found.items() if name == measure]
     low, high = min(values), max(values)
     places = 2 if high - low > 0.1 else 3
@@ -91,6 +121,8 @@ def _map(experiment: str, measure: str, found: Mapping[tuple[str, Head], dict[st
             f"layer {head[0]}, head {head[1]}: {number.value} {number.interval}",
         )
 
-    rows = tuple((layer, tuple(cell((layer, head)) for head in heads)) for layer in reversed(layers))
+    rows = tuple(
+        (layer, tuple(cell((layer, head)) for head in heads)) for layer in reversed(layers)
+    )
     meaning = measure_meaning(measure, experiment, unit)
     return Map(measure_label(measure, experiment), meaning, figure(low, 3), figure(high, 3), rows)

@@ -64,7 +64,11 @@ class Instance:
 
     @property
     def title(self) -> str:
-        return f"Instance {self.name}" if self.head is None else f"Text {self.number}, {named(self.head)}"
+        return (
+            f"Instance {self.name}"
+            if self.head is None
+            else f"Text {self.number}, {named(self.head)}"
+        )
 
     @property
     def listed(self) -> str:
@@ -123,22 +127,46 @@ class Heatmap:
         return {
             "tokens": [piece.size if isinstance(piece, Gap) else piece for piece in self.pieces],
             "known": [k for k, known in enumerate(self.known) if known],
-            "strips": [[s.kind, s.caption, s.note, _short(s.top), _short(s.full), list(s.shades), list(s.spans)] for s in self.strips],
+            "strips": [
+                [
+                    s.kind,
+                    s.caption,
+                    s.note,
+                    _short(s.top),
+                    _short(s.full),
+                    list(s.shades),
+                    list(s.spans),
+                ]
+                for s in self.strips
+            ],
             "note": self.left_out,
             "question": self.instance.question,
-            **({"special": [k for k, special in enumerate(self.special) if special]} if any(self.special) else {}),
+            **(
+                {"special": [k for k, special in enumerate(self.special) if special]}
+                if any(self.special)
+                else {}
+            ),
         }
 
 
 def heatmap(instance: Instance, budget: int) -> Heatmap:
     """The picture of one instance with about ``budget`` tokens, those around the most weight where the text has more."""
     positions, pieces = shown_positions(list(instance.weights.values()), budget)
-    tokens = tuple(piece if isinstance(piece, Gap) else visible(instance.tokens[piece]) for piece in pieces)
+    tokens = tuple(
+        piece if isinstance(piece, Gap) else visible(instance.tokens[piece]) for piece in pieces
+    )
     rationale = instance.rationale or [False] * len(instance.tokens)
-    strips = (*(_strip(instance, kind, weights, positions) for kind, weights in instance.weights.items()), *_ranges(instance, positions))
+    strips = (
+        *(_strip(instance, kind, weights, positions) for kind, weights in instance.weights.items()),
+        *_ranges(instance, positions),
+    )
     held = float(instance.weights["alpha"][positions].sum())
     cut = len(instance.tokens) - len(positions)
-    note = f"{len(positions)} of {len(instance.tokens)} tokens shown; they hold {percent(held)} of the attention." if cut else ""
+    note = (
+        f"{len(positions)} of {len(instance.tokens)} tokens shown; they hold {percent(held)} of the attention."
+        if cut
+        else ""
+    )
     special = instance.special or [False] * len(instance.tokens)
     known, outside = (tuple(bool(marks[p]) for p in positions) for marks in (rationale, special))
     return Heatmap(instance, tokens, known, strips, note, outside)
@@ -146,16 +174,33 @@ def heatmap(instance: Instance, budget: int) -> Heatmap:
 
 def _strip(instance: Instance, kind: str, weights: np.ndarray, positions: np.ndarray) -> Strip:
     top, full = float(weights.max()), full_colour(weights)
-    shades = np.rint(1000 * weights[positions] / full).astype(int) if full > 0 else np.zeros(len(positions), int)
-    return Strip(kind, _CAPTIONS[kind], _note(instance, kind), top, full, tuple(int(s) for s in shades))
+    shades = (
+        np.rint(1000 * weights[positions] / full).astype(int)
+        if full > 0
+        else np.zeros(len(positions), int)
+    )
+    return Strip(
+        kind, _CAPTIONS[kind], _note(instance, kind), top, full, tuple(int(s) for s in shades)
+    )
 
 
 def _ranges(instance: Instance, positions: np.ndarray) -> Iterator[Strip]:
     if instance.ranges is not None:
-        ends, own = np.rint(1000 * instance.ranges).astype(int), np.rint(1000 * instance.weights["alpha"]).astype(int)
+        ends, own = (
+            np.rint(1000 * instance.ranges).astype(int),
+            np.rint(1000 * instance.weights["alpha"]).astype(int),
+        )
         spans = tuple((int(low), int(high)) for low, high in ends[positions])
         note = f"with nearly the same output; mean possible weight {figure(float(instance.ranges[:, 1].mean()))}"
-        yield Strip(RANGES, _CAPTIONS[RANGES], note, float(instance.ranges[:, 1].max()), 1.0, tuple(own[positions].tolist()), spans)
+        yield Strip(
+            RANGES,
+            _CAPTIONS[RANGES],
+            note,
+            float(instance.ranges[:, 1].max()),
+            1.0,
+            tuple(own[positions].tolist()),
+            spans,
+        )
 
 
 def full_colour(weights: Float[np.ndarray, " T"]) -> float:
@@ -199,7 +244,9 @@ def marks_words(tokens: Iterable[str]) -> bool:
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}
 
 
-def shown_positions(weights: Sequence[Float[np.ndarray, " T"]], budget: int) -> tuple[Int64[np.ndarray, " s"], tuple[int | Gap, ...]]:
+def shown_positions(
+    weights: Sequence[Float[np.ndarray, " T"]], budget: int
+) -> tuple[Int64[np.ndarray, " s"], tuple[int | Gap, ...]]:
     """Positions to show, in order, and the same with a `Gap` where any are skipped.
 
     A text of at most ``budget`` tokens is shown whole. Of a longer one, positions are taken by their largest weight relative to the
@@ -221,7 +268,9 @@ def shown_positions(weights: Sequence[Float[np.ndarray, " T"]], budget: int) -> 
     return positions, _with_gaps(positions, length)
 
 
-def _without_small_gaps(positions: Int64[np.ndarray, " s"], length: int) -> Int64[np.ndarray, " s2"]:
+def _without_small_gaps(
+    positions: Int64[np.ndarray, " s"], length: int
+) -> Int64[np.ndarray, " s2"]:
     ends = np.concatenate([[-1], positions, [length]])
     filled = [np.arange(a + 1, b) for a, b in pairwise(ends.tolist()) if b - a <= SMALLEST_GAP]
     return np.unique(np.concatenate([positions, *filled]))
@@ -237,18 +286,32 @@ def _with_gaps(positions: Int64[np.ndarray, " s"], length: int) -> tuple[int | G
 def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
     """The rows of a trace as instances; ``rows`` are the experiments' tables side by side, a row per trace row, or empty."""
     columns = {name: trace.ragged(name) for name in ("alpha", "gradient", "loo") if trace.has(name)}
-    shown = rows.select(name for name in (*MEASURES, "alpha", "prediction", "delta_y", *_ENDS) if name in rows.columns)
+    shown = rows.select(
+        name
+        for name in (*MEASURES, "alpha", "prediction", "delta_y", *_ENDS)
+        if name in rows.columns
+    )
     facts = shown.to_dicts() if shown.height else [{} for _ in range(len(trace))]
-    return [_instance(trace, k, {name: column[k] for name, column in columns.items()}, facts[k]) for k in range(len(trace))]
+    return [
+        _instance(trace, k, {name: column[k] for name, column in columns.items()}, facts[k])
+        for k in range(len(trace))
+    ]
 
 
-def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[str, Any]) -> Instance:
-    prediction, label = trace.array("prediction")[k], trace.array("label")[k] if trace.has("label") else -1
+def _instance(
+    trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[str, Any]
+) -> Instance:
+    prediction, label = (
+        trace.array("prediction")[k],
+        trace.array("label")[k] if trace.has("label") else -1,
+    )
     chosen = int(trace.predicted[k])
     adversarial = facts.get("alpha")
     if adversarial is not None and len(adversarial) == len(weights["alpha"]):
         weights = {"alpha": weights["alpha"], "adversary": np.asarray(adversarial), **weights}
-    figures = {name: facts.get(name) for name in MEASURES} | {"max_alpha": float(weights["alpha"].max())}
+    figures = {name: facts.get(name) for name in MEASURES} | {
+        "max_alpha": float(weights["alpha"].max())
+    }
     question = trace.table.column("question")[k].as_py() if trace.has("question") else None
     text = _Text.of(trace, k, weights)
     ends = [facts.get(name) for name in _ENDS]
@@ -274,9 +337,16 @@ class _Text:
 
     @classmethod
     def of(cls, trace: Trace, k: int, weights: dict[str, np.ndarray]) -> _Text:
-        rationale, special = (trace.table.column(name)[k].as_py() if trace.has(name) else None for name in ("rationale", "special"))
+        rationale, special = (
+            trace.table.column(name)[k].as_py() if trace.has(name) else None
+            for name in ("rationale", "special")
+        )
         text = cls(trace.tokens(k), weights, rationale, special)
-        return text.in_words(trace.ragged("word_id").take(np.array([k]))) if trace.has("word_id") else text
+        return (
+            text.in_words(trace.ragged("word_id").take(np.array([k])))
+            if trace.has("word_id")
+            else text
+        )
 
     def in_words(self, word_id: Ragged) -> _Text:
         """The same with the pieces of each word joined."""
@@ -286,8 +356,14 @@ class _Text:
 
         return _Text(
             join_tokens([self.tokens], word_id)[0],
-            {kind: joined(values, np.maximum if kind == "loo" else np.add) for kind, values in self.weights.items()},
-            *(marks and joined(marks, np.logical_or).tolist() for marks in (self.rationale, self.special)),
+            {
+                kind: joined(values, np.maximum if kind == "loo" else np.add)
+                for kind, values in self.weights.items()
+            },
+            *(
+                marks and joined(marks, np.logical_or).tolist()
+                for marks in (self.rationale, self.special)
+            ),
         )
 
 
@@ -299,8 +375,14 @@ def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:
 
 def full_name(trace: Trace, k: int) -> str:
     """The instance's number, with layer, head and query where the trace tells them."""
-    known = {key: trace.array(key)[k] for key in ROW_KEYS if key not in ("split", "instance") and trace.has(key)}
-    return " ".join([str(trace.instance[k]), *(f"{key} {value}" for key, value in known.items() if value >= 0)])
+    known = {
+        key: trace.array(key)[k]
+        for key in ROW_KEYS
+        if key not in ("split", "instance") and trace.has(key)
+    }
+    return " ".join(
+        [str(trace.instance[k]), *(f"{key} {value}" for key, value in known.items() if value >= 0)]
+    )
 
 
 def row_name(name: str, head: Head | None) -> str:

@@ -20,7 +20,14 @@ from attnaudit.core.errors import InputError
 from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import SAVE, Section
-from attnaudit.report.sections.heatmaps import Heatmap, head_of_row, heatmap, read_instances, row_name, visible
+from attnaudit.report.sections.heatmaps import (
+    Heatmap,
+    head_of_row,
+    heatmap,
+    read_instances,
+    row_name,
+    visible,
+)
 from attnaudit.results.heads import Heads
 from attnaudit.results.record import RunRecord
 from attnaudit.results.words import INSTANCE, ROW, of_unit
@@ -44,20 +51,43 @@ _SHOWN = (
     "instance", "split", "label", "tokens", "question", "alpha", "prediction", "gradient", "loo", "rationale", "layer", "head", "query",
     "special", "word_id",
 )  # fmt: skip
-_READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "candidates", "layer", "head")
+_READ_OUT = (
+    "instance",
+    "tokens",
+    "alpha",
+    "readout",
+    "offset",
+    "prediction",
+    "candidates",
+    "layer",
+    "head",
+)
 
 
 def instance_sections(
-    trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord, unit: str = INSTANCE
+    trace: Trace | str | Path,
+    seen: pl.DataFrame,
+    rows: pl.DataFrame,
+    record: RunRecord,
+    unit: str = INSTANCE,
 ) -> tuple[Section, Section, Selection]:
     """Heatmaps, the list and the trace rows that they show; ``seen`` is the `overview`, ``rows`` are the joined tables, ``unit`` is what
     a row is called.
     """
     chosen = select(rows, seen, record.about.seed or 0, unit).of(record.sample)
     picks = np.unique(np.concatenate([chosen.listed, chosen.striking, chosen.random]))
-    instances = dict(zip(picks.tolist(), read_instances(rows_shown(trace, picks), record.rows(picks)), strict=True))
+    instances = dict(
+        zip(
+            picks.tolist(),
+            read_instances(rows_shown(trace, picks), record.rows(picks)),
+            strict=True,
+        )
+    )
     pictures = [heatmap(instances[row], LISTED_TOKENS) for row in chosen.listed.tolist()]
-    striking, random = ([heatmap(instances[row], STATIC_TOKENS) for row in part.tolist()] for part in (chosen.striking, chosen.random))
+    striking, random = (
+        [heatmap(instances[row], STATIC_TOKENS) for row in part.tolist()]
+        for part in (chosen.striking, chosen.random)
+    )
     heatmaps = {
         "striking": striking, "random": random, "rule": chosen.rule, "unit": unit,
         "has_rationale": any(any(picture.known) for picture in pictures), "has_adversary": SHOWN_BY in rows.columns,
@@ -74,7 +104,14 @@ def instance_sections(
     styles = ("heads.css",) if heatmaps["special"] else ()
     long = {"long-data": found} if (found := _long([*striking, *random])) else {}
     return (
-        Section("heatmaps", heatmaps, (("Heatmaps", "#heatmaps"),), (*(("long.js",) if long else ()), *SAVE), long, styles),
+        Section(
+            "heatmaps",
+            heatmaps,
+            (("Heatmaps", "#heatmaps"),),
+            (*(("long.js",) if long else ()), *SAVE),
+            long,
+            styles,
+        ),
         Section("instances", listed, ((listed["heading"], "#instances"),), ("report.js",), data),
         chosen,
     )
@@ -82,23 +119,39 @@ def instance_sections(
 
 def _columns(unit: str) -> Iterator[tuple[str, str, str]]:
     """Title, kind and meaning of the columns of the list."""
-    named = (("Instance" if unit == INSTANCE else "Text, head", "num"), ("Text", "text"), ("Predicted", "text"), ("Label", "text"))
+    named = (
+        ("Instance" if unit == INSTANCE else "Text, head", "num"),
+        ("Text", "text"),
+        ("Predicted", "text"),
+        ("Label", "text"),
+    )
     yield from ((title, kind, "") for title, kind in named)
     yield "ŷ", "num", "Probability of the predicted class."
     for title, experiment, measure, _ in FIGURES:
-        yield title, "num", measure_meaning(measure, experiment, unit) if experiment else "Largest attention weight."
+        yield (
+            title,
+            "num",
+            measure_meaning(measure, experiment, unit)
+            if experiment
+            else "Largest attention weight.",
+        )
 
 
 def _long(pictures: Sequence[Heatmap]) -> dict[str, Any]:
     """The texts of pictures that do not show all tokens, whole, by their place on the page."""
     texts = {picture.instance.anchor: picture.instance for picture in pictures if picture.left_out}
-    return {anchor: heatmap(text, WHOLE_TOKENS).as_json() | {"length": len(text.tokens)} for anchor, text in texts.items()}
+    return {
+        anchor: heatmap(text, WHOLE_TOKENS).as_json() | {"length": len(text.tokens)}
+        for anchor, text in texts.items()
+    }
 
 
 def _snippet(picture: Heatmap) -> str:
     """How the text begins, without special tokens; the question stands before it, since questions about one text would look alike."""
     special = iter(picture.special)
-    shown = [piece for piece in picture.pieces if not isinstance(piece, str) or not next(special, False)] or picture.pieces
+    shown = [
+        piece for piece in picture.pieces if not isinstance(piece, str) or not next(special, False)
+    ] or picture.pieces
     words = [piece if isinstance(piece, str) else "…" for piece in shown[: SNIPPET + 1]]
     question = f"{picture.instance.question} · " if picture.instance.question else ""
     return question + " ".join(words[:SNIPPET]) + (" …" if len(words) > SNIPPET else "")
@@ -139,7 +192,9 @@ def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int, unit: str = INSTAN
     draw = np.random.default_rng([seed, crc32(b"report")]).permutation(seen.height)
     confidence = seen["confidence"].to_numpy()
     threshold = float(np.quantile(confidence, CONFIDENT))
-    striking = _striking(rows, unit == ROW, (confidence >= threshold) & (seen["positions"].to_numpy() >= SHORTEST))
+    striking = _striking(
+        rows, unit == ROW, (confidence >= threshold) & (seen["positions"].to_numpy() >= SHORTEST)
+    )
     first = np.concatenate([striking, draw])
     kept = first[np.sort(np.unique(first, return_index=True)[1])][:LISTED]
     under = " (of each text the head where it is highest)" if unit == ROW else ""
@@ -152,18 +207,26 @@ def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int, unit: str = INSTAN
     return Selection(striking, np.sort(draw[:RANDOM]), np.sort(kept), of_unit(rule, unit))
 
 
-def _striking(rows: pl.DataFrame, once: bool, fit: Bool[np.ndarray, " n"]) -> Int64[np.ndarray, " s"]:
+def _striking(
+    rows: pl.DataFrame, once: bool, fit: Bool[np.ndarray, " n"]
+) -> Int64[np.ndarray, " s"]:
     """The rows of the highest values among those that ``fit``; with ``once`` one row of a text."""
     if SHOWN_BY not in rows.columns:
         return np.zeros(0, np.int64)
     divergence = rows[SHOWN_BY].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     candidates = np.flatnonzero(fit & ~np.isnan(divergence))
     ordered = candidates[np.argsort(-divergence[candidates], kind="stable")]
-    first = np.sort(np.unique(rows["instance"].to_numpy()[ordered], return_index=True)[1]) if once else slice(None)
+    first = (
+        np.sort(np.unique(rows["instance"].to_numpy()[ordered], return_index=True)[1])
+        if once
+        else slice(None)
+    )
     return ordered[first][:STRIKING]
 
 
-def overview(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"] | None = None) -> pl.DataFrame:
+def overview(
+    trace: Trace | str | Path, picks: Int64[np.ndarray, " m"] | None = None
+) -> pl.DataFrame:
     """A row per trace row, or of ``picks``: ``instance``, ``confidence`` (probability of the predicted class), ``positions`` (T).
 
     Raises TraceError.
@@ -171,17 +234,27 @@ def overview(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"] | None = 
     names = ("instance", "prediction", "alpha")
     parts = _parts(trace, names) if picks is None else _picked(trace, picks, names)
     return pl.concat(
-        pl.DataFrame({"instance": part.instance, "confidence": _confidence(part.prediction), "positions": part.ragged("alpha").lengths})
+        pl.DataFrame(
+            {
+                "instance": part.instance,
+                "confidence": _confidence(part.prediction),
+                "positions": part.ragged("alpha").lengths,
+            }
+        )
         for part in parts
     )
 
 
-def rows_shown(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...] = _SHOWN) -> Trace:
+def rows_shown(
+    trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...] = _SHOWN
+) -> Trace:
     """The rows ``picks``, in ascending order, with the columns that a report shows. Raises TraceError."""
     return concatenate(list(_picked(trace, picks, names)))
 
 
-def _picked(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...]) -> Iterator[Trace]:
+def _picked(
+    trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...]
+) -> Iterator[Trace]:
     """The rows ``picks``, piece by piece; files that have none of them are not read."""
     done = 0
     for file in [trace] if isinstance(trace, Trace) else trace_files(Path(trace)):
@@ -199,7 +272,9 @@ def _picked(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tu
 def _parts(trace: Trace | str | Path, names: tuple[str, ...]) -> Iterator[Trace]:
     if not isinstance(trace, Trace):
         return Trace.columns(trace, names)
-    return iter([replace(trace, table=trace.table.select([name for name in names if trace.has(name)]))])
+    return iter(
+        [replace(trace, table=trace.table.select([name for name in names if trace.has(name)]))]
+    )
 
 
 def _confidence(prediction: Float[np.ndarray, "n C"]) -> Float[np.ndarray, " n"]:
@@ -209,23 +284,41 @@ def _confidence(prediction: Float[np.ndarray, "n C"]) -> Float[np.ndarray, " n"]
 
 def check_same_instances(seen: pl.DataFrame, rows: pl.DataFrame) -> None:
     """Raise InputError where the results' tables are of another trace than the overview ``seen``."""
-    if rows.height and (rows.height != seen.height or not rows["instance"].equals(seen["instance"])):
+    if rows.height and (
+        rows.height != seen.height or not rows["instance"].equals(seen["instance"])
+    ):
         got = f"{rows.height} rows of results, and a trace of {seen.height} rows that names other instances"
-        raise InputError("write report", "trace and results", got, "the trace that the results were made of", "run the audit again")
+        raise InputError(
+            "write report",
+            "trace and results",
+            got,
+            "the trace that the results were made of",
+            "run the audit again",
+        )
 
 
-def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndarray, unit: str = INSTANCE) -> Section | None:
+def erasure_section(
+    trace: Trace | str | Path, record: RunRecord, picks: np.ndarray, unit: str = INSTANCE
+) -> Section | None:
     """The rows ``picks`` for stepwise removal; None where erasure was not run, or the output is not a plain sum."""
     if "erasure" not in record.tables:
         return None
     chosen, facts = rows_shown(trace, picks, _READ_OUT), record.rows(picks)
     if chosen.metadata["tail"] != "identity":
         return None
-    fit = (k for k in range(len(chosen)) if len(chosen.alpha[k]) > 1 and chosen.readout.contribution[k].size <= MOST_NUMBERS)
+    fit = (
+        k
+        for k in range(len(chosen))
+        if len(chosen.alpha[k]) > 1 and chosen.readout.contribution[k].size <= MOST_NUMBERS
+    )
     entries = [_entry(chosen, k, facts) for k in fit]
     if not entries:
         return None
-    content = {"names": [entry["name"] for entry in entries], "left_out": len(chosen) - len(entries), "unit": unit}
+    content = {
+        "names": [entry["name"] for entry in entries],
+        "left_out": len(chosen) - len(entries),
+        "unit": unit,
+    }
     data = {"steps-data": {"instances": entries, "classes": chosen.class_names}}
     return Section("erasure", content, (("Removals", "#steps"),), ("erasure.js",), data)
 

@@ -55,16 +55,31 @@ def parts(table: SummaryTable) -> Iterator[SummaryTable]:
         yield replace(table, experiment=title, groups=table.groups[chosen], rows=rows)
 
 
-def summary_tables(summary: pl.DataFrame, unit: str = INSTANCE, heads: Heads | None = None) -> list[SummaryTable]:
+def summary_tables(
+    summary: pl.DataFrame, unit: str = INSTANCE, heads: Heads | None = None
+) -> list[SummaryTable]:
     """The whole summary but for single heads, which have a section of their own; every row of it is in one cell.
 
     A number is a mean over ``unit``, or over what one of the ``heads`` has rows for, where it has as many.
     """
-    tables = summary.filter(~pl.col("group").str.starts_with(OF_HEAD)).group_by("experiment", maintain_order=True)
+    tables = summary.filter(~pl.col("group").str.starts_with(OF_HEAD)).group_by(
+        "experiment", maintain_order=True
+    )
     return [
-        table_of(str(name), part, lambda measure, name=name: measure_label(measure, name), partial(group_label, unit=of), str(name), of)
+        table_of(
+            str(name),
+            part,
+            lambda measure, name=name: measure_label(measure, name),
+            partial(group_label, unit=of),
+            str(name),
+            of,
+        )
         for (name,), part in tables
-        for of in (heads.unit if heads is not None and (part["n"] + part["undefined"]).max() == heads.positions else unit,)
+        for of in (
+            heads.unit
+            if heads is not None and (part["n"] + part["undefined"]).max() == heads.positions
+            else unit,
+        )
     ]
 
 
@@ -75,25 +90,53 @@ def table_of(
 
     ``unit`` is what the numbers are means over.
     """
-    groups, measures = (summary[name].unique(maintain_order=True).to_list() for name in ("group", "measure"))
-    cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
-    rows = tuple((name, label(name), tuple(cells.get((name, column)) for column in groups)) for name in measures)
-    return SummaryTable(title, tuple(map(group, groups)), rows, meanings(of, {name: label(name) for name in measures}, unit))
+    groups, measures = (
+        summary[name].unique(maintain_order=True).to_list() for name in ("group", "measure")
+    )
+    cells = {
+        (row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)
+    }
+    rows = tuple(
+        (name, label(name), tuple(cells.get((name, column)) for column in groups))
+        for name in measures
+    )
+    return SummaryTable(
+        title,
+        tuple(map(group, groups)),
+        rows,
+        meanings(of, {name: label(name) for name in measures}, unit),
+    )
 
 
 def meanings(of: str, labels: Mapping[str, str], unit: str = INSTANCE) -> dict[str, str]:
     """What the measures with these ``labels``, by name, mean; without those that have no description."""
-    return {label: meaning for name, label in labels.items() if (meaning := measure_meaning(name, of, unit))}
+    return {
+        label: meaning
+        for name, label in labels.items()
+        if (meaning := measure_meaning(name, of, unit))
+    }
 
 
 def group_label(group: str, unit: str = INSTANCE) -> str:
     """``all instances``, or ``predicted positive``."""
-    return f"predicted {group.removeprefix(_GROUP)}" if group.startswith(_GROUP) else f"all {unit}s" if group == "all" else group
+    return (
+        f"predicted {group.removeprefix(_GROUP)}"
+        if group.startswith(_GROUP)
+        else f"all {unit}s"
+        if group == "all"
+        else group
+    )
 
 
 def summary_cell(row: Mapping[str, Any]) -> SummaryCell:
     """One row of a summary."""
     known = [f"s.d. {figure(row['std'], 3)}" if row["std"] is not None else "", f"n {counted(row)}"]
     known.append(f"{row['undefined']} undefined" if row["undefined"] else "")
-    compared = f"{row['source'] or 'reference'} {figure(row['reference'], 3)}" if row["reference"] is not None else ""
-    return SummaryCell(figure(row["value"], 3), interval(row, 3), ", ".join(filter(None, [*known, compared])))
+    compared = (
+        f"{row['source'] or 'reference'} {figure(row['reference'], 3)}"
+        if row["reference"] is not None
+        else ""
+    )
+    return SummaryCell(
+        figure(row["value"], 3), interval(row, 3), ", ".join(filter(None, [*known, compared]))
+    )

@@ -9,7 +9,13 @@ import numpy as np
 from jaxtyping import Int64
 
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import full_name, head_of_row, row_name, shown_positions, visible
+from attnaudit.report.sections.heatmaps import (
+    full_name,
+    head_of_row,
+    row_name,
+    shown_positions,
+    visible,
+)
 from attnaudit.trace import Trace
 
 READ = (
@@ -44,7 +50,11 @@ def first_positions(marked: list[np.ndarray], room: int) -> Int64[np.ndarray, " 
     if length <= room:
         return np.arange(length)
     positions, _ = shown_positions(marked, room)
-    needed = np.flatnonzero(np.max(marked[1:], axis=0) >= 0.5) if len(marked) > 1 else np.zeros(0, np.int64)
+    needed = (
+        np.flatnonzero(np.max(marked[1:], axis=0) >= 0.5)
+        if len(marked) > 1
+        else np.zeros(0, np.int64)
+    )
     missing = np.setdiff1d(needed, positions)
     if len(missing) or not len(positions) or len(positions) > room:
         relative = np.max([row / (row.max() or 1.0) for row in marked], axis=0)

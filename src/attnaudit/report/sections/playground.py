@@ -23,20 +23,40 @@ from attnaudit.experiments.ranges.outputs import most_halfspaces
 from attnaudit.report.page import Section
 from attnaudit.report.sections.curves import curves_section
 from attnaudit.report.sections.heatmaps import visible
-from attnaudit.report.sections.played import FEWEST, LINK, STYLES, described, first_positions, packed, without_playground
+from attnaudit.report.sections.played import (
+    FEWEST,
+    LINK,
+    STYLES,
+    described,
+    first_positions,
+    packed,
+    without_playground,
+)
 from attnaudit.results.about import About
 from attnaudit.results.words import INSTANCE
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 
-SCRIPTS = ("colours.js", "playground_model.js", "playground_plane.js", "playground_links.js", "playground.js", "playground_save.js")
+SCRIPTS = (
+    "colours.js",
+    "playground_model.js",
+    "playground_plane.js",
+    "playground_links.js",
+    "playground.js",
+    "playground_save.js",
+)
 MOST_TOKENS = 120
 MOST_NUMBERS = 24_000  # of the readout of one instance, 128 kB of a page
 MOST_OF_TAIL = 60_000
-MOST_OF_LISTED, MOST_OF_LIST = 4_000, 150_000  # numbers of an instance without a picture, and of all of them, 800 kB of a page
+MOST_OF_LISTED, MOST_OF_LIST = (
+    4_000,
+    150_000,
+)  # numbers of an instance without a picture, and of all of them, 800 kB of a page
 MOST_SEARCHED = 1_500  # positions times numbers of a row whose frontier branch and bound is given
 COMPUTED = ("identity", "tanh_mlp")  # tails
-MOST_PROGRAMS = 40_000  # T² · half-spaces of a row whose ranges are computed for the page, about 40 ms
+MOST_PROGRAMS = (
+    40_000  # T² · half-spaces of a row whose ranges are computed for the page, about 40 ms
+)
 MEASURES = ("emax_jsd", "emax_jsd_upper")
 
 
@@ -56,7 +76,11 @@ def refusal(trace: Trace) -> str | None:
 
 
 def playground_section(
-    rows: Trace, facts: pl.DataFrame, epsilon: float, unit: str = INSTANCE, listed: tuple[Trace, pl.DataFrame] | None = None
+    rows: Trace,
+    facts: pl.DataFrame,
+    epsilon: float,
+    unit: str = INSTANCE,
+    listed: tuple[Trace, pl.DataFrame] | None = None,
 ) -> Section | None:
     """The playground of ``rows``; ``facts`` are the experiments' tables side by side, a row per row, or empty. None where all are short.
 
@@ -70,7 +94,9 @@ def playground_section(
     data = playground_data(rows, facts, epsilon)
     if not data["instances"]:
         width = rows.readout.contribution.values.shape[1]
-        return without_playground(f"Each position contributes {width:,} numbers to the output, too many for a page.", unit)
+        return without_playground(
+            f"Each position contributes {width:,} numbers to the output, too many for a page.", unit
+        )
     further, skipped = (listed_entries(*listed), len(listed[0])) if listed is not None else ([], 0)
     data["instances"] += further
     content = {
@@ -85,9 +111,14 @@ def listed_entries(rows: Trace, facts: pl.DataFrame) -> list[dict[str, Any]]:
     """Entries of rows without a picture: those of at most `MOST_OF_LISTED` numbers, as many as `MOST_OF_LIST` holds, the first first."""
     known = facts.to_dicts() if facts.height == len(rows) else [{} for _ in range(len(rows))]
     lengths, width = rows.alpha.lengths, rows.readout.contribution.values.shape[1]
-    numbers = np.where((lengths > 1) & (lengths * (width + 4) <= MOST_OF_LISTED), lengths * (width + 4), 0)  # attention of four kinds
+    numbers = np.where(
+        (lengths > 1) & (lengths * (width + 4) <= MOST_OF_LISTED), lengths * (width + 4), 0
+    )  # attention of four kinds
     fit = np.flatnonzero((numbers > 0) & (np.cumsum(numbers) <= MOST_OF_LIST))
-    return [_Entry.of(rows, k, known[k], MOST_TOKENS).as_json(None) | {"listed": True} for k in fit.tolist()]
+    return [
+        _Entry.of(rows, k, known[k], MOST_TOKENS).as_json(None) | {"listed": True}
+        for k in fit.tolist()
+    ]
 
 
 def playground_data(rows: Trace, facts: pl.DataFrame, epsilon: float) -> dict[str, Any]:
@@ -115,16 +146,22 @@ def _ranges(rows: Trace, known: list[dict[str, Any]], epsilon: float) -> list[di
     """What `ranges` says of short rows for which it was asked and which its draw passed over."""
     classes = max(rows.prediction.shape[1], 2)
     lacking = np.array(["possible" in one and one["possible"] is None for one in known], bool)
-    chosen = np.flatnonzero(lacking & (rows.alpha.lengths**2 * most_halfspaces(classes) <= MOST_PROGRAMS))
+    chosen = np.flatnonzero(
+        lacking & (rows.alpha.lengths**2 * most_halfspaces(classes) <= MOST_PROGRAMS)
+    )
     found: list[dict[str, Any]] = [{} for _ in known]
     if len(chosen):
-        table = Ranges(epsilon=epsilon, share=1.0)(rows.take(chosen)).select("necessary", "possible")
+        table = Ranges(epsilon=epsilon, share=1.0)(rows.take(chosen)).select(
+            "necessary", "possible"
+        )
         for row, ends in zip(chosen.tolist(), table.to_dicts(), strict=True):
             found[row] = ends
     return found
 
 
-def _frontiers(rows: Trace, fit: Int64[np.ndarray, " k"], epsilon: float) -> dict[int, list[list[float]]]:
+def _frontiers(
+    rows: Trace, fit: Int64[np.ndarray, " k"], epsilon: float
+) -> dict[int, list[list[float]]]:
     """For every row that can be afforded: ε, JSD found, and what none exceeds."""
     sizes = rows.alpha.lengths[fit] * rows.readout.contribution.values.shape[1]
     chosen = fit if one_logit_decides(rows.readout) else fit[sizes <= MOST_SEARCHED]
@@ -181,11 +218,17 @@ class _Entry:
 
     def _folded(self, weights: Float[np.ndarray, " T"]) -> Float[np.ndarray, " b"]:
         hidden = self._rest
-        return np.append(weights[self.positions], weights[hidden].sum()) if hidden.any() else weights
+        return (
+            np.append(weights[self.positions], weights[hidden].sum()) if hidden.any() else weights
+        )
 
     def _contributions(self) -> Float[np.ndarray, "b P"]:
         """The readout of the bars; that of the rest is the mean by the model's own weights."""
-        values, alpha, hidden = self.rows.readout.contribution[self.k], self.rows.alpha[self.k], self._rest
+        values, alpha, hidden = (
+            self.rows.readout.contribution[self.k],
+            self.rows.alpha[self.k],
+            self._rest,
+        )
         if not hidden.any():
             return values
         share = alpha[hidden] if alpha[hidden].sum() > 0 else np.ones(hidden.sum())
@@ -202,8 +245,16 @@ class _Entry:
     def _places(self, positions: list[int] | None) -> list[int] | None:
         """Where these positions are listed; None where one is not."""
         where = {position: place for place, position in enumerate(self.positions.tolist())}
-        return None if positions is None or not set(positions) <= where.keys() else [where[position] for position in positions]
+        return (
+            None
+            if positions is None or not set(positions) <= where.keys()
+            else [where[position] for position in positions]
+        )
 
     def _weights(self, name: str) -> str | None:
         found = self.facts.get(name)
-        return None if found is None or len(found) != len(self.rows.alpha[self.k]) else packed(np.asarray(found)[self.positions])
+        return (
+            None
+            if found is None or len(found) != len(self.rows.alpha[self.k])
+            else packed(np.asarray(found)[self.positions])
+        )

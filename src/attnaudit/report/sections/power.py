@@ -34,10 +34,19 @@ def power_section(card: Card, documents: int, found: SummaryRows) -> Section | N
     """A row for each measure of the card that has an interval; ``documents`` are what the intervals draw, of which a measure of ``found``
     may know fewer. None without any.
     """
-    known = [(one, min(documents, found.instances(one.experiment, one.name) or documents)) for one in (*card.rows, *card.further)]
-    rows = [row for row in (_needed(one, number, card.unit) for one, number in known) if row is not None]
+    known = [
+        (one, min(documents, found.instances(one.experiment, one.name) or documents))
+        for one in (*card.rows, *card.further)
+    ]
+    rows = [
+        row for row in (_needed(one, number, card.unit) for one, number in known) if row is not None
+    ]
     widths = tuple(f"± {width}" for width in WIDTHS)
-    return Section("power", {"rows": rows, "widths": widths, "drawn": card.drawn}) if rows and documents > 1 else None
+    return (
+        Section("power", {"rows": rows, "widths": widths, "drawn": card.drawn})
+        if rows and documents > 1
+        else None
+    )
 
 
 def documents_needed(documents: int, half: float, widths: Sequence[float] = WIDTHS) -> list[int]:

@@ -14,16 +14,24 @@ from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace
 
 
-def provenance_sections(about: About, bibtex: Sequence[str], missing: Sequence[tuple[str, str]] = ()) -> tuple[Section, Section]:
+def provenance_sections(
+    about: About, bibtex: Sequence[str], missing: Sequence[tuple[str, str]] = ()
+) -> tuple[Section, Section]:
     """The settings, with what is ``missing`` as (name, reason), and the BibTeX of what was run."""
-    run = Section("run", {"about": about, "settings": settings(about), "left_out": missing}, (("What was run", "#run"),))
+    run = Section(
+        "run",
+        {"about": about, "settings": settings(about), "left_out": missing},
+        (("What was run", "#run"),),
+    )
     return run, Section("citations", {"bibtex": bibtex}, (("Citations", "#citations"),))
 
 
 def settings(about: About) -> list[tuple[str, list[tuple[str, str]]]]:
     """Sections of (dotted name, value): the run's specification, then what the trace's metadata adds to it."""
     given = dict(_flat(about.spec))
-    metadata = {name: value for name, value in about.metadata.items() if name != "gate"}  # shown in a section of its own
+    metadata = {
+        name: value for name, value in about.metadata.items() if name != "gate"
+    }  # shown in a section of its own
     added = {name: value for name, value in _flat(metadata) if given.get(name) != value}
     title = "Trace metadata, beyond the above" if given else "Trace metadata"
     sections = [("Run specification", list(given.items())), (title, list(added.items()))]
@@ -67,11 +75,17 @@ def _reason(name: str, about: About, first: Trace | None) -> str:
 
 def corpus_title(about: About) -> str:
     """The corpus of a run as headings name it: as the run or trace recorded it, else by its registered label."""
-    return CORPORA[about.corpus].label if about.title == about.corpus and about.corpus in CORPORA else about.title
+    return (
+        CORPORA[about.corpus].label
+        if about.title == about.corpus and about.corpus in CORPORA
+        else about.title
+    )
 
 
 def citations(experiments: Iterable[str], corpus: str) -> list[str]:
     """BibTeX entries of the papers of the experiments that were run and of a registered corpus, each once."""
     papers = [paper for name in experiments for paper in facts(name).papers]
-    papers += [paper] if corpus in CORPORA and (paper := CORPORA[corpus].paper) else []  # a generated corpus has none
+    papers += (
+        [paper] if corpus in CORPORA and (paper := CORPORA[corpus].paper) else []
+    )  # a generated corpus has none
     return [paper.bibtex for paper in dict.fromkeys(papers)]

@@ -23,7 +23,14 @@ from attnaudit.core.printable import data_without_controls
 UNDEFINED = 65535  # of a measure
 _STEPS = UNDEFINED - 1
 _ALIGNED = 8
-_TYPES = {"u1": "Uint8Array", "u2": "Uint16Array", "u4": "Uint32Array", "i4": "Int32Array", "f4": "Float32Array", "f8": "Float64Array"}
+_TYPES = {
+    "u1": "Uint8Array",
+    "u2": "Uint16Array",
+    "u4": "Uint32Array",
+    "i4": "Int32Array",
+    "f4": "Float32Array",
+    "f8": "Float64Array",
+}
 LEVEL = 6
 
 
@@ -40,7 +47,9 @@ def pack(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> str:
     shown = data_without_controls({"columns": header, "facts": facts})
     text = json.dumps(shown, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
     text += b" " * (-(len(text) + 4) % _ALIGNED)
-    packed = zlib.compress(b"".join([np.uint32(len(text)).astype("<u4").tobytes(), text, *parts]), LEVEL)
+    packed = zlib.compress(
+        b"".join([np.uint32(len(text)).astype("<u4").tobytes(), text, *parts]), LEVEL
+    )
     return base64.b64encode(packed).decode("ascii")
 
 
@@ -56,7 +65,8 @@ def unpack(packed: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     header = json.loads(content[4 : 4 + length])
     kinds = {name: kind for kind, name in _TYPES.items()}
     return {
-        name: np.frombuffer(content, f"<{kinds[kind]}", size, 4 + length + start) for name, (kind, start, size) in header["columns"].items()
+        name: np.frombuffer(content, f"<{kinds[kind]}", size, 4 + length + start)
+        for name, (kind, start, size) in header["columns"].items()
     }, header["facts"]
 
 
@@ -66,7 +76,9 @@ def quantised(values: Float[np.ndarray, " n"]) -> tuple[UInt16[np.ndarray, " n"]
     A value read back is off by at most one part in 131,068 of the range; the two ends, and so values of 0 and 1 alone, are exact.
     """
     known = np.isfinite(values)
-    low, high = (float(values[known].min()), float(values[known].max())) if known.any() else (0.0, 0.0)
+    low, high = (
+        (float(values[known].min()), float(values[known].max())) if known.any() else (0.0, 0.0)
+    )
     steps = np.full(len(values), UNDEFINED, np.uint16)
     width = high - low
     steps[known] = np.rint((values[known] - low) / width * _STEPS) if width > 0 else 0

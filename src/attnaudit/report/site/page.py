@@ -31,7 +31,16 @@ TAILS = 300  # texts up to which the page knows the tail of an interval exactly;
 SCRIPTS = tuple(
     f"{name}.js"
     for name in (
-        *("site/data", "site/state", "site/charts", "blocks", "site/heatmap", "site/explorer", "site/instances", "site/bootstrap"),
+        *(
+            "site/data",
+            "site/state",
+            "site/charts",
+            "blocks",
+            "site/heatmap",
+            "site/explorer",
+            "site/instances",
+            "site/bootstrap",
+        ),
         *("site/compare", "site/runs", "site/main"),
     )
 )
@@ -41,7 +50,17 @@ HEADLINES = {
     "flips by max α": "erasure.flip_max", "removed to flip": "erasure.removed_attention",
 }  # fmt: skip
 OVERVIEW = "overview"
-_PLACES = ("data_dir", "trace", "shards", "sha256", "fingerprint", "schema", "kind", "chosen", "source")  # nothing to filter by
+_PLACES = (
+    "data_dir",
+    "trace",
+    "shards",
+    "sha256",
+    "fingerprint",
+    "schema",
+    "kind",
+    "chosen",
+    "source",
+)  # nothing to filter by
 
 
 @dataclass(frozen=True)
@@ -77,7 +96,12 @@ class Further:
     pages: tuple[tuple[str, str], ...] = field(default_factory=tuple)
 
 
-def write_index(path: Path, runs: Sequence[SiteRun], further: Sequence[Further], inlined: Mapping[str, str] | None = None) -> Path:
+def write_index(
+    path: Path,
+    runs: Sequence[SiteRun],
+    further: Sequence[Further],
+    inlined: Mapping[str, str] | None = None,
+) -> Path:
     """Write the page of a site and return it; ``inlined`` has the data by key where it is one file. Raises RunError."""
     data = {"site-data": {"runs": [_facts(run) for run in runs], "inlined": inlined is not None}}
     data |= {f"data-{key}": packed for key, packed in (inlined or {}).items()}
@@ -97,8 +121,21 @@ def write_index(path: Path, runs: Sequence[SiteRun], further: Sequence[Further],
     ]
     links += [(one.heading, f"#view=runs&at={anchor(one.heading)}") for one in further]
     corpora = len({corpus_title(run.about) for run in runs})
-    subtitle = f"{count(len(runs), 'run')} on {'one corpus' if corpora == 1 else f'{corpora} corpora'}" if runs else ""
-    sections = [Section("site", content | {"anchor": anchor}, tuple(links if runs else links[4:]), SCRIPTS, data, ("site/site.css",))]
+    subtitle = (
+        f"{count(len(runs), 'run')} on {'one corpus' if corpora == 1 else f'{corpora} corpora'}"
+        if runs
+        else ""
+    )
+    sections = [
+        Section(
+            "site",
+            content | {"anchor": anchor},
+            tuple(links if runs else links[4:]),
+            SCRIPTS,
+            data,
+            ("site/site.css",),
+        )
+    ]
     return write_page(path, sections, "Attention audits", subtitle, loads=True)
 
 
@@ -109,13 +146,18 @@ def overview(runs: Sequence[SiteRun]) -> str:
     of `attnaudit.stats.paired.paired_means`.
     """
     names = list(dict.fromkeys(name for run in runs for name in (*run.spreads, *run.figures)))
-    ends = {name: _ends([run.spreads[name] for run in runs if name in run.spreads]) for name in names}
+    ends = {
+        name: _ends([run.spreads[name] for run in runs if name in run.spreads]) for name in names
+    }
     means = np.full((len(runs), len(names), 3), np.nan)
     bins = np.zeros((len(runs), len(names), BINS), np.uint32)
     for r, run in enumerate(runs):
         for m, name in enumerate(names):
             row = run.figures.get(name)
-            means[r, m] = [np.nan if row is None or row[part] is None else row[part] for part in ("value", "low", "high")]
+            means[r, m] = [
+                np.nan if row is None or row[part] is None else row[part]
+                for part in ("value", "low", "high")
+            ]
             if name in run.spreads:
                 bins[r, m] = _rebinned(run.spreads[name], *ends[name])
     facts = {
@@ -135,18 +177,43 @@ def facets(runs: Sequence[SiteRun]) -> list[tuple[str, list[str]]]:
     for run in runs:
         for name, value in run_settings(run).items():
             values.setdefault(name, {})[value] = None
-    kept = {name: sorted(known, key=_natural) for name, known in values.items() if 1 < len(known) <= MOST_VALUES}
+    kept = {
+        name: sorted(known, key=_natural)
+        for name, known in values.items()
+        if 1 < len(known) <= MOST_VALUES
+    }
     return [
-        (name, kept[name]) for name in sorted(kept, key=lambda name: (name not in ("corpus", "model", "attention", "seed"), "." in name))
+        (name, kept[name])
+        for name in sorted(
+            kept,
+            key=lambda name: (name not in ("corpus", "model", "attention", "seed"), "." in name),
+        )
     ]
 
 
 def run_settings(run: SiteRun) -> dict[str, str]:
     """What a run can be filtered by."""
-    own = {"corpus": corpus_title(run.about), "model": run.model, "attention": run.about.attention, "seed": str(run.about.seed)}
-    flat = {name: value for _, entries in settings(About(spec=run.about.spec)) for name, value in entries}
-    further = {name: value for name, value in flat.items() if name not in own and name.rpartition(".")[2] not in _PLACES}
-    return own | {name: value for name, value in further.items() if name not in ("model.encoder", "model.attention", "model.name")}
+    own = {
+        "corpus": corpus_title(run.about),
+        "model": run.model,
+        "attention": run.about.attention,
+        "seed": str(run.about.seed),
+    }
+    flat = {
+        name: value
+        for _, entries in settings(About(spec=run.about.spec))
+        for name, value in entries
+    }
+    further = {
+        name: value
+        for name, value in flat.items()
+        if name not in own and name.rpartition(".")[2] not in _PLACES
+    }
+    return own | {
+        name: value
+        for name, value in further.items()
+        if name not in ("model.encoder", "model.attention", "model.name")
+    }
 
 
 def anchor(heading: str) -> str:
@@ -172,7 +239,11 @@ def _measure(name: str) -> dict[str, str]:
 
 
 def _ends(spreads: Sequence[Spread]) -> list[float]:
-    return [min(one.low for one in spreads), max(one.high for one in spreads)] if spreads else [0.0, 1.0]
+    return (
+        [min(one.low for one in spreads), max(one.high for one in spreads)]
+        if spreads
+        else [0.0, 1.0]
+    )
 
 
 def _rebinned(spread: Spread, low: float, high: float) -> np.ndarray:
@@ -180,14 +251,22 @@ def _rebinned(spread: Spread, low: float, high: float) -> np.ndarray:
     fine = len(spread.counts)
     middles = spread.low + (np.arange(fine) + 0.5) / fine * (spread.high - spread.low)
     place = np.zeros(fine) if high <= low else (middles - low) / (high - low) * BINS
-    return np.bincount(np.clip(place.astype(np.int64), 0, BINS - 1), spread.counts, BINS).astype(np.uint32)
+    return np.bincount(np.clip(place.astype(np.int64), 0, BINS - 1), spread.counts, BINS).astype(
+        np.uint32
+    )
 
 
 def _shown(runs: Sequence[SiteRun]) -> list[tuple[str, str, float, float]]:
     """The measures of the table that a run has: (title, name, and the ends of the axis of their intervals)."""
     found = []
     for title, name in HEADLINES.items():
-        ends = [row[end] for run in runs if (row := run.figures.get(name)) for end in ("low", "high", "value") if row[end] is not None]
+        ends = [
+            row[end]
+            for run in runs
+            if (row := run.figures.get(name))
+            for end in ("low", "high", "value")
+            if row[end] is not None
+        ]
         if ends:
             found.append((title, name, min(ends), max(ends)))
     return found

@@ -11,10 +11,23 @@ from attnaudit.runner.tasks.task import Job, Step, Task
 from attnaudit.runner.tasks.texts import TEXTS
 from attnaudit.runner.tasks.transformers import TRANSFORMERS
 
-__all__ = ["PAIRS", "TASKS", "TEXTS", "TRANSFORMERS", "Job", "Step", "Task", "task_of", "task_of_corpus"]
+__all__ = [
+    "PAIRS",
+    "TASKS",
+    "TEXTS",
+    "TRANSFORMERS",
+    "Job",
+    "Step",
+    "Task",
+    "task_of",
+    "task_of_corpus",
+]
 
 TASKS: dict[str, Task] = {task.kind: task for task in (TEXTS, PAIRS, TRANSFORMERS)}
-_OF_PAIRS = {"corpus.source_ending", "corpus.target_ending"}  # settings that a corpus of pairs alone has
+_OF_PAIRS = {
+    "corpus.source_ending",
+    "corpus.target_ending",
+}  # settings that a corpus of pairs alone has
 
 
 def task_of(spec: Any) -> Task:
@@ -22,7 +35,9 @@ def task_of(spec: Any) -> Task:
     return TASKS[spec.kind]
 
 
-def task_of_corpus(source: str | Path, settings: Iterable[str] = (), config: str | None = None) -> Task:
+def task_of_corpus(
+    source: str | Path, settings: Iterable[str] = (), config: str | None = None
+) -> Task:
     """The task of a corpus, by its entry, its files or its ``settings``; with ``config``, the name of a transformer, that of transformers.
 
     Raises InputError for a name that nothing has.

@@ -38,7 +38,9 @@ ROUNDING = 1e-6  # of the model's 32 bits
 
 def read_translations(out: Path) -> list[dict[str, Any]]:
     """{instance, source, reference, translation} of every pair of the test split."""
-    with (out / TRANSLATIONS).open(encoding="utf-8") as file:  # and no splitlines: in a text stand other ends of lines, as U+2028
+    with (out / TRANSLATIONS).open(
+        encoding="utf-8"
+    ) as file:  # and no splitlines: in a text stand other ends of lines, as U+2028
         return [json.loads(line) for line in file]
 
 
@@ -52,10 +54,27 @@ def _translate(job: Job, translator: Translator, origin: Mapping[str, Any], fold
     rows = ([translator.model.target.words[number] for number in row] for row in decoded)
     loss, accuracy = teacher_forced(translator.model, inputs)
     tokens = int(inputs.tokens.sum())
-    written = zip(pairs.instance.tolist(), pairs.source, pairs.target, map(translator.units.join, rows), strict=True)
-    lines = (dict(zip(("instance", "source", "reference", "translation"), row, strict=True)) for row in written)
-    write_text(folder / TRANSLATIONS, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-    return {"loss": loss, "token_accuracy": accuracy, "unknown": inputs.unknown / tokens, "tokens": tokens}
+    written = zip(
+        pairs.instance.tolist(),
+        pairs.source,
+        pairs.target,
+        map(translator.units.join, rows),
+        strict=True,
+    )
+    lines = (
+        dict(zip(("instance", "source", "reference", "translation"), row, strict=True))
+        for row in written
+    )
+    write_text(
+        folder / TRANSLATIONS,
+        "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines),
+    )
+    return {
+        "loss": loss,
+        "token_accuracy": accuracy,
+        "unknown": inputs.unknown / tokens,
+        "tokens": tokens,
+    }
 
 
 def _write_page(folder: Path, page: Path) -> None:
@@ -66,7 +85,13 @@ def _write_page(folder: Path, page: Path) -> None:
 
 def _spec(source: str | Path, **options: Any) -> TranslationSpec:
     known = ("preset", "seed", "device", "data_dir", "encoding", "settings")
-    refuse_options("read settings", str(source), options, known, "a translator is set by --set model.NAME=… and corpus.NAME=…")
+    refuse_options(
+        "read settings",
+        str(source),
+        options,
+        known,
+        "a translator is set by --set model.NAME=… and corpus.NAME=…",
+    )
     return TranslationSpec.of(source, **options)
 
 
@@ -92,12 +117,24 @@ def _build(job: Job) -> tuple[Translator, Notes]:
 
     spec, texts = job.spec, job.spec.corpus
     job.progress("learn the units", 0, 0)
-    translator = Translator.learn(spec.model, job.corpus.splits["train"], texts.chosen_units, texts.pieces, texts.chosen_min_df, spec.seed)
-    inputs = {name: translator.inputs(pairs, f"{name} split") for name, pairs in job.corpus.splits.items()}
+    translator = Translator.learn(
+        spec.model,
+        job.corpus.splits["train"],
+        texts.chosen_units,
+        texts.pieces,
+        texts.chosen_min_df,
+        spec.seed,
+    )
+    inputs = {
+        name: translator.inputs(pairs, f"{name} split") for name, pairs in job.corpus.splits.items()
+    }
     if spec.model.attention != "none":
         check_settings(translator, spec.collect)
     unlinked = {f"{name} split": made.unlinked for name, made in inputs.items() if made.unlinked}
-    remarks = [excluded_links(split, rows, "words without pieces of their own") for split, rows in unlinked.items()]
+    remarks = [
+        excluded_links(split, rows, "words without pieces of their own")
+        for split, rows in unlinked.items()
+    ]
     remarks += _unknown(inputs["test"], texts)
     return translator, {"remarks": remarks} if remarks else {}
 
@@ -106,10 +143,14 @@ def _traced(job: Job) -> Pairs:
     """The same pairs of test in all trainings of a study."""
     pairs, size = job.corpus.splits["test"], job.spec.collect.pairs
     seed = job.spec.seed if job.spec.corpus.seed is None else job.spec.corpus.seed
-    return pairs.take(Probe(size=len(pairs) if size is None else size, seed=seed).rows(pairs.instance))
+    return pairs.take(
+        Probe(size=len(pairs) if size is None else size, seed=seed).rows(pairs.instance)
+    )
 
 
-def _shards(job: Job, model: Translator, rows: Pairs, origin: Mapping[str, Any], progress: Progress) -> Iterator[Trace]:
+def _shards(
+    job: Job, model: Translator, rows: Pairs, origin: Mapping[str, Any], progress: Progress
+) -> Iterator[Trace]:
     from attnaudit.tracing.pairs import collect_pairs
 
     return collect_pairs(model, rows, "test", job.spec.collect, metadata=origin, progress=progress)
@@ -141,7 +182,9 @@ def _rows(job: Job, folder: Path, audited: list[dict[str, Any]]) -> list[dict[st
 
     job.progress("count BLEU", 0, 0)
     out, notes = job.store.out, job.store.records["translate"].notes
-    aligned = [row for row in audited if row["experiment"] == "alignment"]  # they stand with those of the dictionary
+    aligned = [
+        row for row in audited if row["experiment"] == "alignment"
+    ]  # they stand with those of the dictionary
     rows = [row for row in audited if row not in aligned]
     rows += translation_rows(job.corpus.splits["test"], read_translations(out), notes)
     if not (out / "trace").exists():
@@ -159,7 +202,11 @@ def _unknown(test: PairInputs, corpus: ParallelSpec) -> list[str]:
     unknown, tokens = test.unknown, int(test.tokens.sum())
     if unknown < MANY_UNKNOWN * tokens:
         return []
-    by_words = "corpus.units=pieces" if corpus.chosen_min_df == 1 else "corpus.min_df=1 or corpus.units=pieces"
+    by_words = (
+        "corpus.units=pieces"
+        if corpus.chosen_min_df == 1
+        else "corpus.min_df=1 or corpus.units=pieces"
+    )
     fewer = f"corpus.pieces below {corpus.pieces}" if corpus.chosen_units == "pieces" else by_words
     return [
         f"test split: {unknown} of {tokens} target tokens are not in the vocabulary of train ({UNKNOWN}); they never count as correct "
@@ -175,15 +222,24 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
 
     measured = {"covered": trace.array("covered").astype(np.float64)}
     if audited.exists():
-        found = Ragged.from_rows(read_table(audited).select("alpha").collect()["alpha"].to_list(), np.float64)
-        moved = change_of_output(_load(job.store.out / "model", job.device), _traced(job), trace, found)
+        found = Ragged.from_rows(
+            read_table(audited).select("alpha").collect()["alpha"].to_list(), np.float64
+        )
+        moved = change_of_output(
+            _load(job.store.out / "model", job.device), _traced(job), trace, found
+        )
         epsilon = job.spec.experiments.get("adversary", {}).get("epsilon", Adversary().epsilon)
-        measured |= {"adversary_change": moved, "adversary_within": (moved <= epsilon + ROUNDING).astype(np.float64)}
+        measured |= {
+            "adversary_change": moved,
+            "adversary_within": (moved <= epsilon + ROUNDING).astype(np.float64),
+        }
     frame = pl.DataFrame({**measured, CLUSTER: trace.instance}).lazy()
     return summarise_means("translation", [("all", frame)], job.spec.seed).to_dicts()
 
 
-def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dict[str, Any]) -> list[dict[str, Any]]:
+def translation_rows(
+    pairs: Pairs, written: Sequence[dict[str, Any]], notes: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Summary rows: BLEU (sacrebleu; 95 % bootstrap interval over pairs), its two baselines, and figures of the gold tokens."""
     score, low, high, signature = corpus_bleu([row["translation"] for row in written], pairs.target)
     copied = bleu(bleu_counts([row["source"] for row in written], pairs.target).sum(axis=0))
@@ -193,11 +249,17 @@ def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dic
         ("bleu_other", others, None, None, len(pairs), None),
     ]  # fmt: skip
     figures += [(name, notes[name], None, None, notes["tokens"], None) for name in OF_TOKENS]
-    return [summary_row("translation", name, value, low, high, n=n, source=source) for name, value, low, high, n, source in figures]
+    return [
+        summary_row("translation", name, value, low, high, n=n, source=source)
+        for name, value, low, high, n, source in figures
+    ]
 
 
 def _with_remarks(origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
-    return {**origin, "corpus": {**origin["corpus"], "notes": [*origin["corpus"]["notes"], *remarks]}}
+    return {
+        **origin,
+        "corpus": {**origin["corpus"], "notes": [*origin["corpus"]["notes"], *remarks]},
+    }
 
 
 PAIRS = Task(  # of a `TranslationSpec` and a `ParallelCorpus`

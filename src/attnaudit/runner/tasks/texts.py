@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from attnaudit.trace import Trace
     from attnaudit.training.loop import Epoch
 
-INTERVENTIONS = "interventions.json"  # how decisions change when words of planted texts are replaced
+INTERVENTIONS = (
+    "interventions.json"  # how decisions change when words of planted texts are replaced
+)
 TEACHER = "teacher"  # the trace of all splits that a training takes as given from another
 
 
@@ -32,7 +34,11 @@ def _teach(job: Job, model: AttentionModel, origin: Mapping[str, Any], folder: P
     from attnaudit.tracing.texts import collect_shards
 
     traced = {"scores": ("gradient",), "metadata": origin, "progress": job.progress}
-    shards = (shard for name in SPLITS for shard in collect_shards(model, job.corpus.splits[name], name, **traced))
+    shards = (
+        shard
+        for name in SPLITS
+        for shard in collect_shards(model, job.corpus.splits[name], name, **traced)
+    )
     return {"shards": len(write_shards(folder / TEACHER, shards))}
 
 
@@ -69,7 +75,9 @@ def _prepare(spec: RunSpec, corpus: Corpus) -> tuple[Corpus, str]:
     from attnaudit.trace import Trace
 
     if spec.corpus.planted is not None:
-        corpus = with_planted(corpus, spec.corpus.planted, spec.seed if spec.corpus.seed is None else spec.corpus.seed)
+        corpus = with_planted(
+            corpus, spec.corpus.planted, spec.seed if spec.corpus.seed is None else spec.corpus.seed
+        )
     if spec.corpus.removed is not None:
         corpus = without_words(corpus, spec.corpus.removed)
     if spec.teacher is None:
@@ -84,7 +92,9 @@ def _training_key(job: Job) -> Sequence[Any]:
     digest = sha256(vectors) if vectors.is_file() else None
     parts = {name: plain[name] for name in ("model", "training", "vectors", "preset", "seed")}
     if plain["objective"] is not None:
-        parts["objective"] = plain["objective"]  # what a teacher says is in the fingerprint, wherever its trace lies
+        parts["objective"] = plain[
+            "objective"
+        ]  # what a teacher says is in the fingerprint, wherever its trace lies
     if job.spec.probe is not None:
         parts |= {name: plain[name] for name in ("probe", "collect")}
     return parts, digest
@@ -104,23 +114,41 @@ def _build(job: Job) -> tuple[AttentionModel, Notes]:
     vocabulary = Vocabulary.build(tokens, corpus.min_df)
     if not vocabulary.known:
         got = f"{corpus.min_df}: no word of train is in so many texts"
-        raise InputError("read settings", "setting corpus.min_df", got, f"fewer than the {len(tokens)} texts there are")
+        raise InputError(
+            "read settings",
+            "setting corpus.min_df",
+            got,
+            f"fewer than the {len(tokens)} texts there are",
+        )
     job.progress("make the word vectors", 0, 0)
     vectors = word_vectors(
-        spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
+        spec.vectors,
+        vocabulary,
+        tokens,
+        dimension=spec.model.embedding,
+        seed=spec.seed,
+        missing=spec.model.unknown_vectors,
     )
     has_question = corpus.task != "classification"
-    model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, has_question)
+    model = build_model(
+        spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, has_question
+    )
     if isinstance(model.attention, LogOdds):
-        odds = word_log_odds(vocabulary.ids(train.tokens), train.label, len(vocabulary), len(corpus.class_names))
+        odds = word_log_odds(
+            vocabulary.ids(train.tokens), train.label, len(vocabulary), len(corpus.class_names)
+        )
         model.attention.odds.copy_(torch.from_numpy(odds))
     return model, {"vectors": vectors.note}
 
 
-def _shards(job: Job, model: AttentionModel, rows: Split, origin: Mapping[str, Any], progress: Progress) -> Iterator[Trace]:
+def _shards(
+    job: Job, model: AttentionModel, rows: Split, origin: Mapping[str, Any], progress: Progress
+) -> Iterator[Trace]:
     from attnaudit.tracing.texts import collect_shards
 
-    return collect_shards(model, rows, **asdict(job.spec.collect), metadata=origin, progress=progress)
+    return collect_shards(
+        model, rows, **asdict(job.spec.collect), metadata=origin, progress=progress
+    )
 
 
 def _fit(job: Job, model: AttentionModel, **options: Any) -> list[Epoch]:
@@ -136,7 +164,9 @@ def _load(folder: Path, device: str) -> AttentionModel:
 
 
 def _facts(job: Job) -> dict[str, dict[str, Any]]:
-    seeds = {name: values["seed"] for name, values in job.spec.experiments.items() if "seed" in values}
+    seeds = {
+        name: values["seed"] for name, values in job.spec.experiments.items() if "seed" in values
+    }
     return {"seeds": seeds, "corpus": {"class_names": list(job.corpus.class_names)}}
 
 

@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from attnaudit.training.loop import Epoch
 
 OPERATION = "train transformer"
-TRAINED_BY = ("config", "model", "training", "schedule", "uniform", "objective", "seed")  # parts of a spec that weights follow from
+TRAINED_BY = (
+    "config",
+    "model",
+    "training",
+    "schedule",
+    "uniform",
+    "objective",
+    "seed",
+)  # parts of a spec that weights follow from
 
 
 @dataclass(frozen=True)
@@ -40,9 +48,19 @@ def read_raw(spec: TransformerTraining, progress: Progress) -> Corpus:
 
     corpus = read_corpus(spec.corpus, seed=spec.seed, progress=progress, raw=True)
     if any(split.candidates is not None for split in corpus.splits.values()):
-        raise InputError(OPERATION, corpus.name, "rows that allow some of the answers", "texts with classes, alone or in pairs")
+        raise InputError(
+            OPERATION,
+            corpus.name,
+            "rows that allow some of the answers",
+            "texts with classes, alone or in pairs",
+        )
     if spec.architecture.causal and corpus.task != "classification":
-        raise InputError(OPERATION, f"{spec.config} on {corpus.name}", "a text and a question in each row", "texts alone")
+        raise InputError(
+            OPERATION,
+            f"{spec.config} on {corpus.name}",
+            "a text and a question in each row",
+            "texts alone",
+        )
     return corpus
 
 
@@ -54,9 +72,19 @@ def build_network(spec: TransformerTraining, corpus: Corpus, progress: Progress)
 
     progress("learn the tokenizer", 0, 0)
     learned = texts_of(corpus).of_split("train")
-    tokenizer = train_tokenizer([*learned.text, *(learned.second or [])], spec.model, spec.architecture)
-    model = build_transformer(spec.architecture, spec.model, len(tokenizer), corpus.class_names, spec.seed, spec.uniform)
-    return Network(model, tokenizer, spec.architecture, spec.model.word_dropout, watched=spec.objective is not None)
+    tokenizer = train_tokenizer(
+        [*learned.text, *(learned.second or [])], spec.model, spec.architecture
+    )
+    model = build_transformer(
+        spec.architecture, spec.model, len(tokenizer), corpus.class_names, spec.seed, spec.uniform
+    )
+    return Network(
+        model,
+        tokenizer,
+        spec.architecture,
+        spec.model.word_dropout,
+        watched=spec.objective is not None,
+    )
 
 
 def pieces_of(spec: TransformerTraining, network: Network, corpus: Corpus) -> Corpus:
@@ -67,9 +95,17 @@ def pieces_of(spec: TransformerTraining, network: Network, corpus: Corpus) -> Co
 
     texts, longest = texts_of(corpus), spec.model.length
     if spec.architecture.causal:
-        texts, longest = replace(texts, kind="causal-lm", label=None, class_names=(), spans=None), longest - 1  # then [EOS]
+        texts, longest = (
+            replace(texts, kind="causal-lm", label=None, class_names=(), spans=None),
+            longest - 1,
+        )  # then [EOS]
     words = None if spec.objective is None else spec.objective.words
-    pieces = as_corpus(texts, encode(network.model, network.tokenizer, texts, max_tokens=longest), network.tokenizer, words)
+    pieces = as_corpus(
+        texts,
+        encode(network.model, network.tokenizer, texts, max_tokens=longest),
+        network.tokenizer,
+        words,
+    )
     if spec.objective is not None:
         _check_marks(pieces, words)
     return pieces
@@ -83,20 +119,40 @@ def _check_marks(pieces: Corpus, words: tuple[str, ...] | None) -> None:
         if not any(map(any, marks(pieces.splits[name], "rationale", name))):
             source = f"words {', '.join(words)}" if words else "the rationale"
             do = "give deceive.words in lower case, without punctuation"
-            raise InputError(OPERATION, f"impermissible tokens, {source}", f"none in {name}", "some in train and in dev", do)
+            raise InputError(
+                OPERATION,
+                f"impermissible tokens, {source}",
+                f"none in {name}",
+                "some in train and in dev",
+                do,
+            )
 
 
-def fit_network(spec: TransformerTraining, network: Network, pieces: Corpus, **options: Any) -> list[Epoch]:
+def fit_network(
+    spec: TransformerTraining, network: Network, pieces: Corpus, **options: Any
+) -> list[Epoch]:
     """Train the network in place; returns every epoch. ``options`` are those of `attnaudit.training.loop.minimise`."""
     from attnaudit.hf.train import train_network
 
-    objective = None if spec.objective is None else replace(spec.objective, words=None)  # marked as the rationale of the pieces
-    return train_network(network, pieces, spec.training, spec.schedule, objective, **{"seed": spec.seed, **options})
+    objective = (
+        None if spec.objective is None else replace(spec.objective, words=None)
+    )  # marked as the rationale of the pieces
+    return train_network(
+        network, pieces, spec.training, spec.schedule, objective, **{"seed": spec.seed, **options}
+    )
 
 
 def _spec(source: str | Path, **options: Any) -> TransformerTraining:
-    known = {"config", "seed", "settings", *(one.name for one in fields(CorpusSpec))}.difference(OF_WORDS)
-    refuse_options("read settings", str(options.get("config")), options, known, "a transformer is set by --set model.NAME=…")
+    known = {"config", "seed", "settings", *(one.name for one in fields(CorpusSpec))}.difference(
+        OF_WORDS
+    )
+    refuse_options(
+        "read settings",
+        str(options.get("config")),
+        options,
+        known,
+        "a transformer is set by --set model.NAME=…",
+    )
     return TransformerTraining.of(source, collect=TransformerCollect(), **options)
 
 
@@ -110,7 +166,9 @@ def _prepare(spec: TransformerTraining, corpus: Corpus) -> tuple[Corpus, str]:
 
 def _build(job: Job) -> tuple[Network, Notes]:
     network = build_network(job.spec, job.corpus, job.progress)
-    pieces = pieces_of(job.spec, network, job.corpus)  # refuses, before hours of training, what cannot be read
+    pieces = pieces_of(
+        job.spec, network, job.corpus
+    )  # refuses, before hours of training, what cannot be read
     return network, {"remarks": [note for note in pieces.notes if note not in job.corpus.notes]}
 
 
@@ -144,7 +202,11 @@ def _shards(
     from attnaudit.hf.tokenizer import marks_of
     from attnaudit.hf.trace import choose_layers, collect_shards, output_names
 
-    model, tokenizer, words = trained.model, trained.tokenizer, job.spec.objective and job.spec.objective.words
+    model, tokenizer, words = (
+        trained.model,
+        trained.tokenizer,
+        job.spec.objective and job.spec.objective.words,
+    )
     gate = check_model(model)
     encoded = encode(model, tokenizer, rows, max_tokens=job.spec.model.length)
     if words:
@@ -157,23 +219,51 @@ def _shards(
 
 def _described(job: Job, trained: Network | Pretrained) -> dict[str, Any]:
     layers = {"uniform": list(job.spec.uniform)} if job.spec.uniform else {}
-    return {"name": job.spec.config, "class": type(trained.model).__name__, **job.plain["model"], **layers}
+    return {
+        "name": job.spec.config,
+        "class": type(trained.model).__name__,
+        **job.plain["model"],
+        **layers,
+    }
 
 
 def _with_remarks(origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
-    return {**origin, "corpus": {**origin["corpus"], "notes": [*origin["corpus"]["notes"], *remarks]}}
+    return {
+        **origin,
+        "corpus": {**origin["corpus"], "notes": [*origin["corpus"]["notes"], *remarks]},
+    }
 
 
 def _audit(spec: TransformerTraining, training: Path, place: Path, progress: Progress) -> None:
     """Audit the saved model of a training, as `attnaudit hf MODEL_DIR CORPUS` does."""
     from attnaudit.runner.transformers import audit_transformer
 
-    read = {one.name: getattr(spec.corpus, one.name) for one in fields(CorpusSpec) if one.name != "source"}
-    given = {name: value for name, value in read.items() if value != getattr(CorpusSpec(spec.corpus.source), name)}
-    collect: dict[str, Any] = {} if spec.collect is None or spec.collect.sample is None else {"sample": spec.collect.sample}
+    read = {
+        one.name: getattr(spec.corpus, one.name)
+        for one in fields(CorpusSpec)
+        if one.name != "source"
+    }
+    given = {
+        name: value
+        for name, value in read.items()
+        if value != getattr(CorpusSpec(spec.corpus.source), name)
+    }
+    collect: dict[str, Any] = (
+        {}
+        if spec.collect is None or spec.collect.sample is None
+        else {"sample": spec.collect.sample}
+    )
     if Path(spec.corpus.source).expanduser().is_file():
         collect["split"] = "test"  # not the rows that the model was trained on
-    audit_transformer(training / "model", spec.corpus.source, place, progress, seed=spec.seed, collect=collect, **given)
+    audit_transformer(
+        training / "model",
+        spec.corpus.source,
+        place,
+        progress,
+        seed=spec.seed,
+        collect=collect,
+        **given,
+    )
 
 
 TRANSFORMERS = Task(  # of a `TransformerTraining` and a `Corpus` with its raw texts

@@ -22,9 +22,12 @@ _SCORES = {
     "alpha": "attention", "relevance": "relevance", "uniform": "r under uniform attention", "loo": "leave-one-out",
     "embedding": "mean embedding", "logistic": "logistic regression", "reference": "attention of the first seed",
 }  # fmt: skip
-_COMPARED = {f"{u}_{v}": f"{_SCORES[u]} – {_SCORES[v]}" for u, v in (*PAIRS, *TO_REFERENCE)} | {
-    "reference_relevance_uniform": f"{_SCORES['reference']} – {_SCORES['uniform']} at this step"  # of the model with uniform attention
-}
+_COMPARED = (
+    {f"{u}_{v}": f"{_SCORES[u]} – {_SCORES[v]}" for u, v in (*PAIRS, *TO_REFERENCE)}
+    | {
+        "reference_relevance_uniform": f"{_SCORES['reference']} – {_SCORES['uniform']} at this step"  # of the model with uniform attention
+    }
+)
 _AGREES = "How often the top position by one score is among the top 5 % by the other."
 MEASURES = (
     Measure("accuracy", "accuracy", "Share of instances (for a translator, gold tokens) that are predicted correctly."),
@@ -68,8 +71,15 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     row, chance = rows.get("dynamics", "agreement_alpha_uniform"), rows.value("dynamics", "chance")
     if row is None or chance is None:
         return
-    loo, own, habit = (rows.value("dynamics", f"agreement_alpha_{name}") for name in ("loo", "relevance", "uniform_elsewhere"))
-    alike = "pair of the same length at the same position" if about.translates else "text of the same length"
+    loo, own, habit = (
+        rows.value("dynamics", f"agreement_alpha_{name}")
+        for name in ("loo", "relevance", "uniform_elsewhere")
+    )
+    alike = (
+        "pair of the same length at the same position"
+        if about.translates
+        else "text of the same length"
+    )
     gap = rows.get("dynamics", ABOVE_HABIT)
     above_chance = row["low"] > chance
     above_habit = row["low"] > (habit or 0.0) if gap is None else (gap["low"] or 0.0) > 0.0
@@ -82,7 +92,9 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{'' if habit is None else f'{of_others}{percent(habit)}'}). "
     )
     if loo is not None and own is not None:
-        sentence += f"By relevance in the model itself: {percent(own)}; by leave-one-out: {percent(loo)}. "
+        sentence += (
+            f"By relevance in the model itself: {percent(own)}; by leave-one-out: {percent(loo)}. "
+        )
     sentence += (
         "So attention goes to tokens whose relevance is learned without it. "
         if follows
@@ -94,19 +106,28 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     )
     sentence += _timing(rows)
     measure = "A(α, rᵘ): top position by attention, top 5 % by relevance under uniform attention"
-    compared = f"{figure(chance)} by chance" + ("" if habit is None else f", {figure(habit)} by positional habit")
+    compared = f"{figure(chance)} by chance" + (
+        "" if habit is None else f", {figure(habit)} by positional habit"
+    )
     claim = Claim(
         follows,
         f"attention goes {'' if follows else 'less often than by chance '}to tokens whose relevance is learned without it",
     )
     decided, mark = follows or row["high"] < chance, chance if alone else max(chance, habit or 0.0)
-    yield card_row(QUESTION, measure, row, compared, sentence, mark=mark, claim=claim if decided else None)
+    yield card_row(
+        QUESTION, measure, row, compared, sentence, mark=mark, claim=claim if decided else None
+    )
 
 
 def _timing(rows: SummaryRows) -> str:
     """What was known when attention got its own, or why that cannot be said."""
-    xi, best, step, gap = (rows.get("dynamics", name) for name in ("xi", "best_accuracy", "xi_step", "best_accuracy_minus_xi"))
-    reached, threshold, chance = (rows.get("dynamics", name) for name in ("xi_reached", "xi_threshold", "chance"))
+    xi, best, step, gap = (
+        rows.get("dynamics", name)
+        for name in ("xi", "best_accuracy", "xi_step", "best_accuracy_minus_xi")
+    )
+    reached, threshold, chance = (
+        rows.get("dynamics", name) for name in ("xi_reached", "xi_threshold", "chance")
+    )
     if best is None or reached is None or threshold is None or chance is None:
         return "Timing needs more than one seed."
     if xi is None or step is None or gap is None:
@@ -140,11 +161,16 @@ def _timed_by_chance(threshold: Mapping[str, Any], chance: Mapping[str, Any]) ->
 
 def caveats(summary: pl.DataFrame) -> dict[str, str]:
     """Words for the labels of the timing's numbers where the threshold that defines it is no better than chance."""
-    finished = {row["measure"]: row for row in summary.filter(pl.col("value").is_not_null(), group="all").iter_rows(named=True)}
+    finished = {
+        row["measure"]: row
+        for row in summary.filter(pl.col("value").is_not_null(), group="all").iter_rows(named=True)
+    }
     threshold, chance = finished.get("xi_threshold"), finished.get("chance")
     if threshold is None or chance is None or not _timed_by_chance(threshold, chance):
         return {}
-    return dict.fromkeys(_TIMED, " (says nothing here: r under uniform attention, its threshold, is at chance)")
+    return dict.fromkeys(
+        _TIMED, " (says nothing here: r under uniform attention, its threshold, is at chance)"
+    )
 
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> tuple[StudyFigure, StudyFigure]:
@@ -162,10 +188,20 @@ def _agreement_figure(table: pl.DataFrame, summary: pl.DataFrame) -> StudyFigure
     }  # fmt: skip
     panels = (
         _panel(summary, "First in attention, at the top of …", "agreement", first, chance),
-        _panel(summary, "τ between attention and …", "Kendall's τ", {f"tau_alpha_{name}": word for name, word in _WITH_ALPHA.items()}),
+        _panel(
+            summary,
+            "τ between attention and …",
+            "Kendall's τ",
+            {f"tau_alpha_{name}": word for name, word in _WITH_ALPHA.items()},
+        ),
         _panel(summary, "First in one, at the top of the other", "agreement", others, chance),
     )
-    return StudyFigure("agreement", "What does attention agree with while it is learned?", _agreement_caption(table), panels)
+    return StudyFigure(
+        "agreement",
+        "What does attention agree with while it is learned?",
+        _agreement_caption(table),
+        panels,
+    )
 
 
 def _order_figure(summary: pl.DataFrame) -> StudyFigure:
@@ -176,7 +212,13 @@ def _order_figure(summary: pl.DataFrame) -> StudyFigure:
     }  # fmt: skip
     accuracy = {"accuracy": "learned attention", "accuracy_uniform": "uniform attention"}
     panels = (
-        _panel(summary, "First in the reference's attention, at the top of …", "agreement", ways, {"chance": "chance"}),
+        _panel(
+            summary,
+            "First in the reference's attention, at the top of …",
+            "agreement",
+            ways,
+            {"chance": "chance"},
+        ),
         _panel(summary, "Accuracy with …", "accuracy", accuracy),
         _panel(summary, "Entropy of attention", "share of ln T", {"entropy": "learned attention"}),
     )
@@ -191,8 +233,15 @@ def _order_figure(summary: pl.DataFrame) -> StudyFigure:
 
 def _agreement_caption(table: pl.DataFrame) -> str:
     probe = table.filter(pl.col("model") == "base", pl.col("step").is_not_null())
-    instances, seeds = (count(probe[name].n_unique(), noun) for name, noun in (("instance", "instance"), ("seed", "seed")))
-    gold = "the log-probability of the gold token" if "query" in table.columns else "the contribution of a position to the gold class"
+    instances, seeds = (
+        count(probe[name].n_unique(), noun)
+        for name, noun in (("instance", "instance"), ("seed", "seed"))
+    )
+    gold = (
+        "the log-probability of the gold token"
+        if "query" in table.columns
+        else "the contribution of a position to the gold class"
+    )
     on_it = "that position" if "query" in table.columns else "it"
     return (
         f"On {instances} of test, {seeds}; steps on a square-root axis. Agreement: how often the top position of one score is among "
@@ -216,8 +265,15 @@ def _panel(
 def _points(summary: pl.DataFrame, measures: Mapping[str, str]) -> pl.DataFrame:
     """{group, step, value, low, high} of the measures at every step at which they have a value."""
     at_steps = summary.filter(pl.col("group").str.starts_with(STEP), pl.col("value").is_not_null())
-    named = pl.DataFrame({"measure": list(measures), "name": list(measures.values())}, schema={"measure": pl.String, "name": pl.String})
+    named = pl.DataFrame(
+        {"measure": list(measures), "name": list(measures.values())},
+        schema={"measure": pl.String, "name": pl.String},
+    )
     found = named.join(at_steps, on="measure", how="inner", maintain_order="left_right")
     return found.select(
-        pl.col("name").alias("group"), pl.col("group").str.strip_prefix(STEP).cast(pl.Int64).alias("step"), "value", "low", "high"
+        pl.col("name").alias("group"),
+        pl.col("group").str.strip_prefix(STEP).cast(pl.Int64).alias("step"),
+        "value",
+        "low",
+        "high",
     )

@@ -29,15 +29,36 @@ PAIRS: tuple[Pair, ...] = (
     ("relevance", "uniform"), ("loo", "uniform"),
 )  # fmt: skip
 FOLLOWED = ("alpha", "relevance", "relevance_uniform")  # scores that are kept with the tokens
-ELSEWHERE, REFERENCE_ELSEWHERE = "agreement_alpha_uniform_elsewhere", "agreement_reference_relevance_elsewhere"
+ELSEWHERE, REFERENCE_ELSEWHERE = (
+    "agreement_alpha_uniform_elsewhere",
+    "agreement_reference_relevance_elsewhere",
+)
 ABOVE_HABIT = "agreement_alpha_uniform_minus_elsewhere"
 OTHERS = 10  # rows that stand for all others of their kind
-TO_REFERENCE: tuple[Pair, ...] = (("reference", "alpha"), ("reference", "relevance"), ("reference", "uniform"))
-STRENGTHS = (1.0, 10.0, 100.0, 1000.0, 10000.0)  # C of scikit-learn, the inverse of the penalty: the best on dev is taken
+TO_REFERENCE: tuple[Pair, ...] = (
+    ("reference", "alpha"),
+    ("reference", "relevance"),
+    ("reference", "uniform"),
+)
+STRENGTHS = (
+    1.0,
+    10.0,
+    100.0,
+    1000.0,
+    10000.0,
+)  # C of scikit-learn, the inverse of the penalty: the best on dev is taken
 RESAMPLES = 1000
 NEEDED = ("agreement_reference_alpha", "agreement_reference_uniform", "correct")
 RELEVANCE = "importance_relevance"
-MEASURES = ("xi", "xi_step", "xi_early", "best_accuracy", "best_accuracy_minus_xi", "xi_reached", "xi_threshold")
+MEASURES = (
+    "xi",
+    "xi_step",
+    "xi_early",
+    "best_accuracy",
+    "best_accuracy_minus_xi",
+    "xi_reached",
+    "xi_threshold",
+)
 
 
 def relevance(trace: Trace) -> Ragged:
@@ -52,17 +73,31 @@ def relevance(trace: Trace) -> Ragged:
         column = trace.ragged(RELEVANCE)
         return column.with_values(column.values.astype(np.float64))
     if not isinstance(trace.tail, IdentityTail):
-        raise InputError("relevance", "trace", "a tail between positions and output", f"a linear head, or a column {RELEVANCE}")
+        raise InputError(
+            "relevance",
+            "trace",
+            "a tail between positions and output",
+            f"a linear head, or a column {RELEVANCE}",
+        )
     if not trace.has("label"):
-        raise InputError("relevance", "trace", "no column label", f"gold labels, or a column {RELEVANCE}")
+        raise InputError(
+            "relevance", "trace", "no column label", f"gold labels, or a column {RELEVANCE}"
+        )
     label, contribution = trace.array("label").astype(np.int64), trace.readout.contribution
     if (label < 0).any():
-        raise InputError("relevance", f"instance {trace.instance[int((label < 0).argmax())]}", "no label", "a gold label in every row")
+        raise InputError(
+            "relevance",
+            f"instance {trace.instance[int((label < 0).argmax())]}",
+            "no label",
+            "a gold label in every row",
+        )
     gold = contribution.spread(label)
     if contribution.values.shape[1] == 1:
         return contribution.with_values(contribution.values[:, 0] * (2 * gold - 1))
     if trace.metadata["activation"] == "sigmoid":
-        raise InputError("relevance", "trace", "several sigmoid outputs", "one sigmoid output, or a softmax")
+        raise InputError(
+            "relevance", "trace", "several sigmoid outputs", "one sigmoid output, or a softmax"
+        )
     return contribution.with_values(contribution.values[np.arange(len(gold)), gold])
 
 
@@ -78,18 +113,34 @@ class Finished:
         asked, order = row_numbers(trace), np.argsort(self.number, kind="stable")
         rows = order[np.minimum(np.searchsorted(self.number, asked, sorter=order), len(order) - 1)]
         if not np.array_equal(self.number[rows], asked):
-            raise InputError("study", "trace of a step", "instances that are not in test", "a probe of the test split")
+            raise InputError(
+                "study",
+                "trace of a step",
+                "instances that are not in test",
+                "a probe of the test split",
+            )
         return {name: score.take(rows) for name, score in self.scores.items()}
 
 
 def model_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
     """A row for each row of a trace with leave-one-out: all pairs, and what the texts themselves tell."""
-    scores = {"alpha": trace.alpha, "relevance": relevance(trace), "loo": trace.ragged("loo"), **finished.of(trace)}
+    scores = {
+        "alpha": trace.alpha,
+        "relevance": relevance(trace),
+        "loo": trace.ragged("loo"),
+        **finished.of(trace),
+    }
     entropy = pl.Series("entropy", entropy_share(trace.alpha), nan_to_null=True)
     chance = pl.Series("chance", chance_agreement(trace.alpha.lengths))
-    elsewhere = pl.Series(ELSEWHERE, elsewhere_agreement(trace, scores["alpha"], scores["uniform"]), nan_to_null=True)
-    rows = correct_rows(trace).with_columns(chance, entropy, elsewhere, *_compared(scores, (*PAIRS, *TO_REFERENCE)))
-    return rows.with_columns((pl.col("agreement_alpha_uniform") - pl.col(ELSEWHERE)).alias(ABOVE_HABIT))
+    elsewhere = pl.Series(
+        ELSEWHERE, elsewhere_agreement(trace, scores["alpha"], scores["uniform"]), nan_to_null=True
+    )
+    rows = correct_rows(trace).with_columns(
+        chance, entropy, elsewhere, *_compared(scores, (*PAIRS, *TO_REFERENCE))
+    )
+    return rows.with_columns(
+        (pl.col("agreement_alpha_uniform") - pl.col(ELSEWHERE)).alias(ABOVE_HABIT)
+    )
 
 
 def elsewhere_agreement(trace: Trace, first: Ragged, score: Ragged) -> Float[np.ndarray, " n"]:
@@ -128,9 +179,16 @@ def correct_rows(trace: Trace) -> pl.DataFrame:
 def token_rows(trace: Trace, uniform: Trace) -> pl.DataFrame:
     """Tokens with attention, relevance, that of the model with uniform attention on the same rows, the gold class and its probability."""
     label, said = trace.array("label"), trace.prediction
-    probability = np.where(label == 1, said[:, 0], 1.0 - said[:, 0]) if said.shape[1] == 1 else said[np.arange(len(label)), label]
+    probability = (
+        np.where(label == 1, said[:, 0], 1.0 - said[:, 0])
+        if said.shape[1] == 1
+        else said[np.arange(len(label)), label]
+    )
     if trace.has("gold"):
-        gold, probability = trace.table.column("gold").to_pylist(), probability * trace.array("covered")  # of the whole vocabulary
+        gold, probability = (
+            trace.table.column("gold").to_pylist(),
+            probability * trace.array("covered"),
+        )  # of the whole vocabulary
     else:
         gold = [trace.class_names[k] for k in label]
     return placed(trace).with_columns(
@@ -140,7 +198,9 @@ def token_rows(trace: Trace, uniform: Trace) -> pl.DataFrame:
     )  # fmt: skip
 
 
-def followed(table: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame, dict[str, Float[np.ndarray, "K T"]]]]:
+def followed(
+    table: pl.DataFrame,
+) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame, dict[str, Float[np.ndarray, "K T"]]]]:
     """The instances, or gold tokens, whose tokens a table keeps: their numbers, their rows by step and their scores at each step.
 
     Relevance of a gold token is a log-probability, never above 0: what counts is how it compares with the others', and so it is given
@@ -148,11 +208,18 @@ def followed(table: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFram
     """
     if "tokens" not in table.columns:
         return
-    kept = table.filter(pl.col("tokens").is_not_null()).sort("step", "instance", maintain_order=True)
-    for number, rows in kept.group_by([name for name in PLACE if name in kept.columns], maintain_order=True):
+    kept = table.filter(pl.col("tokens").is_not_null()).sort(
+        "step", "instance", maintain_order=True
+    )
+    for number, rows in kept.group_by(
+        [name for name in PLACE if name in kept.columns], maintain_order=True
+    ):
         scores = {kind: np.array(rows[kind].to_list()) for kind in FOLLOWED}
         if len(number) > 1:
-            scores |= {kind: scores[kind] - scores[kind].mean(axis=1, keepdims=True) for kind in FOLLOWED[1:]}
+            scores |= {
+                kind: scores[kind] - scores[kind].mean(axis=1, keepdims=True)
+                for kind in FOLLOWED[1:]
+            }
         yield number, rows, scores
 
 
@@ -169,7 +236,9 @@ def _compared(scores: Mapping[str, Ragged], pairs: Iterable[Pair]) -> list[pl.Se
     for u, v in pairs:
         if u in scores and v in scores:
             columns.append(pl.Series(f"agreement_{u}_{v}", agreement(scores[u], scores[v])))
-            columns.append(pl.Series(f"tau_{u}_{v}", kendall_tau(scores[u], scores[v])[0], nan_to_null=True))
+            columns.append(
+                pl.Series(f"tau_{u}_{v}", kendall_tau(scores[u], scores[v])[0], nan_to_null=True)
+            )
     return columns
 
 
@@ -190,30 +259,59 @@ class CountModel:
         split, label = texts.array("split"), texts.array("label").astype(np.int64)
         tokens = texts.table.column("tokens").to_pylist()
         parts = {name: np.flatnonzero(split == name) for name in ("train", "dev")}
-        number = {word: k for k, word in enumerate(dict.fromkeys(word for row in parts["train"] for word in tokens[row]))}
-        counts = {name: _shares([tokens[row] for row in rows], number) for name, rows in parts.items()}
-        tried = [_fitted(counts["train"], label[parts["train"]], number, strength) for strength in STRENGTHS]
-        right = [float((model._decide(counts["dev"]) == label[parts["dev"]]).mean()) for model in tried]
+        number = {
+            word: k
+            for k, word in enumerate(
+                dict.fromkeys(word for row in parts["train"] for word in tokens[row])
+            )
+        }
+        counts = {
+            name: _shares([tokens[row] for row in rows], number) for name, rows in parts.items()
+        }
+        tried = [
+            _fitted(counts["train"], label[parts["train"]], number, strength)
+            for strength in STRENGTHS
+        ]
+        right = [
+            float((model._decide(counts["dev"]) == label[parts["dev"]]).mean()) for model in tried
+        ]
         return tried[int(np.argmax(right))]
 
     def relevance(self, trace: Trace) -> Ragged:
         """What the word of each position contributes to the gold class, 0 for words that train lacks; shaped as `relevance`."""
         rows = trace.alpha
-        place = np.array([self.number.get(word, -1) for row in trace.table.column("tokens").to_pylist() for word in row], dtype=np.int64)
+        place = np.array(
+            [
+                self.number.get(word, -1)
+                for row in trace.table.column("tokens").to_pylist()
+                for word in row
+            ],
+            dtype=np.int64,
+        )
         gold = rows.spread(trace.array("label").astype(np.int64))
-        said = self.weight[place, 0] * (2 * gold - 1) if self.weight.shape[1] == 1 else self.weight[place, gold]
+        said = (
+            self.weight[place, 0] * (2 * gold - 1)
+            if self.weight.shape[1] == 1
+            else self.weight[place, gold]
+        )
         return rows.with_values(np.where(place >= 0, said, 0.0))
 
     def correct(self, trace: Trace) -> Bool[np.ndarray, " n"]:
         """Whether it decides for the gold class."""
-        return self._decide(_shares(trace.table.column("tokens").to_pylist(), self.number)) == trace.array("label")
+        return self._decide(
+            _shares(trace.table.column("tokens").to_pylist(), self.number)
+        ) == trace.array("label")
 
     def _decide(self, counts: Any) -> Int64[np.ndarray, " n"]:
         logits = counts @ self.weight + self.offset
-        return (logits[:, 0] >= 0).astype(np.int64) if logits.shape[1] == 1 else logits.argmax(axis=1)
+        return (
+            (logits[:, 0] >= 0).astype(np.int64) if logits.shape[1] == 1 else logits.argmax(axis=1)
+        )
 
 
-def _fitted(counts: Any, label: Int64[np.ndarray, " n"], number: dict[str, int], strength: float) -> CountModel:
+def _fitted(
+    counts: Any, label: Int64[np.ndarray, " n"], number: dict[str, int], strength: float
+) -> CountModel:
     from sklearn.linear_model import LogisticRegression
 
     fitted = LogisticRegression(C=strength, max_iter=5000).fit(counts, label)
@@ -224,7 +322,12 @@ def _shares(texts: Sequence[Sequence[str]], number: dict[str, int]) -> Any:
     """A sparse row for each text: the share of its positions that each known word has."""
     from scipy.sparse import csr_matrix
 
-    known = [(row, number[word], 1.0 / len(words)) for row, words in enumerate(texts) for word in words if word in number]
+    known = [
+        (row, number[word], 1.0 / len(words))
+        for row, words in enumerate(texts)
+        for word in words
+        if word in number
+    ]
     rows, columns, shares = zip(*known, strict=True) if known else ((), (), ())
     return csr_matrix((shares, (rows, columns)), shape=(len(texts), len(number)))
 
@@ -245,12 +348,23 @@ def timing_rows(experiment: str, fresh: pl.DataFrame, seed: int) -> list[Mapping
     _, seeds, _, instances = values.shape
     each = _figures(values.mean(axis=3), steps)
     drawn = zip(resample_keys(seed, RESAMPLES), drawn_seeds(seed, RESAMPLES, seeds), strict=True)
-    resampled = np.array([_figures(values[:, chosen] @ resample(key, instances) / instances, steps) for key, chosen in drawn])
+    resampled = np.array(
+        [
+            _figures(values[:, chosen] @ resample(key, instances) / instances, steps)
+            for key, chosen in drawn
+        ]
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # no seed has such a checkpoint: the mean is NaN, as it should be
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # no seed has such a checkpoint: the mean is NaN, as it should be
         found = zip(MEASURES, each, np.nanmean(resampled, axis=2).T, strict=True)
     rows = []
-    for name, of_seed, again in found:  # over the seeds that have the figure; where none has it, no interval says what others might have
+    for (
+        name,
+        of_seed,
+        again,
+    ) in found:  # over the seeds that have the figure; where none has it, no interval says what others might have
         known = of_seed[~np.isnan(of_seed)]
         over = (known, again) if len(known) else (of_seed[:1], np.full_like(again, np.nan))
         rows.append(seeds_row(experiment, name, *over, instances, len(of_seed) - len(known)))
@@ -261,18 +375,24 @@ def timing_of_seeds(fresh: pl.DataFrame) -> pl.DataFrame:
     """The `MEASURES` of `timing_rows` for every seed; null where no checkpoint agrees better."""
     values, steps = _by_seed(fresh)
     figures = dict(zip(MEASURES, _figures(values.mean(axis=3), steps), strict=True))
-    return pl.DataFrame({"seed": fresh["seed"].unique().sort(), **figures}).with_columns(pl.col(MEASURES).fill_nan(None))
+    return pl.DataFrame({"seed": fresh["seed"].unique().sort(), **figures}).with_columns(
+        pl.col(MEASURES).fill_nan(None)
+    )
 
 
 def _by_seed(fresh: pl.DataFrame) -> tuple[Float[np.ndarray, "3 S K n"], Int64[np.ndarray, " K"]]:
     """What is `NEEDED` by seed, step and instance, and the steps."""
     steps = fresh["step"].unique().sort().to_numpy()
     seeds, instances = fresh["seed"].n_unique(), fresh["instance"].n_unique()
-    ordered = fresh.sort("seed", "step", "instance").select(pl.col(NEEDED).cast(pl.Float64)).to_numpy()
+    ordered = (
+        fresh.sort("seed", "step", "instance").select(pl.col(NEEDED).cast(pl.Float64)).to_numpy()
+    )
     return np.moveaxis(ordered.reshape(seeds, len(steps), instances, len(NEEDED)), 3, 0), steps
 
 
-def _figures(means: Float[np.ndarray, "3 S K"], steps: Int64[np.ndarray, " K"]) -> Float[np.ndarray, "M S"]:
+def _figures(
+    means: Float[np.ndarray, "3 S K"], steps: Int64[np.ndarray, " K"]
+) -> Float[np.ndarray, "M S"]:
     """The measures of every seed from its means at every step, NaN where no checkpoint agrees better."""
     alpha, uniform, right = means
     nearer = alpha > uniform
@@ -280,4 +400,14 @@ def _figures(means: Float[np.ndarray, "3 S K"], steps: Int64[np.ndarray, " K"]) 
     first = nearer.argmax(axis=1)
     xi = np.where(there, right[seeds, first], np.nan)
     best, early = right.max(axis=1), np.where(there, first <= (steps[0] == 0), np.nan)
-    return np.array([xi, np.where(there, steps[first], np.nan), early, best, best - xi, alpha.max(axis=1), uniform[:, 0]])
+    return np.array(
+        [
+            xi,
+            np.where(there, steps[first], np.nan),
+            early,
+            best,
+            best - xi,
+            alpha.max(axis=1),
+            uniform[:, 0],
+        ]
+    )

@@ -72,24 +72,37 @@ class Dynamics:
     caveats = staticmethod(facts.caveats)
     card_rows = staticmethod(facts.card_rows)
     figures = staticmethod(facts.figures)
-    of_embeddings: ClassVar[Mapping[str, Any]] = {"encoder": "none"}  # settings of the model that knows the mean embedding alone
+    of_embeddings: ClassVar[Mapping[str, Any]] = {
+        "encoder": "none"
+    }  # settings of the model that knows the mean embedding alone
     counts: ClassVar[bool] = True  # whether a logistic regression on counts is another proxy
-    overruled: ClassVar[Mapping[str, str]] = {  # settings that the study decides itself, and what to give instead
+    overruled: ClassVar[
+        Mapping[str, str]
+    ] = {  # settings that the study decides itself, and what to give instead
         "training.steps": "dynamics.steps, the last of which is where training stops",
         "training.epochs": "dynamics.steps, the last of which is where training stops, whatever the size of the corpus",
         "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",
     }
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "steps": (0, 50, 100, 200, 400), "probe": 100}
     seeds: int = setting("Number of traced trainings (seeds); the timing ξ needs 2 or more.", 6)
-    steps: tuple[int, ...] = setting("Optimizer steps at which the models are traced; training stops at the last.", STEPS)
+    steps: tuple[int, ...] = setting(
+        "Optimizer steps at which the models are traced; training stops at the last.", STEPS
+    )
     probe: int = setting("Number of test instances, or pairs, traced at each step.", 500)
-    uniform_seed: int | None = setting("Seed of the model with uniform attention; none: the next one.", None)
+    uniform_seed: int | None = setting(
+        "Seed of the model with uniform attention; none: the next one.", None
+    )
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
         check_least(self, seeds=1)
         if self.watched.steps[-1] < 1:
-            raise InputError("study", "setting dynamics.steps", "0 alone", "a step of 1 or more at the end, where training stops")
+            raise InputError(
+                "study",
+                "setting dynamics.steps",
+                "0 alone",
+                "a step of 1 or more at the end, where training stops",
+            )
 
     @property
     def watched(self) -> Probe:
@@ -98,7 +111,12 @@ class Dynamics:
     def check(self, base: Any, corpus: Any) -> None:
         """Raises InputError for a base or corpus that the study does not fit."""
         if corpus.task != "classification":
-            raise InputError("study", f"dynamics of {corpus.name}", corpus.task, "a classification: texts with labels")
+            raise InputError(
+                "study",
+                f"dynamics of {corpus.name}",
+                corpus.task,
+                "a classification: texts with labels",
+            )
         one_level(self.name, base)
 
     def shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
@@ -120,9 +138,14 @@ class Dynamics:
         uniform_seed = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
         uniform = without_scores(self._watched(base, uniform_seed))
         uniform = replace(uniform, model=replace(base.model, attention="uniform"))
-        embedding = replace(uniform, seed=base.seed, probe=None, model=replace(uniform.model, **self.of_embeddings))
+        embedding = replace(
+            uniform, seed=base.seed, probe=None, model=replace(uniform.model, **self.of_embeddings)
+        )
         return [
-            *(Training(TrainingId("watched", seed), self._watched(base, seed)) for seed in range(base.seed, base.seed + self.seeds)),
+            *(
+                Training(TrainingId("watched", seed), self._watched(base, seed))
+                for seed in range(base.seed, base.seed + self.seeds)
+            ),
             Training(TrainingId("watched", uniform_seed, "uniform"), uniform),
             Training(TrainingId("embedding", base.seed), embedding, teaches=self.counts),
         ]
@@ -130,29 +153,63 @@ class Dynamics:
     def _watched(self, base: Spec, seed: int) -> Spec:
         spec: Any = seeded(base, seed)
         training = replace(spec.training, steps=self.steps[-1])
-        return replace(spec, training=training, probe=self.watched, collect=replace(spec.collect, scores=("loo",)))
+        return replace(
+            spec,
+            training=training,
+            probe=self.watched,
+            collect=replace(spec.collect, scores=("loo",)),
+        )
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
-        watched = sorted((one for one in traces if not one.part), key=lambda one: (one.role == "embedding", one.variant, one.seed))
+        watched = sorted(
+            (one for one in traces if not one.part),
+            key=lambda one: (one.role == "embedding", one.variant, one.seed),
+        )
         *ours, uniform, embedding = watched
         same_instances({training: traces[training] for training in watched})
         test, proxies = traces[ours[0]], self._proxies(traces, traces[ours[0]], embedding)
         known = {"reference": test.alpha, "uniform": measures.relevance(traces[uniform])}
-        finished = measures.Finished(row_numbers(test), known | {name: score for name, (score, _) in proxies.items()})
-        parts = [rows for k, one in enumerate(ours) for rows in self._of_seed(traces, one, finished, uniform if k == 0 else None)]
-        parts += [_named(measures.uniform_rows(trace, finished), "uniform", uniform, step) for step, trace in self._steps(traces, uniform)]
-        return pl.concat([*parts, *(_named(rows, name, embedding, None) for name, (_, rows) in proxies.items())], how="diagonal")
+        finished = measures.Finished(
+            row_numbers(test), known | {name: score for name, (score, _) in proxies.items()}
+        )
+        parts = [
+            rows
+            for k, one in enumerate(ours)
+            for rows in self._of_seed(traces, one, finished, uniform if k == 0 else None)
+        ]
+        parts += [
+            _named(measures.uniform_rows(trace, finished), "uniform", uniform, step)
+            for step, trace in self._steps(traces, uniform)
+        ]
+        return pl.concat(
+            [*parts, *(_named(rows, name, embedding, None) for name, (_, rows) in proxies.items())],
+            how="diagonal",
+        )
 
-    def _proxies(self, traces: Mapping[TrainingId, Trace], test: Trace, embedding: TrainingId) -> dict[str, tuple[Ragged, pl.DataFrame]]:
+    def _proxies(
+        self, traces: Mapping[TrainingId, Trace], test: Trace, embedding: TrainingId
+    ) -> dict[str, tuple[Ragged, pl.DataFrame]]:
         """What knows co-occurrence alone, by name, on the rows of ``test``: its relevance, and whether it is right."""
-        found = {"embedding": (measures.relevance(traces[embedding]), measures.correct_rows(traces[embedding]))}
+        found = {
+            "embedding": (
+                measures.relevance(traces[embedding]),
+                measures.correct_rows(traces[embedding]),
+            )
+        }
         if self.counts:
             counts = measures.CountModel.fit(traces[replace(embedding, part="teacher")])
-            found["logistic"] = counts.relevance(test), measures.correct_rows(test).with_columns(correct=counts.correct(test))
+            found["logistic"] = (
+                counts.relevance(test),
+                measures.correct_rows(test).with_columns(correct=counts.correct(test)),
+            )
         return found
 
     def _of_seed(
-        self, traces: Mapping[TrainingId, Trace], training: TrainingId, finished: measures.Finished, uniform: TrainingId | None
+        self,
+        traces: Mapping[TrainingId, Trace],
+        training: TrainingId,
+        finished: measures.Finished,
+        uniform: TrainingId | None,
     ) -> Iterator[pl.DataFrame]:
         """The rows of one training, with the tokens of some where ``uniform`` is the training with uniform attention."""
         for step, trace in self._steps(traces, training):
@@ -161,10 +218,17 @@ class Dynamics:
                 alike, some = traces[replace(uniform, part=step_part(step))], self.shown(trace)
                 same_instances({"a step": trace, "the same step under uniform attention": alike})
                 tokens = measures.token_rows(trace.take(some), alike.take(some))
-                rows = rows.join(tokens, on=[name for name in PLACE if name in rows.columns], how="left", maintain_order="left")
+                rows = rows.join(
+                    tokens,
+                    on=[name for name in PLACE if name in rows.columns],
+                    how="left",
+                    maintain_order="left",
+                )
             yield _named(rows, "base", training, step)
 
-    def _steps(self, traces: Mapping[TrainingId, Trace], training: TrainingId) -> Iterator[tuple[int | None, Trace]]:
+    def _steps(
+        self, traces: Mapping[TrainingId, Trace], training: TrainingId
+    ) -> Iterator[tuple[int | None, Trace]]:
         """The traces of one training: of every step, then that of the finished model."""
         yield from ((step, traces[replace(training, part=step_part(step))]) for step in self.steps)
         yield None, traces[training]
@@ -177,10 +241,16 @@ class Dynamics:
         for step in (None, *self.steps):
             group = "all" if step is None else f"step:{step}"
             here = pl.col("step").is_null() if step is None else pl.col("step") == step
-            for part, columns in ((ours, _OWN), (fresh, _TO_REFERENCE), *((flat.filter(model=name), of) for name, of in _OTHERS.items())):
+            for part, columns in (
+                (ours, _OWN),
+                (fresh, _TO_REFERENCE),
+                *((flat.filter(model=name), of) for name, of in _OTHERS.items()),
+            ):
                 known = {name: column for name, column in columns.items() if column in flat.columns}
                 rows += means(self.name, part.filter(here), known, self.seed, group)
-        rows += measures.timing_rows(self.name, fresh.filter(pl.col("step").is_not_null()), self.seed)
+        rows += measures.timing_rows(
+            self.name, fresh.filter(pl.col("step").is_not_null()), self.seed
+        )
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
@@ -201,7 +271,10 @@ class PairDynamics(Dynamics):
 
     def plan(self, base: TranslationSpec, corpus: ParallelCorpus) -> Sequence[Training]:
         """`Dynamics.plan`; the traced models leave translations, which show whether they translate."""
-        return [replace(one, writes=one.id.role == "watched" and one.id.variant != "uniform") for one in super().plan(base, corpus)]
+        return [
+            replace(one, writes=one.id.role == "watched" and one.id.variant != "uniform")
+            for one in super().plan(base, corpus)
+        ]
 
     def check(self, base: TranslationSpec, corpus: ParallelCorpus) -> None:
         """Every corpus of pairs fits."""
@@ -212,22 +285,40 @@ class PairDynamics(Dynamics):
 
     def by_instance(self, flat: pl.DataFrame) -> pl.DataFrame:
         numbers = (cs.numeric() | cs.boolean()).exclude("query")
-        return flat.group_by("model", "seed", "step", "instance", maintain_order=True).agg(numbers.cast(pl.Float64).mean())
+        return flat.group_by("model", "seed", "step", "instance", maintain_order=True).agg(
+            numbers.cast(pl.Float64).mean()
+        )
 
 
 def _named(rows: pl.DataFrame, model: str, training: TrainingId, step: int | None) -> pl.DataFrame:
-    names = pl.lit(model).alias("model"), pl.lit(training.seed).alias("seed"), pl.lit(step, pl.Int64).alias("step")
+    names = (
+        pl.lit(model).alias("model"),
+        pl.lit(training.seed).alias("seed"),
+        pl.lit(step, pl.Int64).alias("step"),
+    )
     return rows.select(*names, pl.all())
 
 
 def _same(*names: str, pairs: Iterable[measures.Pair] = ()) -> dict[str, str]:
     """Measures called like the columns that they are means of."""
-    return {name: name for name in (*names, *(f"{measure}_{u}_{v}" for measure in ("agreement", "tau") for u, v in pairs))}
+    return {
+        name: name
+        for name in (
+            *names,
+            *(f"{measure}_{u}_{v}" for measure in ("agreement", "tau") for u, v in pairs),
+        )
+    }
 
 
-_OWN = {"accuracy": "correct", **_same("entropy", "chance", measures.ELSEWHERE, measures.ABOVE_HABIT, pairs=measures.PAIRS)}
+_OWN = {
+    "accuracy": "correct",
+    **_same("entropy", "chance", measures.ELSEWHERE, measures.ABOVE_HABIT, pairs=measures.PAIRS),
+}
 _TO_REFERENCE = _same(pairs=measures.TO_REFERENCE)
-_UNIFORM = {"accuracy": "correct", **_same(measures.REFERENCE_ELSEWHERE, pairs=measures.TO_REFERENCE[1:2])}
+_UNIFORM = {
+    "accuracy": "correct",
+    **_same(measures.REFERENCE_ELSEWHERE, pairs=measures.TO_REFERENCE[1:2]),
+}
 _OTHERS = {
     "uniform": {f"{name}_uniform": column for name, column in _UNIFORM.items()},
     **{name: {f"accuracy_{name}": "correct"} for name in PROXIES},

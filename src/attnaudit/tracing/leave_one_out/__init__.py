@@ -27,9 +27,15 @@ def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[T
     and one whose attention reads words, not hidden states.
     """
     words_alone = isinstance(model.attention, LogOdds)
-    without_each = rerun if done.alpha.ndim == 3 or words_alone else resolved(ENCODERS[model.settings.encoder].leave_one_out)
+    without_each = (
+        rerun
+        if done.alpha.ndim == 3 or words_alone
+        else resolved(ENCODERS[model.settings.encoder].leave_one_out)
+    )
     logits = without_each(model, batch, done).double()
-    return model.distance(model.probabilities(logits), model.probabilities(done.logits.double())[:, None])
+    return model.distance(
+        model.probabilities(logits), model.probabilities(done.logits.double())[:, None]
+    )
 
 
 def rerun(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:

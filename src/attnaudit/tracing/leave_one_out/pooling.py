@@ -31,7 +31,11 @@ class Pool:
     def __add__(self, other: Pool) -> Pool:
         peak = torch.maximum(self.peak, other.peak)
         mine, theirs = weight(self.peak - peak), weight(other.peak - peak)
-        return Pool(peak, self.mass * mine + other.mass * theirs, self.moment * mine[..., None] + other.moment * theirs[..., None])
+        return Pool(
+            peak,
+            self.mass * mine + other.mass * theirs,
+            self.moment * mine[..., None] + other.moment * theirs[..., None],
+        )
 
     def readout(self) -> Float[Tensor, "*n K"]:
         """The pooled readout; 0 where nothing was pooled."""
@@ -55,7 +59,11 @@ class Pool:
 def empty_pool(shape: tuple[int, ...], outputs: int, device: torch.device) -> Pool:
     """A pool of nothing; its peak is the lowest number there is."""
     peak = torch.full(shape, torch.finfo(torch.float64).min, dtype=torch.float64, device=device)
-    return Pool(peak, torch.zeros_like(peak), torch.zeros(*shape, outputs, dtype=torch.float64, device=device))
+    return Pool(
+        peak,
+        torch.zeros_like(peak),
+        torch.zeros(*shape, outputs, dtype=torch.float64, device=device),
+    )
 
 
 def weight(gap: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
@@ -71,7 +79,9 @@ def pool_of_terms(scores: Float[Tensor, "*n S"], readouts: Float[Tensor, "*n S K
     return Pool(peak, terms.sum(dim=-1), (terms[..., None] * readouts).sum(dim=-2))
 
 
-def outside_window(scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"], radius: int) -> Pool:
+def outside_window(
+    scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"], radius: int
+) -> Pool:
     """For every position the pool of all others that are more than ``radius`` away.
 
     Sums from the left and from the right instead of a total less the window, so that nothing cancels. They are scaled by the largest score
@@ -91,8 +101,14 @@ def outside_window(scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"
     if len(weak):
         row, place = weak.T
         distance = (torch.arange(scores.shape[1], device=scores.device) - place[:, None]).abs()
-        again = pool_of_terms(scores[row].masked_fill(distance <= radius, -torch.inf), readouts[row])
-        pool.peak[row, place], pool.mass[row, place], pool.moment[row, place] = again.peak, again.mass, again.moment
+        again = pool_of_terms(
+            scores[row].masked_fill(distance <= radius, -torch.inf), readouts[row]
+        )
+        pool.peak[row, place], pool.mass[row, place], pool.moment[row, place] = (
+            again.peak,
+            again.mass,
+            again.moment,
+        )
     return pool
 
 
@@ -102,23 +118,33 @@ def attention_scores(model: AttentionModel, batch: Batch, done: Forward) -> Floa
     return model.attention(done.hidden, query).masked_fill(~batch.attended, -float("inf"))
 
 
-def logits_of_pools(model: AttentionModel, batch: Batch, done: Forward, pools: Pool) -> Float[Tensor, "B L K"]:
+def logits_of_pools(
+    model: AttentionModel, batch: Batch, done: Forward, pools: Pool
+) -> Float[Tensor, "B L K"]:
     """The logits of a pool for each position, ``(B, L)``, in float64."""
     return model.logits(pools.readout() + done.question_terms.offset[:, None].double(), batch)
 
 
-def pointwise_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
+def pointwise_without_each(
+    model: AttentionModel, batch: Batch, done: Forward
+) -> Float[Tensor, "B L K"]:
     """The logits without each token, in O(T), for an encoder of single tokens: a deletion changes no other hidden state, nor its score."""
-    pools = outside_window(attention_scores(model, batch, done), model.head.readout(done.hidden), radius=0)
+    pools = outside_window(
+        attention_scores(model, batch, done), model.head.readout(done.hidden), radius=0
+    )
     return logits_of_pools(model, batch, done, pools)
 
 
 def cnn_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
     """The logits without each token."""
     radius = max(model.settings.kernels) // 2
-    pools = outside_window(attention_scores(model, batch, done), model.head.readout(done.hidden), radius)
+    pools = outside_window(
+        attention_scores(model, batch, done), model.head.readout(done.hidden), radius
+    )
     if radius:  # else nothing but the token itself sees it
-        query = None if done.question_terms.query is None else done.question_terms.query[:, None, None]
+        query = (
+            None if done.question_terms.query is None else done.question_terms.query[:, None, None]
+        )
         hidden = changed_hidden(model, done.embedded, radius)
         there = neighbours(batch.attended, radius)
         near_scores = model.attention(hidden, query).masked_fill(~there, -float("inf"))
@@ -126,7 +152,9 @@ def cnn_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Floa
     return logits_of_pools(model, batch, done, pools)
 
 
-def changed_hidden(model: AttentionModel, embedded: Float[Tensor, "B L E"], radius: int) -> Float[Tensor, "B L S m"]:
+def changed_hidden(
+    model: AttentionModel, embedded: Float[Tensor, "B L E"], radius: int
+) -> Float[Tensor, "B L S m"]:
     """Hidden states of the ``S = 2 · radius`` neighbours of every position once that position is deleted, left ones first."""
     width = embedded.shape[1]
     parts = []
@@ -137,7 +165,10 @@ def changed_hidden(model: AttentionModel, embedded: Float[Tensor, "B L E"], radi
         neighbour = []
         for offset in [*range(-radius, 0), *range(1, radius + 1)]:
             starts = [seen_from(offset, tap - kernel // 2) + 2 * radius for tap in range(kernel)]
-            neighbour.append(sum(pieces[:, k, start : start + width] for k, start in enumerate(starts)) + convolution.bias)
+            neighbour.append(
+                sum(pieces[:, k, start : start + width] for k, start in enumerate(starts))
+                + convolution.bias
+            )
         parts.append(torch.stack(neighbour, dim=2))
     return torch.relu(torch.cat(parts, dim=-1))
 
@@ -154,4 +185,6 @@ def neighbours(attended: Bool[Tensor, "B L"], radius: int) -> Bool[Tensor, "B L 
     width = attended.shape[1]
     padded = torch.nn.functional.pad(attended, (radius, radius))
     offsets = [*range(-radius, 0), *range(1, radius + 1)]
-    return torch.stack([padded[:, radius + offset : radius + offset + width] for offset in offsets], dim=2)
+    return torch.stack(
+        [padded[:, radius + offset : radius + offset + width] for offset in offsets], dim=2
+    )
