@@ -489,8 +489,8 @@ def test_the_paper_preset_has_the_papers_sizes() -> None:
 
 def test_its_pages_have_no_serious_barrier_and_a_site_shows_it(
     run: Path,
-    browser: Browser,
-    tmp_path: Path,  # noqa: F811
+    browser: Browser,  # noqa: F811
+    tmp_path: Path,
 ) -> None:
     site = site_into([run], tmp_path / "site")
     pages = sorted((site.parent / "run").glob("*.html"))
