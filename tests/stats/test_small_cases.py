@@ -9,15 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from attnaudit.core.kernels import kernel
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.random import shuffle, stream_keys
+from attnaudit.core.random import shuffled, stream_keys
 from attnaudit.experiments.rows import row_streams
 from attnaudit.stats.bootstrap import bootstrap_means, bootstrap_ratios, means_over_seeds
 from attnaudit.stats.classification import classification_scores, resampled_over_seeds
 from attnaudit.trace import Trace
 
-SHUFFLE = kernel(shuffle)
 RESAMPLES = 4000
 LIKELY = 1e-4  # the p-value below which frequencies do not follow their distribution
 
@@ -98,23 +96,18 @@ def test_accuracy_of_one_right_and_one_wrong_row():
     assert (found.accuracy, found.low[0], found.high[0]) == (0.5, 0.0, 1.0)
 
 
-def shuffled(key: np.uint64, number: int) -> tuple[int, ...]:
-    order = np.arange(3)
-    SHUFFLE(order, key, number)
-    return tuple(order.tolist())
-
-
-@pytest.mark.parametrize("what", ["numbers of one stream", "streams of rows"])
-def test_all_orders_of_three_tokens_are_as_likely(what: str):
-    keys = stream_keys(5, "erasure", np.arange(6000))
-    draws = (
-        ((keys[0], number) for number in range(6000))
-        if what == "numbers of one stream"
-        else ((key, 0) for key in keys)
-    )
-    found = Counter(shuffled(*draw) for draw in draws)
-    assert set(found) == set(permutations(range(3)))
-    assert chisquare(list(found.values())).pvalue > LIKELY
+@pytest.mark.parametrize("streams", ["one", "of rows"])
+def test_all_orders_of_three_tokens_are_as_likely(streams: str):
+    keys, draws = stream_keys(5, "erasure", np.arange(6000)), 6000
+    if streams == "one":
+        one = Ragged.from_rows([np.arange(3)])
+        orders = [shuffled(one, keys[:1], number).values for number in range(draws)]
+    else:
+        rows = Ragged.from_lengths(np.tile(np.arange(3), draws), np.full(draws, 3))
+        orders = shuffled(rows, keys, 0).values.reshape(draws, 3)
+    counts = Counter(tuple(order.tolist()) for order in orders)
+    assert set(counts) == set(permutations(range(3)))
+    assert chisquare(list(counts.values())).pvalue > LIKELY
 
 
 def test_rows_of_one_instance_have_streams_of_their_own():
