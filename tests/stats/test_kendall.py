@@ -44,9 +44,10 @@ def test_many_rows_with_ties_match_scipy():
 
 @pytest.mark.parametrize("levels", [3, 1000, 10**9])
 def test_long_rows_match_scipy(levels: int):
+    """More pairs than 32 bits can count."""
     rng = np.random.default_rng(levels)
-    x = rng.integers(0, levels, 100_000).astype(float)
-    y = 0.01 * x + rng.integers(0, levels, 100_000)
+    x = rng.integers(0, levels, 70_000).astype(float)
+    y = 0.01 * x + rng.integers(0, levels, 70_000)
     expected = np.array(kendalltau(x, y, method="asymptotic"))
     np.testing.assert_allclose(one(x.tolist(), y.tolist()), expected, rtol=0, atol=1e-12)
 

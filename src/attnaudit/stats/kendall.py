@@ -2,114 +2,95 @@
 
 from __future__ import annotations
 
-import math
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
+from numba import njit
+from scipy.special import erfc
 
-from attnaudit.core.arrays import taken
-from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.ordering import ascending
+from attnaudit.core.threads import over_rows
 
 
-def kendall_tau(x: Ragged, y: Ragged) -> tuple[np.ndarray, np.ndarray]:
-    """Tau-b of every row of ``x`` and ``y`` and its two-sided asymptotic p-value, float64 ``(n,)`` each.
+class Kendall(NamedTuple):
+    """Kendall's tau-b of every row with its two-sided asymptotic p-value."""
 
-    Both must have the same rows and lengths, without NaN. Undefined where an argument is constant or T < 2: NaN. The numbers are those
-    of ``scipy.stats.kendalltau(method="asymptotic")``, and tau ±1 has p ≈ 0.317 at T = 2. Source: Kendall 1945.
+    tau: Float[np.ndarray, " n"]
+    p_value: Float[np.ndarray, " n"]
+
+
+def kendall_tau(x: Ragged, y: Ragged) -> Kendall:
+    """Compute Kendall's tau-b and its p-value for every row.
+
+    The numbers are those of ``scipy.stats.kendalltau(method="asymptotic")``; tau ±1 at T = 2 has
+    p ≈ 0.317. Source: Kendall 1945.
+
+    Args:
+        x: Scores ``(T,)`` per row, without NaN.
+        y: Scores of the same rows and lengths.
+
+    Returns:
+        Tau and p-value, NaN where an argument is constant or T < 2.
     """
-    tau, p_value = np.empty(len(x)), np.empty(len(x))
-    over_rows(
-        _kendall_rows,
-        len(x),
-        for_kernel(x.values),
-        for_kernel(y.values),
-        for_kernel(x.offsets, np.int64),
-        tau,
-        p_value,
-    )
-    return tau, p_value
+    # One type and layout, so that the kernel is compiled once; tables may lend read-only arrays.
+    flat_x, flat_y = (np.require(scores.values, np.float64, ["C", "W"]) for scores in (x, y))
+    counts = np.empty((3, len(flat_x)), np.int64)
+    over_rows(_compare_pairs, len(x), flat_x, flat_y, x.offsets, counts)
+    balance = x.with_values(counts[0]).sum().astype(np.float64)
+    ties_x, ties_y = (_sum_ties(x.with_values(earlier)) for earlier in counts[1:])
+
+    size = x.lengths.astype(np.float64)
+    twice = size * (size - 1.0)  # twice the number of pairs
+    untied = np.sqrt(0.5 * twice - ties_x.pairs) * np.sqrt(0.5 * twice - ties_y.pairs)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # Variance of the balance of two unrelated orders with these ties (Kendall 1970, ch. 4).
+        variance = (twice * (2.0 * size + 5.0) - ties_x.spread - ties_y.spread) / 18.0
+        variance += 2.0 * ties_x.pairs * ties_y.pairs / twice
+        third = ties_x.triples * ties_y.triples / (9.0 * twice * (size - 2.0))
+        variance += np.where(size > 2.0, third, 0.0)
+        tau = np.where(untied > 0.0, np.clip(balance / untied, -1.0, 1.0), np.nan)
+        p_value = np.where(untied > 0.0, erfc(np.abs(balance) / np.sqrt(2.0 * variance)), np.nan)
+    return Kendall(tau, p_value)
 
 
-@kernel
-def _kendall_rows(first, last, x, y, offsets, tau, p_value):
+class _Ties(NamedTuple):
+    """Sums over the groups of c equal values of every row: c(c−1)/2, c(c−1)(c−2), c(c−1)(2c+5)."""
+
+    pairs: Float[np.ndarray, " n"]
+    triples: Float[np.ndarray, " n"]
+    spread: Float[np.ndarray, " n"]
+
+
+def _sum_ties(earlier: Ragged) -> _Ties:
+    """Sum functions of the tie groups from the number of equal values before each position.
+
+    Within a group of c these numbers are 0, …, c − 1, so each function of c is the sum of its
+    differences there.
+    """
+    k = earlier.values.astype(np.float64)
+    differences = (k, 3.0 * k * (k - 1.0), 6.0 * k * (k + 2.0))
+    return _Ties(*(earlier.with_values(values).sum() for values in differences))
+
+
+@njit(cache=True, nogil=True)
+def _compare_pairs(first, last, x, y, offsets, counts):
+    """Compare every position with those before it: order, ties in ``x`` and ties in ``y``.
+
+    All T(T − 1)/2 pairs take less time than sorting up to about 1,000 tokens, because processors
+    compare eight at once.
+    """
     for row in range(first, last):
         start, stop = offsets[row], offsets[row + 1]
-        tau[row], p_value[row] = kendall_tau_row(x[start:stop], y[start:stop])
-
-
-@subroutine
-def kendall_tau_row(x, y):
-    """Knight's algorithm, O(T log T): discordant pairs are the exchanges of a merge sort of ``y`` taken in the order of ``x``.
-
-    With all pairs n₀ = T(T−1)/2, ties n₁ in x, n₂ in y and n₃ in both: concordant − discordant = n₀ − n₁ − n₂ + n₃ − 2 · discordant,
-    and tau-b is that over √((n₀ − n₁)(n₀ − n₂)). Returns tau and p.
-    """
-    size = len(x)
-    if size < 2:
-        return math.nan, math.nan
-    by_y = ascending(y)
-    x_by_y, y_by_y = taken(x, by_y), taken(y, by_y)
-    then_by_x = ascending(x_by_y)
-    sorted_x, sorted_y = taken(x_by_y, then_by_x), taken(y_by_y, then_by_x)
-    pairs = 0.5 * size * (size - 1.0)
-    tied_x, triple_x, spread_x = _ties(sorted_x)
-    tied_y, triple_y, spread_y = _ties(y_by_y)
-    if tied_x == pairs or tied_y == pairs:
-        return math.nan, math.nan
-    balance = pairs - tied_x - tied_y + _joint_ties(sorted_x, sorted_y) - 2.0 * _exchanges(sorted_y)
-    tau = balance / math.sqrt(pairs - tied_x) / math.sqrt(pairs - tied_y)
-    m = size * (size - 1.0)
-    variance = (m * (2 * size + 5) - spread_x - spread_y) / 18.0 + 2.0 * tied_x * tied_y / m
-    if size > 2:
-        variance += triple_x * triple_y / (9.0 * m * (size - 2))
-    return min(1.0, max(-1.0, tau)), math.erfc(abs(balance) / math.sqrt(2.0 * variance))
-
-
-@subroutine
-def _ties(values):
-    """Over the groups of c equal neighbours: Σ c(c−1)/2, Σ c(c−1)(c−2) and Σ c(c−1)(2c+5)."""
-    pairs, triples, spread = 0.0, 0.0, 0.0
-    start = 0
-    for k in range(1, len(values) + 1):
-        if k == len(values) or values[k] != values[start]:
-            c = float(k - start)
-            pairs += 0.5 * c * (c - 1.0)
-            triples += c * (c - 1.0) * (c - 2.0)
-            spread += c * (c - 1.0) * (2.0 * c + 5.0)
-            start = k
-    return pairs, triples, spread
-
-
-@subroutine
-def _joint_ties(x, y):
-    """Pairs of neighbours equal in both."""
-    pairs = 0.0
-    start = 0
-    for k in range(1, len(x) + 1):
-        if k == len(x) or x[k] != x[start] or y[k] != y[start]:
-            pairs += 0.5 * float(k - start) * float(k - start - 1)
-            start = k
-    return pairs
-
-
-@subroutine
-def _exchanges(values):
-    """Pairs out of order, counted while merging runs of 1, 2, 4, … values."""
-    source, target = values.copy(), np.empty(len(values))
-    size, width, count = len(values), 1, 0
-    while width < size:
-        for start in range(0, size, 2 * width):
-            middle, stop = min(start + width, size), min(start + 2 * width, size)
-            left, right = start, middle
-            for k in range(start, stop):
-                if left < middle and (right >= stop or source[left] <= source[right]):
-                    target[k] = source[left]
-                    left += 1
-                else:
-                    target[k] = source[right]
-                    count += middle - left
-                    right += 1
-        source, target = target, source
-        width *= 2
-    return float(count)
+        row_x, row_y = x[start:stop], y[start:stop]
+        for i in range(stop - start):
+            order, tied_x, tied_y = 0, 0, 0
+            for j in range(i):
+                sign_x = np.int64(row_x[i] > row_x[j]) - np.int64(row_x[i] < row_x[j])
+                sign_y = np.int64(row_y[i] > row_y[j]) - np.int64(row_y[i] < row_y[j])
+                order += sign_x * sign_y
+                tied_x += sign_x == 0
+                tied_y += sign_y == 0
+            counts[0, start + i] = order
+            counts[1, start + i] = tied_x
+            counts[2, start + i] = tied_y
