@@ -15,7 +15,8 @@ import altair as alt
 import polars as pl
 
 from attnaudit.core.files import write_text
-from attnaudit.experiments import EXPERIMENTS, columns_of_figures, measure_label
+from attnaudit.experiments import EXPERIMENTS, measure_label
+from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.charts.palette import name_axis
 from attnaudit.report.charts.svg import render

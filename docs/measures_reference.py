@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from attnaudit.experiments import EXPERIMENTS, facts
+from attnaudit.report.cards import card
 from attnaudit.results.measures import OF_TRANSLATIONS, SCORE, SCORES, Measure
 from attnaudit.results.skill import OF_BASE
 
@@ -40,9 +41,7 @@ def render() -> str:
 def _section(name: str) -> str:
     stated = facts(name)
     sources = "; ".join(paper.citation for paper in stated.papers)
-    lead = (
-        f"{stated.question}{f' ({sources})' if sources else ''} [Definition](experiments/{name}.md)"
-    )
+    lead = f"{card(name).question}{f' ({sources})' if sources else ''} [Definition](experiments/{name}.md)"
     return f"## {name}\n\n{lead}\n\n{_table(stated.measures)}"
 
 

@@ -58,7 +58,7 @@ def at_renames(spec: RunSpec, folder: Path, calls: tuple[int, ...]) -> int:
     kills = 0
     for call in calls:
         with (
-            patch("attnaudit.report.write_report", _a_page),
+            patch("attnaudit.report.run_page.write_report", _a_page),
             patch.object(Path, "replace", dying_at(call, Path.replace)),
         ):
             kills += not survived(partial(run, spec, folder / str(call)))
@@ -82,7 +82,7 @@ def at_random_renames(spec: StudySpec, folder: Path) -> int:
     """One study, killed before a random one of its next renames until a call gets to the end, or to none after `MOST` kills."""
     chance, kills, done = random.Random(1), 0, False
     with (
-        patch("attnaudit.report.write_report", _a_page),
+        patch("attnaudit.report.run_page.write_report", _a_page),
         patch("attnaudit.report.study_page.write_study", _a_page),
         patch(
             "attnaudit.report.study_page.write_studies",

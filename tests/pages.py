@@ -14,7 +14,7 @@ FEW = ("prediction", "correlation", "permutation", "adversary")
 
 
 def write_summary_page(folder: Path, trace: Path | None, page: Path) -> Path:
-    """In place of `attnaudit.report.write_report`."""
+    """In place of `attnaudit.report.run_page.write_report`."""
     page.write_text(f"<pre>{(folder / 'summary.json').read_text()}</pre>")
     return page
 
@@ -23,7 +23,7 @@ def write_summary_page(folder: Path, trace: Path | None, page: Path) -> Path:
 def summaries_as_pages() -> Iterator[None]:
     """Within, runs and audits write no charts."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attnaudit.report.write_report", write_summary_page)
+        patch.setattr("attnaudit.report.run_page.write_report", write_summary_page)
         yield
 
 

@@ -31,7 +31,8 @@ from attnaudit.experiments import (
     register_experiment,
 )
 from attnaudit.models.presets import ENCODERS, EncoderSpec, model_preset
-from attnaudit.report import verdict
+from attnaudit.report.card import verdict
+from attnaudit.report.cards import _CARDS, Card, register_card
 from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.sections.provenance import citations
 from attnaudit.results import summarise_means
@@ -109,6 +110,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     for registry in (EXPERIMENTS, CORPORA, ENCODERS):
         monkeypatch.setattr(registry, "_entries", dict(registry.items()))
         monkeypatch.setattr(registry, "_complete", True)
+    monkeypatch.setattr("attnaudit.report.cards._CARDS", dict(_CARDS))
     for name in ("concentration", "films", "my_encoders"):
         monkeypatch.delitem(sys.modules, name, raising=False)
 
@@ -175,7 +177,7 @@ class Smallest:
 
 def test_an_experiment_that_states_nothing_else(tmp_path: Path) -> None:
     register_experiment(Smallest)
-    assert facts("smallest").papers == facts("smallest").figures == ()
+    assert facts("smallest").papers == facts("smallest").measures == ()
     result = audit(make_trace(5), ["smallest", "permutation"])
     assert result["smallest"].table["length"].to_list() == make_trace(5).alpha.lengths.tolist()
     assert [row.measure for row in verdict(result.summary).rows] == ["mean of the median Δŷ"]
@@ -198,9 +200,12 @@ def test_a_chart_of_ones_own_is_drawn() -> None:
         type(
             "Drawn",
             (Smallest,),
-            {"name": "drawn", "figures": (shown,), "measures": (Measure("length", "T"),)},
+            {"name": "drawn", "measures": (Measure("length", "T"),)},
         )
     )
+    register_card("drawn", Card(figures=(shown,)))
+    with pytest.raises(InputError, match="an experiment that has a card"):
+        register_card("drawn", Card())
     figures, _ = draw_figures(
         pl.DataFrame({"instance": [0, 1], "predicted": ["a", "b"], "length": [2, 3]})
     )

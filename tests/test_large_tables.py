@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from attnaudit.experiments import audit, make_experiment
-from attnaudit.report import write_report
+from attnaudit.report.run_page import write_report
 from attnaudit.results import Result, record, summarise_means, summarise_ratios, table
 from attnaudit.results.groups import by_group
 from attnaudit.results.table import table_file

@@ -32,7 +32,7 @@ from uvicorn.server import ServerState
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import sha256, write_json, write_with_digest
-from attnaudit.report import write_report
+from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.runner import audit_into
 from attnaudit.server.app import MOST_BYTES, PATIENCE, make_app

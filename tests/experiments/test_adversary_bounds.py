@@ -22,6 +22,7 @@ from attnaudit.experiments.adversary.search import (
     try_thinning,
 )
 from attnaudit.experiments.compiled_readout import kernel_rows, row_parts
+from attnaudit.report.cards import card
 from attnaudit.results.charts import Histogram
 from attnaudit.stats.measures import LN2
 from attnaudit.trace import Trace
@@ -284,7 +285,7 @@ def test_the_mean_of_the_bounds_is_marked_where_it_is_above_what_is_found(
         {"emax_jsd": found, "emax_jsd_upper": upper},
         schema={"emax_jsd": pl.Float64, "emax_jsd_upper": pl.Float64},
     )
-    (histogram,) = Adversary.figures[0].charts
+    (histogram,) = card("adversary").figures[0].charts
     assert isinstance(histogram, Histogram)
     assert [marker.x for marker in histogram.markers(rows)] == pytest.approx([LN2, *marked])
 

@@ -145,7 +145,7 @@ def test_a_run_compiles_while_it_trains_and_has_the_same_results(
     process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(
-        "attnaudit.report.write_report", lambda folder, trace, page: page.write_text("")
+        "attnaudit.report.run_page.write_report", lambda folder, trace, page: page.write_text("")
     )
     settings = {
         "corpus.size": 60,

@@ -14,6 +14,7 @@ from attnaudit.core.errors import TraceError
 from attnaudit.experiments import audit, facts, measure_label
 from attnaudit.experiments.agreement import TOP, Agreement
 from attnaudit.report.card import verdict
+from attnaudit.report.cards import card
 from attnaudit.report.charts.instances import draw_summaries
 from attnaudit.results.card import WITHHELD, SummaryRows
 from attnaudit.results.table import summary_row
@@ -262,7 +263,7 @@ def test_no_conclusion_where_intervals_overlap_or_nothing_was_learned():
 def test_the_matrix_has_every_pair_twice_and_a_number_in_each_cell():
     trace = make_trace(60, (2, 20), seed=9, importance=IMPORTANCE)
     summary = audit(trace, ["agreement"])["agreement"].summary
-    (spec,) = facts("agreement").summary_figures(SummaryRows.of(summary))
+    (spec,) = card("agreement").summary_figures(SummaryRows.of(summary))
     for panel, kind in zip(spec.panels, ("tau", "precision"), strict=True):
         cells = {(a, b): value for a, b, value in panel.chart.rows.iter_rows()}  # type: ignore[union-attr]
         assert len(cells) == 20

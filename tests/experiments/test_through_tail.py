@@ -20,6 +20,7 @@ from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.erasure import left, through_tail
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.through_tail import NOISE, Outputs
+from attnaudit.report.cards import card
 from attnaudit.results.charts import Curves
 from attnaudit.stats.measures import jsd, tvd
 from attnaudit.trace import Trace
@@ -168,7 +169,7 @@ def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_tha
     assert rows["never_gradient"]["value"] is None
     assert rows["all_flip"]["value"] > 0.5
     assert rows["common_removed_attention"]["n"] > 15
-    chart = Erasure.figures[0].charts[0]
+    chart = card("erasure").figures[0].charts[0]
     assert isinstance(chart, Curves)
     assert chart.points(result.table)["name"].unique(maintain_order=True).to_list() == [
         "random order",
@@ -177,7 +178,7 @@ def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_tha
     ]
     assert chart.points(Erasure()(trace))["name"].n_unique() == 5
     assert rows["area_gradient"]["value"] is rows["exhausted_gradient"]["value"] is None
-    caption = Erasure.figures[0].caption
+    caption = card("erasure").figures[0].caption
     assert not isinstance(caption, str)
     assert "No ranking flips" in caption(result.table)
 

@@ -23,7 +23,7 @@ from attnaudit.experiments.ranges import experiment, logits, one_logit, outputs,
 from attnaudit.experiments.ranges.experiment import Ranges
 from attnaudit.experiments.ranges.one_logit import ranges_in_slab
 from attnaudit.experiments.ranges.outputs import outputs_within
-from attnaudit.report.card import Card, verdict
+from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
 from tests.oracles.identifiability import weight_range
@@ -479,7 +479,7 @@ def test_questions_have_the_epsilon_of_their_adversary():
 
 
 def test_the_card_claims_freedom_by_what_was_found_and_need_by_the_bound():
-    def card(**figures: float) -> Card:
+    def card(**figures: float) -> VerdictCard:
         return verdict(
             summary_of(
                 **{

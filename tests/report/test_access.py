@@ -13,12 +13,12 @@ import polars as pl
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
-from attnaudit.report import write_report
 from attnaudit.report.charts.behind import MOST, tables_behind
 from attnaudit.report.charts.copying import matrix_chart
 from attnaudit.report.charts.studies import interval_chart
 from attnaudit.report.charts.svg import drawn
 from attnaudit.report.reproduction.page import write_reproduction
+from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.differences import write_comparison
 from attnaudit.report.study_page import write_study
 from attnaudit.runner import compare_runs, site_into

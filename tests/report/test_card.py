@@ -12,7 +12,7 @@ from rich.console import Console
 
 from attnaudit.calibration.separation import Separation
 from attnaudit.experiments import audit
-from attnaudit.report import verdict
+from attnaudit.report.card import verdict
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow

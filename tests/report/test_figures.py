@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from attnaudit.experiments import audit
-from attnaudit.experiments.erasure.experiment import Erasure
+from attnaudit.report.cards import card
 from attnaudit.report.charts.instances import (
     FEW,
     crosstab,
@@ -276,7 +276,10 @@ def test_a_table_of_an_earlier_version_has_no_curves():
 def test_the_flip_table_has_the_largest_weight_down_and_the_other_across():
     """Of ten instances three flip without the largest weight alone, one without the other alone."""
     chart = next(
-        one for figure in Erasure.figures for one in figure.charts if isinstance(one, Crosstab)
+        one
+        for figure in card("erasure").figures
+        for one in figure.charts
+        if isinstance(one, Crosstab)
     )
     rows = pl.DataFrame(
         {

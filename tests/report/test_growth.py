@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.report.charts.studies import draw_study, step_ticks
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.sections.growth import growth_section
@@ -35,7 +36,7 @@ def summary(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def drawn(table: pl.DataFrame, summary: pl.DataFrame) -> list[Figure]:
-    return [draw_study(figure) for figure in STUDY.figures(table, summary)]
+    return [draw_study(figure) for figure in STUDY_CARDS[STUDY.name].figures(table, summary)]
 
 
 def test_every_number_of_the_summary_is_in_one_cell_and_has_a_name(summary: pl.DataFrame) -> None:

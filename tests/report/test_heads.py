@@ -17,8 +17,8 @@ from rich.console import Console
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.experiments.prediction import Prediction
-from attnaudit.report import verdict, write_report
-from attnaudit.report.card import head_cards
+from attnaudit.report.card import head_cards, verdict
+from attnaudit.report.run_page import write_report
 from attnaudit.report.sections import head_cards as module
 from attnaudit.report.sections.head_cards import (
     CHANGED,

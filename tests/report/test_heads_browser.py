@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from attnaudit.report import write_report
 from attnaudit.report.card import head_cards
+from attnaudit.report.run_page import write_report
 from attnaudit.results.record import read_record
 from tests.report.heads import write_heads
 from tests.report.test_browser import OVERLAPS, open_page

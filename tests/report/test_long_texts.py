@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page
 
 import attnaudit.report.sections.instances as instances
-from attnaudit.report import write_report
+from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.trace import Trace
 from tests.report.runs import write_run

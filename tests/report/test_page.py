@@ -14,7 +14,7 @@ import pytest
 from attnaudit.core.errors import AttnauditError, RunError
 from attnaudit.core.files import read_json, write_json
 from attnaudit.core.ragged import Ragged
-from attnaudit.report import write_report
+from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.numbers import MOST_COLUMNS, SummaryCell, SummaryTable, parts
 from attnaudit.trace import Trace
 from tests.report.runs import write_run

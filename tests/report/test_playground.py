@@ -14,7 +14,8 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import audit
-from attnaudit.report import playground, write_report
+from attnaudit.report.fragment import playground
+from attnaudit.report.run_page import write_report
 from attnaudit.stats.measures import jsd, tvd
 from attnaudit.trace import Trace
 from tests.report.runs import write_run

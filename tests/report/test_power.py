@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnaudit.report.card import Card
+from attnaudit.report.card import VerdictCard
 from attnaudit.report.sections.power import WIDTHS, documents_needed, power_section
 from attnaudit.results.card import SummaryRows, card_row
 from attnaudit.stats.bootstrap import bootstrap_clusters
@@ -34,7 +34,7 @@ def test_half_the_width_needs_four_times_as_many() -> None:
 def test_a_measure_without_an_interval_is_not_in_the_table() -> None:
     known, unknown = ({"value": 0.5, "low": 0.4, "high": 0.6}, {"value": 0.5})
     section = power_section(
-        Card(
+        VerdictCard(
             "",
             "",
             (card_row("Is it?", "share", known, "–", ""), card_row("?", "m", unknown, "–", "")),
@@ -53,7 +53,9 @@ def test_a_measure_without_an_interval_is_not_in_the_table() -> None:
     )
     assert len(WIDTHS) == len(row.needed)
     narrow = power_section(
-        Card("", "", (card_row("Is it?", "share", known | {"low": 0.49, "high": 0.51}, "–", ""),)),
+        VerdictCard(
+            "", "", (card_row("Is it?", "share", known | {"low": 0.49, "high": 0.51}, "–", ""),)
+        ),
         50,
         NONE,
     )
@@ -63,7 +65,10 @@ def test_a_measure_without_an_interval_is_not_in_the_table() -> None:
         "< 30",
         "50",
     )  # widths shrink otherwise there
-    assert power_section(Card("", "", (card_row("?", "m", unknown, "–", ""),)), 50, NONE) is None
+    assert (
+        power_section(VerdictCard("", "", (card_row("?", "m", unknown, "–", ""),)), 50, NONE)
+        is None
+    )
 
 
 def test_a_measure_of_some_instances_counts_these() -> None:
@@ -75,7 +80,7 @@ def test_a_measure_of_some_instances_counts_these() -> None:
     row = card_row(
         "Could it?", "possible weight", found.rows["weight_ranges", "mean_possible"], "–", ""
     )
-    section = power_section(Card("", "", (row,)), 500, found)
+    section = power_section(VerdictCard("", "", (row,)), 500, found)
     assert section is not None
     assert (section.content["rows"][0].drawn, section.content["rows"][0].needed) == (
         "45",

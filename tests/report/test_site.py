@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from attnaudit.cli import main
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, sha256, write_json
-from attnaudit.report import write_report
+from attnaudit.report.run_page import write_report
 from attnaudit.report.site.packing import pack, quantised, restored, script, unpack
 from attnaudit.runner import audit_into, compare_runs, site_into, write_comparison
 from attnaudit.trace import Trace

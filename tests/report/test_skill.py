@@ -18,8 +18,9 @@ from sklearn.metrics import roc_auc_score
 
 from attnaudit.experiments import EXPERIMENTS, audit, facts
 from attnaudit.experiments.prediction import Prediction
-from attnaudit.report import verdict, write_report
+from attnaudit.report.card import verdict
 from attnaudit.report.page import card_section, environment
+from attnaudit.report.run_page import write_report
 from attnaudit.report.study_page import study_card, study_tables, write_studies
 from attnaudit.results import SUMMARY_SCHEMA, Result, Results
 from attnaudit.results.about import About

@@ -19,6 +19,6 @@ def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnaudit.report.study_page.write_study", no_page)
     monkeypatch.setattr("attnaudit.report.study_page.write_studies", no_page)
     monkeypatch.setattr(
-        "attnaudit.report.write_report",
+        "attnaudit.report.run_page.write_report",
         lambda folder, trace, page: no_page(folder, trace, page=page),
     )

@@ -12,6 +12,7 @@ from scipy.stats import kendalltau
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
+from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
@@ -199,7 +200,7 @@ def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(
         ).iter_rows(named=True):
             value, lowest = changes[row["measure"]]
             rows.append({**row, "value": value, "low": lowest, "high": 1.0, "undefined": 5})
-        (row,) = STUDY.card_rows(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About())
+        (row,) = STUDY_CARDS[STUDY.name].rows(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About())
         return row.sentence
 
     assert "So attention goes to tokens whose relevance is learned without it. " in sentence(0.1)

@@ -19,7 +19,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.corpora import read_corpus
 from attnaudit.plans.training import TrainingId, seeded, strength_text, usual
-from attnaudit.report import verdict
+from attnaudit.report.card import verdict
 from attnaudit.results.record import read_summary
 from attnaudit.runner import RunSpec, StudySpec, plan_study, run_study
 from attnaudit.runner.studies import AUDIT, TRAININGS, key_of

@@ -128,10 +128,11 @@ class ListsExperiments(TyperCommand):
     """A command whose help ends with the registered experiments; they are loaded only when the help is shown."""
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        from attnaudit.experiments import EXPERIMENTS, facts
+        from attnaudit.experiments import EXPERIMENTS
+        from attnaudit.report.cards import card
 
         with formatter.section("Experiments"):
-            formatter.write_dl([(name, facts(name).question) for name in EXPERIMENTS])
+            formatter.write_dl([(name, card(name).question) for name in EXPERIMENTS])
 
 
 class ListsStudies(TyperCommand):

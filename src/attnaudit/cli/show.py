@@ -18,7 +18,7 @@ from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
-from attnaudit.report import Card, verdict
+from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.sections.differences import print_differences
@@ -93,7 +93,7 @@ def show_study(folder: Path, as_json: bool) -> None:
     _tell(console, (), report=folder / "report.html", **pages)
 
 
-def _card_of_trainings(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, dict[str, Path]]:
+def _card_of_trainings(folder: Path, spec: dict[str, Any]) -> tuple[str, VerdictCard, dict[str, Path]]:
     """What a study is of, what it says, and its further pages."""
     training = next(
         iter(read_json(folder / "manifest.json")["trainings"].values())
@@ -103,7 +103,7 @@ def _card_of_trainings(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, d
     return spec["corpus"]["source"], card, {"all_studies": folder.parent / "index.html"}
 
 
-def _card_of_copying(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, dict[str, Path]]:
+def _card_of_copying(folder: Path, spec: dict[str, Any]) -> tuple[str, VerdictCard, dict[str, Path]]:
     return (
         spec["study"]["kind"],
         copying_card(read_summary(folder / "summary.json"), spec["study"]),

@@ -30,7 +30,6 @@ from attnaudit.experiments.ranges.experiment import Ranges
 from attnaudit.experiments.registry import (
     EXPERIMENTS,
     Experiment,
-    columns_of_figures,
     facts,
     make_experiment,
     measure_label,
@@ -75,7 +74,6 @@ __all__ = [
     "Experiment",
     "audit",
     "by_group",
-    "columns_of_figures",
     "facts",
     "keys",
     "make_experiment",

@@ -13,11 +13,8 @@ from attnaudit.core.papers import SNELL2020
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import keys
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
-from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.groups import text_of
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import figure, interval, percent
 from attnaudit.stats.bootstrap import bootstrap_ratios
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.trace import Trace
@@ -44,7 +41,6 @@ class Alignment:
     name = "alignment"
     needs = ("query", "rationale")
     scope = "traces of translations with reference alignments"
-    question = "Does attention find the source words that a target word translates?"
     papers = (SNELL2020,)
     measures = (
         Measure(
@@ -125,38 +121,6 @@ class Alignment:
         return table.select(
             pl.col("chance").alias("precision_at_1_chance"),
             pl.col("^hit_.*$").name.map(lambda name: name.replace("hit", "precision_at_1", 1)),
-        )
-
-    @staticmethod
-    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, relevance, chance = (
-            rows.get("alignment", f"precision_at_1_{name}")
-            for name in ("alpha", "relevance", "chance")
-        )
-        if row is None or chance is None:
-            return
-        output = (
-            ""
-            if relevance is None
-            else f", the one of largest output relevance in {percent(relevance['value'])}"
-        )
-        sentence = (
-            f"The source unit with most attention is aligned with the gold token in {percent(row['value'])} of rows with known "
-            f"alignments{output}; a random one would be in {percent(chance['value'])}."
-        )
-        known = (
-            ""
-            if relevance is None
-            else f"output relevance {figure(relevance['value'])} {interval(relevance)}, "
-        )
-        mark = None if relevance is None else float(relevance["value"])
-        yield card_row(
-            Alignment.question,
-            "precision at 1",
-            row,
-            f"{known}random position {figure(chance['value'])}",
-            sentence,
-            mark=mark,
         )
 
 

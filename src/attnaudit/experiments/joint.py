@@ -20,27 +20,14 @@ from attnaudit.experiments.rows import keys, require, row_streams
 from attnaudit.experiments.shuffles import shuffle_rows
 from attnaudit.experiments.through_tail import is_flip, two_classes
 from attnaudit.results import summarise_means
-from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import FigureSpec, Histogram, Scale
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import figure, interval, percent
 from attnaudit.stats.measures import predicted_class, tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 
 NUMBERS = 1 << 22  # attended sums of one call
-MATTERS = (
-    0.15  # a change of probability from which on all weights of a layer together are said to matter
-)
 _NAMED = ("split", "instance", "query")
-
-
-_CAPTION = (
-    "Change of the output (TVD) when the weights of all heads of a layer are replaced at once: by uniform weights, and by the worst choice "
-    "of one token for each head that a search found. Far to the left, the layer's attention as a whole hardly matters to the output."
-)
 
 
 @dataclass(frozen=True)
@@ -58,7 +45,6 @@ class Joint:
     name = "joint"
     needs = ("head",)
     scope = "traces of several heads"
-    question = "How much does the output depend on the weights of all heads at once?"
     papers = (JAIN2019, WIEGREFFE2019)
     measures = (
         Measure(
@@ -106,25 +92,6 @@ class Joint:
             "layers_flips",
             "share flipped by weights of all heads of all layers",
             "Share of texts whose decision flips under some weights tried for all recorded heads at once.",
-        ),
-    )
-    figures = (
-        FigureSpec(
-            "joint",
-            question,
-            (
-                Histogram(
-                    "joint_uniform",
-                    Scale("Δŷ, uniform weights in all heads", 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)),
-                    bins=30,
-                ),
-                Histogram(
-                    "joint_max_delta_y",
-                    Scale("largest Δŷ found, all heads", 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)),
-                    bins=30,
-                ),
-            ),
-            _CAPTION,
         ),
     )
     seed: int = 0
@@ -193,73 +160,6 @@ class Joint:
             return rows.select(name for name in rows.collect_schema().names() if name in known)
 
         return summarise_means(self.name, by_group(table, measured), self.seed)
-
-    @staticmethod
-    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, flips, most = (
-            rows.get("joint", f"joint_{name}") for name in ("uniform", "flips", "max_delta_y")
-        )
-        if (
-            row is None or flips is None or most is None or rows.head is not None
-        ):  # figures of a layer are not those of one head
-            return
-        alone = rows.get("maximal_change", "max_delta_y")
-        one = (
-            "largest found, "
-            if alone is None
-            else f"largest found, one head alone {figure(alone['value'], 3)}, "
-        )
-        sentence = (
-            f"Uniform weights in {_layers(rows)} at once change the output by {figure(row['value'], 3)} on average; the worst weights "
-            f"that were tried, by {figure(most['value'], 3)} {interval(most, 3)}, and flip {percent(flips['value'])} of the decisions."
-            f"{_by_layer(rows)}"
-        )
-        matters = row["value"] >= MATTERS
-        clause = f"uniform weights in {_layers(rows)} change its output {'clearly' if matters else 'little'}"
-        yield card_row(
-            Joint.question,
-            "mean Δŷ, uniform weights in all heads",
-            row,
-            f"{one}all heads {figure(most['value'], 3)}",
-            sentence,
-            mark=float(most["value"]),
-            places=3,
-            claim=Claim(matters, clause),
-        )
-
-
-def _layers(rows: SummaryRows) -> str:
-    """Which heads have their weights replaced at once."""
-    one = rows.audited is not None and len({layer for layer, _ in rows.audited.names}) == 1
-    return f"the {rows.heads}" if one else "all heads of a layer"
-
-
-def _by_layer(rows: SummaryRows) -> str:
-    """The lowest and the highest layer, and what all layers do together."""
-    everything = rows.get("joint", "layers_uniform")
-    layers = {layer: row for (layer, _), row in rows.of_heads("joint", "joint_uniform").items()}
-    if everything is None or len(layers) < 2:
-        return ""
-    ordered = sorted(layers, key=lambda layer: layers[layer]["value"])
-    low, high = (
-        f"{figure(layers[layer]['value'], 3)} (layer {layer})"
-        for layer in (ordered[0], ordered[-1])
-    )
-    return (
-        f" By layer: {low} to {high}. Uniform weights in all recorded heads of all {len(layers)} layers change it by "
-        f"{figure(everything['value'], 3)} {interval(everything, 3)}{_worst_of_layers(rows)}."
-    )
-
-
-def _worst_of_layers(rows: SummaryRows) -> str:
-    """The worst weights tried in all layers; nothing in summaries of earlier versions."""
-    flips, most = rows.get("joint", "layers_flips"), rows.get("joint", "layers_max_delta_y")
-    if flips is None or most is None:
-        return ""
-    flipped = f"and flip {percent(flips['value'])} of the decisions"
-    return (
-        f"; the worst that were tried, by {figure(most['value'], 3)} {interval(most, 3)}, {flipped}"
-    )
 
 
 def groups_of(trace: Trace, names: tuple[str, ...]) -> Ragged:

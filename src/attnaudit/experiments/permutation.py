@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import fsum
 
@@ -13,37 +12,19 @@ from jaxtyping import UInt64
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import setting
-from attnaudit.experiments.rows import keys, of_kept_words, require, row_streams, words_of
+from attnaudit.experiments.rows import keys, require, row_streams, words_of
 from attnaudit.experiments.shuffles import median_delta_y
 from attnaudit.results import summarise_means, summarise_ratios
-from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import FigureSpec, Scale, Violins
 from attnaudit.results.groups import Together, by_group, numbers_of
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import amount, degree, figure, interval
 from attnaudit.trace import Trace
 
 MOST_PERMUTATIONS = (
     1_000_000  # every thread keeps as many numbers; a median is exact enough long before
 )
-MATTERS = 0.15  # a change of probability from which on the output is said to depend on which token has which weight
-FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which shuffled attention is much like the model's own
 _BINS = 1 << 14
 _MEANS = ("median_delta_y", "median_delta_y_words", "max_alpha", "median_error", "shuffles")
 _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
-_CHANGES = (
-    (0.01, "hardly changes"),
-    (0.05, "changes a little"),
-    (0.15, "changes moderately"),
-    (0.3, "changes clearly"),
-)
-
-
-_CAPTION = (
-    "Median change of the output over random shuffles of the weights, by the largest weight of the instance. Dots are medians, bars "
-    "quartiles. Peaked attention (lower rows) that can be shuffled without effect (left) would not point at what the output depends on."
-)
 
 
 @dataclass(frozen=True)
@@ -61,7 +42,6 @@ class Permutation:
 
     name = "permutation"
     needs = ()
-    question = "How much does shuffling attention change the output?"
     papers = (JAIN2019,)
     measures = (
         Measure(
@@ -92,14 +72,6 @@ class Permutation:
             "seed_correlation",
             "expected correlation of the median Δŷ between two seeds of the shuffles",
             "1 minus the share of Monte Carlo error in the variance of the median over instances.",
-        ),
-    )
-    figures = (
-        FigureSpec(
-            "permutation",
-            "Does the output change when attention is shuffled?",
-            (Violins("median_delta_y", Scale("median Δŷ under shuffling"), fit=True),),
-            _CAPTION,
         ),
     )
     seed: int = 0
@@ -166,31 +138,6 @@ class Permutation:
         """What the table has; that of an earlier version has no error."""
         return table.select(name for name in _MEANS if name in table.collect_schema().names())
 
-    @staticmethod
-    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, peak = (
-            rows.get("permutation", "median_delta_y"),
-            rows.value("permutation", "max_alpha"),
-        )
-        if row is None:
-            return
-        sentence = (
-            f"When the attention weights{rows.of_head} are shuffled among the tokens, the output "
-            f"{degree(_CHANGES, row['value'], 'changes strongly')} (mean change of probability {figure(row['value'], 3)}); "
-            f"{_meaning(row['value'], peak)}."
-            f"{_among_words(rows)}{rows.apart('permutation', 'median_delta_y', 'Mean change', 3)}{_retrained(rows)}{of_kept_words(rows)}"
-        )
-        peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
-        yield card_row(
-            Permutation.question,
-            "mean of the median Δŷ",
-            row,
-            f"{peaked}0: no change, 1: from one certain prediction to another",
-            sentence,
-            places=3,
-            claim=_claim(row["value"], peak, rows.of_head),
-        )
-
 
 _SQUARED = Together(  # the same of a large table, whose medians are counted in bins
     "squared",
@@ -212,44 +159,4 @@ def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
         (squared - pl.col("median_error") ** 2).alias("beyond noise"),
         pl.lit(0.0).alias("nothing"),
         squared.alias("all"),
-    )
-
-
-def _claim(change: float, peak: float | None, of_head: str) -> Claim | None:
-    if change < MATTERS and peak is not None and peak < FLAT:
-        return None
-    matters = change >= MATTERS
-    only = "" if matters or change < 0.0005 else "only "
-    changes, limit = (
-        f"shuffling the weights{of_head} changes its output by",
-        f"{MATTERS:g} or more" if matters else f"less than {MATTERS:g}",
-    )
-    return Claim(matters, f"{changes} {only}{amount(change, 3)}", f"{changes} {limit}")
-
-
-def _meaning(change: float, peak: float | None) -> str:
-    """What such a change of probability under shuffling means, where the largest weight is ``peak`` on average."""
-    if change < MATTERS and peak is not None and peak < FLAT:
-        return f"with weights this close to uniform (largest {peak:.2f} on average) any shuffle changes little: no conclusion"
-    if change < MATTERS:
-        return f"below {MATTERS:g}, a limit chosen for this card, the output is said to depend little on which token has which weight"
-    return "the output depends on which token has which weight"
-
-
-def _among_words(rows: SummaryRows) -> str:
-    words = rows.value("permutation", "median_delta_y_words")
-    return (
-        ""
-        if words is None
-        else f" Where special tokens keep their weights the change is {figure(words, 3)}."
-    )
-
-
-def _retrained(rows: SummaryRows) -> str:
-    """What a model retrained with uniform attention loses, where a study of that is there."""
-    row = rows.get("uniform", "difference_f1_uniform")
-    return (
-        ""
-        if row is None
-        else f" Retrained with uniform attention, F1 changes by {figure(row['value'])} {interval(row)}."
     )

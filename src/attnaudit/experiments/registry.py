@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
@@ -12,14 +12,8 @@ import polars.selectors as cs
 from attnaudit.core.errors import InputError, TraceError, did_you_mean
 from attnaudit.core.papers import Paper
 from attnaudit.core.registry import Registry
-from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows
-from attnaudit.results.charts import FigureSpec, StudyFigure
 from attnaudit.results.measures import OF_TRANSLATIONS, Measure, label_of
 from attnaudit.trace import Trace
-
-CardRows = Callable[[SummaryRows, About], Iterable[CardRow]]
-SummaryFigures = Callable[[SummaryRows], Iterable[StudyFigure]]
 
 
 @runtime_checkable
@@ -65,19 +59,15 @@ def register_experiment(experiment: type[Any]) -> type[Any]:
 
 
 class Facts(NamedTuple):
-    """What an experiment's class states of itself besides the call; what it does not state is empty.
+    """Optional attributes of an experiment's class, empty where it has none.
 
-    ``papers`` are its sources, the first the one that it follows. ``measures`` name and explain what its summary has. ``card_rows`` turns
-    summary rows into rows of the verdict card; ``figures`` say what the report draws of its table, and ``summary_figures`` turns summary
-    rows into further figures.
+    Attributes:
+        papers: Its sources; the first is the one that it follows.
+        measures: Names and meanings of the measures in its summary.
     """
 
-    question: str = ""
     papers: tuple[Paper, ...] = ()
     measures: tuple[Measure, ...] = ()
-    card_rows: CardRows = lambda rows, about: ()
-    figures: tuple[FigureSpec, ...] = ()
-    summary_figures: SummaryFigures = lambda rows: ()
 
 
 def facts(name: str) -> Facts:
@@ -107,13 +97,6 @@ def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFram
     return table.select(
         name for name in columns if any(measure.label_for(name) is not None for measure in known)
     )
-
-
-def columns_of_figures() -> set[str]:
-    """The columns that figures of all experiments read of every row."""
-    return {
-        column for name in EXPERIMENTS for spec in facts(name).figures for column in spec.columns
-    }
 
 
 def make_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Any:

@@ -14,8 +14,6 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
-from attnaudit.results.card import SummaryRows
-from attnaudit.results.words import percent
 from attnaudit.trace import ROW_KEYS, Trace
 
 
@@ -101,19 +99,6 @@ def no_single_decision(trace: Trace) -> str | None:
     ):
         return "several sigmoid outputs are not a distribution and make no single decision; it needs one sigmoid output or a softmax"
     return None
-
-
-def of_kept_words(rows: SummaryRows) -> str:
-    """For card rows of a translator: its output in a trace is not the distribution over its whole vocabulary."""
-    covered = rows.value("translation", "covered")
-    return (
-        ""
-        if covered is None
-        else (
-            f" The output here is the distribution over the few words that the trace keeps per row, which hold {percent(covered)} of the "
-            "model's probability."
-        )
-    )
 
 
 def differences(*pairs: tuple[str, str]) -> list[pl.Expr]:

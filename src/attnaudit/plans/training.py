@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -12,9 +12,6 @@ from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import Paper
-from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows
-from attnaudit.results.charts import StudyFigure
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
@@ -104,14 +101,6 @@ class Study(Protocol):
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame: ...
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame: ...
-
-    @staticmethod
-    def card_rows(rows: SummaryRows, about: About) -> Iterable[CardRow]:
-        """The rows of the verdict card, from the summary rows of all studies of one base."""
-        ...
-
-    @staticmethod
-    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterable[StudyFigure]: ...
 
 
 def usual(base: RunSpec | TranslationSpec | TransformerTraining, seed: int) -> Training:

@@ -15,7 +15,8 @@ from attnaudit.calibration.degree import shipped
 from attnaudit.calibration.separation import NOTE, UNKNOWN_HERE, Separation, separations
 from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup
-from attnaudit.experiments import EXPERIMENTS, facts
+from attnaudit.experiments import EXPERIMENTS
+from attnaudit.report.cards import card
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.card import CardRow, SummaryRows, of_enough, without_conclusions
@@ -28,7 +29,7 @@ LINES = 7  # of a card; further measures are listed below it
 
 
 @dataclass(frozen=True)
-class Card:
+class VerdictCard:
     """``title`` names model and corpus, ``subtitle`` what was counted; ``rows`` answer one question each, ``further`` those that separate
     faithful from unfaithful attention less well. ``footnote`` says what that means. ``of_studies``: no row is of an audit.
 
@@ -108,7 +109,7 @@ class Card:
             console.print(as_markup(self.footnote), style="dim", highlight=False)
 
 
-def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) -> Card:
+def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) -> VerdictCard:
     """The card of a summary: rows of experiments whose figures are defined; ``about`` is an `About` or what ``spec.json`` holds."""
     about = about if isinstance(about, About) else About.of(about)
     found = SummaryRows.of(summary)
@@ -123,7 +124,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     )
     rows = (*rows, among) if among else rows
     scope = "\n".join(filter(None, (skill_unknown(found), _scope(found, about))))
-    return Card(
+    return VerdictCard(
         _title(about), subtitle, rows, notices, _audited_part(found), scope, found.unit, drawn, found.audited, further,
         footnote, classes={} if notice else _of_classes(found, about, rows),
     )  # fmt: skip
@@ -138,21 +139,21 @@ def _of_classes(found: SummaryRows, about: About, rows: Iterable[CardRow]) -> di
     }
 
 
-def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, Card]:
+def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, VerdictCard]:
     """The card of every head of a summary, of what is measured of it alone."""
     found = SummaryRows.of(summary)
     withheld = bool(no_skill_of_run(found))
     cards = {}
     for head, own in found.by_head.items():
         rows, further = _first(_rows(own, about, withheld), LINES)
-        cards[head] = Card(named(head), "", rows, unit=own.unit, further=further)
+        cards[head] = VerdictCard(named(head), "", rows, unit=own.unit, further=further)
     return cards
 
 
 def _rows(found: SummaryRows, about: About, withheld: bool) -> Sequence[CardRow]:
     """The model's quality first, then measures in the order in which they separate faithful from unfaithful attention; the unknown last."""
     known = separations()
-    rows = [row for name in EXPERIMENTS for row in facts(name).card_rows(found, about)]
+    rows = [row for name in EXPERIMENTS for row in card(name).rows(found, about)]
     rows = [
         _separating(row, known.get((row.experiment, row.name))) for row in sorted(rows, key=_place)
     ]
@@ -183,7 +184,7 @@ def _footnote(rows: Iterable[CardRow], found: SummaryRows, about: About) -> str:
 def _audited_part(found: SummaryRows) -> str:
     """What heatmaps of a card are of: the model, or its only layer that was audited."""
     layers = set() if found.audited is None else {layer for layer, _ in found.audited.names}
-    return f"layer {next(iter(layers))} of this model" if len(layers) == 1 else Card.model
+    return f"layer {next(iter(layers))} of this model" if len(layers) == 1 else VerdictCard.model
 
 
 def _scope(found: SummaryRows, about: About) -> str:

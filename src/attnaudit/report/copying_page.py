@@ -20,7 +20,7 @@ from attnaudit.copying.facts import (
 )
 from attnaudit.copying.study import NAME, Copying
 from attnaudit.core.files import read_with_digest
-from attnaudit.report.card import Card
+from attnaudit.report.card import VerdictCard
 from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.numbers import SummaryTable, meanings, numbers_section, summary_cell
@@ -54,12 +54,12 @@ def write_copying(folder: Path, page: Path | None = None) -> Path:
     return write_page(page or folder / "report.html", sections, QUESTION, subtitle, title=title)
 
 
-def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:
+def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> VerdictCard:
     """Whether copying is learned, and what first."""
     settings, found = _study(study), SummaryRows.of(summary)
     rows, notice = card_rows(found, settings), none_learned(found)
     notices = (notice,) if notice else ()
-    return Card(
+    return VerdictCard(
         *headings(settings),
         tuple(without_conclusions(rows) if notice else rows),
         notices,

@@ -20,8 +20,9 @@ from attnaudit.core.display import Shown
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.numbers import thousands
 from attnaudit.core.printable import printable
-from attnaudit.experiments import columns_of_figures, measure_label
-from attnaudit.report.card import Card, verdict
+from attnaudit.experiments import measure_label
+from attnaudit.report.card import VerdictCard, verdict
+from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.fragment import playground, rows_of
@@ -65,7 +66,7 @@ def trace_html(trace: Trace) -> str:
     )  # fmt: skip
 
 
-def results_card(results: Results) -> Card:
+def results_card(results: Results) -> VerdictCard:
     """The verdict card."""
     return verdict(results.summary, About.of(None, results.metadata))
 

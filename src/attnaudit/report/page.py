@@ -23,7 +23,7 @@ from attnaudit.report.meanings import Terms, explained, measure_meaning
 from attnaudit.results import words
 
 if TYPE_CHECKING:
-    from attnaudit.report.card import Card
+    from attnaudit.report.card import VerdictCard
 
 TEMPLATES = "report/templates"
 SAVE = ("colours.js", "save.js")  # the scripts that save figures and heatmaps
@@ -93,7 +93,7 @@ def page_text(
     return str(rendered("page", content))
 
 
-def card_section(card: Card, left_out: Sequence[tuple[str, str]] = ()) -> Section:
+def card_section(card: VerdictCard, left_out: Sequence[tuple[str, str]] = ()) -> Section:
     """The card, and below it what has no answer: (name, reason)."""
     content = {
         "card": card,

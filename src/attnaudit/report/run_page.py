@@ -9,8 +9,8 @@ import polars as pl
 from jaxtyping import Int64
 
 from attnaudit.core.numbers import count, thousands
-from attnaudit.experiments import columns_of_figures
 from attnaudit.report.card import verdict
+from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.page import Section, card_section, figures_section, write_page
 from attnaudit.report.sections.comparison import comparison_section

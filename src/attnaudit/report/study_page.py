@@ -10,7 +10,8 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.files import read_with_digest
-from attnaudit.report.card import Card, verdict
+from attnaudit.report.card import VerdictCard, verdict
+from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
@@ -48,7 +49,7 @@ def write_study(
     study = EVERY_STUDY[name]
     about = About.of(spec, metadata)
     table = read_table(folder / "results" / f"{name}.parquet").collect()
-    figures = [draw_study(figure) for figure in study.figures(table, summary)]
+    figures = [draw_study(figure) for figure in STUDY_CARDS[name].figures(table, summary)]
     figures[0] = replace(figures[0], caption=" ".join([figures[0].caption, *notes]))
     card = study_card(summary, about)
     sections = [
@@ -114,13 +115,13 @@ def write_studies(
     )
 
 
-def study_card(summary: pl.DataFrame, about: About) -> Card:
+def study_card(summary: pl.DataFrame, about: About) -> VerdictCard:
     """What studies show, a row each."""
     found = SummaryRows.of(summary)
     notices = {name: notice for name in EVERY_STUDY if (notice := no_skill(found, name, BASE))}
     rows: list[CardRow] = []
-    for name, study in EVERY_STUDY.items():
-        own = study.card_rows(found, about)
+    for name in EVERY_STUDY:
+        own = STUDY_CARDS[name].rows(found, about)
         rows += without_conclusions(own) if name in notices else of_enough(own, found)
     of_notice = {
         notice: [name for name in notices if notices[name] == notice] for notice in notices.values()
@@ -135,7 +136,7 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
         if own
         else about.model or f"{about.encoder} + {about.attention}"
     )
-    return Card(
+    return VerdictCard(
         f"{models} on {corpus_title(about)}",
         "retrained; brackets: 95 % bootstrap interval",
         tuple(rows),

@@ -158,7 +158,7 @@ def audit_page(trace: Path | None = None) -> dict[str, Page]:
     """The page of an audit, by its file name; the trace is by default the one in the folder."""
 
     def write(folder: Path, page: Path) -> None:
-        from attnaudit.report import write_report
+        from attnaudit.report.run_page import write_report
 
         write_report(folder, trace, page)
 

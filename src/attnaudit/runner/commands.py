@@ -77,7 +77,7 @@ def write_report(
     ``trace`` is that of the results, by default the one in their folder, or that an audit names. Raises RunError for a folder that holds
     no results, TraceError, and InputError where trace and results name different instances.
     """
-    from attnaudit.report import write_report as write_page
+    from attnaudit.report.run_page import write_report as write_page
 
     folders = _folders(runs)
     if len(folders) > 1 or out is not None:

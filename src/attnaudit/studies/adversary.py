@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -15,11 +14,8 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import (
-    WITHIN,
     Adversary,
     divergence,
-    furthest_trained,
-    trained_adversaries,
 )
 from attnaudit.plans.training import (
     Layout,
@@ -34,11 +30,7 @@ from attnaudit.plans.training import (
     without_scores,
 )
 from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import Distances, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import figure
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.measures import LN2, predicted_class, tvd
 from attnaudit.studies.over_seeds import by_model, by_seed, f1_row, mean_rows, seeds_row
@@ -54,11 +46,6 @@ _KINDS = {
     "uniform": "uniform",
     "adversary": "adversary",
 }  # of a training's role, in the order of the table
-_WORDS = {
-    "adversary": "trained adversaries", "frozen": "each instance separately, model frozen", "seed": "another seed",
-    "uniform": "uniform attention",
-}  # fmt: skip
-DIFFERENT = 0.5 * LN2  # of JSD: from here on an attention is called quite different
 EPSILONS = (0.005, 0.01, 0.02, 0.05, 0.1)
 
 
@@ -206,67 +193,6 @@ class ModelAdversary:
             reached += (moved - before) * best
             best, before = max(best, apart), moved
         return float((reached + (self.limit - before) * best) / (self.limit * LN2))
-
-    @staticmethod
-    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row = rows.get("adversary", "area")
-        if row is None:
-            return
-        reached, trained = furthest_trained(rows), trained_adversaries(rows)
-        frozen, seed = (
-            rows.value("adversary", "jsd_frozen_0.01"),
-            rows.value("adversary", "tvd_seed"),
-        )
-        best = (
-            f"JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"
-            if reached
-            else f"none within TVD {WITHIN}"
-        )
-        moved, apart = min(trained, default=(math.nan, math.nan))
-        sentence = f"Models trained to predict the same and attend elsewhere reach a mean {best}. " if reached else (
-            f"No model trained to predict the same and attend elsewhere stays within a mean TVD of {WITHIN}; the closest has "
-            f"{figure(moved, 3)}, at a JSD of attention of {figure(apart)}. "
-        )  # fmt: skip
-        near = [apart for moved, apart in trained if seed is not None and moved <= seed]
-        if near:
-            most = figure(max(near))
-            sentence += f"Another seed changes the predictions by {figure(seed, 3)}; within that, attention reaches a JSD of {most}. "
-        sentence += (
-            "So the same predictions are possible with a very different attention."
-            if reached and reached[1] > DIFFERENT
-            else "So predictions as similar as those of two seeds are possible with a very different attention."
-            if any(apart > DIFFERENT for apart in near)
-            else "No model was found that predicts the same with a very different attention; a longer search might find one."
-        )
-        if frozen is not None:
-            sentence += f" For each instance separately, with the model frozen, attention reaches a JSD of {figure(frozen)} within a TVD of 0.01."
-        measure = "area under the curve of JSD within TVD, share of the maximum"
-        moved_far = (reached and reached[1] > DIFFERENT) or any(apart > DIFFERENT for apart in near)
-        claim = (
-            Claim(False, "a model with very different attention predicts the same")
-            if moved_far
-            else None
-        )
-        yield card_row(ModelAdversary.question, measure, row, best, sentence, claim=claim)
-
-    @staticmethod
-    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        """Mean TVD against mean JSD: the trained adversaries as a curve, the others as points."""
-        points = table.group_by("kind", "strength", "seed", maintain_order=True).agg(
-            pl.col("tvd").mean(), pl.col("jsd").mean()
-        )
-        chart = Distances(
-            points.select(pl.col("kind").replace(_WORDS).alias("group"), "strength", "tvd", "jsd")
-        )
-        caption = (
-            "Each point is a model, or a set of single-instance adversaries: how far its predictions are from the base model's "
-            "(mean TVD) and how far its attention is (mean JSD, at most ln 2). The curve joins models trained to predict the same and "
-            "attend elsewhere, from the smallest λ to the largest. The closer to the upper left corner, the more the attention can change "
-            "at the same predictions. A point no further right than another seed predicts as similarly to the base as a retrained model."
-        )
-        yield StudyFigure("adversary", "How far can attention move while the predictions stay the same?", caption, (
-            StudyPanel("", chart, "adversary-curve", "Mean JSD of attention against mean TVD of predictions of every model"),
-        ))  # fmt: skip
 
 
 def _compared(

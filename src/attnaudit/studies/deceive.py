@@ -29,24 +29,17 @@ from attnaudit.plans.training import (
     without_scores,
 )
 from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import figure, percent
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies.over_seeds import (
-    HARDLY,
     by_model,
     check_names,
     mean_rows,
-    of_models,
     placed,
-    seeds_and_spread,
     seeds_row,
 )
-from attnaudit.studies.uncovering import UNCOVERING, uncovered
+from attnaudit.studies.uncovering import UNCOVERING
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -73,7 +66,6 @@ SCORES = ("loo", "gradient")
 OF_TOKENS = tuple(
     measure for measure in MEASURES if measure != "mass_max"
 )  # a translator has one head
-SummaryRow = Mapping[str, Any]  # a row of a summary
 
 
 @dataclass(frozen=True)
@@ -249,95 +241,6 @@ class Deceive:
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         return means_of_models(self.name, table, MEASURES, self.seed)
 
-    @staticmethod
-    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        measured = [
-            measure
-            for study, measure in rows.rows
-            if study == "deceive" and not measure.startswith("mass_max_")
-        ]
-        names = [
-            measure.removeprefix("mass_").rpartition("_")
-            for measure in measured
-            if measure.startswith("mass_")
-        ]
-        if not names:
-            return
-        models = [model for model, _, _ in names]
-        model = "bilstm" if "bilstm" in models else models[0]
-        strengths = sorted(
-            (float(strength), strength) for name, _, strength in names if name == model
-        )
-        (_, least), (_, most) = strengths[0], strengths[-1]
-        before, after = (
-            {
-                name: rows.rows["deceive", f"{name}_{model}_{strength}"]
-                for name in ("mass", "accuracy")
-            }
-            for strength in (least, most)
-        )
-        bare = rows.get(
-            "deceive", "accuracy_uniform" if about.translates else f"accuracy_{model}_removed"
-        )
-        without = "with uniform attention" if about.translates else "without these tokens"
-        of_what = " of the gold tokens" if about.translates else ""
-        honest = "without the penalty" if float(least) == 0 else f"when trained with λ = {least}"
-        reference = f"{percent(before['mass']['value'])} {honest}"
-        compared = f"{percent(before['accuracy']['value'])} {honest}" + (
-            f"; {percent(bare['value'])} {without}" if bare else ""
-        )
-        hides = _deceived(before, after, bare, without) if least != most else ""
-        sentence = (
-            f"A model of this study ({model}) trained to keep attention off the impermissible tokens (λ = {most}) puts "
-            f"{percent(after['mass']['value'])} of its attention on them, {reference}. Its accuracy is "
-            f"{percent(after['accuracy']['value'])}{of_what} ({compared})."
-            f"{hides}{_of_bleu(rows, model, least, most)}"
-        )
-        taus = [
-            figure(rows.value("deceive", f"tau_loo_{model}_{strength}"))
-            for strength in (least, most)
-        ]
-        sentence += f" In an audit, τ with leave-one-out goes from {taus[0]} to {taus[1]}.{uncovered(rows, f'{model}_{most}')}"
-        measure, mark = f"attention on impermissible tokens, λ = {most}", before["mass"]["value"]
-        claim = (
-            Claim(False, "attention can be trained to hide what a model uses")
-            if "attention hides" in hides
-            else None
-        )
-        yield card_row(
-            Deceive.question, measure, after["mass"], reference, sentence, mark=mark, claim=claim
-        )
-
-    @staticmethod
-    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        titles = {
-            "accuracy": "accuracy", "bleu": "BLEU", "mass": "attention on impermissible tokens", "tau_loo": "τ to leave-one-out",
-            "found_attention": "an impermissible token has the most attention", "found_loo": "the most importance by leave-one-out",
-        }  # fmt: skip
-        shown = {
-            title: rows
-            for measure, title in titles.items()
-            if (rows := of_models(summary, measure, Deceive.measures)).height
-        }
-        panels = [
-            StudyPanel(
-                title, Intervals(rows, title), f"deceive-{number}", f"{title} of every model by λ"
-            )
-            for number, (title, rows) in enumerate(shown.items())
-        ]
-        needed = (
-            "attention is needed (uniform attention does worse)"
-            if "BLEU" in shown
-            else "the tokens are needed (removed)"
-        )
-        caption = (
-            f"Models trained with a penalty λ on attention to the impermissible tokens, {seeds_and_spread(table)}. Where accuracy stays, "
-            f"attention falls and {needed}, attention hides what the model uses; what follows is what an audit of that model says."
-        )
-        yield StudyFigure(
-            "deceive", "Does attention hide what the model uses?", caption, tuple(panels)
-        )
-
 
 @runtime_checkable
 class Written(Protocol):
@@ -372,8 +275,6 @@ class PairDeceive:
         "seeds": 1,
         "training.epochs": 10,
     }
-    card_rows = staticmethod(Deceive.card_rows)
-    figures = staticmethod(Deceive.figures)
     strengths: tuple[float, ...] = setting(
         "Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0)
     )
@@ -586,42 +487,3 @@ def _covered_note(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]
         )
     note = "Instances without any other token, whose penalty would be infinite, are trained on their label alone: "
     return f"{note}{', '.join(counts)}." if counts else ""
-
-
-def _deceived(
-    before: Mapping[str, SummaryRow],
-    after: Mapping[str, SummaryRow],
-    bare: SummaryRow | None,
-    without: str,
-) -> str:
-    """Whether attention hides what the model uses: it has left these tokens, and the model is right more often than ``without``."""
-    mass, accuracy, honest = after["mass"], after["accuracy"], before["accuracy"]
-    if bare is None or any(
-        row["low"] is None for row in (mass, before["mass"], accuracy, honest, bare)
-    ):
-        return ""
-    if mass["high"] >= before["mass"]["low"]:
-        return " Its attention does not avoid these tokens, within the intervals: it hides nothing."
-    as_good, better = accuracy["high"] >= honest["low"], accuracy["low"] > bare["high"]
-    if as_good and better:
-        return f" That is no lower, within the intervals, and higher than {without}: its attention hides what it uses."
-    if as_good:
-        return f" That is no lower, but no higher than {without} either: no evidence that there is anything to hide."
-    if not better:
-        return f" That is no higher than {without}: it hides nothing, since it no longer seems to use what it attended to."
-    if honest["high"] - accuracy["low"] < HARDLY:
-        points = f"{100 * HARDLY:.0f} points"
-        return f" That is lower by less than {points}, and higher than {without}: its attention hides what it uses, at little cost."
-    return f" That is lower, yet higher than {without}: its attention hides part of what it uses, at a cost."
-
-
-def _of_bleu(figures: SummaryRows, model: str, least: str, most: str) -> str:
-    """What became of the translations, where there are any."""
-    before, after, uniform = (
-        figures.value("deceive", f"bleu_{name}")
-        for name in (f"{model}_{least}", f"{model}_{most}", "uniform")
-    )
-    if before is None or after is None:
-        return ""
-    compared = "" if uniform is None else f"; with uniform attention {uniform:.1f}"
-    return f" BLEU goes from {before:.1f} to {after:.1f}{compared}."

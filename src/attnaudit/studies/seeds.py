@@ -26,12 +26,8 @@ from attnaudit.plans.training import (
     usual,
 )
 from attnaudit.results import summarise_means
-from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import Quartiles, StudyFigure, StudyPanel
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import LN2, difference, figure
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
@@ -40,7 +36,6 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.plans.spec import RunSpec
 
-_SCORES = {"alpha": "attention", "gradient": "gradient", "loo": "leave-one-out"}
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as the paper groups its instances
 
 
@@ -103,71 +98,6 @@ class Seeds:
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         return summarise_means(self.name, _groups(table.lazy()), self.seed)
-
-    @staticmethod
-    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row = rows.get("seeds", "jsd")
-        if row is None:
-            return
-        taus = ", ".join(
-            f"{word} {figure(tau['value'])}"
-            for name, word in _SCORES.items()
-            if (tau := rows.get("seeds", f"tau_{name}"))
-        )
-        sentence = (
-            f"With another seed, attention differs {difference(row['value'])} from that of the first seed. Only larger differences, of an "
-            "adversary or any other attention, are informative."
-        )
-        if taus:
-            agreement = f"Agreement of each score with itself across seeds (τ): {taus}"
-            sentence += f" {agreement}; this is the reference for its agreement with other scores."
-        claim = (
-            None
-            if row["value"] < 0.25 * LN2
-            else Claim(False, f"with another seed, attention differs {difference(row['value'])}")
-        )
-        yardstick = f"τ with itself: {taus or 'undefined'}"
-        yield card_row(
-            Seeds.question,
-            "JSD to another seed's attention",
-            row,
-            yardstick,
-            sentence,
-            scale=(0.0, LN2),
-            claim=claim,
-        )
-
-    @staticmethod
-    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        classes = table.sort("predicted").group_by("predicted", maintain_order=True)
-        groups = [
-            (f"max α {low:g} to {high:g}", table.filter(inside)["jsd"])
-            for low, high, inside in _bins()
-        ]
-        groups += [(f"predicted {name}", rows["jsd"]) for (name,), rows in classes]
-        divergences = Quartiles(groups, "median JSD to another seed (at most ln 2)", (0.0, LN2))
-        agreement = [(word, table[f"tau_{name}"].drop_nulls()) for name, word in _SCORES.items()]
-        taus = Quartiles(agreement, "median τ with itself under another seed", (-1.0, 1.0))
-        caption = (
-            "Quartiles (bar), 5 to 95 % (line) and median over instances of each instance's median over seeds. Left: how far attention "
-            "moves when only the seed changes. Right: how well each score agrees with itself under another seed, the reference for its "
-            "agreement with other scores."
-        )
-        panels = (
-            StudyPanel(
-                "How far attention moves",
-                divergences,
-                "seeds-jsd",
-                "Divergence to another seed's attention, by bin and class",
-            ),
-            StudyPanel(
-                "How well scores agree with themselves",
-                taus,
-                "seeds-tau",
-                "Kendall tau of each score with itself",
-            ),
-        )
-        yield StudyFigure("seeds", "How much of attention is chance?", caption, panels)
 
 
 def _compared(base: Trace, other: Trace) -> dict[str, np.ndarray]:

@@ -59,8 +59,6 @@ class TransformerUniform:
     measures: ClassVar[tuple[Measure, ...]] = Uniform.measures
     layout: ClassVar[Layout] = Uniform.layout
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 3}
-    card_rows = staticmethod(Uniform.card_rows)
-    figures = staticmethod(Uniform.figures)
     seeds: int = setting("Number of trainings (seeds) of each model.", 5)
     layers: tuple[str, ...] = setting(
         "Layers with uniform attention, one model for each: all, last, or a number from 0.",
@@ -162,8 +160,6 @@ class TransformerDeceive:
     }
     overruled: ClassVar[Mapping[str, str]] = {"training.select": "no other than loss, as published"}
     decided: ClassVar[Mapping[str, Any]] = {"training.select": "loss"}
-    card_rows = staticmethod(Deceive.card_rows)
-    figures = staticmethod(Deceive.figures)
     strengths: tuple[float, ...] = setting(
         "Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0)
     )

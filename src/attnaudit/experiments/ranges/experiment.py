@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 from jaxtyping import Bool
 
-from attnaudit.core.numbers import thousands
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
@@ -24,39 +22,17 @@ from attnaudit.experiments.rows import (
     keys,
     list_column,
     no_single_decision,
-    of_kept_words,
     require,
     row_streams,
 )
 from attnaudit.experiments.through_tail import through_network
 from attnaudit.results import summarise_means
-from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import figure, percent
 from attnaudit.trace import Trace
 
 LARGEST = 500_000  # T² · half-spaces of the rows whose programs are solved, about half a second
 NEGLIGIBLE = 1e-9  # a necessary weight up to it is rounding
-SEEN_GAP = 5e-3  # a bound closer than this to what was found has the same two decimals
-HALF = 0.5
-
-
-def _markers(rows: pl.DataFrame) -> tuple[Marker, ...]:
-    found, upper = (
-        rows[name].fill_nan(None).mean() for name in ("mean_possible", "mean_possible_upper")
-    )
-    if not (isinstance(found, float) and isinstance(upper, float)) or upper - found < SEEN_GAP:
-        return ()
-    return (Marker(upper, "mean upper bound", after=upper < HALF),)
-
-
-_CAPTION = (
-    "How much of the attention a token could have with the output within ε, mean over the tokens of an instance. At 1 the output says "
-    "nothing about the weights; the farther left, the more it determines them."
-)
 
 
 @dataclass(frozen=True)
@@ -76,7 +52,6 @@ class Ranges:
 
     name = "ranges"
     needs = ()
-    question = "How much attention could, and must, each token have with nearly the same output?"
     papers = (JAIN2019, WIEGREFFE2019)
     measures = (
         Measure(
@@ -111,18 +86,6 @@ class Ranges:
             "top_necessary_lower",
             "necessary weight of the most attended token, lower bound",
             "Weight that the most attended token has at least in every attention whose output stays within ε, 0 to 1.",
-        ),
-    )
-    figures = (
-        FigureSpec(
-            "ranges",
-            question,
-            (
-                Histogram("mean_possible", Scale("mean possible weight"), markers=_markers),
-                Violins("mean_possible", Scale("mean possible weight"), "By the largest weight"),
-            ),
-            _CAPTION,
-            reads=("mean_possible_upper",),
         ),
     )
     seed: int = 0
@@ -179,25 +142,6 @@ class Ranges:
             self.name, by_group(table, lambda rows: rows.select(names)), self.seed
         )
 
-    @staticmethod
-    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, upper = (
-            rows.get("ranges", "mean_possible"),
-            rows.value("ranges", "mean_possible_upper"),
-        )
-        if row is None or upper is None:
-            return
-        loose = upper - row["value"] > SEEN_GAP
-        yield card_row(
-            Ranges.question,
-            f"mean possible weight{', found' if loose else ''}",
-            row,
-            f"{f'at most {figure(upper)} (upper bound); ' if loose else ''}1: any token could have all attention",
-            _sentence(row, loose, rows, about),
-            mark=upper if loose else None,
-            claim=_claim(row["value"], rows),
-        )
-
 
 def _by_programs(trace: Trace, computed: Bool[np.ndarray, " n"], epsilon: float) -> Bounds:
     """The bounds of all rows, flat; NaN where they are not computed. What the adversary finds is possible."""
@@ -242,45 +186,3 @@ def _null_but(known: Bool[np.ndarray, " n"], values: pl.Series) -> pl.Series:
         if known.all()
         else pl.select(pl.when(pl.Series(known)).then(values).alias(values.name)).to_series()
     )
-
-
-def _claim(value: float, rows: SummaryRows) -> Claim | None:
-    """Freedom is claimed by what was found, need by the bound: programs that find nothing show nothing."""
-    kept = rows.get("ranges", "top_necessary_lower")
-    decided = None if kept is None else (kept["low"], kept["high"])
-    if kept is not None and kept["value"] >= HALF:
-        return Claim(
-            True,
-            "to keep nearly the same output, most of the attention must stay on the most attended token",
-            decided=decided,
-        )
-    if value < HALF:
-        return None
-    return Claim(
-        False,
-        "the average token could have most of the attention with nearly the same output",
-        decided=decided,
-    )
-
-
-def _sentence(row: dict[str, Any], loose: bool, rows: SummaryRows, about: About) -> str:
-    epsilon = about.setting("ranges", "epsilon")
-    within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
-    some, most = (rows.value("ranges", f"any_necessary{end}") or 0.0 for end in ("", "_upper"))
-    least, kept = (rows.value("ranges", f"top_necessary{end}") or 0.0 for end in ("_lower", ""))
-    drawn = (
-        f" Computed for {thousands(row['n'])} of {thousands(row['n'] + row['undefined'])} instances."
-        if row["undefined"]
-        else ""
-    )
-    return (
-        f"With the output {within} of the original, the average token could have {'at least ' if loose else ''}{figure(row['value'])} "
-        f"of the attention. In {_between(some, most, percent)} of the instances some token must have a weight above 0; the most attended "
-        f"token must keep a weight of {_between(least, kept, figure)} on average."
-        f"{drawn}{rows.apart('ranges', 'mean_possible', 'Mean possible weight')}{of_kept_words(rows)}"
-    )
-
-
-def _between(low: float, high: float, text: Callable[[float], str]) -> str:
-    """A number, or the ends between which it is, where these look different."""
-    return text(low) if text(low) == text(high) else f"{text(low)} to {text(high)}"

@@ -14,8 +14,9 @@ from altair.utils.schemapi import debug_mode
 from jaxtyping import Float
 
 from attnaudit.core.numbers import count
-from attnaudit.experiments import EXPERIMENTS, facts
+from attnaudit.experiments import EXPERIMENTS
 from attnaudit.published.reference import MAX_ALPHA_BINS
+from attnaudit.report.cards import card
 from attnaudit.report.charts.palette import (
     LegendEntry,
     Palette,
@@ -504,7 +505,7 @@ def draw_figures(
         made = [
             _figure(spec, grouped, palette, unit)
             for name in experiments or EXPERIMENTS
-            for spec in facts(name).figures
+            for spec in card(name).figures
         ]
     return [figure for figure in made if figure is not None], legend(grouped, palette, unit)
 
@@ -515,9 +516,7 @@ def draw_summaries(
     """The figures that registered experiments, or these alone, make of a summary."""
     rows = SummaryRows.of(summary)
     made = [
-        figure
-        for name in experiments or EXPERIMENTS
-        for figure in facts(name).summary_figures(rows)
+        figure for name in experiments or EXPERIMENTS for figure in card(name).summary_figures(rows)
     ]
     return [draw_study(replace(figure, caption=of_unit(figure.caption, unit))) for figure in made]
 

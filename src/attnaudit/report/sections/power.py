@@ -7,7 +7,7 @@ from math import ceil
 from typing import NamedTuple
 
 from attnaudit.core.numbers import thousands
-from attnaudit.report.card import Card
+from attnaudit.report.card import VerdictCard
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
 from attnaudit.results.card import CardRow, SummaryRows
@@ -30,7 +30,7 @@ class Needed(NamedTuple):
     needed: tuple[str, ...]
 
 
-def power_section(card: Card, documents: int, found: SummaryRows) -> Section | None:
+def power_section(card: VerdictCard, documents: int, found: SummaryRows) -> Section | None:
     """A row for each measure of the card that has an interval; ``documents`` are what the intervals draw, of which a measure of ``found``
     may know fewer. None without any.
     """

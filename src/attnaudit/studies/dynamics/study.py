@@ -70,8 +70,6 @@ class Dynamics:
     measures: ClassVar[tuple[Measure, ...]] = facts.MEASURES
     layout: ClassVar[Layout] = "steps"
     caveats = staticmethod(facts.caveats)
-    card_rows = staticmethod(facts.card_rows)
-    figures = staticmethod(facts.figures)
     of_embeddings: ClassVar[Mapping[str, Any]] = {
         "encoder": "none"
     }  # settings of the model that knows the mean embedding alone

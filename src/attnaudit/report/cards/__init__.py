@@ -1,0 +1,71 @@
+"""Cards: one file per experiment words what its summary says, and draws it.
+
+An experiment computes and names its measures; `attnaudit.experiments.verdict` decides what may be
+claimed; a card words it. Registering a card is a second call beside `register_experiment`.
+"""
+
+from __future__ import annotations
+
+from attnaudit.core.errors import InputError
+from attnaudit.experiments import EXPERIMENTS
+from attnaudit.report.cards import (
+    adversary,
+    agreement,
+    alignment,
+    comprehensiveness,
+    correlation,
+    erasure,
+    identifiability,
+    joint,
+    maximal_change,
+    permutation,
+    plausibility,
+    prediction,
+    ranges,
+)
+from attnaudit.report.cards.card import Card
+
+_CARDS: dict[str, Card] = {
+    "prediction": prediction.CARD,
+    "correlation": correlation.CARD,
+    "permutation": permutation.CARD,
+    "maximal_change": maximal_change.CARD,
+    "joint": joint.CARD,
+    "adversary": adversary.CARD,
+    "ranges": ranges.CARD,
+    "identifiability": identifiability.CARD,
+    "erasure": erasure.CARD,
+    "comprehensiveness": comprehensiveness.CARD,
+    "plausibility": plausibility.CARD,
+    "agreement": agreement.CARD,
+    "alignment": alignment.CARD,
+}
+
+__all__ = ["Card", "card", "columns_of_figures", "register_card"]
+
+
+def register_card(name: str, card: Card) -> None:
+    """Add the card of an experiment to reports.
+
+    Args:
+        name: The name of the experiment, which may be registered before or after its card.
+        card: Its question, rows and figures.
+
+    Raises:
+        InputError: The experiment has a card.
+    """
+    if _CARDS.setdefault(name, card) is not card:
+        raise InputError("register card", name, "an experiment that has a card", "another name")
+
+
+def card(name: str) -> Card:
+    """Return the card of the experiment ``name``, an empty one if none is registered."""
+    # An installed package registers a card when its experiment is loaded, which reading does.
+    return _CARDS.get(name, Card()) if name in EXPERIMENTS else Card()
+
+
+def columns_of_figures() -> set[str]:
+    """Return the columns that figures of all experiments read of every row."""
+    return {
+        column for name in EXPERIMENTS for spec in card(name).figures for column in spec.columns
+    }

@@ -1,0 +1,15 @@
+"""Cards of studies: one file per study words what its summary says, and draws it."""
+
+from __future__ import annotations
+
+from attnaudit.report.cards.card import StudyCard
+from attnaudit.report.cards.studies import adversary, deceive, dynamics, guide, seeds, uniform
+
+STUDY_CARDS: dict[str, StudyCard] = {
+    "uniform": uniform.CARD,
+    "seeds": seeds.CARD,
+    "guide": guide.CARD,
+    "adversary": adversary.CARD,
+    "deceive": deceive.CARD,
+    "dynamics": dynamics.CARD,
+}
