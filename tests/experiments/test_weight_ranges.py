@@ -19,9 +19,9 @@ from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit, make_experiment
 from attnaudit.experiments.adversary.exact import Slab, slab_within
-from attnaudit.experiments.ranges import experiment, logits, one_logit, outputs, programs
+from attnaudit.experiments.ranges import experiment, line, logits, outputs, programs
 from attnaudit.experiments.ranges.experiment import Ranges
-from attnaudit.experiments.ranges.one_logit import ranges_in_slab
+from attnaudit.experiments.ranges.line import ranges_in_slab
 from attnaudit.experiments.ranges.outputs import outputs_within
 from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.trace import Trace
@@ -78,7 +78,7 @@ def test_a_planted_bug_is_found_by_the_programs(bug: str, monkeypatch: pytest.Mo
 
     monkeypatch.setattr(experiment, "slab_within", wrong_slab)
     if bug == "own extreme":
-        monkeypatch.setattr(one_logit, "_alone", lambda alpha, marked: np.zeros_like(marked))
+        monkeypatch.setattr(line, "_alone", lambda alpha, marked: np.zeros_like(marked))
     assert farthest_from_programs(make_trace(20, (2, 6), seed=3), 0.05) > 1e-3
 
 

@@ -16,7 +16,7 @@ import pytest
 from attnaudit.experiments.adversary.exact import slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.frontier import EPSILONS, frontier, frontier_epsilons
-from attnaudit.experiments.ranges.one_logit import ranges_in_slab
+from attnaudit.experiments.ranges.line import ranges_in_slab
 from attnaudit.report.fragment import facts_of
 from attnaudit.report.sections.curves import SHARES, points
 from attnaudit.report.sections.playground import (

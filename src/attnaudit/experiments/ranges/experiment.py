@@ -15,7 +15,7 @@ from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.exact import one_logit_decides, slab_within
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.ranges.logits import row_logits
-from attnaudit.experiments.ranges.one_logit import ranges_in_slab
+from attnaudit.experiments.ranges.line import ranges_in_slab
 from attnaudit.experiments.ranges.outputs import most_halfspaces
 from attnaudit.experiments.ranges.programs import Bounds, bounds_of_row
 from attnaudit.experiments.rows import (
