@@ -1,6 +1,6 @@
 """Weights that a token can have while the attended sum of one number per token stays in a slab.
 
-Readouts are measured from the model's own attended sum, and the slab is ``low ≤ Σ_t α_t v_t ≤ high``
+Readouts v are measured from the attended sum, and the slab is ``low ≤ Σ_t α_t v_t ≤ high``
 with ``low ≤ 0 ≤ high``. With weight w on token t the others, together 1 − w, attend to some mean m
 of their readouts, and the sum is w v_t + (1 − w) m.
 
