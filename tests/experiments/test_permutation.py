@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from math import factorial
 from typing import Any
 
@@ -9,25 +10,16 @@ import pytest
 from scipy.stats import binom
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.random import shuffle
+from attnaudit.core.random import shuffled
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.rows import row_streams
-from attnaudit.experiments.shuffles import (
-    ENUMERATED,
-    FEWEST,
-    MOST,
-    _rows_of_changes,
-    _through_tail,
-    median_delta_y,
-)
+from attnaudit.experiments.shuffles import COUNTS, ENUMERATED, median_and_error, median_delta_y
+from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 from tests.oracles.permutation import all_permutations, naive_permutation
 from tests.tails import opaque
 from tests.traces import make_trace, sigmoid_rows
-
-SHUFFLE = kernel(shuffle)
 
 
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (2, None), (4, None), (3, 6)])
@@ -53,16 +45,17 @@ def test_the_mean_over_instances_is_that_of_the_papers_loop():
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 4])
-def test_the_compiled_way_and_the_general_way_see_the_same_shuffles(outputs: int):
+def test_the_kernel_shuffles_as_keyed_random_numbers_say(outputs: int):
     trace = make_trace(40, (1, 20), outputs, seed=3, candidates=outputs > 1)
     streams = row_streams(trace, 0, "permutation")
-    compiled = median_delta_y(trace.readout, trace.alpha, streams, 60)
-    general = _through_tail(trace.readout, trace.alpha, streams, 60)
-    np.testing.assert_allclose(compiled.median, np.median(general, axis=0), atol=1e-12)
-    median, errors = np.empty((2, len(trace)))
-    over_rows(_rows_of_changes, len(trace), np.ascontiguousarray(general.T), median, errors)
-    np.testing.assert_array_equal(median, np.median(general, axis=0))
-    np.testing.assert_allclose(compiled.error, errors, atol=1e-12)
+    own, alpha, change = trace.readout(trace.alpha), trace.alpha, []
+    for number in range(60):
+        alpha = shuffled(alpha, streams, number)
+        change.append(tvd(trace.readout(alpha), own))
+    measured = median_delta_y(trace.readout, trace.alpha, streams, 60)
+    expected = median_and_error(np.sort(np.array(change), axis=0).T)
+    np.testing.assert_allclose(measured, expected, atol=1e-12)
+    np.testing.assert_allclose(measured.median, np.median(change, axis=0), atol=1e-12)
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch):
@@ -118,12 +111,12 @@ def test_attention_that_no_shuffle_changes_has_no_effect():
 
 
 def test_every_order_is_equally_likely():
-    counts: dict[tuple[float, ...], int] = {}
-    weights = np.arange(4.0)
-    stream = row_streams(make_trace(1), 0, "permutation")[0]
-    for k in range(24_000):
-        SHUFFLE(weights, stream, k)
-        counts[tuple(weights)] = counts.get(tuple(weights), 0) + 1
+    weights = Ragged.from_rows([np.arange(4.0)])
+    stream = row_streams(make_trace(1), 0, "permutation")
+    counts = Counter[tuple[float, ...]]()
+    for number in range(24_000):
+        weights = shuffled(weights, stream, number)
+        counts[tuple(weights.values.tolist())] += 1
     assert len(counts) == 24
     chi_square = sum((count - 1000) ** 2 / 1000 for count in counts.values())
     assert chi_square < 60
@@ -159,14 +152,14 @@ def test_rows_are_shuffled_until_the_error_is_as_wanted():
     table = Permutation(error=0.004)(trace)
     draws, errors = table["shuffles"].to_numpy(), table["median_error"].to_numpy()
     assert len(set(draws.tolist())) > 2
-    assert ((errors <= 0.004) | (draws == MOST)).all()
+    assert ((errors <= 0.004) | (draws == COUNTS[-1])).all()
     for count in sorted(set(draws.tolist())):
         fixed = Permutation(permutations=count)(trace)
         np.testing.assert_array_equal(
             fixed["median_delta_y"].to_numpy()[draws == count],
             table["median_delta_y"].to_numpy()[draws == count],
         )
-        if count > FEWEST:
+        if count > COUNTS[0]:
             before = Permutation(permutations=count // 2)(trace)["median_error"].to_numpy()
             assert (before[draws == count] > 0.004).all()
     assert Permutation(error=0.004)(trace.take(np.arange(7, 9))).equals(table[7:9])
@@ -176,8 +169,7 @@ def test_rows_are_shuffled_until_the_error_is_as_wanted():
 def test_the_error_is_that_of_the_median_over_draws(spread: str):
     """Of many rows of 200 draws: the root of the mean squared error is the standard deviation of their medians, to 6 %."""
     draws = getattr(np.random.default_rng(3), spread)(size=(4000, 200))
-    median, errors = np.empty((2, len(draws)))
-    over_rows(_rows_of_changes, len(draws), draws.copy(), median, errors)
+    errors = median_and_error(np.sort(draws, axis=1)).error
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(np.median(draws, axis=1).std(), rel=0.06)
 
 

@@ -11,13 +11,12 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int64
 
-from attnaudit.core.kernels import over_rows
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged, concatenate
+from attnaudit.core.random import shuffled
 from attnaudit.core.settings import setting
 from attnaudit.experiments.maximal_change.found import one_head
 from attnaudit.experiments.rows import keys, require, row_streams
-from attnaudit.experiments.shuffles import shuffle_rows
 from attnaudit.experiments.through_tail import is_flip, two_classes
 from attnaudit.results import summarise_means
 from attnaudit.results.groups import by_group
@@ -176,10 +175,10 @@ def _uniform(alpha: Ragged) -> Ragged:
 
 
 def _shuffled(trace: Trace, seed: int, shuffles: int) -> Iterator[Ragged]:
-    streams, drawn = row_streams(trace, seed, Joint.name), trace.alpha.values.copy()
+    streams, alpha = row_streams(trace, seed, Joint.name), trace.alpha
     for k in range(shuffles):
-        over_rows(shuffle_rows, len(streams), drawn, trace.alpha.offsets, streams, k)
-        yield trace.alpha.with_values(drawn.copy())
+        alpha = shuffled(alpha, streams, k)
+        yield alpha
 
 
 def _to_groups(values: np.ndarray, groups: Ragged) -> np.ndarray:

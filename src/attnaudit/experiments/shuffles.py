@@ -1,48 +1,39 @@
-"""The median change of the output under shuffled attention, and its Monte Carlo error, from as many shuffles as an error asked for needs.
+"""Median change of the output under shuffled attention, and its Monte Carlo error.
 
-The standard error of a median of K draws is that of its rank, √K/2, times how far apart the values near the median lie: it is read off the
-distance between the values 3 standard errors of the rank below the median and as many above. Of short rows all orders are taken.
+The standard error of a median of K draws is that of its rank, √K/2, times the distance between
+neighbouring values near the median. It is read off the values 3 standard errors of the rank below
+and above the median. For short rows all orders are taken, so the median has no error.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import permutations
 from math import factorial, sqrt
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int64, UInt64
+from numba import njit
 
-from attnaudit.core.arrays import numbers_below
-from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.random import apply_shuffle, draw_shuffle, shuffle
-from attnaudit.experiments.compiled_readout import (
-    activate_into,
-    kernel_rows,
-    pool,
-    pooled_prediction,
-    row_parts,
-    tvd_row,
-)
-from attnaudit.experiments.through_tail import Outputs, has_compiled_tail
+from attnaudit.core.threads import over_rows
+from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.stats.measures import tvd
-from attnaudit.stats.ordering import select
 from attnaudit.trace.readout import IdentityTail, Readout
 
-FEWEST, MOST = (
-    200,
-    12_800,
-)  # shuffles of a row where an error is wanted: doubled from the one until the error is small enough or the other
-BEHIND_A_TAIL = 100  # shuffles then, as in the paper: each is a pass through the tail
-ENUMERATED = 6  # positions of a row of which all orders are taken then: at most 720
-BLOCK = 1 << 21  # contributions, or shuffled weights, that the general way holds at a time
+# Shuffles of a row when an error is asked for: doubled from the first to the last as needed.
+COUNTS = (200, 400, 800, 1600, 3200, 6400, 12_800)
+BEHIND_A_TAIL = 100  # as in the paper, because each shuffle is a pass through the tail
+ENUMERATED = 6  # longest row, in tokens, whose orders are all taken: 720
+BLOCK = 1 << 19  # numbers that one call of the readout holds at first; a row may need 64 times more
 _REACH = 3.0  # standard errors of the rank
 
 
 class Shuffled(NamedTuple):
-    """Of every row the median change (TVD), its standard error over draws, and the number of draws, ``(n,)`` each.
+    """Median TVD of every row, its standard error over draws, and the number of draws.
 
-    The error is 0 where all orders were taken, and NaN of a single draw.
+    The error is 0 when all orders are taken, and NaN for a single draw.
     """
 
     median: Float[np.ndarray, " n"]
@@ -50,190 +41,149 @@ class Shuffled(NamedTuple):
     draws: Float[np.ndarray, " n"]
 
 
+_Measure = Callable[[Readout, Ragged, np.ndarray], Shuffled]  # rows, their attention and streams
+
+
 def median_delta_y(
     readout: Readout,
     alpha: Ragged,
     streams: UInt64[np.ndarray, " n"],
-    permutations: int | None,
+    count: int | None,
     error: float = 0.0,
 ) -> Shuffled:
-    """Median TVD under ``permutations`` shuffles; None for as many as ``error`` needs, or `BEHIND_A_TAIL`.
+    """Compute the median TVD between the output and the output under shuffled attention.
 
-    The same shuffles whichever way they are read out, and the same number whatever other rows there are.
+    A row's shuffles depend on its stream and its own values only.
+
+    Args:
+        readout: Predictions of ``n`` rows under any attention.
+        alpha: Attention of these rows.
+        streams: Random stream of every row.
+        count: Shuffles per row. None takes as many as ``error`` needs when the weighted sums are
+            the logits, else `BEHIND_A_TAIL`.
+        error: Standard error of the median to reach.
     """
-    if isinstance(readout.tail, IdentityTail):
-        ends = (
-            (FEWEST, MOST, factorial(ENUMERATED))
-            if permutations is None
-            else (permutations, permutations, 0)
-        )
-        out = np.empty((3, len(alpha)))
-        over_rows(
-            _median_rows, len(alpha), kernel_rows(readout, alpha), streams, *ends, error, *out
-        )
-        return Shuffled(*out)
-    count = permutations or BEHIND_A_TAIL
-    through, numbers = (
-        (_through_tail, _numbers(readout, alpha))
-        if has_compiled_tail(readout)
-        else (_of_many, count)
-    )
-    blocks = alpha.blocks(max(BLOCK // numbers, 1))
-    change = np.concatenate(
-        [through(readout.take(b), alpha.take(b), streams[b], count) for b in blocks], axis=1
-    )
-    median, errors = np.empty((2, len(alpha)))
-    over_rows(_rows_of_changes, len(alpha), np.ascontiguousarray(change.T), median, errors)
-    return Shuffled(median, errors, np.full(len(alpha), float(count)))
-
-
-def _numbers(readout: Readout, alpha: Ragged) -> int:
-    """How many numbers a position takes in the general way: what it contributes, and its share of the outputs of its row."""
-    first = np.zeros(1, np.int64)
+    as_needed = count is None and isinstance(readout.tail, IdentityTail)
+    counts = COUNTS if as_needed else (count or BEHIND_A_TAIL,)
+    result, first = np.zeros((3, len(alpha))), np.arange(min(len(alpha), 1))
     outputs = readout.take(first)(alpha.take(first)).shape[1]
-    return readout.contribution.values.shape[1] + outputs * len(alpha) // len(alpha.values)
+
+    def in_blocks(measure: _Measure, rows: Int64[np.ndarray, " m"], orders: int) -> None:
+        width = readout.contribution.values.shape[1] + readout.offset.shape[1] + outputs
+        step = max(BLOCK // (orders * width), 1)
+
+        def chunk(first: int, last: int) -> None:
+            for start in range(first, last, step):
+                block = rows[start : min(start + step, last)]
+                result[:, block] = measure(readout.take(block), alpha.take(block), streams[block])
+
+        if has_compiled_tail(readout):
+            over_rows(chunk, len(rows))
+        else:  # a network has threads of its own
+            chunk(0, len(rows))
+
+    def draw(*block: Any) -> Shuffled:
+        return _draw(*block, counts, error)
+
+    if not as_needed:
+        in_blocks(draw, np.arange(len(alpha)), counts[0])
+        return Shuffled(*result)
+    for length in range(1, ENUMERATED + 1):
+        in_blocks(_take_all_orders, np.flatnonzero(alpha.lengths == length), factorial(length))
+    in_blocks(draw, np.flatnonzero(alpha.lengths > ENUMERATED), counts[0])
+    return Shuffled(*result)
 
 
-def _through_tail(
-    readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int
-) -> Float[np.ndarray, "k n"]:
-    baseline = readout(alpha)
-    shuffled = alpha.with_values(alpha.values.copy())
-    change = np.empty((permutations, len(alpha)))
-    for k in range(permutations):
-        over_rows(shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
-        change[k] = tvd(readout(shuffled), baseline)
-    return change
+def _take_all_orders(readout: Readout, alpha: Ragged, _: np.ndarray) -> Shuffled:
+    """Measure rows of one length under all orders of their weights, the first their own."""
+    rows, length = len(alpha), alpha.lengths[0]
+    orders = np.array(list(permutations(range(length))))
+    weights = alpha.values.reshape(rows, length)
+    parts = readout.contribution.values.reshape(rows, length, 1, -1)
+    sums = sum(weights[:, orders[:, t], None] * parts[:, t] for t in range(length))
+    predicted = _predict(readout, np.asarray(sums), np.arange(rows))
+    change = tvd(predicted, np.broadcast_to(predicted[:, :1], predicted.shape))
+    return median_and_error(np.sort(change, axis=1))._replace(error=np.zeros(rows))
 
 
-def _of_many(
-    readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int
-) -> Float[np.ndarray, "k n"]:
-    """All shuffles of some rows, row after row: a model that is run again takes those of one text together."""
-    outputs, shuffled = Outputs.of(readout, alpha), alpha.with_values(alpha.values.copy())
-    drawn = np.empty((permutations, len(alpha.values)))
-    for k in range(permutations):
-        over_rows(shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
-        drawn[k] = shuffled.values
-    rows = np.repeat(np.arange(len(alpha)), permutations)
+def _draw(
+    readout: Readout,
+    alpha: Ragged,
+    streams: UInt64[np.ndarray, " n"],
+    counts: tuple[int, ...],
+    error: float,
+) -> Shuffled:
+    """Measure rows under as few of ``counts`` shuffles as keep the median's error small enough."""
+    width = readout.contribution.values.shape[1]
+    # One type and layout, so that the kernel is compiled once; tables may lend read-only arrays.
+    contribution = np.require(readout.contribution.values, np.float64, ["C", "W"])
+    rows, weights = np.arange(len(alpha)), alpha.values.astype(np.float64)
 
-    def attention(chosen: Int64[np.ndarray, " b"]) -> Ragged:
-        lengths = alpha.lengths[rows[chosen]]
-        return Ragged.from_lengths(
-            drawn[np.repeat(chosen % permutations, lengths), alpha.positions(rows[chosen])], lengths
-        )
+    def predict(numbers: range) -> Float[np.ndarray, "m k C"]:
+        sums = np.empty((len(rows), len(numbers), width))
+        _sum_shuffles(rows, weights, alpha.offsets, contribution, streams, numbers.start, sums)
+        return _predict(readout, sums, rows)
 
-    return outputs.under(rows, attention, outputs.distance).reshape(len(alpha), permutations).T
-
-
-@kernel
-def shuffle_rows(first, last, values, offsets, streams, k):
-    """Shuffle ``k`` of every row's stream, of the row's values in place."""
-    for row in range(first, last):
-        shuffle(values[offsets[row] : offsets[row + 1]], streams[row], k)
-
-
-@kernel
-def _rows_of_changes(first, last, change, median, errors):
-    for row in range(first, last):
-        median[row], errors[row] = _median_and_error(change[row], change.shape[1])
-
-
-@kernel
-def _median_rows(
-    first, last, rows, streams, fewest, most, enumerated, error, median, errors, draws
-):
-    for i in range(first, last):
-        median[i], errors[i], draws[i] = _median_row(
-            row_parts(rows, i), streams[i], fewest, most, enumerated, error
-        )
+    own = predict(range(-1, 0))
+    result, change = np.empty((3, len(rows))), np.empty((len(rows), 0))
+    for fewer, count in zip((0, *counts), counts, strict=False):
+        predicted = predict(range(fewer, count))
+        fresh = tvd(predicted, np.broadcast_to(own[rows], predicted.shape))
+        change = np.sort(np.concatenate([change, fresh], axis=1), axis=1)
+        result[:, rows] = median_and_error(change)
+        inexact = result[1, rows] > error
+        rows, change = rows[inexact], change[inexact]
+        if not len(rows):
+            break
+    return Shuffled(*result)
 
 
-@subroutine
-def _median_row(parts, stream, fewest, most, enumerated, error):
-    """After the encoder the logits are ``offset + Σ_t alpha_t · contribution_t``: a shuffle costs T·C additions, not a model run."""
-    alpha, contribution, offset, head = parts
-    baseline, prediction = (
-        pooled_prediction(pool(alpha, contribution, offset), head),
-        np.empty(len(offset)),
-    )
-    allowed, sigmoid = head.allowed, head.sigmoid
-    orders = _orders(len(alpha), enumerated)
-    changes, weights, count, wanted, every = (
-        np.empty(max(most, enumerated)),
-        alpha.copy(),
-        0,
-        fewest,
-        orders <= enumerated,
-    )
-    if every:
-        wanted = orders
-    order, drawn = numbers_below(len(alpha)), np.empty(len(alpha), np.uint64)
-    while True:
-        for k in range(count, wanted):
-            if every:
-                for t in range(len(weights)):
-                    weights[t] = alpha[order[t]]
-                _next_order(order)
-            else:
-                draw_shuffle(drawn, stream, k)
-                apply_shuffle(weights, drawn)
-            for c in range(len(prediction)):
-                total = offset[c]
-                for t in range(len(weights)):
-                    total += weights[t] * contribution[t, c]
-                prediction[c] = total
-            activate_into(prediction, allowed, sigmoid)
-            changes[k] = tvd_row(prediction, baseline)
-        count = wanted
-        median, error_reached = _median_and_error(changes, count)
-        if every:
-            return median, 0.0, count
-        if error_reached <= error or 2 * count > most:
-            return median, error_reached, count
-        wanted = 2 * count
+def _predict(
+    readout: Readout, sums: Float[np.ndarray, "m k P"], rows: Int64[np.ndarray, " m"]
+) -> Float[np.ndarray, "m k C"]:
+    """Predict each of the rows with k weighted sums."""
+    count, orders, width = sums.shape
+    predicted = readout.of_sums(sums.reshape(-1, width), np.repeat(rows, orders))
+    return predicted.reshape(count, orders, -1)
 
 
-@subroutine
-def _median_and_error(values, count):
-    """The median of the first ``count`` values, and its standard error; their order changes."""
+def median_and_error(ascending: Float[np.ndarray, "n K"]) -> Shuffled:
+    """Compute the median of every row of sorted draws and its standard error."""
+    rows, count = ascending.shape
     low = max(int((count - 1) / 2 - 0.5 * _REACH * sqrt(count)), 0)
     high = count - 1 - low
-    half, found = count // 2, np.empty(4)
-    for k, (start, stop, rank) in enumerate(
-        ((0, count, low), (low, count, high), (low, high + 1, half), (low, half, half - 1))
-    ):
-        if k < 3 or count % 2 == 0:
-            found[k] = select(values, start, stop, rank)
-    median = found[2] if count % 2 else 0.5 * (found[3] + found[2])
-    return median, 0.5 * sqrt(count) * (found[1] - found[0]) / (
-        high - low
-    ) if high > low else np.nan
+    median = 0.5 * (ascending[:, (count - 1) // 2] + ascending[:, count // 2])
+    error = np.full(rows, np.nan)
+    if high > low:
+        distance = (ascending[:, high] - ascending[:, low]) / (high - low)
+        error = 0.5 * sqrt(count) * distance
+    return Shuffled(median, error, np.full(rows, float(count)))
 
 
-@subroutine
-def _orders(size, most):
-    """``size!``, or more than ``most``."""
-    orders = 1
-    for k in range(2, size + 1):
-        orders *= k
-        if orders > most:
-            break
-    return orders
+@njit(cache=True, nogil=True)
+def _sum_shuffles(rows, weights, offsets, contribution, streams, first, sums):
+    """Compute ``Σ_t weights_t · contribution_t`` after each shuffle from number ``first`` on.
 
-
-@subroutine
-def _next_order(order):
-    """The next order in the dictionary's sense, in place; after the last one the first."""
-    last = len(order) - 2
-    while last >= 0 and order[last] > order[last + 1]:
-        last -= 1
-    if last >= 0:
-        other = len(order) - 1
-        while order[other] < order[last]:
-            other -= 1
-        order[last], order[other] = order[other], order[last]
-    left, right = last + 1, len(order) - 1
-    while left < right:
-        order[left], order[right] = order[right], order[left]
-        left, right = left + 1, right - 1
+    Weights stay shuffled, as a shuffle of shuffled weights is as random. Number −1 is no shuffle.
+    """
+    other = np.empty(len(weights), np.int64)
+    for i, row in enumerate(rows):
+        start, size = offsets[row], offsets[row + 1] - offsets[row]
+        own, parts = weights[start : start + size], contribution[start : start + size]
+        for k in range(sums.shape[1]):
+            if first + k >= 0:
+                # The draws of `core.random.shuffled`; alone in a loop, eight are computed at once.
+                for t in range(size):
+                    counter = np.uint64((first + k) * size + t + 1)
+                    x = streams[row] + counter * np.uint64(0x9E3779B97F4A7C15)
+                    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+                    x = x ^ (x >> np.uint64(31))
+                    other[t] = ((x >> np.uint64(32)) * np.uint64(t + 1)) >> np.uint64(32)
+                for t in range(size - 1, 0, -1):
+                    own[t], own[other[t]] = own[other[t]], own[t]
+            for p in range(sums.shape[2]):
+                total = 0.0
+                for t in range(size):
+                    total += own[t] * parts[t, p]
+                sums[i, k, p] = total

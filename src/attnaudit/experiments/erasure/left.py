@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int64, UInt64
 
-from attnaudit.core.kernels import over_rows
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.shuffles import shuffle_rows
+from attnaudit.core.random import shuffled
 from attnaudit.experiments.through_tail import Outputs
 
 SIZES = (
@@ -220,10 +219,9 @@ def random_ranks(
     alpha: Ragged, streams: UInt64[np.ndarray, " n"], number: int
 ) -> Int64[np.ndarray, " N"]:
     """The place of every position in random order ``number`` of its row, that of `removal.random_order`."""
-    order = _within(alpha).astype(np.float64)
-    over_rows(shuffle_rows, len(alpha), order, alpha.offsets, streams, number)
+    order = shuffled(alpha.with_values(_within(alpha)), streams, number).values
     ranks = np.empty(len(order), np.int64)
-    ranks[alpha.spread(alpha.offsets[:-1]) + order.astype(np.int64)] = _within(alpha)
+    ranks[alpha.spread(alpha.offsets[:-1]) + order] = _within(alpha)
     return ranks
 
 
