@@ -125,8 +125,8 @@ PARTS = (
     ("Training", "training.py", "", ("--data-dir", "{data}")),
     (
         "The copying task, a step of one seed", "copying.py",
-        "The model and batches of `attnaudit study copying permutations --set copying.preset=tied`. The plain loop uses torch's modules "
-        "with autograd, one seed after another on all threads; ours runs one seed per thread.",
+        "The model and batches of `attnaudit study copying permutations --set copying.preset=tied`. *In turn*: one seed after another, with "
+        "all threads in each operation.",
         (),
     ),
     ("Quality on SST, three seeds", "quality.py", "", ("--data-dir", "{data}", "--vectors", "{vectors}")),

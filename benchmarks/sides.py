@@ -32,7 +32,7 @@ from attnaudit.trace import Trace
 from attnaudit.tracing.importance import gradient_importance
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.texts import BUDGET
-from attnaudit.training.loop import threads_an_operation
+from attnaudit.training.loop import torch_threads
 from benchmarks.made_up import made_up_texts, made_up_trace, untrained_model
 from benchmarks.plain_removals import ERASED, ERASER, plain_comprehensiveness, plain_erasure
 from tests.oracles.kendall import naive_kendall
@@ -81,7 +81,7 @@ def of_texts(
         return measure(model, batch)[batch.attended].reshape(len(rows), -1).double().numpy()
 
     def side_by_side(rows: np.ndarray) -> np.ndarray:
-        with threads_an_operation(1), ThreadPoolExecutor(threads) as pool:
+        with torch_threads(1), ThreadPoolExecutor(threads) as pool:
             return np.concatenate(list(pool.map(of_batch, np.array_split(rows, threads))))
 
     return Side(of_batch if threads == 1 else side_by_side, 1 if one_by_one else count, count)

@@ -33,7 +33,7 @@ from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.runner import RunSpec, audit_into
 from attnaudit.trace import Trace, write_shards
 from attnaudit.tracing.texts import BUDGET, collect_shards, frozen
-from attnaudit.training.loop import threads_an_operation
+from attnaudit.training.loop import torch_threads
 from benchmarks.adversary import plain_search
 from benchmarks.battery import plain_correlation, plain_permutation
 from benchmarks.lengths import (
@@ -97,7 +97,7 @@ class Trained:
     def each_batch(self, measure: Callable[[AttentionModel, Batch], Tensor]) -> None:
         """A measure of all texts, batch by batch, a thread each, as they are collected."""
         rows = list(batches_by_length(self.inputs.lengths, BUDGET["cpu"]))[::-1]
-        with frozen(self.model), threads_an_operation(1), ThreadPoolExecutor(cores()) as pool:
+        with frozen(self.model), torch_threads(1), ThreadPoolExecutor(cores()) as pool:
             list(pool.map(lambda chosen: measure(self.model, self.inputs.batch(chosen)), rows))
 
     def each_text(self, measure: Callable[[AttentionModel, np.ndarray], Tensor]) -> None:

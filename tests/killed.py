@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 from numba.core.registry import cpu_target
 
-from attnaudit.copying.side_by_side import SideBySide
 from attnaudit.copying.study import Copying
+from attnaudit.copying.training import Training
 from attnaudit.runner import RunSpec, StudySpec, run, run_copying, run_study
 from tests.forked import survived
 
@@ -115,7 +115,7 @@ def at_second_portion(study: Copying, folder: Path) -> int:
     kills = 0
     with (
         patch("attnaudit.copying.training.PAUSE", 0.0),
-        patch.object(SideBySide, "advance", dying_at(2, SideBySide.advance)),
+        patch.object(Training, "advance", dying_at(2, Training.advance)),
     ):
         while not survived(partial(run_copying, study, folder, threads=2)):
             kills += 1

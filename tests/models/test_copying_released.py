@@ -10,11 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.copying.lstm import Workspace
-from attnaudit.copying.network import Sizes, forward, loss_and_gradient, views
-from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
+from attnaudit.copying.model import Copier, Sizes, as_symbols, descend
 from attnaudit.copying.study import SUCCESS, Copying
-from attnaudit.copying.training import output_relevance
 from attnaudit.corpora.planted.sequences import Sequences
 from attnaudit.runner.copying import config_of
 from tests.oracles.snell2021 import Released, of_released
@@ -28,6 +25,10 @@ def batches(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
     return SEQUENCES.pair(SEQUENCES.draw(seed, "train", 6 * step, 6))
 
 
+def fresh(seed: int, dtype: torch.dtype = torch.float64) -> Copier:
+    return Copier.fresh(SIZES, seed).to(dtype)
+
+
 def released(weights: Any) -> Released:
     model = Released(SEQUENCES.symbols, SIZES.hidden).to(weights["embedding.weight"].dtype)
     model.load(weights)
@@ -39,84 +40,72 @@ def released(weights: Any) -> Released:
 def test_loss_and_gradient_are_those_of_the_released_model(
     dtype: torch.dtype, near: float, uniform: bool
 ) -> None:
-    weights = SideBySide.fresh(SIZES, (4,), dtype).of(0)
-    model, (source, gold) = released(weights), as_tensors(*batches(0, 0))
-    loss = model.loss(source, gold, uniform)
-    loss.backward()
-    ours = views(SIZES, torch.full((SIZES.count,), torch.nan, dtype=dtype))
-    with torch.no_grad():
-        found = loss_and_gradient(
-            SIZES,
-            weights,
-            Workspace(dtype),
-            source,
-            shifted(gold, SEQUENCES.begin),
-            gold,
-            ours,
-            uniform,
-        )
-    assert found == pytest.approx(loss.item(), abs=near)
-    gradients = of_released(ours)
-    for name, weight in model.named_parameters():
+    ours = fresh(4, dtype)
+    theirs, (source, gold) = released(ours.state_dict()), as_symbols(*batches(0, 0))
+    losses = ours.loss(source, gold, uniform), theirs.loss(source, gold, uniform)
+    for loss in losses:
+        loss.backward()
+    assert losses[0].item() == pytest.approx(losses[1].item(), abs=near)
+    gradients = of_released(
+        {
+            name: torch.zeros_like(weight) if weight.grad is None else weight.grad
+            for name, weight in ours.named_parameters()
+        }
+    )
+    for name, weight in theirs.named_parameters():
         expected = torch.zeros_like(weight) if weight.grad is None else weight.grad
         torch.testing.assert_close(gradients[name], expected, atol=near, rtol=0, msg=name)
 
 
 def test_a_training_is_that_of_the_released_model() -> None:
     """Torch's Adam with its defaults, as the released loop has it, for some steps of two seeds."""
-    models = SideBySide.fresh(SIZES, (4, 9), torch.float64)
-    plain = [released(models.of(place)) for place in range(2)]
-    with workers(2) as pool:
-        losses = models.advance(pool, batches, 12, 0, begin=SEQUENCES.begin)
-    for place, model in enumerate(plain):
-        optimizer = torch.optim.Adam(model.parameters())
+    for seed in (4, 9):
+        ours = fresh(seed)
+        theirs = released(ours.state_dict())
+        optimizers = [torch.optim.Adam(model.parameters()) for model in (ours, theirs)]
+        losses = descend(ours, optimizers[0], (batches(seed, step) for step in range(12)))
         for step in range(12):
-            optimizer.zero_grad()
-            source, gold = as_tensors(*batches(models.seeds[place], step))
-            loss = model.loss(source, gold)
+            optimizers[1].zero_grad()
+            loss = theirs.loss(*as_symbols(*batches(seed, step)))
             loss.backward()
-            optimizer.step()
-            assert losses[place, step] == pytest.approx(loss.item(), abs=1e-6)
-        found = of_released(models.of(place))
-        for name, weight in model.named_parameters():
-            torch.testing.assert_close(found[name], weight.detach(), atol=1e-6, rtol=0, msg=name)
+            optimizers[1].step()
+            assert losses[step] == pytest.approx(loss.item(), abs=1e-6)
+        weights = of_released({name: part.detach() for name, part in ours.named_parameters()})
+        for name, weight in theirs.named_parameters():
+            torch.testing.assert_close(weights[name], weight.detach(), atol=1e-6, rtol=0, msg=name)
 
 
 def test_attention_and_output_relevance_are_those_of_the_released_model() -> None:
-    weights, (source, gold) = (
-        SideBySide.fresh(SIZES, (2,), torch.float64).of(0),
-        as_tensors(*batches(1, 1)),
-    )
-    model = released(weights)
+    ours, (source, gold) = fresh(2), as_symbols(*batches(1, 1))
+    theirs = released(ours.state_dict())
     with torch.no_grad():
-        workspace = Workspace(torch.float64)
-        made = forward(SIZES, weights, workspace, source, shifted(gold, SEQUENCES.begin))
-        logits, alpha = model(source, model.before(gold))
-        torch.testing.assert_close(made.logits, logits)
-        torch.testing.assert_close(made.alpha[:, 0], alpha.transpose(0, 1))
-        found = output_relevance(SIZES, weights, made, workspace, gold)
+        result = ours(source, gold)
+        logits, alpha = theirs(source, theirs.before(gold))
+        torch.testing.assert_close(result.logits, logits)
+        torch.testing.assert_close(result.alpha[:, 0], alpha.transpose(0, 1))
+        relevance = ours.output_relevance(result, gold)
         for position in range(SEQUENCES.positions):
-            logp = model(source, model.before(gold), only=position)[0].log_softmax(2)
+            logp = theirs(source, theirs.before(gold), only=position)[0].log_softmax(2)
             torch.testing.assert_close(
-                found[:, :, position], logp.gather(2, gold[..., None])[..., 0].T
+                relevance[:, :, position], logp.gather(2, gold[..., None])[..., 0].T
             )
 
 
 def test_fresh_weights_are_drawn_as_the_released_ones() -> None:
-    """Torch's defaults: the largest weight of every layer, and the standard deviation of embeddings."""
+    """Torch's defaults: the largest weight of every layer, the standard deviation of embeddings."""
     sizes = Sizes(202, 64, 64, output="tanh")
-    found = of_released(SideBySide.fresh(sizes, (0,)).of(0))
+    ours = of_released(Copier.fresh(sizes, 0).state_dict())
     with torch.random.fork_rng():
         torch.manual_seed(0)
         theirs = dict(Released(200, 64).named_parameters())
-    assert {name: part.shape for name, part in found.items()} == {
+    assert {name: part.shape for name, part in ours.items()} == {
         name: part.shape for name, part in theirs.items()
     }
-    assert found["embedding.weight"].std().item() == pytest.approx(
+    assert ours["embedding.weight"].std().item() == pytest.approx(
         theirs["embedding.weight"].std().item(), rel=0.05
     )
     for name in theirs.keys() - {"embedding.weight"}:
-        assert found[name].abs().max().item() == pytest.approx(
+        assert ours[name].abs().max().item() == pytest.approx(
             theirs[name].abs().max().item(), rel=0.1
         ), name
 
@@ -144,7 +133,7 @@ def test_the_default_study_has_every_released_setting() -> None:
         "symbols of both sides": "the same" if study.sequences.shared else "others",
         "end": f"after {study.length} symbols" if study.sequences.positions == 41 else "none",
         "output": f"untied, after a {config.sizes.output}",
-        "bias of the queries": "yes" if "attention.bias" in config.sizes.shapes() else "no",
+        "bias of the queries": "no" if Copier(config.sizes).attention.bias is None else "yes",
         "success": f"token accuracy > {SUCCESS}",
     }  # fmt: skip
     assert released_settings() == made

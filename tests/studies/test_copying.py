@@ -15,8 +15,7 @@ from playwright.sync_api import Browser, BrowserContext
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
-from attnaudit.copying.presets import Name
-from attnaudit.copying.study import Copying, outcomes, passing, summarise
+from attnaudit.copying.study import Copying, PresetName, outcomes, passing, summarise
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.report.copying_page import copying_card
 from attnaudit.results.card import WITHHELD
@@ -79,7 +78,7 @@ FINAL = pl.DataFrame(
 
 
 def test_a_training_that_diverges_is_no_seed_that_failed(tmp_path: Path) -> None:
-    study = copying_study("iid", 1, TINY | {"copying.learning_rate": 1e30})
+    study = copying_study("iid", 1, TINY | {"copying.learning_rate": 1e38})
     with pytest.raises(
         InputError,
         match=r"train: seed 1: a loss of nan; expected a finite one; lower copying\.learning_rate",
@@ -282,7 +281,7 @@ def test_a_study_older_than_presets_is_of_the_tied_model() -> None:
 @pytest.mark.parametrize(
     ("preset", "positions", "mark"), [("snell2021", 41, 3 / 41), ("tied", 40, 2 / 40)]
 )
-def test_chance_is_of_all_positions_of_a_source(preset: Name, positions: int, mark: float) -> None:
+def test_chance_is_of_all_positions_of_a_source(preset: PresetName, positions: int, mark: float) -> None:
     study = Copying("permutations", preset=preset)
     assert study.sequences.positions == positions
     assert copying_card(summarise(CURVES, FINAL), vars(study)).rows[2].mark == pytest.approx(mark)
@@ -379,7 +378,7 @@ def test_another_study_in_the_folder_is_refused(done: Path) -> None:
 
 def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / ".unfinished").mkdir(parents=True)
-    (tmp_path / "out" / ".unfinished" / "side_by_side.safetensors").write_bytes(b"nothing")
+    (tmp_path / "out" / ".unfinished" / "copying.safetensors").write_bytes(b"nothing")
     run_copying(copying_study("iid", 1, TINY), tmp_path / "out")
     assert (tmp_path / "out" / "results" / "seeds.parquet").read_bytes() == (
         done / "results" / "seeds.parquet"

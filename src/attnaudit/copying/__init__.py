@@ -1,1 +1,1 @@
-"""The copying task (Snell et al. 2021): sequences, a network written for many seeds at once, its training, what a study of it reports."""
+"""The copying task of Snell et al. 2021: its model, its training, its measures and its study."""

@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.copying.presets import PRESETS
-from attnaudit.copying.study import NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
+from attnaudit.copying.study import (
+    NAME,
+    OUTCOMES,
+    PASSED,
+    PRESETS,
+    SUCCESS,
+    Copying,
+    outcomes,
+    passing,
+)
 from attnaudit.core.numbers import count
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FirstSteps, Matrix, SeedLines, StudyFigure, StudyPanel

@@ -1,66 +1,91 @@
-"""Does a model learn to copy, and what does it learn first, the words or where to look? (Snell et al. 2021, §5)
+"""Settings of the copying study (Snell et al. 2021, §5), and the summary of its curves.
 
-A study of its own kind: it makes its sequences up, and trains all its seeds at once, so that it has no plan of trainings and no traces.
+The study draws its own sequences and trains all seeds together, so it has neither a corpus nor a
+trace. Nothing in this module imports torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from attnaudit.copying.presets import PRESETS, Name
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2021, Paper
 from attnaudit.corpora.planted.sequences import LENGTH, SYMBOLS, Sequences
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.stats.inference import median_interval, wilson_interval
 
-SUCCESS = 0.95  # a token accuracy above this says that copying is learned (`multihead.py` of the released code)
-PASSED = 0.5  # an accuracy above this says that a thing is being learned
 NAME = "copying"
+SUCCESS = (
+    0.95  # token accuracy above which copying is learned (`multihead.py` of the released code)
+)
+PASSED = 0.5  # accuracy above which a position is right more often than not
 OUTCOMES = ("succeeded", "failed")
 ACCURACIES = ("token", "attention", "relevance")
-_OTHERS = (
+MEDIANS = (
     "agreement",
     "attended",
     "relevance_least",
     "attention_symbol",
     "relevance_symbol",
     "entropy",
+    "relevance_step",
+    "relevance_entropy",
+    "attention_step",
+    "lead",
 )
-_POSITIVE = (
-    "length",
-    "hidden",
-    "embedding",
-    "heads",
-    "batch",
-    "steps",
-    "seeds",
-    "every",
-    "probe",
-    "test",
+POSITIVE = (
+    *("length", "hidden", "embedding", "heads", "batch"),
+    *("steps", "seeds", "every", "probe", "test"),
 )
-_LEAST = {**dict.fromkeys(_POSITIVE, 1), "pretraining": 0, "seed": 0}
+OutputLayer = Literal["tanh", "tied"]
+PresetName = Literal["snell2021", "tied"]
+
+
+class Preset(NamedTuple):
+    """A model of the study.
+
+    Attributes:
+        output: The output layer.
+        shared: Both sides share their symbols and end with one more (`Sequences.shared`).
+        words: Description of both.
+    """
+
+    output: OutputLayer
+    shared: bool
+    words: str
+
+
+PRESETS: Mapping[PresetName, Preset] = {
+    "snell2021": Preset("tanh", True, "the released model"),
+    "tied": Preset("tied", False, "the tied model"),
+}
 
 
 @dataclass(frozen=True)
 class Copying:
-    """The copying task: write a sequence of symbols again. The settings:
+    """The copying task: write a sequence of symbols again.
 
-    ``kind`` is how the sequences are drawn: permutations, distinct symbols or independent ones (iid). ``length`` is the number of symbols
-    of a sequence. ``symbols`` is the number of different symbols; none: as many as in the paper. ``preset`` is the output layer and the
-    symbols of both sides: snell2021, as released with the paper, or tied. ``encoder`` is the encoder: lstm reads forwards; with bilstm
-    (both directions) the states before a symbol hold that symbol too, and attention may go there. ``hidden`` is the width of the states on
-    both sides; with bilstm, half of it per direction. ``embedding_scale`` is the initial standard deviation of the symbols' vectors.
-    ``heads`` is the number of attention heads, which share the states. ``seeds`` is the number of trainings. ``steps`` is the number of
-    optimizer steps of a training. ``every`` is the number of steps between measurements. ``probe`` is the number of sequences (a fixed
-    batch) of each measurement. ``test`` is the number of sequences measured at the end. ``pretraining`` is the number of earlier steps with
-    uniform attention. ``pretraining_kind`` is the kind of the sequences of pretraining; from permutations, uniform attention learns
-    nothing, since every source has the same symbols. ``precision`` is the precision of products: bfloat16 rounds their factors to 16 bits
-    where the processor can, which is several times faster, with results that depend on the processor.
+    ``kind`` is how the sequences are drawn: permutations, distinct symbols or independent ones
+    (iid). ``length`` is the number of symbols of a sequence. ``symbols`` is the number of different
+    symbols; none: as many as in the paper. ``preset`` is the output layer and the symbols of both
+    sides: snell2021, as released with the paper, or tied. ``encoder`` is the encoder: lstm reads
+    forwards; with bilstm (both directions) the states before a symbol hold that symbol too, and
+    attention may go there. ``hidden`` is the width of the states on both sides; with bilstm, half
+    of it per direction. ``embedding_scale`` is the initial standard deviation of the symbols'
+    vectors. ``heads`` is the number of attention heads, which share the states. ``seeds`` is the
+    number of trainings. ``steps`` is the number of optimizer steps of a training. ``every`` is the
+    number of steps between measurements. ``probe`` is the number of sequences (a fixed batch) of
+    each measurement. ``test`` is the number of sequences measured at the end. ``pretraining`` is
+    the number of earlier steps with uniform attention. ``pretraining_kind`` is the kind of the
+    sequences of pretraining; from permutations, uniform attention learns nothing, since every
+    source has the same symbols. ``precision`` is the precision of products: bfloat16 rounds their
+    factors to 16 bits where the processor can, which is several times faster, with results that
+    depend on the processor.
 
     A token accuracy above 0.95 is success.
     """
@@ -68,7 +93,7 @@ class Copying:
     name: ClassVar[str] = NAME
     paper: ClassVar[Paper] = SNELL2021
     kind: str = "permutations"
-    preset: Name = "snell2021"
+    preset: PresetName = "snell2021"
     length: int = LENGTH
     symbols: int | None = None
     encoder: Literal["lstm", "bilstm"] = "lstm"
@@ -89,128 +114,128 @@ class Copying:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            if getattr(self, name) < least:
-                raise InputError(
-                    "study", f"setting copying.{name}", str(getattr(self, name)), f"{least} or more"
-                )
+        least = {**dict.fromkeys(POSITIVE, 1), "pretraining": 0, "seed": 0}
+        valid = {name: (getattr(self, name) >= n, f"{n} or more") for name, n in least.items()}
         for name in ("learning_rate", "embedding_scale"):
-            if not getattr(self, name) > 0:
-                raise InputError(
-                    "study", f"setting copying.{name}", str(getattr(self, name)), "more than 0"
-                )
+            valid[name] = getattr(self, name) > 0, "more than 0"
+        for name, (fits, expected) in valid.items():
+            if not fits:
+                setting = f"setting copying.{name}"
+                raise InputError("study", setting, str(getattr(self, name)), expected)
 
     def checked(self) -> Copying:
-        """Itself, once its settings go together. Raises InputError."""
+        """Return itself if its settings fit together.
+
+        Raises:
+            InputError: They do not.
+        """
         both = self.encoder == "bilstm"
         if self.hidden % self.heads or (both and self.hidden % 2):
-            got = (
-                f"{self.hidden} with copying.encoder = {self.encoder}, copying.heads = {self.heads}"
-            )
             raise InputError(
                 "study",
                 "setting copying.hidden",
-                got,
+                f"{self.hidden} with copying.encoder = {self.encoder}, "
+                f"copying.heads = {self.heads}",
                 f"{'an even' if both else 'a'} number that the heads divide",
             )
-        _ = self.sequences, self.before
+        _ = self.sequences, self.before  # which check themselves
         return self
 
     @property
     def sequences(self) -> Sequences:
-        """Raises InputError."""
+        """Sequences to train on.
+
+        Raises:
+            InputError: Kind, length and symbols do not fit together.
+        """
         usual = self.length if self.kind == "permutations" else SYMBOLS.get(self.kind, self.length)
-        return Sequences(
-            self.kind,
-            self.length,
-            usual if self.symbols is None else self.symbols,
-            PRESETS[self.preset].shared,
-        )
+        symbols = usual if self.symbols is None else self.symbols
+        return Sequences(self.kind, self.length, symbols, PRESETS[self.preset].shared)
 
     @property
     def before(self) -> Sequences | None:
-        """The sequences of pretraining, with uniform attention, or None."""
+        """Sequences of pretraining, or None."""
         return replace(self.sequences, kind=self.pretraining_kind) if self.pretraining else None
 
 
 def outcomes(final: pl.DataFrame) -> pl.DataFrame:
-    """``final`` with the ``outcome`` of every seed."""
-    outcome = (
-        pl.when(pl.col("token") > SUCCESS).then(pl.lit("succeeded")).otherwise(pl.lit("failed"))
-    )
-    return final.with_columns(outcome.alias("outcome"))
+    """Return ``final`` with the ``outcome`` of every seed."""
+    won = pl.when(pl.col("token") > SUCCESS).then(pl.lit("succeeded"))
+    return final.with_columns(won.otherwise(pl.lit("failed")).alias("outcome"))
 
 
 def passing(curves: pl.DataFrame) -> pl.DataFrame:
-    """A row per seed {seed, relevance_step, attention_step, relevance_entropy, lead}, of the curves with attention free.
+    """Find when relevance and attention of each seed were first right more often than not.
 
-    The steps are the first measured ones at which each accuracy was above a half; null where it never was. ``relevance_entropy`` is the
-    entropy of attention (nats) at the step of relevance, ``lead`` by how many steps relevance was earlier.
+    Args:
+        curves: A row per seed and measured step; only the last stage counts.
+
+    Returns:
+        A row per seed: ``relevance_step`` and ``attention_step``, null if never;
+        ``relevance_entropy``, the entropy of attention (nats) at the former; ``lead``, by how many
+        steps relevance was earlier.
     """
     free = curves.filter(pl.col("stage") == pl.col("stage").max()).sort("step", maintain_order=True)
     first = [
-        pl.col("step").filter(pl.col(name) > PASSED).first().alias(f"{name}_step")
-        for name in ("relevance", "attention")
+        pl.col(value).filter(pl.col(name) > PASSED).first().alias(f"{name}_{value}")
+        for name, value in (
+            ("relevance", "step"),
+            ("attention", "step"),
+            ("relevance", "entropy"),
+        )
     ]
-    entropy = (
-        pl.col("entropy").filter(pl.col("relevance") > PASSED).first().alias("relevance_entropy")
-    )
-    steps = free.group_by("seed", maintain_order=True).agg(*first, entropy)
+    steps = free.group_by("seed", maintain_order=True).agg(*first)
     return steps.with_columns((pl.col("attention_step") - pl.col("relevance_step")).alias("lead"))
 
 
 def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
-    """Shares of the outcomes, and of seeds that come to attend, with Wilson intervals; medians over seeds, of all and by outcome.
+    """Summarise the seeds: shares with Wilson intervals, medians over all seeds and by outcome.
 
-    ``stopped``, ``stopped_least`` and ``stopped_most``: median and range of the token accuracy of seeds that do not succeed.
-    ``attending`` is the share whose attention is at the correct position in most cases at the end: token accuracy is possible without it.
-    ``upside_down`` is the share in which the correct position has the lowest relevance of all in most cases, and not the highest.
+    Args:
+        curves: A row per seed and measured step.
+        final: A row per seed, measured on test sequences.
+
+    Returns:
+        Summary rows. ``stopped``, ``stopped_least`` and ``stopped_most`` are median and range of
+        the token accuracy of seeds that fail. ``attending`` is the share whose attention is right
+        more often than not at the end; token accuracy is possible without it. In ``upside_down``
+        seeds the right position more often than not has the lowest relevance, not the highest.
     """
     seeds = outcomes(final).join(passing(curves), on="seed", maintain_order="left")
-    rows = [_share(outcome, seeds["outcome"] == outcome) for outcome in OUTCOMES]
-    rows.append(_share("attending", seeds["attention"] > PASSED))
-    rows.append(
-        _share("upside_down", (seeds["relevance_least"] > PASSED) & (seeds["relevance"] <= PASSED))
-    )
     won = seeds.filter(pl.col("outcome") == "succeeded").drop_nulls("lead")
-    rows.append(_share("relevance_first", won["lead"] > 0))
-    rows.append(_share("attention_first", won["lead"] < 0))
+    rows = [_share(outcome, seeds["outcome"] == outcome) for outcome in OUTCOMES]
+    rows += [
+        _share("attending", seeds["attention"] > PASSED),
+        _share("upside_down", (seeds["relevance_least"] > PASSED) & (seeds["relevance"] <= PASSED)),
+        _share("relevance_first", won["lead"] > 0),
+        _share("attention_first", won["lead"] < 0),
+    ]
     stopped = seeds.filter(pl.col("outcome") == "failed")["token"]
     rows.append(_median("stopped", stopped, "all"))
     for measure, share in (("stopped_least", 0), ("stopped_most", 1)):
         rows.append(summary_row(NAME, measure, stopped.quantile(share), n=len(stopped)))
-    heads = len(final["heads"][0]) if len(final["heads"][0]) > 1 else 0
-    for group, part in [
-        ("all", seeds),
-        *((name, seeds.filter(outcome=name)) for name in OUTCOMES if name in seeds["outcome"]),
-    ]:
+    heads = len(final["heads"][0])
+    by_outcome = seeds.partition_by("outcome", as_dict=True)
+    groups = {name: by_outcome[name,] for name in OUTCOMES if (name,) in by_outcome}
+    for group, part in {"all": seeds, **groups}.items():
         rows += [_median(f"{name}_accuracy", part[name], group) for name in ACCURACIES]
-        rows += [
-            _median(name, part[name], group)
-            for name in (*_OTHERS, "relevance_step", "relevance_entropy", "attention_step", "lead")
-        ]
-        rows += [
-            _median(f"head_{k}_accuracy", part["heads"].list.get(k), group) for k in range(heads)
-        ]
-        if heads:
-            rows.append(_median("best_head_accuracy", part["heads"].list.max(), group))
+        rows += [_median(name, part[name], group) for name in MEDIANS]
+        if heads > 1:
+            of_heads = part["heads"].list
+            rows += [_median(f"head_{k}_accuracy", of_heads.get(k), group) for k in range(heads)]
+            rows.append(_median("best_head_accuracy", of_heads.max(), group))
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
 def _share(measure: str, chosen: pl.Series) -> dict[str, Any]:
     n, successes = len(chosen), int(chosen.sum())
-    return summary_row(
-        NAME,
-        measure,
-        *((successes / n, *wilson_interval(successes, n)) if n else (None, None, None)),
-        n=n,
-    )
+    share = (successes / n, *wilson_interval(successes, n)) if n else (None, None, None)
+    return summary_row(NAME, measure, *share, n=n)
 
 
 def _median(measure: str, values: pl.Series, group: str) -> dict[str, Any]:
     known = values.drop_nulls().to_numpy().astype(np.float64)
     low, high = median_interval(known)
-    median, undefined = float(np.median(known)) if len(known) else None, len(values) - len(known)
-    return summary_row(
-        NAME, measure, median, low, high, n=len(known), undefined=undefined, group=group
-    )
+    median = float(np.median(known)) if len(known) else None
+    counts = {"n": len(known), "undefined": len(values) - len(known)}
+    return summary_row(NAME, measure, median, low, high, group=group, **counts)

@@ -23,7 +23,7 @@ from attnaudit.hf.other_ways import other_ways
 from attnaudit.hf.probe import Probe, probe_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ROUNDING, ModelTask, Query, positions_read, states_of, task_of, ways
-from attnaudit.training.loop import threads_an_operation
+from attnaudit.training.loop import torch_threads
 
 EXACT = 1e-6  # of weights
 BATCHED, PADDED, OTHERS, MIXED = "batched", "padded", "other layers", "other ways"
@@ -146,7 +146,7 @@ def check_model(model: Any) -> Gate:
     """
     _check_kind(model)
     before = _state(model)
-    with reading(model), threads_an_operation(1):
+    with reading(model), torch_threads(1):
         trial = _Trial.of(model)
         checks = [_require(trial.name, check) for check in trial.checks()]
         task, reads, layers, replays = trial.replays()

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from attnaudit.copying.presets import PRESETS
-from attnaudit.copying.study import NAME, Copying, summarise
+from attnaudit.copying.study import NAME, PRESETS, Copying, summarise
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, write_json, write_with_digest
@@ -96,17 +95,17 @@ def seconds_a_step(study: Copying) -> float:
         train(replace(config, stages=(Stage(study.sequences, steps),)), threads)
         return time.perf_counter() - started
 
-    timed(1)  # compiles
+    timed(1)  # torch's first calls take longer
     few, more = map(timed, TIMED)
     return max(more - few, 0.0) / (TIMED[1] - TIMED[0]) * math.ceil(study.seeds / threads)
 
 
 def steps_done(out: Path) -> int:
     """Optimizer steps that the checkpoint of an unfinished study holds, those of the stages before it included."""
-    from attnaudit.copying.training import FILE
+    from attnaudit.copying.training import CHECKPOINT
     from attnaudit.training.checkpoint import load_checkpoint
 
-    found = load_checkpoint(out / UNFINISHED / FILE)
+    found = load_checkpoint(out / UNFINISHED / CHECKPOINT)
     if found is None:
         return 0
     _, state = found
@@ -170,7 +169,7 @@ def run_copying(
 
 def config_of(study: Copying) -> CopyingConfig:
     """The training that a study asks for."""
-    from attnaudit.copying.network import Sizes
+    from attnaudit.copying.model import Sizes
     from attnaudit.copying.training import CopyingConfig, Stage
 
     before = [Stage(study.before, study.pretraining, uniform=True)] if study.before else []

@@ -50,10 +50,10 @@ def train_transformer(
     out = Path(out)
     training = _prepared(spec, out, progress or silent)
     from attnaudit.training.loop import (
-        threads_an_operation,
+        torch_threads,
     )  # here because it imports torch, when nothing in the input was refused
 
-    with alone(out) as store, threads_an_operation(spec.training.threads):
+    with alone(out) as store, torch_threads(spec.training.threads):
         outputs = (*SAVED, TRAINING, *([GENERATION] if spec.architecture.causal else []))
         store.step("train", training.key, outputs, lambda folder: training.into(store, folder))
         store.close(

@@ -103,10 +103,10 @@ def _prepared(
     device = resolve_device(device) if engine == LOCAL else device
     check_place(out, plain, do)
     from attnaudit.training.loop import (
-        threads_an_operation,
+        torch_threads,
     )  # here because it imports torch, when nothing in the input was refused
 
-    with alone(out) as store, threads_an_operation(spec.training.threads):
+    with alone(out) as store, torch_threads(spec.training.threads):
         prepared = _Run(task, Job(spec, plain, texts, device, store, progress), engine, corpus)
         yield prepared
         store.close(prepared.manifest())

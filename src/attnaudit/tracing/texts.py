@@ -28,7 +28,7 @@ from attnaudit.trace.readout import TanhTail
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.settings import CollectSettings, Outputs, Score
-from attnaudit.training.loop import StepCallback, evaluating, threads_an_operation
+from attnaudit.training.loop import StepCallback, evaluating, torch_threads
 
 SHARD_ROWS = 2048
 BUDGET = {
@@ -201,7 +201,7 @@ class _Work:
             return chosen, batch, self._measure(batch)
 
         with (
-            threads_an_operation(1),
+            torch_threads(1),
             ThreadPoolExecutor(1 if device.type == "cuda" else cores()) as pool,
         ):
             longest_first = list(inputs.batches_by_length(self.budget))[::-1]

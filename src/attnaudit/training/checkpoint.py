@@ -1,4 +1,4 @@
-"""Checkpoints of a training: tensors and a state, with a digest, so that a damaged one counts as not there."""
+"""Checkpoints of a training: tensors and a state with a digest, so that damage is noticed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,23 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnaudit.core.files import atomic
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Any) -> None:
-    """Replace the checkpoint at ``path``, whole or not at all; ``state`` is plain JSON. Raises RunError."""
+    """Replace the checkpoint at ``path`` as a whole.
+
+    Args:
+        path: The file.
+        tensors: Tensors by name.
+        state: Anything that JSON can hold.
+
+    Raises:
+        RunError: The file cannot be written.
+    """
+    # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     stored = json.dumps(state)
     with atomic(path) as temporary:
@@ -25,19 +35,56 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Any) -> No
 
 
 def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], Any] | None:
-    """Tensors and state as they were saved; None where there is no checkpoint, or a damaged one."""
+    """Return the tensors and the state of a checkpoint; None if it is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - safe_open is no mapping
+            names = file.keys()  # safe_open is no mapping
+            tensors = {name: file.get_tensor(name) for name in names}
         intact = _digest(tensors, metadata["state"]) == metadata["sha256"]
         return (tensors, json.loads(metadata["state"])) if intact else None
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError):
         return None
 
 
+def training_tensors(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return weights and optimizer moments by name."""
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    for number, moments in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{name}": tensor for name, tensor in moments.items()}
+    return tensors
+
+
+def restore_training(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    tensors: Mapping[str, Tensor],
+    prefix: str = "",
+) -> None:
+    """Put the `training_tensors` whose names begin with ``prefix`` back in place.
+
+    Raises:
+        KeyError, ValueError or RuntimeError: They belong to another model.
+    """
+    model.load_state_dict(with_prefix(tensors, f"{prefix}model."))
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in with_prefix(tensors, f"{prefix}optimizer.").items():
+        number, key = name.split(".", 1)
+        moments.setdefault(int(number), {})[key] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+
+
+def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """Return the tensors whose names begin with ``prefix``, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
 def _digest(tensors: Mapping[str, Tensor], state: str) -> str:
-    """sha256 of the state and of every tensor's name, type, shape and bytes."""
+    """Return the sha256 of the state and of every tensor's name, type, shape and bytes."""
     digest = hashlib.sha256(state.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())

@@ -123,7 +123,7 @@ def minimise(
     folder, and an interrupted training resumes from it with the same result. Raises InputError for a loss, or a prediction on dev, that is
     not finite.
     """
-    with threads_an_operation(settings.threads):
+    with torch_threads(settings.threads):
         return _minimise(
             model.to(device), data, dev, settings, seed, checkpoint, progress, callback, updates
         )
@@ -225,7 +225,7 @@ def passes(
 
 
 @contextmanager
-def threads_an_operation(number: int) -> Iterator[None]:
+def torch_threads(number: int) -> Iterator[None]:
     """Within it torch gives every operation on a CPU ``number`` threads; afterwards as many as before."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
