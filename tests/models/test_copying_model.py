@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.copying.measures import measure
+from attnaudit.copying.evaluation import evaluate
 from attnaudit.copying.model import Copier, Sizes, as_symbols, descend
 from attnaudit.copying.training import CopyingConfig, Stage, Training, train
 from attnaudit.corpora.planted.sequences import Sequences
@@ -203,8 +203,8 @@ def test_measures_do_not_depend_on_how_many_are_measured_together(
     rows = SEQUENCES.draw(0, "test", 0, 10)
     found = []
     for together in (32, 4, 1):
-        monkeypatch.setattr("attnaudit.copying.measures.SEQUENCES_AT_ONCE", together)
-        found.append(measure(model, rows, SEQUENCES.pair(rows)[1], np.arange(7)))
+        monkeypatch.setattr("attnaudit.copying.evaluation.SEQUENCES_AT_ONCE", together)
+        found.append(evaluate(model, rows, SEQUENCES.pair(rows)[1], np.arange(7)))
     for other in found[1:]:
         assert vars(other) == {name: pytest.approx(value) for name, value in vars(found[0]).items()}
     assert found[0].relevance_symbol >= found[0].relevance
@@ -214,7 +214,7 @@ def test_measures_do_not_depend_on_how_many_are_measured_together(
 def test_measures_of_attention_are_missing_while_it_is_uniform() -> None:
     rows = SEQUENCES.draw(0, "test", 0, 10)
     model = random_model(Sizes(SEQUENCES.vocabulary, 16, 12, 2))
-    measured = measure(model, rows, SEQUENCES.pair(rows)[1], np.arange(7), uniform=True)
+    measured = evaluate(model, rows, SEQUENCES.pair(rows)[1], np.arange(7), uniform=True)
     missing = {name for name, value in vars(measured).items() if value in (None, ())}
     of_attention = {"attention", "attention_symbol", "entropy", "agreement", "attended", "heads"}
     assert missing == of_attention
@@ -226,7 +226,7 @@ def test_where_attention_looks_is_told_as_its_definitions_read() -> None:
     weights, rows = copies(model), SEQUENCES.draw(0, "test", 0, 10)
     written = SEQUENCES.pair(rows, "reverse")[1]
     source, gold = as_symbols(rows, written)
-    found = measure(model, rows, written, right)
+    found = evaluate(model, rows, written, right)
     alpha = plain_forward(weights, source, shifted(gold), 2)[1].mean(1)
     relevance = plain_relevance(weights, source, gold, SEQUENCES.begin, 2)
     places = [(b, t) for b in range(10) for t in range(7)]

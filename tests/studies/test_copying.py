@@ -269,15 +269,6 @@ def test_the_card_names_one_seed_that_stops_and_none() -> None:
     assert "end" not in sentences[1].partition(" 4 of 4 learn")[0]
 
 
-def test_a_study_older_than_presets_is_of_the_tied_model() -> None:
-    recorded = {
-        key: value for key, value in vars(Copying("permutations")).items() if key != "preset"
-    }
-    card = copying_card(summarise(CURVES, FINAL), recorded)
-    assert "the tied model" in card.subtitle
-    assert card.rows[0].yardstick.endswith("with the released model; here the tied model")
-
-
 @pytest.mark.parametrize(
     ("preset", "positions", "mark"), [("snell2021", 41, 3 / 41), ("tied", 40, 2 / 40)]
 )

@@ -1,119 +1,149 @@
-"""Measures of a copying model on sequences: accuracies of output, attention and relevance."""
+"""Measures of the copying study: names, labels and meanings."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from attnaudit.copying.study import SUCCESS
+from attnaudit.results.measures import Measure, label_of, meaning_of
+from attnaudit.stats.agreement import TOP
 
-import numpy as np
-import torch
-from jaxtyping import Int64
-from torch import Tensor
+_AT_END = "of the trained model, on sequences never trained on"
+_RIGHT = "at the position that the symbol comes from"
+MEASURES = (
+    Measure(
+        "succeeded",
+        f"share of seeds that succeeded (token accuracy above {SUCCESS})",
+        f"Share of seeds whose token accuracy is above {SUCCESS} in the end.",
+    ),
+    Measure(
+        "failed",
+        "share of seeds that did not succeed",
+        f"Share of seeds whose token accuracy is {SUCCESS} or less in the end.",
+    ),
+    Measure(
+        "attending",
+        "share that learn to attend (attention right more often than not in the end)",
+        f"Share of seeds whose largest weight is {_RIGHT} for more than half of the symbols in "
+        f"the end.",
+    ),
+    Measure(
+        "upside_down",
+        "share whose dictionary is upside down (the right position has the least output relevance "
+        "more often than not)",
+        "Share of seeds in which the position that a symbol comes from would, with all attention, "
+        "make it less likely than any other "
+        "position, for more than half of the symbols.",
+    ),
+    Measure(
+        "relevance_first",
+        "share of successes whose relevance was right first",
+        "Share of successful seeds whose output relevance was right for more than half of the "
+        "symbols at an earlier step than attention.",
+    ),
+    Measure(
+        "attention_first",
+        "share of successes whose attention was right first",
+        "Share of successful seeds whose attention was right for more than half of the symbols at "
+        "an earlier step than output relevance.",
+    ),
+    Measure(
+        "token_accuracy",
+        "token accuracy, median over seeds",
+        f"Share of symbols that are the likeliest output, given the right ones before; {_AT_END}.",
+    ),
+    Measure(
+        "stopped",
+        "token accuracy of the seeds that did not succeed, median",
+        f"Median token accuracy of the other seeds; {_AT_END}.",
+    ),
+    Measure("stopped_least", "the lowest of these", "Lowest token accuracy of a seed in the end."),
+    Measure(
+        "stopped_most",
+        "the highest of these",
+        "Highest token accuracy of a seed that did not succeed.",
+    ),
+    Measure(
+        "attention_accuracy",
+        "attention accuracy, median",
+        f"Share of symbols whose largest weight, mean over heads, is {_RIGHT}; {_AT_END}.",
+    ),
+    Measure(
+        "relevance_accuracy",
+        "output-relevance accuracy, median",
+        f"Share of symbols whose highest output relevance is {_RIGHT}; {_AT_END}. Output "
+        f"relevance of a position is the log-probability of "
+        "the symbol with all attention on it.",
+    ),
+    Measure(
+        "agreement",
+        f"share with attention where output relevance is in its top {TOP} %, median",
+        f"Share of symbols whose largest weight is at one of the top {TOP} % of positions by "
+        f"output relevance.",
+    ),
+    Measure(
+        "attended",
+        "positions by which attention is after the right one (negative: before), median of medians",
+        "Median over symbols of the number of positions from the one that the symbol comes from "
+        "to the largest weight.",
+    ),
+    Measure(
+        "relevance_least",
+        "share with the least output relevance at the right position, median",
+        f"Share of symbols whose lowest output relevance is {_RIGHT}.",
+    ),
+    Measure(
+        "attention_symbol",
+        "attention accuracy, any position with the right symbol counting, median",
+        "Share of symbols whose largest weight is at a position with that symbol.",
+    ),
+    Measure(
+        "relevance_symbol",
+        "output-relevance accuracy, any position with the right symbol counting, median",
+        "Share of symbols whose highest output relevance is at a position with that symbol.",
+    ),
+    Measure(
+        "entropy",
+        "entropy of attention in nats, median",
+        "Mean entropy of attention over the positions, in nats.",
+    ),
+    Measure(
+        "relevance_step",
+        "step at which relevance was first right more often than not",
+        "First measured step at which output relevance is right for more than half of the "
+        "symbols, median over seeds.",
+    ),
+    Measure(
+        "relevance_entropy",
+        "entropy of attention in nats at that step, median",
+        "Mean entropy of attention at that step, in nats.",
+    ),
+    Measure(
+        "attention_step",
+        "step at which attention was first right more often than not",
+        "First measured step at which attention is right for more than half of the symbols, "
+        "median over seeds.",
+    ),
+    Measure(
+        "lead",
+        "steps by which relevance was earlier",
+        "Step of attention minus that of output relevance, median over seeds.",
+    ),
+    Measure(
+        "best_head_accuracy",
+        "attention accuracy of the best head, median",
+        "The highest attention accuracy of a head of a seed.",
+    ),
+)
 
-from attnaudit.copying.model import Copier, Symbols, as_symbols
-from attnaudit.core.ragged import Ragged
-from attnaudit.stats.agreement import agreement
 
-SEQUENCES_AT_ONCE = 32  # output relevance holds S × B × V logits
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Means over the written positions; those of attention are None while it is uniform.
-
-    Attributes:
-        loss: Cross-entropy in nats.
-        token: Share whose gold symbol is the likeliest, given the gold symbols before it.
-        attention: Share whose largest weight, mean over heads, is at the source of the symbol.
-        relevance: Share whose highest output relevance is there.
-        relevance_least: Share whose lowest output relevance is there: the dictionary of such a
-            model is upside down.
-        attention_symbol: As ``attention``, at any position that holds the symbol.
-        relevance_symbol: As ``relevance``, at any position that holds the symbol.
-        entropy: Entropy of attention in nats, mean over heads.
-        agreement: Share whose largest weight is in the top 5 % of output relevance
-            (`stats.agreement`).
-        attended: Median number of positions from the symbol's source to the largest weight.
-        heads: ``attention`` of every head.
-    """
-
-    loss: float
-    token: float
-    attention: float | None
-    relevance: float
-    relevance_least: float
-    attention_symbol: float | None
-    relevance_symbol: float
-    entropy: float | None
-    agreement: float | None
-    attended: float | None
-    heads: tuple[float, ...]
+def measure_label(measure: str) -> str:
+    """Return the label of a measure; ``head_3_accuracy`` is that of head 4."""
+    if measure.startswith("head_"):
+        return f"attention accuracy of head {int(measure.split('_')[1]) + 1}, median"
+    return label_of(MEASURES, measure)
 
 
-@torch.no_grad()
-def measure(
-    model: Copier,
-    source: Int64[np.ndarray, "N S"],
-    gold: Int64[np.ndarray, "N T"],
-    positions: Int64[np.ndarray, " T"],
-    uniform: bool = False,
-) -> Measured:
-    """Measure ``model`` on sequences.
-
-    Args:
-        model: The model; its weights do not change.
-        source: Symbols to read.
-        gold: Symbols to write.
-        positions: Source position of each written symbol.
-        uniform: Hold attention at 1/S.
-
-    Returns:
-        The means over all written symbols.
-    """
-    expected = torch.from_numpy(positions)
-    parts = []
-    for start in range(0, len(source), SEQUENCES_AT_ONCE):
-        rows = slice(start, start + SEQUENCES_AT_ONCE)
-        parts.append(
-            _measure_batch(model, *as_symbols(source[rows], gold[rows]), expected, uniform)
-        )
-    values = {
-        name: torch.cat([part[name].flatten() for part in parts]).double() for name in parts[0]
-    }
-    offset = values.pop("offset", None)
-    means = {name: float(value.mean()) for name, value in values.items()}
-    heads = tuple(means.pop(f"head {k}") for k in range(model.sizes.heads) if not uniform)
-    of_attention = dict.fromkeys(("attention", "attention_symbol", "entropy", "agreement"))
-    attended = None if offset is None else float(np.median(offset.numpy()))
-    return Measured(**{**of_attention, **means}, attended=attended, heads=heads)
-
-
-def _measure_batch(
-    model: Copier, source: Symbols, gold: Symbols, expected: Int64[Tensor, " T"], uniform: bool
-) -> dict[str, Tensor]:
-    """Return a value for each written position, and an entropy for each head of it."""
-    result = model(source, gold, uniform)
-    logp, relevance = result.logits.log_softmax(2), model.output_relevance(result, gold)
-    symbols, relevant = source.t(), relevance.argmax(2)
-    values = {
-        "loss": -logp.gather(2, gold[..., None]),
-        "token": logp.argmax(2) == gold,
-        "relevance": relevant == expected,
-        "relevance_least": relevance.argmin(2) == expected,
-        "relevance_symbol": symbols.gather(1, relevant) == symbols[:, expected],
-    }
-    if uniform:
-        return values
-    alpha = result.alpha.mean(1)
-    attended = alpha.argmax(2)
-    rows = [Ragged.from_rows(list(scores.flatten(0, 1).numpy())) for scores in (alpha, relevance)]
-    heads = {f"head {k}": head.argmax(2) == expected for k, head in enumerate(result.alpha.unbind(1))}
-    return values | heads | {
-        "attention": attended == expected,
-        "attention_symbol": symbols.gather(1, attended) == symbols[:, expected],
-        "entropy": torch.special.entr(result.alpha).sum(3),
-        "agreement": torch.from_numpy(agreement(*rows)),
-        "offset": attended - expected,
-        **{
-            f"head {k}": head.argmax(2) == expected for k, head in enumerate(result.alpha.unbind(1))
-        },
-    }
+def measure_meaning(measure: str) -> str:
+    """Return a sentence on a measure of the summary."""
+    if measure.startswith("head_"):
+        return f"Share of symbols whose largest weight of this head is {_RIGHT}."
+    return meaning_of(MEASURES, measure)

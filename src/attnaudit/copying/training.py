@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnaudit.copying.measures import Measured, measure
+from attnaudit.copying.evaluation import Evaluation, evaluate
 from attnaudit.copying.model import Copier, Sizes, as_symbols, descend
 from attnaudit.core.errors import RunError
 from attnaudit.core.progress import Progress, silent
@@ -186,7 +186,7 @@ class Training:
         source, gold = _pair(stage.sequences, 0, purpose, 0, count)
         positions = stage.sequences.right_positions()
         rows = self.pool.map(
-            lambda model: measure(model, source, gold, positions, stage.uniform), self.models
+            lambda model: evaluate(model, source, gold, positions, stage.uniform), self.models
         )
         return [
             {"seed": seed, **asdict(row)} for seed, row in zip(self.config.seeds, rows, strict=True)
@@ -250,5 +250,5 @@ def _pair(
 
 def _course(config: CopyingConfig) -> Any:
     """Describe a training and its measures as JSON, to recognise its checkpoints."""
-    measures = [measure.name for measure in fields(Measured)]
+    measures = [measure.name for measure in fields(Evaluation)]
     return json.loads(json.dumps({**asdict(config), "measures": measures}))

@@ -8,19 +8,19 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.copying.facts import (
+from attnaudit.copying.measures import measure_label
+from attnaudit.copying.study import NAME, Copying
+from attnaudit.core.files import read_with_digest
+from attnaudit.report.card import VerdictCard
+from attnaudit.report.cards.copying import (
     GROUPS,
     QUESTION,
     SPREAD,
     card_rows,
     figures,
     headings,
-    measure_label,
     none_learned,
 )
-from attnaudit.copying.study import NAME, Copying
-from attnaudit.core.files import read_with_digest
-from attnaudit.report.card import VerdictCard
 from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.numbers import SummaryTable, meanings, numbers_section, summary_cell
@@ -68,10 +68,8 @@ def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> VerdictCard
 
 
 def _study(recorded: Mapping[str, Any]) -> Copying:
-    """The study of a ``spec.json``; one without a preset is older than presets, and its model is the tied one."""
-    return Copying(
-        **{"preset": "tied", **{key: value for key, value in recorded.items() if key != "name"}}
-    )
+    """Return the study of a ``spec.json``."""
+    return Copying(**{key: value for key, value in recorded.items() if key != "name"})
 
 
 def _table(summary: pl.DataFrame) -> SummaryTable:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from attnaudit.copying import facts as copying
+from attnaudit.copying import measures as copying
+from attnaudit.copying.study import NAME as COPYING
 from attnaudit.experiments import facts
 from attnaudit.results.measures import OF_TRANSLATIONS, meaning_of
 from attnaudit.results.skill import OF_BASE
@@ -21,7 +22,7 @@ def measure_meaning(measure: str, of: str, unit: str = INSTANCE) -> str:
     found = meaning_of(
         [*facts(of).measures, *(OF_TRANSLATIONS if of == "translation" else ())], measure
     )
-    if of == copying.NAME:
+    if of == COPYING:
         return copying.measure_meaning(measure)
     if found or of not in EVERY_STUDY:
         return of_unit(found, unit)

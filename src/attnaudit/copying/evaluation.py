@@ -1,0 +1,126 @@
+"""Evaluation of a copying model: accuracies of its output, attention and output relevance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from attnaudit.copying.model import Copier, Symbols, as_symbols
+from attnaudit.core.ragged import Ragged
+from attnaudit.stats.agreement import agreement
+
+SEQUENCES_AT_ONCE = 32  # output relevance holds S × B × V logits
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Means over the written positions; those of attention are None while it is uniform.
+
+    Attributes:
+        loss: Cross-entropy in nats.
+        token: Share whose gold symbol is the likeliest, given the gold symbols before it.
+        attention: Share whose largest weight, mean over heads, is at the source of the symbol.
+        relevance: Share whose highest output relevance is there.
+        relevance_least: Share whose lowest output relevance is there: the dictionary of such a
+            model is upside down.
+        attention_symbol: As ``attention``, at any position that holds the symbol.
+        relevance_symbol: As ``relevance``, at any position that holds the symbol.
+        entropy: Entropy of attention in nats, mean over heads.
+        agreement: Share whose largest weight is in the top 5 % of output relevance
+            (`stats.agreement`).
+        attended: Median number of positions from the symbol's source to the largest weight.
+        heads: ``attention`` of every head.
+    """
+
+    loss: float
+    token: float
+    attention: float | None
+    relevance: float
+    relevance_least: float
+    attention_symbol: float | None
+    relevance_symbol: float
+    entropy: float | None
+    agreement: float | None
+    attended: float | None
+    heads: tuple[float, ...]
+
+
+@torch.no_grad()
+def evaluate(
+    model: Copier,
+    source: Int64[np.ndarray, "N S"],
+    gold: Int64[np.ndarray, "N T"],
+    positions: Int64[np.ndarray, " T"],
+    uniform: bool = False,
+) -> Evaluation:
+    """Evaluate ``model`` on sequences.
+
+    Args:
+        model: The model; its weights do not change.
+        source: Symbols to read.
+        gold: Symbols to write.
+        positions: Source position of each written symbol.
+        uniform: Hold attention at 1/S.
+
+    Returns:
+        The means over all written symbols.
+    """
+    expected = torch.from_numpy(positions)
+    parts = []
+    for start in range(0, len(source), SEQUENCES_AT_ONCE):
+        rows = slice(start, start + SEQUENCES_AT_ONCE)
+        parts.append(
+            _evaluate_batch(model, *as_symbols(source[rows], gold[rows]), expected, uniform)
+        )
+    values = {
+        name: torch.cat([part[name].flatten() for part in parts]).double() for name in parts[0]
+    }
+    offset = values.pop("offset", None)
+    means = {name: float(value.mean()) for name, value in values.items()}
+    heads = tuple(means.pop(f"head {k}") for k in range(model.sizes.heads) if not uniform)
+    of_attention = dict.fromkeys(("attention", "attention_symbol", "entropy", "agreement"))
+    attended = None if offset is None else float(np.median(offset.numpy()))
+    return Evaluation(**{**of_attention, **means}, attended=attended, heads=heads)
+
+
+def _evaluate_batch(
+    model: Copier, source: Symbols, gold: Symbols, expected: Int64[Tensor, " T"], uniform: bool
+) -> dict[str, Tensor]:
+    """Return a value for each written position, and an entropy for each head of it."""
+    result = model(source, gold, uniform)
+    logp, relevance = result.logits.log_softmax(2), model.output_relevance(result, gold)
+    symbols, relevant = source.t(), relevance.argmax(2)
+    values = {
+        "loss": -logp.gather(2, gold[..., None]),
+        "token": logp.argmax(2) == gold,
+        "relevance": relevant == expected,
+        "relevance_least": relevance.argmin(2) == expected,
+        "relevance_symbol": symbols.gather(1, relevant) == symbols[:, expected],
+    }
+    if uniform:
+        return values
+    alpha = result.alpha.mean(1)
+    attended = alpha.argmax(2)
+    rows = [Ragged.from_rows(list(scores.flatten(0, 1).numpy())) for scores in (alpha, relevance)]
+    heads = {
+        f"head {k}": head.argmax(2) == expected for k, head in enumerate(result.alpha.unbind(1))
+    }
+    return (
+        values
+        | heads
+        | {
+            "attention": attended == expected,
+            "attention_symbol": symbols.gather(1, attended) == symbols[:, expected],
+            "entropy": torch.special.entr(result.alpha).sum(3),
+            "agreement": torch.from_numpy(agreement(*rows)),
+            "offset": attended - expected,
+            **{
+                f"head {k}": head.argmax(2) == expected
+                for k, head in enumerate(result.alpha.unbind(1))
+            },
+        }
+    )
