@@ -259,7 +259,7 @@ def optimizer_of(model: AttentionModel, settings: Any) -> torch.optim.Optimizer:
 
 def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
     """The loss of a training split whose classes stand 1 to 4, by hand."""
-    from attnaudit.training.texts import _split
+    from attnaudit.training.texts import training_split
 
     model = tiny_model("average", "additive")
     split = tiny_split([3, 4, 2, 5, 1])
@@ -269,7 +269,7 @@ def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
     with torch.no_grad():
         done = model(model.inputs(split).batch(rows))
         loss = float(
-            _split(model, corpus, "train", True, None).loss(model, rows, torch.device("cpu"))
+            training_split(model, corpus, "train", True, None).loss(model, rows, torch.device("cpu"))
         )
         plain = float(labels_loss(model, split.label, 1.0)(done, rows))
     p = 1.0 / (1.0 + np.exp(-done.logits[:, 0].double().numpy()))

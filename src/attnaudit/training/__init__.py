@@ -1,1 +1,1 @@
-"""Training: the one loop, what it minimises, its checkpoints, and decoding."""
+"""Training of models: the loop, its settings, and the losses of texts and of pairs."""

@@ -1,4 +1,4 @@
-"""The one training loop: dev selection, early stopping, class weight, and a checkpoint after every epoch that resumes exactly."""
+"""The one training loop: selection on dev, early stopping, and checkpoints that resume exactly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,19 +19,30 @@ from attnaudit.core.files import sha256
 from attnaudit.core.progress import Progress
 from attnaudit.models.batch import Inputs, PairInputs
 from attnaudit.trace.probe import STEP_FOLDER
-from attnaudit.training.checkpoint import load_checkpoint, save_checkpoint
+from attnaudit.training.checkpoint import (
+    load_checkpoint,
+    restore_training,
+    save_checkpoint,
+    training_tensors,
+    with_prefix,
+)
 from attnaudit.training.settings import TrainingSettings
 
 CHECKPOINT = "checkpoint.safetensors"
-LEAST = 1e-30  # in place of a weight of 0, before its logarithm is taken
+SMALLEST_WEIGHT = 1e-30  # in place of a weight of 0 whose logarithm is taken
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """The result of one epoch: ``loss`` is the mean training loss (nats), ``seconds`` its duration.
+    """The result of one epoch.
 
-    ``dev`` is the score that selects the epoch: ROC-AUC of a classifier (one against the rest for several classes), accuracy (always with
-    a question), or minus the loss.
+    Attributes:
+        epoch: Its number, from 0.
+        loss: Mean training loss in nats.
+        dev: Score that selects the epoch: ROC-AUC of a classifier (one against the rest for
+            several classes), accuracy (always with a question), or minus the loss.
+        dev_accuracy: Accuracy on dev.
+        seconds: Its duration.
     """
 
     epoch: int
@@ -43,65 +54,86 @@ class Epoch:
 
 @dataclass(frozen=True)
 class StepCallback:
-    """``function(step)`` is called after each of these optimizer ``steps``, 0 being before the first.
+    """Calls ``function(step)`` after each of these optimizer ``steps``; 0 is before the first.
 
-    The model is then in training mode; the function must not change weights, gradients, modes or random state. Steps of epochs that a
-    checkpoint already holds are not repeated.
+    The model is then in training mode; the function must not change weights, gradients, modes or
+    random state. Steps of epochs that a checkpoint already holds are not repeated.
     """
 
     steps: tuple[int, ...]
     function: Callable[[int], Any]
 
     def __call__(self, step: int) -> None:
+        """Call the function if ``step`` is one of the steps."""
         if step in self.steps:
             self.function(step)
 
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """A split as training reads it."""
+    """A split as training reads it.
+
+    Attributes:
+        inputs: Its rows.
+        loss: Maps model, row numbers and device to the mean loss of these rows.
+        scores: Maps model and `TrainingSettings.select` to the selecting score and the accuracy.
+    """
 
     inputs: Inputs | PairInputs
-    loss: Callable[
-        [Any, np.ndarray, torch.device], Tensor
-    ]  # of model, rows and device: the loss, a mean over the batch of rows
-    scores: Callable[
-        [Any, str], tuple[float, float]
-    ]  # of model and `TrainingSettings.select`: the score that selects, and accuracy
+    loss: Callable[[Any, np.ndarray, torch.device], Tensor]
+    scores: Callable[[Any, str], tuple[float, float]]
 
 
 def adam(model: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """Adam with the weight decay as an L2 penalty, of which the model's settings may spare its attention."""
+    """Return Adam with weight decay as an L2 penalty, from which attention may be spared."""
     attention = [] if model.settings.attention_decay else list(model.attention.parameters())
     spared = {id(parameter) for parameter in attention}
+    others = [p for p in model.parameters() if id(p) not in spared]
     groups = [
-        {
-            "params": [p for p in model.parameters() if id(p) not in spared],
-            "weight_decay": settings.weight_decay,
-        },
+        {"params": others, "weight_decay": settings.weight_decay},
         {"params": attention, "weight_decay": 0.0},
     ]
     return torch.optim.Adam(
-        [g for g in groups if g["params"]],
+        [group for group in groups if group["params"]],
         lr=settings.learning_rate,
         amsgrad=settings.amsgrad,
         fused=True,
     )
 
 
-def _constant(step: int, steps: int) -> float:
-    return 1.0
+@dataclass(frozen=True)
+class Updates:
+    """How weights are updated.
+
+    Attributes:
+        optimizer: Makes the optimizer of a model.
+        share: Maps a step and the number of steps to a share of the learning rate.
+    """
+
+    optimizer: Callable[[Any, TrainingSettings], torch.optim.Optimizer] = adam
+    share: Callable[[int, int], float] = lambda step, steps: 1.0
 
 
 @dataclass(frozen=True)
-class Updates:
-    """How weights are updated: the ``optimizer`` of a model, and the ``share`` of the learning rate that a step of so many takes."""
+class TrainingOptions:
+    """What one training needs besides its settings.
 
-    optimizer: Callable[[Any, TrainingSettings], torch.optim.Optimizer] = adam
-    share: Callable[[int, int], float] = _constant
+    Attributes:
+        seed: Decides the order of batches and the dropped units.
+        device: Where the model computes.
+        checkpoint: Folder in which the state after each epoch is stored, and from which an
+            interrupted training resumes with the same result.
+        progress: Told the optimizer steps done.
+        callback: Called after selected steps.
+        updates: How weights are updated.
+    """
 
-
-ADAM = Updates()
+    seed: int = 0
+    device: str | torch.device = "cpu"
+    checkpoint: Path | None = None
+    progress: Progress | None = None
+    callback: StepCallback | None = None
+    updates: Updates = Updates()
 
 
 def minimise(
@@ -109,101 +141,167 @@ def minimise(
     data: TrainingSplit,
     dev: TrainingSplit,
     settings: TrainingSettings,
-    *,
-    seed: int = 0,
-    device: str | torch.device = "cpu",
-    checkpoint: Path | None = None,
-    progress: Progress | None = None,
-    callback: StepCallback | None = None,
-    updates: Updates = ADAM,
+    **options: Any,
 ) -> list[Epoch]:
-    """Minimise the loss on ``data`` in place, and leave ``model`` with the weights of the epoch with the best score on ``dev``.
+    """Minimise the loss on ``data`` in place, and keep the weights of the best epoch on ``dev``.
 
-    Returns every epoch. ``callback`` is called after selected steps. With ``checkpoint`` the state after each epoch is stored in that
-    folder, and an interrupted training resumes from it with the same result. Raises InputError for a loss, or a prediction on dev, that is
-    not finite.
+    Args:
+        model: The model.
+        data: The split to learn.
+        dev: The split that selects the epoch.
+        settings: How to train.
+        **options: Fields of `TrainingOptions`.
+
+    Returns:
+        Every epoch.
+
+    Raises:
+        InputError: A loss, or a prediction on dev, is not finite.
+        RunError: The checkpoint does not fit.
     """
+    chosen = TrainingOptions(**options)
     with torch_threads(settings.threads):
-        return _minimise(
-            model.to(device), data, dev, settings, seed, checkpoint, progress, callback, updates
-        )
+        return _Loop(model.to(chosen.device), data, settings, chosen).run(dev)
 
 
-def _minimise(
-    model: nn.Module,
-    data: TrainingSplit,
-    dev: TrainingSplit,
-    settings: TrainingSettings,
-    seed: int,
-    checkpoint: Path | None,
-    progress: Progress | None,
-    callback: StepCallback | None,
-    updates: Updates,
-) -> list[Epoch]:
-    optimizer = updates.optimizer(model, settings)
-    history, best = _resume(checkpoint, model, optimizer)
-    steps = len(
-        data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng(seed))
-    )  # as many in every epoch
-    if callback is not None and not history:
-        callback(0)
-    epochs = (
-        settings.epochs if settings.steps is None else math.ceil(settings.steps / steps)
-    )  # the last may be cut short
-    every = settings.steps or epochs * steps
-    for number in range(len(history), epochs):
-        if settings.steps is None and _exhausted(history, settings):
-            break
-        started = time.perf_counter()
-        rate = _rate(
-            settings.learning_rate * 0.5 ** halvings(history, settings.plateau),
-            updates.share,
-            every,
-        )
-        with _dropout_seed(seed, number):
-            batches = data.inputs.shuffled_batches(
-                settings.batch_size, np.random.default_rng((seed, number))
-            )
-            left = len(batches) if settings.steps is None else settings.steps - number * steps
-            report = None if progress is None else _step_progress(progress, number, epochs, every)
-            loss = _epoch(
-                model, optimizer, data, rate, batches[:left], number * steps, callback, report
-            )
-        history.append(
-            Epoch(number, loss, *dev.scores(model, settings.select), time.perf_counter() - started)
-        )
-        if best_epoch(history) is history[-1]:
-            best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-        if checkpoint is not None:
-            _save(checkpoint, model, optimizer, best, history)
-    model.load_state_dict(best or model.state_dict())
-    return history
+class _Loop:
+    """The state of a training: model, optimizer, epochs so far and the best weights of them."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: TrainingSplit,
+        settings: TrainingSettings,
+        options: TrainingOptions,
+    ) -> None:
+        self.model, self.data, self.settings, self.options = model, data, settings, options
+        self.optimizer = options.updates.optimizer(model, settings)
+        self.history: list[Epoch] = []
+        self.best: dict[str, Tensor] | None = None
+        # Every epoch has as many batches, in an order of its own.
+        self.steps_an_epoch = len(self.batches(options.seed))
+        if settings.steps is None:
+            self.epochs = settings.epochs
+            self.steps = self.epochs * self.steps_an_epoch
+        else:
+            self.epochs = math.ceil(settings.steps / self.steps_an_epoch)
+            self.steps = settings.steps
+
+    def batches(self, seed: int | tuple[int, int]) -> list[np.ndarray]:
+        random = np.random.default_rng(seed)
+        return self.data.inputs.shuffled_batches(self.settings.batch_size, random)
+
+    def run(self, dev: TrainingSplit) -> list[Epoch]:
+        folder, callback = self.options.checkpoint, self.options.callback
+        if folder is not None:
+            self.resume(folder)
+        if callback is not None and not self.history:
+            callback(0)
+        for number in range(len(self.history), self.epochs):
+            if self.settings.steps is None and _exhausted(self.history, self.settings):
+                break
+            started = time.perf_counter()
+            loss = self.epoch(number)
+            scores = dev.scores(self.model, self.settings.select)
+            self.history.append(Epoch(number, loss, *scores, time.perf_counter() - started))
+            if best_epoch(self.history) is self.history[-1]:
+                weights = self.model.state_dict()
+                self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
+            if folder is not None:
+                self.save(folder)
+        self.model.load_state_dict(self.best or self.model.state_dict())
+        return self.history
+
+    def epoch(self, number: int) -> float:
+        """Train on every batch once, up to the last step; return the mean loss of their rows."""
+        settings, updates = self.settings, self.options.updates
+        device = next(self.model.parameters()).device
+        highest = settings.learning_rate * 0.5 ** halvings(self.history, settings.plateau)
+        first, total = number * self.steps_an_epoch, 0.0
+        batches = self.batches((self.options.seed, number))[: self.steps - first]
+        self.model.train()
+        with _dropout_seed(self.options.seed, number):
+            for step, rows in enumerate(batches, first):
+                rate = highest * updates.share(step, self.steps)
+                for group in self.optimizer.param_groups:
+                    group["lr"] = rate
+                loss = self.data.loss(self.model, rows, device)
+                self.optimizer.zero_grad(set_to_none=True)
+                loss.backward()
+                self.optimizer.step()
+                value = float(loss.detach())
+                require_finite(f"learning rate {rate:g}", "a loss", value)
+                total += value * len(rows)
+                self.report(number, step + 1)
+        return total / sum(map(len, batches))
+
+    def report(self, epoch: int, step: int) -> None:
+        """Tell callback and progress that ``step`` optimizer steps are done."""
+        if self.options.callback is not None:
+            self.options.callback(step)
+        if self.options.progress is not None:
+            self.options.progress(f"train, epoch {epoch + 1} of {self.epochs}", step, self.steps)
+
+    def save(self, folder: Path) -> None:
+        """Replace the checkpoint in ``folder`` as a whole."""
+        tensors = training_tensors(self.model, self.optimizer)
+        tensors |= {f"best.{name}": tensor for name, tensor in (self.best or {}).items()}
+        history = [asdict(epoch) for epoch in self.history]
+        state = {"history": history, "files": _trace_digests(folder)}
+        save_checkpoint(folder / CHECKPOINT, tensors, state)
+
+    def resume(self, folder: Path) -> None:
+        """Go on from the checkpoint in ``folder``, unless it or its traces are damaged.
+
+        Raises:
+            RunError: The checkpoint belongs to another model.
+        """
+        checkpoint = load_checkpoint(folder / CHECKPOINT)
+        if checkpoint is None:
+            return
+        tensors, state = checkpoint
+        # The steps before the checkpoint are not repeated, so their traces must be there.
+        if not state["files"].items() <= _trace_digests(folder).items():
+            return
+        try:
+            restore_training(self.model, self.optimizer, tensors)
+        except (KeyError, ValueError, RuntimeError) as error:
+            raise RunError(
+                "resume training",
+                str(folder / CHECKPOINT),
+                " ".join(str(error).split()),
+                "a checkpoint of this very model",
+                "remove it to retrain",
+            ) from error
+        self.history = [Epoch(**epoch) for epoch in state["history"]]
+        self.best = with_prefix(tensors, "best.")
 
 
-def _step_progress(
-    progress: Progress, number: int, epochs: int, steps: int
-) -> Callable[[int], None]:
-    """Reports optimizer steps done, of those of all epochs."""
-    return lambda done: progress(f"train, epoch {number + 1} of {epochs}", done, steps)
-
-
-def _rate(highest: float, share: Callable[[int, int], float], steps: int) -> Callable[[int], float]:
-    """The learning rate of a step, by its number from 0."""
-    return lambda step: highest * share(step, steps)
+def _trace_digests(folder: Path) -> dict[str, str]:
+    """Return the sha256 of every trace of steps that lies beside the checkpoint."""
+    files = sorted((folder / STEP_FOLDER).glob("*/[!.]*"))
+    return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
 
 
 @contextmanager
 def _dropout_seed(seed: int, epoch: int) -> Iterator[None]:
-    """Within it dropout depends on the seed and the epoch alone, so that a resumed training drops the same units."""
+    """Let dropout depend on seed and epoch only, so that a resumed training drops the same."""
     with torch.random.fork_rng():
-        torch.manual_seed(
-            int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0]) >> 1
-        )
+        state = np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)
+        torch.manual_seed(int(state[0]) >> 1)
         yield
 
 
 def halvings(history: list[Epoch], plateau: int | None) -> int:
-    """How often the learning rate was halved: once for every ``plateau`` epochs in a row without a better dev score."""
+    """Count the halvings of the learning rate.
+
+    Args:
+        history: The epochs so far.
+        plateau: Epochs in a row without a better dev score that make one; None: never.
+
+    Returns:
+        The number of such runs of epochs.
+    """
     best, waited, count = -math.inf, 0, 0
     for epoch in history if plateau else ():
         waited = 0 if epoch.dev > best else waited + 1
@@ -213,20 +311,49 @@ def halvings(history: list[Epoch], plateau: int | None) -> int:
     return count
 
 
-def passes(
-    model: Any, inputs: Inputs | PairInputs, budget: int
-) -> Iterator[tuple[np.ndarray, Any, Any]]:
-    """Every batch of ``inputs``, its row numbers first, and what a forward pass over it leaves, without gradients and without dropout."""
+def best_epoch(history: list[Epoch]) -> Epoch:
+    """Return the first epoch with the best dev score, or the most accurate one of equal scores."""
+    return max(history, key=lambda epoch: (epoch.dev, epoch.dev_accuracy))
+
+
+def _exhausted(history: list[Epoch], settings: TrainingSettings) -> bool:
+    """Tell whether no later epoch can be kept: dev is perfect, or patience is at its end."""
+    if not history:
+        return False
+    best, patience = best_epoch(history), settings.patience
+    perfect = settings.select != "loss" and (best.dev, best.dev_accuracy) == (1.0, 1.0)
+    return perfect or (patience is not None and history[-1].epoch - best.epoch >= patience)
+
+
+class Pass(NamedTuple):
+    """A batch, the numbers of its rows, and the result of a forward pass over it."""
+
+    rows: np.ndarray
+    batch: Any
+    result: Any
+
+
+def passes(model: Any, inputs: Inputs | PairInputs, budget: int) -> Iterator[Pass]:
+    """Run ``model`` over all rows without gradients and dropout.
+
+    Args:
+        model: The model.
+        inputs: The rows.
+        budget: Padded positions of a batch.
+
+    Yields:
+        Every batch with its result.
+    """
     device = next(model.parameters()).device
     with torch.inference_mode(), evaluating(model):
         for rows in inputs.batches_by_length(budget):
             batch = inputs.batch(rows, device)
-            yield rows, batch, model(batch)
+            yield Pass(rows, batch, model(batch))
 
 
 @contextmanager
 def torch_threads(number: int) -> Iterator[None]:
-    """Within it torch gives every operation on a CPU ``number`` threads; afterwards as many as before."""
+    """Give every torch operation on a CPU ``number`` threads inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -237,7 +364,7 @@ def torch_threads(number: int) -> Iterator[None]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Within it dropout is off; afterwards every module is back in its mode."""
+    """Switch dropout off inside the block; afterwards every module is back in its mode."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -247,116 +374,12 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _epoch(
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    data: TrainingSplit,
-    rate: Callable[[int], float],
-    batches: list[np.ndarray],
-    before: int,
-    callback: StepCallback | None,
-    report: Callable[[int], None] | None,
-) -> float:
-    """The mean loss of the rows of these batches; ``before`` counts the steps of earlier epochs."""
-    device = next(model.parameters()).device
-    total = 0.0
-    model.train()
-    for done, rows in enumerate(batches):
-        for group in optimizer.param_groups:
-            group["lr"] = rate(before + done)
-        loss = data.loss(model, rows, device)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        value = float(loss.detach())
-        require_finite(f"learning rate {rate(before + done):g}", "a loss", value)
-        total += value * len(rows)
-        if callback is not None:
-            callback(before + done + 1)
-        if report is not None:
-            report(before + done + 1)
-    return total / sum(map(len, batches))
-
-
 def require_finite(
-    where: str,
-    what: str,
+    place: str,
+    quantity: str,
     value: float,
-    do: str = "lower training.learning_rate, or look for huge values in --vectors",
+    advice: str = "lower training.learning_rate, or look for huge values in --vectors",
 ) -> None:
-    """Raise InputError for a loss, or another number of a model in training, that is not finite."""
+    """Raise InputError if a loss, or another number of a training, is not finite."""
     if not math.isfinite(value):
-        raise InputError("train", where, f"{what} of {value}", "a finite one", do)
-
-
-def best_epoch(history: list[Epoch]) -> Epoch:
-    """The epoch that is kept: the best dev score, of equal ones the most accurate on dev, of equal ones the first."""
-    return max(history, key=lambda epoch: (epoch.dev, epoch.dev_accuracy))
-
-
-def _exhausted(history: list[Epoch], settings: TrainingSettings) -> bool:
-    """Whether no further epoch can be kept: one was perfect on dev (the first such is kept), or patience is at its end."""
-    if not history:
-        return False
-    best, patience = best_epoch(history), settings.patience
-    perfect = settings.select != "loss" and (best.dev, best.dev_accuracy) == (1.0, 1.0)
-    return perfect or (patience is not None and history[-1].epoch - best.epoch >= patience)
-
-
-def _save(
-    folder: Path,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    best: dict[str, Tensor] | None,
-    history: list[Epoch],
-) -> None:
-    """Replace the checkpoint of ``folder``, whole or not at all: weights, optimizer moments, the best weights so far, the history."""
-    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    tensors |= {f"best.{name}": tensor for name, tensor in (best or {}).items()}
-    for number, state in optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer.{number}.{name}": tensor for name, tensor in state.items()}
-    save_checkpoint(
-        folder / CHECKPOINT,
-        tensors,
-        {"history": [asdict(epoch) for epoch in history], "files": _traces(folder)},
-    )
-
-
-def _traces(folder: Path) -> dict[str, str]:
-    """sha256 of every trace that lies beside the checkpoint: a training that resumes does not repeat their steps."""
-    files = sorted((folder / STEP_FOLDER).glob("*/[!.]*"))
-    return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
-
-
-def _resume(
-    folder: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer
-) -> tuple[list[Epoch], dict[str, Tensor] | None]:
-    """Restore ``model`` and ``optimizer`` in place; history and best weights, none where checkpoint or traces are not there or damaged.
-
-    Raises RunError for a checkpoint that does not fit.
-    """
-    found = None if folder is None else load_checkpoint(folder / CHECKPOINT)
-    if folder is None or found is None or not found[1]["files"].items() <= _traces(folder).items():
-        return [], None
-    tensors, state = found
-    try:
-        model.load_state_dict(_part(tensors, "model."))
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _part(tensors, "optimizer.").items():
-            number, key = name.split(".", 1)
-            moments.setdefault(int(number), {})[key] = tensor
-        optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
-    except (KeyError, ValueError, RuntimeError) as error:
-        reason, expected = " ".join(str(error).split()), "a checkpoint of this very model"
-        raise RunError(
-            "resume training", str(folder / CHECKPOINT), reason, expected, "remove it to retrain"
-        ) from error
-    return [Epoch(**epoch) for epoch in state["history"]], _part(tensors, "best.")
-
-
-def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
+        raise InputError("train", place, f"{quantity} of {value}", "a finite one", advice)

@@ -1,8 +1,8 @@
-"""Translators: trained on gold tokens in the one training loop, measured with teacher forcing, and decoded by beam search."""
+"""Translators: training on gold tokens, teacher forcing and beam search."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from attnaudit.models.batch import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward, State
 from attnaudit.models.translator import Translator
 from attnaudit.training.loop import (
-    LEAST,
+    SMALLEST_WEIGHT,
     Epoch,
     TrainingSplit,
     evaluating,
@@ -39,39 +39,59 @@ def train_translator(
     objective: DeceivePairs | None = None,
     **options: Any,
 ) -> list[Epoch]:
-    """Train the translator's model in place on gold tokens, with teacher forcing, and keep the weights of its best epoch on dev.
+    """Train a translator's model in place on gold tokens, with teacher forcing.
 
-    The dev score is minus the loss on a gold token (``training.select=loss``), else accuracy; ``options`` are those of `minimise`. Raises
-    InputError.
+    Args:
+        translator: The translator.
+        corpus: Its train and dev splits are used.
+        settings: How to train. The dev score is minus the loss on a gold token with
+            ``select="loss"``, else the accuracy.
+        objective: Adds a penalty to the loss.
+        **options: Fields of `training.loop.TrainingOptions`.
+
+    Returns:
+        Every epoch; the weights are those of the best one on dev.
+
+    Raises:
+        InputError: A split lacks what the objective needs, or a loss is not finite.
     """
     data, dev = (
-        _split(translator.inputs(corpus.splits[name], f"{name} split"), objective)
+        _training_split(translator.inputs(corpus.splits[name], f"{name} split"), objective)
         for name in ("train", "dev")
     )
     return minimise(translator.model, data, dev, settings, **options)
 
 
-def _split(inputs: PairInputs, objective: DeceivePairs | None) -> TrainingSplit:
+def _training_split(inputs: PairInputs, objective: DeceivePairs | None) -> TrainingSplit:
     def loss(model: EncoderDecoder, rows: np.ndarray, device: torch.device) -> Tensor:
         batch = inputs.batch(rows, device)
         done = model(batch)
-        found = functional.cross_entropy(*gold_logits(model, done, batch))
-        return (
-            found
-            if objective is None
-            else found + objective.strength * deception_penalty(done.alpha, batch)
-        )
+        plain = functional.cross_entropy(*gold_logits(model, done, batch))
+        if objective is None:
+            return plain
+        return plain + objective.strength * deception_penalty(done.alpha, batch)
 
     def scores(model: EncoderDecoder, select: str) -> tuple[float, float]:
-        lost, accuracy = teacher_forced(model, inputs)
-        require_finite("dev split", "a loss", lost)
-        return (-lost if select == "loss" else accuracy), accuracy
+        mean_loss, accuracy = teacher_forced(model, inputs)
+        require_finite("dev split", "a loss", mean_loss)
+        return (-mean_loss if select == "loss" else accuracy), accuracy
 
     return TrainingSplit(inputs, loss, scores)
 
 
 def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tensor:
-    """``− log(1 − Σ_{s∈I_t} alpha_ts)``, the mean over gold tokens (`DeceivePairs`). Raises InputError where alignments are not known."""
+    """Return ``− log(1 − Σ_{s∈I_t} alpha_ts)``, the mean over gold tokens (`DeceivePairs`).
+
+    Args:
+        alpha: Attention of every head.
+        batch: Pairs with alignments, which are the impermissible tokens I_t.
+
+    Returns:
+        The penalty in nats.
+
+    Raises:
+        InputError: Alignments are not known.
+    """
     if batch.aligned is None:
         raise InputError(
             "train",
@@ -79,21 +99,24 @@ def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tens
             "a corpus without alignments",
             "files <split>.align next to the texts",
         )
-    on = (alpha.mean(dim=1) * batch.aligned).sum(dim=-1)
+    mass = (alpha.mean(dim=1) * batch.aligned).sum(dim=-1)
     counted = batch.written & (batch.aligned.sum(dim=-1) < batch.aligned.shape[-1])
-    return -((1.0 - on).clamp_min(LEAST).log() * counted).sum() / batch.written.sum()
+    penalty = (1.0 - mass).clamp_min(SMALLEST_WEIGHT).log() * counted
+    return -penalty.sum() / batch.written.sum()
 
 
 def gold_logits(
     model: EncoderDecoder, done: PairForward, batch: PairBatch
 ) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"]]:
-    """The logits at every gold token of a batch, and its number."""
-    there = batch.written
-    return model.logits(done.combined[there]), batch.gold[there]
+    """Return the logits at every gold token of a batch, and its number."""
+    return model.logits(done.combined[batch.written]), batch.gold[batch.written]
 
 
 def teacher_forced(model: EncoderDecoder, inputs: PairInputs) -> tuple[float, float]:
-    """Mean loss and accuracy over all gold tokens, each written after the gold ones before it; one that is not known is never right."""
+    """Return the mean loss (nats) and the accuracy over all gold tokens.
+
+    Each is predicted after the gold tokens before it; an unknown word is never right.
+    """
     loss, right, count = 0.0, 0, 0
     for _, batch, done in passes(model, inputs, BUDGET):
         logits, gold = gold_logits(model, done, batch)
@@ -106,23 +129,38 @@ def teacher_forced(model: EncoderDecoder, inputs: PairInputs) -> tuple[float, fl
 def decode(
     model: EncoderDecoder, inputs: PairInputs, beam: int = 5, progress: Progress | None = None
 ) -> list[list[int]]:
-    """The target that the model writes for every source: of the ``beam`` hypotheses kept at each step, the one with the highest mean
-    log-probability.
+    """Translate every source by beam search.
 
-    A target ends with EOS, or at twice the source's length and ten tokens more. Unknown words are never written.
+    Args:
+        model: The model.
+        inputs: Pairs, whose targets are not read.
+        beam: Hypotheses that each step keeps.
+        progress: Told the pairs done.
+
+    Returns:
+        For each source the hypothesis with the highest mean log-probability. It ends with EOS, or
+        at twice the source's length and ten tokens more; unknown words are never written.
     """
-    written: list[list[int]] = [[] for _ in range(len(inputs))]
+    targets: list[list[int]] = [[] for _ in range(len(inputs))]
     device = next(model.parameters()).device
     done = 0
     with torch.inference_mode(), evaluating(model):
         for rows in inputs.batches_by_length(DECODING_BUDGET):
             source = inputs.batch(rows, device).source
-            for row, ids in zip(rows.tolist(), _search(model, source, beam), strict=True):
-                written[row] = ids
+            for row, target in zip(rows.tolist(), _search(model, source, beam), strict=True):
+                targets[row] = target
             done += len(rows)
             if progress is not None:
                 progress("translate", done, len(inputs))
-    return written
+    return targets
+
+
+class _Beams(NamedTuple):
+    """The hypotheses of every source: summed log-probability, length and tokens."""
+
+    score: Float[Tensor, "B k"]
+    length: Float[Tensor, "B k"]
+    tokens: Int[Tensor, "B k U"]
 
 
 def _search(model: EncoderDecoder, source: Int[Tensor, "B T"], beam: int) -> list[list[int]]:
@@ -133,19 +171,19 @@ def _search(model: EncoderDecoder, source: Int[Tensor, "B T"], beam: int) -> lis
     last = source.new_full((rows * beam,), BOS)
     score = torch.full((rows, beam), -torch.inf, device=source.device)
     score[:, 0] = 0.0  # all beams are the same at first
-    length, tokens = torch.zeros_like(score), source.new_full((rows, beam, 0), PAD)
+    beams = _Beams(score, torch.zeros_like(score), source.new_full((rows, beam, 0), PAD))
+    first = beam * torch.arange(rows, device=source.device)[:, None]
     for _ in range(longest):
         step, state = _next(model, hidden, last, state)
-        score, length, tokens, origin = _extend(
-            score, length, tokens, step.view(rows, beam, -1), last.view(rows, beam)
-        )
-        place = (origin + beam * torch.arange(rows, device=source.device)[:, None]).flatten()
-        state, last = (state[0][:, place], state[1][:, place]), tokens[..., -1].flatten()
+        beams, origin = _extend(beams, step.view(rows, beam, -1))
+        place = (origin + first).flatten()
+        state = state[0][:, place], state[1][:, place]
+        last = beams.tokens[..., -1].flatten()
         if _ended(last).all():
             break
-    best = (score / length.clamp_min(1)).argmax(dim=1)
+    best = (beams.score / beams.length.clamp_min(1)).argmax(dim=1)
     return [
-        [t for t in tokens[row, k].tolist() if t not in (PAD, EOS)]
+        [token for token in beams.tokens[row, k].tolist() if token not in (PAD, EOS)]
         for row, k in enumerate(best.tolist())
     ]
 
@@ -153,7 +191,7 @@ def _search(model: EncoderDecoder, source: Int[Tensor, "B T"], beam: int) -> lis
 def _next(
     model: EncoderDecoder, hidden: Tensor, last: Int[Tensor, " n"], state: State
 ) -> tuple[Float[Tensor, "n V"], State]:
-    """Log-probabilities of what may be written next; after the end that is nothing more, at no cost."""
+    """Return the log-probabilities of the next token, which after the end is free padding."""
     states, state = model.decoder(model.target_embedding(last)[:, None], state)
     logits = model.logits(model.attend(hidden, states).combined[:, 0])
     logits[:, [PAD, UNK, BOS]] = -torch.inf
@@ -164,20 +202,15 @@ def _next(
     return scores, state
 
 
-def _extend(
-    score: Tensor,
-    length: Tensor,
-    tokens: Tensor,
-    step: Float[Tensor, "B k V"],
-    last: Int[Tensor, "B k"],
-) -> tuple[Tensor, ...]:
-    """The best continuations of every row: their scores, lengths and tokens, and the beam that each goes on from."""
+def _extend(beams: _Beams, step: Float[Tensor, "B k V"]) -> tuple[_Beams, Int[Tensor, "B k"]]:
+    """Return the best continuations of every row, and the beam that each goes on from."""
     beam, words = step.shape[1:]
-    found, place = (score[..., None] + step).flatten(1).topk(beam, dim=1)
+    score, place = (beams.score[..., None] + step).flatten(1).topk(beam, dim=1)
     origin, word = place // words, place % words
-    longer = torch.gather(length, 1, origin) + (word != PAD)
-    before = torch.gather(tokens, 1, origin[..., None].expand(-1, -1, tokens.shape[2]))
-    return found, longer, torch.cat([before, word[..., None]], dim=2), origin
+    length = torch.gather(beams.length, 1, origin) + (word != PAD)
+    index = origin[..., None].expand(-1, -1, beams.tokens.shape[2])
+    tokens = torch.cat([torch.gather(beams.tokens, 1, index), word[..., None]], dim=2)
+    return _Beams(score, length, tokens), origin
 
 
 def _ended(last: Tensor) -> Tensor:

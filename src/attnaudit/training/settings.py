@@ -1,4 +1,7 @@
-"""How a model is trained and what it minimises, as values: read by plans and reports, without torch."""
+"""Settings of a training and its objectives, as values.
+
+Plans and reports read them, so nothing here imports torch.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,14 @@ from attnaudit.models.presets import ERASURE_PRESETS
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How to train. Raises InputError for a value out of range.
+    """How to train.
 
-    Whatever ``patience`` is, training stops at a perfect dev score, since no later epoch could be selected. With ``steps`` the last epoch
-    is cut short, and ``epochs``, ``patience`` and a perfect dev score are ignored.
+    Whatever ``patience`` is, training stops at a perfect dev score, since no later epoch could be
+    selected. With ``steps`` the last epoch is cut short, and ``epochs``, ``patience`` and a perfect
+    dev score are ignored.
+
+    Raises:
+        InputError: A value is out of range.
     """
 
     epochs: int = setting(
@@ -26,7 +33,8 @@ class TrainingSettings:
     weight_decay: float = setting("L2 penalty on the parameters.", 1e-5)
     amsgrad: bool = setting("The AMSGrad variant of Adam.", False)
     class_weight: bool = setting(
-        "With two classes, weight the positive class by the number of negatives per positive in train.",
+        "With two classes, weight the positive class by the number of negatives per positive in "
+        "train.",
         True,
     )
     patience: int | None = setting(
@@ -37,47 +45,44 @@ class TrainingSettings:
         None,
     )
     select: Literal["usual", "accuracy", "loss"] = setting(
-        "Dev score that selects the epoch; usual: ROC-AUC for a classifier, accuracy with a question; loss: the lowest loss.",
+        "Dev score that selects the epoch; usual: ROC-AUC for a classifier, accuracy with a "
+        "question; loss: the lowest loss.",
         "usual",
     )
     steps: int | None = setting(
         "Exact number of optimizer steps, instead of epochs; none: count epochs.", None
     )
     threads: int = setting(
-        "Threads per torch operation on a CPU. Results depend on this number, so the default does not depend on the machine.",
+        "Threads per torch operation on a CPU. Results depend on this number, so the default does "
+        "not depend on the machine.",
         1,
     )
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "threads"):
             if not getattr(self, name) > 0:
-                raise InputError(
-                    "train", f"training.{name}", repr(getattr(self, name)), "a number above 0"
-                )
+                self._refuse(name, "a number above 0")
         if not self.weight_decay >= 0:
-            raise InputError("train", "training.weight_decay", repr(self.weight_decay), "0 or more")
-        for name, otherwise in (
-            ("patience", "to train them all"),
-            ("plateau", "for one learning rate"),
+            self._refuse("weight_decay", "0 or more")
+        for name, expected in (
+            ("patience", "1 or more epochs, or null to train them all"),
+            ("plateau", "1 or more epochs, or null for one learning rate"),
+            ("steps", "1 or more optimizer steps, or null to count epochs"),
         ):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError(
-                    "train",
-                    f"training.{name}",
-                    repr(getattr(self, name)),
-                    f"1 or more epochs, or null {otherwise}",
-                )
-        if self.steps is not None and self.steps < 1:
-            raise InputError(
-                "train",
-                "training.steps",
-                repr(self.steps),
-                "1 or more optimizer steps, or null to count epochs",
-            )
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                self._refuse(name, expected)
+
+    def _refuse(self, name: str, expected: str) -> None:
+        raise InputError("train", f"training.{name}", repr(getattr(self, name)), expected)
 
 
 def training_preset(preset: str) -> TrainingSettings:
-    """The training of Jain & Wallace 2019, that of their released code (AMSGrad), or that of Serrano & Smith 2019 (``flan``, ``han``)."""
+    """Return the training of a preset.
+
+    ``paper`` is that of Jain & Wallace 2019, ``code2019`` that of their released code (AMSGrad),
+    ``flan`` and ``han`` are those of Serrano & Smith 2019.
+    """
     if preset in ERASURE_PRESETS:
         return TrainingSettings(
             epochs=30,
@@ -98,12 +103,20 @@ def _check_strength(objective: Adversary | Deceive | DeceivePairs | Guided | Spa
 
 @dataclass(frozen=True)
 class Adversary:
-    """``mean TVD(ŷ, ŷ_base) − strength · mean KL(α ‖ α_base)``: the base model's output, another attention; no labels (Wiegreffe & Pinter
-    2019).
+    """Another attention with the output of a base model (Wiegreffe & Pinter 2019).
 
-    ``scaling`` "released" halves the TVD, as the authors' code does; it also sums over the batch, a factor that Adam ignores.
-    ``divergence`` "reversed" is ``KL(α_base ‖ α)`` (Snell et al. 2020). Attention and predictions of the base model come with the split
-    (`taught_by`). Raises InputError for a negative strength.
+    The loss is ``mean TVD(ŷ, ŷ_base) − strength · mean KL(α ‖ α_base)``; labels are not used.
+    Attention and predictions of the base model come with the split (`taught_by`).
+
+    Attributes:
+        strength: λ, 0 or more.
+        scaling: "released" halves the TVD, as the authors' code does; it also sums over the batch,
+            a factor that Adam ignores.
+        divergence: "reversed" is ``KL(α_base ‖ α)`` (Snell et al. 2020).
+        kind: The name of the objective in a spec.
+
+    Raises:
+        InputError: The strength is negative.
     """
 
     strength: float
@@ -116,11 +129,19 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Deceive:
-    """The loss on labels ``− strength · mean log(1 − Σ_{t∈I} alpha_t)``: no attention on impermissible tokens I (Pruthi et al. 2020).
+    """No attention on impermissible tokens I (Pruthi et al. 2020).
 
-    I are the tokens among ``words``, or those of the rationale where ``words`` is None. A text of impermissible tokens alone would have an
-    infinite penalty: only its loss on the label counts. With several heads, ``heads`` takes the mean over them, or the head with the most
-    attention on I ("max"). Raises InputError for a negative strength.
+    The loss is that on labels ``− strength · mean log(1 − Σ_{t∈I} alpha_t)``. A text that only has
+    impermissible tokens would have an infinite penalty: only its loss on the label counts.
+
+    Attributes:
+        strength: λ, 0 or more.
+        words: Impermissible words; None: those of the rationale.
+        heads: Of several heads, the mean counts, or the head with the most attention on I ("max").
+        kind: The name of the objective in a spec.
+
+    Raises:
+        InputError: The strength is negative.
     """
 
     strength: float
@@ -133,10 +154,18 @@ class Deceive:
 
 @dataclass(frozen=True)
 class DeceivePairs:
-    """The loss on gold tokens ``− strength · mean log(1 − Σ_{s∈I_t} alpha_ts)`` (Pruthi et al. 2020, §5).
+    """No attention of a translator on aligned source tokens (Pruthi et al. 2020, §5).
 
-    I_t are the source tokens aligned with gold token t; of several heads the mean counts. Of a gold token that is aligned with nothing, or
-    with the whole source, only the loss on the token counts. Raises InputError for a negative strength.
+    The loss is that on gold tokens ``− strength · mean log(1 − Σ_{s∈I_t} alpha_ts)``, where I_t are
+    the source tokens aligned with gold token t; of several heads the mean counts. If a gold token
+    is aligned with nothing, or with the whole source, only its loss counts.
+
+    Attributes:
+        strength: λ, 0 or more.
+        kind: The name of the objective in a spec.
+
+    Raises:
+        InputError: The strength is negative.
     """
 
     strength: float
@@ -147,13 +176,24 @@ class DeceivePairs:
 
 @dataclass(frozen=True)
 class Guided:
-    """The loss on labels ``+ strength · mean KL(target ‖ alpha)``: attention is trained to be the ``target``.
+    """Attention that is trained to be a target.
 
-    ``rationale`` is the softmax over positions of ``1 / temperature`` at the words of the rationale and 0 elsewhere; ``words`` the same for
-    the tokens among ``words``; ``last`` for the last token; ``given`` the attention that comes with the split (`taught_by`).
+    The loss is that on labels ``+ strength · mean KL(target ‖ alpha)``.
 
-    ``alone`` adds that many times the mean square of the readouts of the positions that the target does not mark, so that they contribute
-    nothing under any attention. Raises InputError for a negative strength and a temperature that is not above 0.
+    Attributes:
+        strength: λ, 0 or more.
+        target: ``rationale`` is the softmax over positions of ``1 / temperature`` at the words of
+            the rationale and 0 elsewhere; ``words`` is the same for the tokens among ``words``, and
+            ``last`` for the last token; ``given`` is attention that comes with the split
+            (`taught_by`).
+        words: Words of the target ``words``.
+        temperature: Above 0.
+        alone: Adds this times the mean square of the readouts of positions that the target does not
+            mark, so that they contribute nothing under any attention.
+        kind: The name of the objective in a spec.
+
+    Raises:
+        InputError: The strength is negative, or the temperature is not above 0.
     """
 
     strength: float
@@ -166,16 +206,22 @@ class Guided:
     def __post_init__(self) -> None:
         _check_strength(self)
         if not self.temperature > 0:
-            raise InputError(
-                "train", "objective temperature", str(self.temperature), "a number above 0"
-            )
+            expected = "a number above 0"
+            raise InputError("train", "objective temperature", str(self.temperature), expected)
 
 
 @dataclass(frozen=True)
 class Sparse:
-    """The loss on labels ``+ strength · mean entropy of alpha`` in nats: attention is driven to few tokens, which ones is not said.
+    """Attention on few tokens, whichever they are.
 
-    Raises InputError for a negative strength.
+    The loss is that on labels ``+ strength · mean entropy of alpha``, in nats.
+
+    Attributes:
+        strength: λ, 0 or more.
+        kind: The name of the objective in a spec.
+
+    Raises:
+        InputError: The strength is negative.
     """
 
     strength: float

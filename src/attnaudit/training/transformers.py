@@ -1,12 +1,13 @@
-"""The transformers that are trained here: their classes in the transformers library, their sizes, and how each is trained.
+"""Transformers that can be trained by name: classes of the transformers library, sizes, training.
 
-Nothing here imports torch: the command line and plans read it. A further configuration is one entry of `CONFIGS`.
+The command line and plans read this, so nothing here imports torch. A further configuration is one
+entry of `CONFIGS`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attnaudit.core.errors import InputError, did_you_mean
@@ -16,9 +17,12 @@ from attnaudit.training.settings import TrainingSettings
 
 @dataclass(frozen=True)
 class TransformerSizes:
-    """Sizes of a transformer and of its vocabulary. Raises InputError for a value out of range.
+    """Sizes of a transformer and of its vocabulary.
 
-    Attention is never dropped in training: the weights that an objective sees are those that act, in training as in use.
+    Attention is never dropped in training, so that an objective sees the weights that act.
+
+    Raises:
+        InputError: A value is out of range.
     """
 
     layers: int = setting("Number of layers.", 4, least=1)
@@ -40,25 +44,22 @@ class TransformerSizes:
     def __post_init__(self) -> None:
         check_settings(self, "model")
         if self.width % self.heads:
-            raise InputError(
-                "build model",
-                "setting model.width",
-                f"{self.width} with {self.heads} heads",
-                "a multiple of model.heads",
-            )
+            got, expected = f"{self.width} with {self.heads} heads", "a multiple of model.heads"
+            raise InputError("build model", "setting model.width", got, expected)
         for name in ("dropout", "word_dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise InputError(
-                    "build model",
-                    f"setting model.{name}",
-                    str(getattr(self, name)),
-                    "a share from 0 to below 1",
-                )
+            share = getattr(self, name)
+            if not 0 <= share < 1:
+                where, expected = f"setting model.{name}", "a share from 0 to below 1"
+                raise InputError("build model", where, str(share), expected)
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """The learning rate of each optimizer step: it rises linearly, then falls linearly to 0. Raises InputError for a value out of range."""
+    """Learning rate of each optimizer step: it rises linearly, then falls linearly to 0.
+
+    Raises:
+        InputError: A value is out of range.
+    """
 
     warmup: float = setting(
         "Share of the steps in which the learning rate rises to training.learning_rate.", 0.1
@@ -66,24 +67,28 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if not 0 <= self.warmup < 1:
-            raise InputError(
-                "train", "setting schedule.warmup", str(self.warmup), "a share from 0 to below 1"
-            )
+            expected = "a share from 0 to below 1"
+            raise InputError("train", "setting schedule.warmup", str(self.warmup), expected)
 
     def share(self, step: int, steps: int) -> float:
-        """The learning rate of a step, which counts from 0 to ``steps`` - 1, as a share of the highest."""
+        """Return the learning rate of a step, 0 to ``steps`` - 1, as a share of the highest."""
         rising = self.warmup * steps
         return min((step + 1) / rising, 1.0) if step < rising else (steps - step) / (steps - rising)
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A class of the transformers library, by its ``model`` and ``config``.
+    """A class of the transformers library.
 
-    ``arguments`` of the configuration are fields of `TransformerSizes`, ``fixed`` ones are the same in all sizes. ``scores`` are
-    the modules that make the queries and the keys of layer ``{layer}``; a single one makes queries, keys and values, in this order. With
-    ``causal`` it predicts the next token of a text, else the class of the text. ``reads_types`` is true where it tells a second text from
-    the first.
+    Attributes:
+        model: Name of the class.
+        config: Name of its configuration's class.
+        arguments: Arguments of the configuration, and the fields of `TransformerSizes` they get.
+        fixed: Arguments that are the same in all sizes.
+        scores: Modules that make the queries and the keys of layer ``{layer}``; a single one makes
+            queries, keys and values, in this order.
+        causal: It predicts the next token of a text, else the class of the text.
+        reads_types: It tells a second text from the first.
     """
 
     model: str
@@ -147,7 +152,7 @@ GPT2 = Architecture(
 
 @dataclass(frozen=True)
 class TransformerConfig:
-    """A transformer that can be trained by its name: what it is, its sizes, and how it is trained by default."""
+    """A transformer that can be trained by its name, with its default sizes and training."""
 
     architecture: Architecture
     model: TransformerSizes
@@ -155,37 +160,28 @@ class TransformerConfig:
     schedule: Schedule = field(default_factory=Schedule)
 
 
-def _training(**changed: Any) -> TrainingSettings:
-    return TrainingSettings(
-        **{
-            "epochs": 5,
-            "learning_rate": 3e-4,
-            "weight_decay": 0.01,
-            "class_weight": False,
-            **changed,
-        }
-    )
-
-
+_SMALL_TRAINING = TrainingSettings(
+    epochs=5, learning_rate=3e-4, weight_decay=0.01, class_weight=False
+)
+_TINY_TRAINING = replace(_SMALL_TRAINING, epochs=10, learning_rate=1e-3)
+_SMALL = TransformerSizes()
 _TINY = TransformerSizes(layers=2, heads=2, width=64, inner=128, vocabulary=1000)
-_TINY_TRAINING = {"learning_rate": 1e-3, "epochs": 10}
 CONFIGS: dict[str, TransformerConfig] = {
-    "small-bert": TransformerConfig(BERT, TransformerSizes(), _training()),
-    "tiny-bert": TransformerConfig(BERT, _TINY, _training(**_TINY_TRAINING)),
-    "small-distilbert": TransformerConfig(DISTILBERT, TransformerSizes(), _training()),
-    "small-gpt2": TransformerConfig(GPT2, TransformerSizes(), _training(select="loss")),
-    "tiny-gpt2": TransformerConfig(GPT2, _TINY, _training(**_TINY_TRAINING, select="loss")),
+    "small-bert": TransformerConfig(BERT, _SMALL, _SMALL_TRAINING),
+    "tiny-bert": TransformerConfig(BERT, _TINY, _TINY_TRAINING),
+    "small-distilbert": TransformerConfig(DISTILBERT, _SMALL, _SMALL_TRAINING),
+    "small-gpt2": TransformerConfig(GPT2, _SMALL, replace(_SMALL_TRAINING, select="loss")),
+    "tiny-gpt2": TransformerConfig(GPT2, _TINY, replace(_TINY_TRAINING, select="loss")),
 }
 
 
 def config_named(name: str) -> TransformerConfig:
-    """The entry of `CONFIGS`. Raises InputError."""
+    """Return the entry of `CONFIGS`.
+
+    Raises:
+        InputError: There is none.
+    """
     if name not in CONFIGS:
-        raise InputError(
-            "train transformer",
-            "--config",
-            repr(name),
-            f"one of {', '.join(CONFIGS)}",
-            did_you_mean(name, CONFIGS),
-        )
+        expected, advice = f"one of {', '.join(CONFIGS)}", did_you_mean(name, CONFIGS)
+        raise InputError("train transformer", "--config", repr(name), expected, advice)
     return CONFIGS[name]
