@@ -64,3 +64,14 @@ def test_an_empty_row_has_the_identity_of_what_is_reduced():
     assert Ragged.from_rows([[2.0, 3.0], []], dtype=np.float64).reduce(
         np.multiply
     ).tolist() == pytest.approx([6.0, 1.0])
+
+
+def test_every_row_is_sorted_stably_with_nan_last():
+    rng = np.random.default_rng(0)
+    lengths = np.append(rng.integers(0, 40, 60), [0, 1, 900])
+    values = rng.integers(0, 6, lengths.sum()).astype(float)
+    values[rng.random(len(values)) < 0.1] = np.nan
+    values[rng.random(len(values)) < 0.1] = np.inf
+    rows = Ragged.from_lengths(values, lengths)
+    expected = [np.argsort(row, kind="stable") + rows.offsets[i] for i, row in enumerate(rows)]
+    np.testing.assert_array_equal(rows.argsort(), np.concatenate(expected))

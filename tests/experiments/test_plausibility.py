@@ -24,7 +24,7 @@ def one(score: list[float], rationale: list[bool]) -> tuple[float, float, float]
     return (
         float(precision[0]),
         float(auprc[0]),
-        float(chance_rationale_agreement(known, scores.lengths)[0][0]),
+        float(chance_rationale_agreement(known).precision[0]),
     )
 
 
@@ -52,7 +52,7 @@ def test_chance_is_the_mean_over_all_orders(rationale: list[int]):
     """Of an order only the places of the marked tokens count."""
     places, order = sorted(set(permutations(rationale))), np.arange(len(rationale), dtype=float)
     known = Ragged.from_rows([np.array(rationale, bool)], bool)
-    precision, average = chance_rationale_agreement(known, known.lengths)
+    precision, average = chance_rationale_agreement(known)
     assert precision[0] == pytest.approx(
         np.mean([expected_precision(order, np.array(marks, bool)) for marks in places])
     )

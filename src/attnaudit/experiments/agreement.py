@@ -56,6 +56,7 @@ class Agreement:
     seed = 0  # no setting: specifications of runs name the settings of experiments, and those made before it have none
 
     def refuses(self, trace: Trace) -> str | None:
+        """Return the reason why a trace cannot be used, or None."""
         names = [name for name in trace.table.column_names if name.startswith("importance_")]
         if len(names) < FEWEST:
             return f"for {self.scope} only, {FEWEST} columns importance_<name> or more"
@@ -65,6 +66,7 @@ class Agreement:
         return taken_names(trace, ("attention", "gradient", "loo"), "a score of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
+        """Compute the table, one row per row of the trace."""
         scores = over_words(trace, {"attention": trace.alpha, **importance_scores(trace)})
         pairs, lengths = list(combinations(scores, 2)), scores["attention"].lengths
         overlaps = top_overlaps(list(scores.values()), TOP)

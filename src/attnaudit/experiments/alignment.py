@@ -79,6 +79,7 @@ class Alignment:
     )
 
     def refuses(self, trace: Trace) -> str | None:
+        """Return the reason why a trace cannot be used, or None."""
         return (
             None
             if trace.task == "translation"
@@ -86,6 +87,7 @@ class Alignment:
         )
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
+        """Compute the table, one row per row of the trace."""
         all_marks = trace.ragged("rationale")
         rows = np.flatnonzero(all_marks.lengths)
         marks = all_marks.take(rows)
@@ -104,6 +106,7 @@ class Alignment:
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Summarise the table with intervals."""
         table = table.lazy().collect()
         known = table.drop_nulls("aligned").with_columns(text_of(table.columns).alias("text"))
         by_text = known.sort("text", maintain_order=True).group_by("text", maintain_order=True)

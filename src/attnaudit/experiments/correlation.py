@@ -108,9 +108,11 @@ class Correlation:
         require(self, "significance", 0 <= self.significance <= 1, "a probability from 0 to 1")
 
     def refuses(self, trace: Trace) -> str | None:
+        """Return the reason why a trace cannot be used, or None."""
         return taken_names(trace, ("gradient", "loo", YARDSTICK), "the correlations of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
+        """Compute the table, one row per row of the trace."""
         scores = over_words(trace, {"alpha": trace.alpha, **importance_scores(trace)})
         alpha = scores.pop("alpha")
         gradient, loo = scores.pop("gradient"), scores.pop("loo")
@@ -124,6 +126,7 @@ class Correlation:
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Summarise the table with intervals."""
         return summarise_means(
             self.name, by_group(table, self.of_rows, together=self._together(table)), self.seed
         )

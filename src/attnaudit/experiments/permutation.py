@@ -92,6 +92,7 @@ class Permutation:
         require(self, "error", 0 < self.error <= 1, "a standard error above 0, up to 1")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
+        """Compute the table, one row per row of the trace."""
         streams = row_streams(trace, self.seed, self.name)
         found = median_delta_y(trace.readout, trace.alpha, streams, self.permutations, self.error)
         return keys(trace).with_columns(
@@ -118,6 +119,7 @@ class Permutation:
         return [pl.Series("median_delta_y_words", median, nan_to_null=True)]
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Summarise the table with intervals."""
         means = summarise_means(self.name, by_group(table, self.of_rows), self.seed)
         if "median_error" not in table.lazy().collect_schema().names():
             return means

@@ -1,4 +1,7 @@
-"""Do the scores find the tokens known to matter? (ERASER: DeYoung et al. 2020; in planted corpora the rationale is the truth)"""
+"""Do the scores find the tokens known to matter?
+
+Source: ERASER, DeYoung et al. 2020. In planted corpora the rationale is the truth.
+"""
 
 from __future__ import annotations
 
@@ -28,12 +31,18 @@ from attnaudit.trace import Trace
 
 @dataclass(frozen=True)
 class Plausibility:
-    """Agreement of attention, gradient, leave-one-out and every ``importance_<name>`` with the rationale.
+    """Agreement of attention and every importance score with the rationale.
 
-    ``precision_<score>`` is the share of rationale tokens among as many top-ranked tokens as the rationale has, ties in expectation;
-    ``auprc_<score>`` the average precision of the whole ranking; ``precision_chance`` and ``auprc_chance`` are what a random order reaches
-    on average. ``rationale_tau_<score>`` is Kendall's tau-b of the score and the rationale, 0 for a random order on average, and null where
-    the score is constant. All are null where the rationale is null, empty or the whole text.
+    The table has
+
+    - ``precision_<score>``: share of rationale tokens among as many top-ranked tokens as the
+      rationale has, ties in expectation;
+    - ``auprc_<score>``: average precision of the whole ranking;
+    - ``rationale_tau_<score>``: Kendall's tau-b of score and rationale, null where the score is
+      constant; a random order has 0 on average;
+    - ``precision_chance`` and ``auprc_chance``: the means over random orders.
+
+    All are null where the rationale is null, empty or the whole text.
     """
 
     name = "plausibility"
@@ -43,7 +52,8 @@ class Plausibility:
         Measure(
             "precision_attention_minus_precision_{score}",
             "precision, attention minus {score}, paired",
-            "How much higher the precision at the number of known tokens is by attention than by another ranking.",
+            "How much higher the precision at the number of known tokens is by attention than by "
+            "another ranking.",
             "higher",
         ),
         Measure(
@@ -65,7 +75,8 @@ class Plausibility:
         Measure(
             "precision_{score}",
             "precision at the number of known tokens, {score}",
-            "Share of rationale tokens among as many top-ranked tokens as the rationale has, 0 to 1.",
+            "Share of rationale tokens among as many top-ranked tokens as the rationale has, 0 to "
+            "1.",
             "higher",
         ),
         Measure(
@@ -83,64 +94,49 @@ class Plausibility:
         Measure(
             "rationale_tau_{score}",
             "Kendall τ with the known tokens, {score}",
-            "Kendall τ-b of the score and the rationale (1 for its tokens, 0 for others), −1 to 1; 0 is chance.",
+            "Kendall τ-b of the score and the rationale (1 for its tokens, 0 for others), −1 to 1; "
+            "0 is chance.",
             "higher",
         ),
     )
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:
+        """Return the reason why a trace cannot be used, or None."""
         return taken_names(
             trace, ("attention", "gradient", "loo", "chance"), "a score of every trace"
         )
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        columns = dict[str, np.ndarray]()
+        """Compute the table, one row per row of the trace."""
         scores = over_words(trace, {"attention": trace.alpha, **importance_scores(trace)})
-        rationale = _known(trace)
-        marks = _marks(rationale, scores["attention"])
+        marks = over_words(trace, {"rationale": _marks(trace)})["rationale"]
+        columns = dict[str, np.ndarray]()
         for name, score in scores.items():
-            columns[f"precision_{name}"], columns[f"auprc_{name}"] = rationale_agreement(
-                score, rationale
-            )
-            columns[f"rationale_tau_{name}"], _ = kendall_tau(score, marks)
-        columns["precision_chance"], columns["auprc_chance"] = chance_rationale_agreement(
-            rationale, scores["attention"].lengths
-        )
+            found = rationale_agreement(score, marks)
+            columns[f"precision_{name}"], columns[f"auprc_{name}"] = found
+            columns[f"rationale_tau_{name}"] = kendall_tau(score, marks).tau
+        columns["precision_chance"], columns["auprc_chance"] = chance_rationale_agreement(marks)
         return keys(trace).with_columns(
             pl.Series(name, values, nan_to_null=True) for name, values in columns.items()
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Summarise the table with intervals."""
         return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """What the table has, and how far attention is ahead of every other score."""
-        found = table.select(cs.starts_with("precision_", "auprc_", "rationale_tau_"))
-        return found.with_columns(
-            differences(
-                *against_attention(
-                    found.collect_schema().names(), ("precision", "auprc", "rationale_tau")
-                )
-            )
-        )
+        """Select the measures of every row, with attention's lead over every other score."""
+        families = ("precision", "auprc", "rationale_tau")
+        measures = table.select(cs.starts_with(*(f"{family}_" for family in families)))
+        pairs = against_attention(measures.collect_schema().names(), families)
+        return measures.with_columns(differences(*pairs))
 
 
-def _known(trace: Trace) -> Ragged:
-    """Rationales, of the tokens that are not special; a row without one stays empty."""
-    rationale, lengths = trace.ragged("rationale"), trace.alpha.lengths
-    known = rationale.lengths == lengths
-    words = (
-        ~trace.ragged("special").values.astype(bool)
-        if trace.has("special")
-        else np.ones(lengths.sum(), bool)
-    )
-    return rationale.where(words[trace.alpha.positions(np.flatnonzero(known))])
-
-
-def _marks(rationale: Ragged, score: Ragged) -> Ragged:
-    """1 at the tokens of the rationale and 0 at the others; 0 everywhere where it is unknown."""
-    marks, known = np.zeros(len(score.values)), np.flatnonzero(rationale.lengths == score.lengths)
-    marks[score.positions(known)] = rationale.take(known).values
-    return score.with_values(marks)
+def _marks(trace: Trace) -> Ragged:
+    """Mark the tokens of every rationale with 1; a row without one has 0 everywhere."""
+    rationale, marks = trace.ragged("rationale"), np.zeros(len(trace.alpha.values))
+    known = np.flatnonzero(rationale.lengths == trace.alpha.lengths)
+    marks[trace.alpha.positions(known)] = rationale.take(known).values
+    return trace.alpha.with_values(marks)

@@ -74,6 +74,7 @@ class Prediction:
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:
+        """Return the reason why a trace cannot be used, or None."""
         return (
             "every gold token is of one class: BLEU measures the quality of translations"
             if trace.task == "translation"
@@ -81,6 +82,7 @@ class Prediction:
         )
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
+        """Compute the table, one row per row of the trace."""
         probabilities, predicted = trace.prediction, trace.predicted
         chosen = probabilities.max(axis=1)
         if probabilities.shape[1] == 1:
@@ -98,6 +100,7 @@ class Prediction:
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Summarise the table with intervals."""
         groups = by_group(table, lambda rows: rows, ("probabilities",))
         if groups.is_large and not groups.several:
             return of_large(self._streamed(groups.table))

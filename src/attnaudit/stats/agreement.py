@@ -1,58 +1,62 @@
-"""How well a ranking agrees with another (Snell et al. 2020) or finds the positions of a rationale, ties included, of many rows at once."""
+"""Agreement of a ranking of positions with another ranking, or with a rationale; ties included.
+
+Tied positions are counted as if their order were drawn at random: every number here is the mean
+over all orders of tied positions, so that no order of the positions is preferred.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int64
 
-from attnaudit.core.arrays import largest_of, sum_of
 from attnaudit.core.errors import InputError
-from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.ordering import ascending, descending
 
 TOP = 5  # per cent of the positions, rounded up to a whole one
 
 
 def agreement(u: Ragged, v: Ragged, percent: int = TOP) -> Float[np.ndarray, " n"]:
-    """A(u, v) of every row: whether the position where ``u`` is largest is among the top ⌈``percent`` % · T⌉ of ``v``; 1 or 0.
+    """Compute A(u, v): is the position where ``u`` is largest among the top of ``v``?
 
-    Where several positions share the largest ``u``, or the last ranks of the top of ``v``, nothing says which of them is meant: the
-    number is then the probability when both ties are broken at random, each position as likely as the others. So a constant ``v`` gives
-    `chance_agreement`, and no order of the positions is preferred. Both must have the same rows and lengths, without NaN; a row without
-    positions gives NaN. Not symmetric. Source: Snell et al. 2020. Raises InputError for a share outside 1 to 100.
+    It is 1 or 0, and between them when positions are tied. A constant ``v`` gives
+    `chance_agreement`. Not symmetric. Source: Snell et al. 2020.
+
+    Args:
+        u: Scores ``(T,)`` per row, without NaN.
+        v: Scores of the same rows and lengths.
+        percent: Share of the positions that are the top, 1 to 100, rounded up to a whole number.
+
+    Returns:
+        One number per row; NaN for a row without positions.
+
+    Raises:
+        InputError: The share is outside 1 to 100.
     """
-    count = top_count(u.lengths, percent)
-    found = np.full(len(u), np.nan)
-    over_rows(
-        _top_rows,
-        len(u),
-        for_kernel(u.values),
-        for_kernel(v.values),
-        for_kernel(u.offsets, np.int64),
-        for_kernel(count, np.int64),
-        found,
-    )
-    return found
+    largest = u.with_values((u.values == u.spread(u.max())).astype(np.float64))
+    inside = u.with_values(largest.values * _in_top(v, percent).values)
+    return _ratio(inside.sum(), largest.sum())
 
 
 def chance_agreement(
     lengths: Int64[np.ndarray, " n"], percent: int = TOP
 ) -> Float[np.ndarray, " n"]:
-    """The mean of `agreement` over all orders of ``v``: ⌈``percent`` % · T⌉ / T, whatever is tied; NaN for a row without positions.
+    """Compute the mean of `agreement` over all orders of ``v``: ⌈``percent`` % · T⌉ / T.
 
-    Every position is in the top of as many orders as any other.
+    Every position is in the top of as many orders as any other. NaN where T = 0.
     """
-    count = top_count(lengths, percent).astype(np.float64)
-    return np.divide(count, lengths, out=np.full(len(lengths), np.nan), where=lengths > 0)
+    return _ratio(top_count(lengths, percent), lengths)
 
 
 def top_count(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Int64[np.ndarray, " n"]:
-    """How many positions are the top of a row, in whole numbers: 7 % of 100 are 7, and 0.07 · 100 rounded up is 8."""
+    """Count the positions that are the top of a row.
+
+    Raises:
+        InputError: The share is outside 1 to 100.
+    """
     if not 1 <= percent <= 100:
         raise InputError(
             "agreement",
@@ -60,147 +64,108 @@ def top_count(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Int64[np.
             f"{percent} %",
             "1 to 100 %",
         )
+    # In whole numbers: 7 % of 100 are 7, and 0.07 · 100 rounded up is 8.
     return -(-lengths * percent // 100)
 
 
 def top_overlaps(scores: Sequence[Ragged], percent: int) -> list[Float[np.ndarray, " n"]]:
-    """For every two of ``scores``, in the order of `itertools.combinations`: the share that the tops of every row have in common.
+    """Compute the share of their tops that every two scores have in common.
 
-    A top is the ⌈``percent`` % · T⌉ positions of the largest values; where values are tied at its end, the expected share if the ties of
-    both are broken at random, so that a constant score has `chance_agreement`. Symmetric; NaN where T < 2. All must have the same rows
-    and lengths, without NaN. Source: the feature agreement of Krishna et al. 2024. Raises InputError for a share outside 1 to 100.
+    A constant score has `chance_agreement` with any other. Source: the feature agreement of
+    Krishna et al. 2024.
+
+    Args:
+        scores: Scores ``(T,)`` per row, of the same rows and lengths, without NaN.
+        percent: Share of the positions that are the top, 1 to 100, rounded up to a whole number.
+
+    Returns:
+        One array per pair, in the order of `itertools.combinations`; NaN where T < 2.
+
+    Raises:
+        InputError: The share is outside 1 to 100.
     """
-    tops = [_in_top(score, percent) for score in scores]
-    found = []
-    for one, other in combinations(tops, 2):
-        common, lengths = one.with_values(one.values * other.values).sum(), one.lengths
-        found.append(
-            np.divide(
-                common,
-                top_count(lengths, percent),
-                out=np.full(len(one), np.nan),
-                where=lengths >= 2,
-            )
-        )
-    return found
+    overlaps = []
+    for one, other in combinations([_in_top(score, percent) for score in scores], 2):
+        common = one.with_values(one.values * other.values).sum()
+        count = np.where(one.lengths < 2, 0, top_count(one.lengths, percent))
+        overlaps.append(_ratio(common, count))
+    return overlaps
+
+
+class RationaleAgreement(NamedTuple):
+    """Precision at the size of the rationale and average precision of every row."""
+
+    precision: Float[np.ndarray, " n"]
+    average_precision: Float[np.ndarray, " n"]
+
+
+def rationale_agreement(score: Ragged, marks: Ragged) -> RationaleAgreement:
+    """Compute how well a score finds the positions of a rationale.
+
+    Average precision is Σ precision · Δrecall over groups of equal scores, as in scikit-learn.
+
+    Args:
+        score: Scores ``(T,)`` per row.
+        marks: 1 at the positions that matter and 0 at others, for the same rows.
+
+    Returns:
+        NaN where no position is marked, or every one.
+    """
+    order = score.with_values(-score.values).argsort()
+    values, hits = score.values[order], np.append(0.0, np.cumsum(marks.values[order]))
+    first = np.append(True, values[1:] != values[:-1])  # NaN is a group of its own
+    first[score.offsets[:-1][score.lengths > 0]] = True
+    starts, count = np.flatnonzero(first), score.with_values(first.astype(np.int64)).sum()
+    ends = np.append(starts[1:], len(values))
+
+    groups = Ragged.from_lengths(hits[ends] - hits[starts], count)
+    start_of_row = groups.spread(score.offsets[:-1])
+    expected = groups.spread(_count_if_some(marks))
+    # When a group straddles the cut, a random order puts this share of it before the cut.
+    before_cut = np.clip((expected - (starts - start_of_row)) / (ends - starts), 0.0, 1.0)
+    precision = (hits[ends] - hits[start_of_row]) / (ends - start_of_row)
+    recall = groups.values / expected
+    return RationaleAgreement(
+        groups.with_values(recall * before_cut).sum(), groups.with_values(recall * precision).sum()
+    )
+
+
+def chance_rationale_agreement(marks: Ragged) -> RationaleAgreement:
+    """Compute the mean of `rationale_agreement` over all orders of the positions.
+
+    With k of T positions marked the precision is k/T. Rank i holds one of them with probability
+    k/T, and then on average (i − 1)(k − 1)/(T − 1) of those before it are marked too. So the
+    average precision is (H_T + (k − 1)(T − H_T)/(T − 1))/T with H_T = 1 + 1/2 + … + 1/T.
+    """
+    size, marked = marks.lengths.astype(np.float64), _count_if_some(marks)
+    harmonic = np.append(0.0, np.cumsum(1.0 / np.arange(1, max(marks.lengths, default=0) + 1)))
+    sum_to_size, others = harmonic[marks.lengths], np.maximum(size - 1.0, 1.0)
+    average = (sum_to_size + (marked - 1.0) * (size - sum_to_size) / others) / np.maximum(size, 1.0)
+    return RationaleAgreement(marked / np.maximum(size, 1.0), average)
+
+
+def _count_if_some(marks: Ragged) -> Float[np.ndarray, " n"]:
+    """Count the marked positions of every row; NaN where there are none, or all are marked."""
+    count = marks.with_values(marks.values.astype(np.float64)).sum()
+    return np.where((count > 0.0) & (count < marks.lengths), count, np.nan)
 
 
 def _in_top(score: Ragged, percent: int) -> Ragged:
-    """The probability of every position to be in the top of its row: 1 above the border, a share of the ranks left on it."""
+    """Compute each position's probability of being in the top of its row.
+
+    It is 1 above the score at the border of the top; on it, positions share the places left.
+    """
     count, full = top_count(score.lengths, percent), score.lengths > 0
-    ascending_in_row = score.values[np.lexsort((score.values, score.row_of_value))]
     border = np.zeros(len(score))
-    border[full] = ascending_in_row[score.offsets[1:][full] - count[full]]
+    last_places = score.offsets[1:][full] - count[full]
+    border[full] = score.values[score.argsort()[last_places]]
     border = score.spread(border)
-    above, on = (
-        score.with_values(found.astype(np.float64))
-        for found in (score.values > border, score.values == border)
-    )
+    above = score.with_values((score.values > border).astype(np.float64))
+    on = score.with_values((score.values == border).astype(np.float64))
     share = (count - above.sum()) / np.maximum(on.sum(), 1.0)
     return score.with_values(above.values + on.values * score.spread(share))
 
 
-def rationale_agreement(score: Ragged, rationale: Ragged) -> tuple[np.ndarray, np.ndarray]:
-    """Precision at the size of the rationale, and average precision, ``(n,)`` each.
-
-    A rationale of length 0 is unknown. NaN where it is unknown, empty or the whole text.
-    """
-    out = np.full((2, len(score)), np.nan)
-    over_rows(
-        _rationale_rows,
-        len(score),
-        for_kernel(score.values),
-        score.offsets,
-        for_kernel(rationale.values, np.bool_),
-        rationale.offsets,
-        out,
-    )
-    return out[0], out[1]
-
-
-def chance_rationale_agreement(
-    rationale: Ragged, lengths: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """What rankings in random order reach on average, ``(n,)`` each, for texts of these lengths; NaN as above.
-
-    With k of T tokens in the rationale the precision is k/T. Rank i holds one of them with probability k/T, and then on average
-    (i − 1)(k − 1)/(T − 1) of those before it are some too, so that the average precision is (H_T + (k − 1)(T − H_T)/(T − 1))/T, where
-    H_T = 1 + 1/2 + … + 1/T.
-    """
-    size, known = (
-        lengths.astype(np.float64),
-        rationale.with_values(rationale.values.astype(np.float64)).sum(),
-    )
-    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, max(lengths, default=0) + 1))])[
-        lengths
-    ]
-    defined = (rationale.lengths == lengths) & (known > 0) & (known < size)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        average = (harmonic + (known - 1.0) * (size - harmonic) / (size - 1.0)) / size
-        return np.where(defined, known / size, np.nan), np.where(defined, average, np.nan)
-
-
-@kernel
-def _top_rows(first, last, u, v, offsets, count, found):
-    for row in range(first, last):
-        start, stop = offsets[row], offsets[row + 1]
-        if stop > start:
-            found[row] = _top_row(u[start:stop], v[start:stop], count[row])
-
-
-@subroutine
-def _top_row(u, v, count):
-    """Mean over the largest ``u`` of the probability to be in the top: 1 above its border, a share of the ranks left on it."""
-    border, largest = v[ascending(v)[len(v) - count]], largest_of(u)
-    above, on = 0, 0
-    for value in v:
-        above += value > border
-        on += value == border
-    share = (count - above) / on
-    inside, first = 0.0, 0
-    for k in range(len(u)):
-        if u[k] == largest:
-            first += 1
-            inside += 1.0 if v[k] > border else share if v[k] == border else 0.0
-    return inside / first
-
-
-@kernel
-def _rationale_rows(first, last, score, score_offsets, relevant, relevant_offsets, out):
-    for row in range(first, last):
-        size = score_offsets[row + 1] - score_offsets[row]
-        chosen = relevant[relevant_offsets[row] : relevant_offsets[row + 1]]
-        expected = sum_of(chosen)
-        if len(chosen) == size and 0 < expected < size:
-            out[0, row], out[1, row] = _rationale_row(
-                score[score_offsets[row] : score_offsets[row + 1]], chosen, expected
-            )
-
-
-@subroutine
-def _rationale_row(score, relevant, expected):
-    """One walk down the groups of equal scores.
-
-    Precision at ``expected`` takes, of the group that straddles the cut, the expected share under a random order. Average precision is
-    Σ precision · Δrecall over groups, as scikit-learn defines it.
-    """
-    order = descending(score)
-    found, seen = 0.0, 0.0
-    at_cut, average = math.nan, 0.0
-    start = 0
-    while start < len(order):
-        hits, stop = (
-            1.0 * relevant[order[start]],
-            start + 1,
-        )  # a NaN, which equals nothing, is a group of its own
-        while stop < len(order) and score[order[stop]] == score[order[start]]:
-            hits += relevant[order[stop]]
-            stop += 1
-        group = stop - start
-        if seen < expected <= seen + group:
-            at_cut = (found + hits * (expected - seen) / group) / expected
-        found += hits
-        seen += group
-        average += found / seen * hits / expected
-        start = stop
-    return at_cut, average
+def _ratio(part: np.ndarray, whole: np.ndarray) -> Float[np.ndarray, " n"]:
+    """Divide; NaN where the whole is 0."""
+    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
