@@ -19,10 +19,18 @@ from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit, make_experiment
 from attnaudit.experiments.adversary.exact import Slab, slab_within
-from attnaudit.experiments.ranges import experiment, line, logits, outputs, programs
+from attnaudit.experiments.programs import Constraints, maximise
+from attnaudit.experiments.ranges import experiment, half_spaces, line, search
 from attnaudit.experiments.ranges.experiment import Ranges
+from attnaudit.experiments.ranges.half_spaces import (
+    SUBSETS,
+    HalfSpaces,
+    RowLogits,
+    first_sets,
+    line_below_tanh,
+    outputs_within,
+)
 from attnaudit.experiments.ranges.line import ranges_in_slab
-from attnaudit.experiments.ranges.outputs import outputs_within
 from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
@@ -217,12 +225,10 @@ def test_the_half_spaces_hold_every_output_allowed(classes: int, epsilon: float)
     touched = []
     for _ in range(20):
         log_p = log_softmax(rng.normal(0, 2.0, classes))
-        held = outputs_within(log_p, epsilon)
-        if classes > outputs.SUBSETS:
-            more = outputs_within(log_p, epsilon, rng.random((30, classes)) < 0.5)
-            held = outputs.HalfSpaces(
-                *(np.concatenate(parts) for parts in zip(held, more, strict=True))
-            )
+        sets = first_sets(classes)
+        if classes > SUBSETS:
+            sets = np.vstack([sets, rng.random((30, classes)) < 0.5])
+        held = half_spaces.outputs_within(log_p, epsilon, sets)
         change = rng.dirichlet(np.full(classes, 0.2), 300) - rng.dirichlet(
             np.full(classes, 0.2), 300
         )
@@ -232,7 +238,7 @@ def test_the_half_spaces_hold_every_output_allowed(classes: int, epsilon: float)
         room = held.bound - (np.log(allowed) - log_p) @ held.direction.T
         assert room.min(initial=1.0) >= 0.0
         touched.append(room.min(initial=1.0))
-    if classes <= outputs.SUBSETS and epsilon < 0.1:
+    if classes <= SUBSETS and epsilon < 0.1:
         assert np.median(touched) < 0.2 * epsilon
 
 
@@ -277,31 +283,25 @@ def test_nothing_is_found_beyond_what_programs_bound(kind: dict[str, Any]):
     """`Bounds` hold what was found in any case; the programs' own bounds do without."""
     trace = make_trace(6, (2, 7), seed=7, **kind)
     for row, alpha in enumerate(trace.alpha):
-        one, each = logits.row_logits(trace.readout, alpha, row), np.eye(len(alpha))
-        outer, bounds = (
-            programs._outer(one, programs._outputs(one, 0.03 + 1e-9)),
-            programs.bounds_of_row(one, 0.03, alpha),
-        )
-        assert (programs._solve(outer, each).bound >= bounds.possible - 1e-9).all()
-        assert (-programs._solve(outer, -each).bound <= bounds.necessary + 1e-9).all()
+        one, each = RowLogits.from_readout(trace.readout, alpha, row), np.eye(len(alpha))
+        outer, _ = search.conditions(one, 0.03 + 1e-9)
+        bounds = search.weight_bounds(one, 0.03, alpha)
+        assert (maximise(each, outer, alpha).bound >= bounds.possible - 1e-9).all()
+        assert (-maximise(-each, outer, alpha).bound <= bounds.necessary + 1e-9).all()
 
 
 def recorded(trace: Trace, epsilon: float) -> list[np.ndarray]:
     """Of every row the attentions that its ranges rest on."""
-    of_row, take, found = programs.bounds_of_row, programs._take, []
+    honest, found = search.attentions_within, []
+
+    def recording(row: RowLogits, inner: Constraints, limit: float, other: np.ndarray):
+        found.append(honest(row, inner, limit, other))
+        return found[-1]
+
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            experiment,
-            "bounds_of_row",
-            lambda row, *given: (found.append([row.alpha[None]]), of_row(row, *given))[1],
-        )
-        patch.setattr(
-            programs,
-            "_take",
-            lambda best, least, some: (found[-1].append(some), take(best, least, some)),
-        )
+        patch.setattr(search, "attentions_within", recording)
         ranges(trace, epsilon)
-    return [np.vstack(some) for some in found]
+    return found
 
 
 @pytest.mark.parametrize("kind", SEVERAL)
@@ -336,7 +336,7 @@ def test_behind_tanh_mixtures_of_two_tokens_are_found(outputs: int):
 def test_mixtures_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch):
     trace = make_trace(6, (2, 12), seed=4, outputs=3, hidden=8)
     whole = ranges(trace, 0.01)
-    monkeypatch.setattr(programs, "NUMBERS", 1)
+    monkeypatch.setattr(search, "TOKENS", 1)
     for one, other in zip(
         lists(ranges(trace, 0.01), "possible"), lists(whole, "possible"), strict=True
     ):
@@ -360,23 +360,23 @@ def test_programs_of_two_classes_come_to_the_closed_form(monkeypatch: pytest.Mon
 def test_a_planted_bug_of_several_outputs_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
     kind = {"outputs": 3, "hidden": 4} if bug == "no offset of the line" else {"outputs": 3}
     if bug == "half of epsilon":
-        honest = programs.outputs_within
         monkeypatch.setattr(
-            programs, "outputs_within", lambda log_p, epsilon: honest(log_p, 0.5 * epsilon)
+            search,
+            "outputs_within",
+            lambda log_p, epsilon, sets: outputs_within(log_p, 0.5 * epsilon, sets),
         )
     elif bug == "tangent for chord":
         monkeypatch.setattr(
-            outputs, "_of_sets", lambda sets, p, gain, loss, epsilon: _tangents(p, epsilon)
+            half_spaces, "_of_sets", lambda p, epsilon, sets, low, high: _tangents(p, epsilon)
         )
     elif bug == "no offset of the line":
-        line = logits._line_below_tanh
         monkeypatch.setattr(
-            logits, "_line_below_tanh", lambda *given: (line(*given)[0], line(*given)[1] + 0.3)
+            half_spaces,
+            "line_below_tanh",
+            lambda *given: (line_below_tanh(*given)[0], line_below_tanh(*given)[1] + 0.3),
         )
     else:
-        monkeypatch.setattr(
-            programs, "_first_within", lambda row, outside, inside, epsilon: outside
-        )
+        monkeypatch.setattr(search, "_first_within", lambda row, outside, inside, epsilon: outside)
     checks = (
         _hold_every_output, _never_above, test_of_two_tokens_the_ranges_hold_those_of_a_grid,
         test_nothing_is_found_beyond_what_programs_bound,
@@ -398,18 +398,17 @@ def fails(check: Callable[[dict[str, Any]], None], kind: dict[str, Any]) -> bool
 def test_behind_tanh_the_linear_functions_are_never_above_the_logits():
     trace, rng = make_trace(15, (2, 8), 3, seed=12, hidden=5), np.random.default_rng(1)
     for row, alpha in enumerate(trace.alpha):
-        one, direction = logits.row_logits(trace.readout, alpha, row), rng.normal(size=(20, 3))
-        values, constant = one.below(direction)
+        one, direction = RowLogits.from_readout(trace.readout, alpha, row), rng.normal(size=(20, 3))
+        relaxed = one.relaxed(HalfSpaces(direction, np.zeros(20)))
         tried = np.vstack([rng.dirichlet(np.full(len(alpha), 0.3), 200), np.eye(len(alpha)), alpha])
-        reached = (
-            one.logits(one.offset + tried @ one.contribution) - one.logits(one.pooled[None])
-        ) @ direction.T
-        assert (tried @ values.T + constant <= reached + 1e-9).all()
+        moved = one.logits(tried @ one.single) - one.logits(alpha @ one.single)
+        assert (tried @ relaxed.matrix.T - relaxed.limit <= moved @ direction.T + 1e-9).all()
 
 
-def _tangents(p: np.ndarray, epsilon: float) -> list[tuple[np.ndarray, float]]:
+def _tangents(p: np.ndarray, epsilon: float) -> HalfSpaces:
     """What is true to first order in ε, and not beyond: Σ over S of p_k (z_k − Σ p z) ≤ ε."""
-    return [(p * (inside - p @ inside), epsilon) for inside in np.eye(len(p))]
+    directions = [p * (inside - p @ inside) for inside in np.eye(len(p))]
+    return HalfSpaces(np.array(directions), np.full(len(p), epsilon))
 
 
 def _never_above(kind: dict[str, Any]) -> None:
@@ -425,8 +424,7 @@ def _hold_every_output(kind: dict[str, Any]) -> None:
 def test_tanh_is_not_below_its_line(low: float, width: float, share: float):
     high, here = low + width, low + share * width
     slope, intercept = (
-        part[0]
-        for part in logits._line_below_tanh(np.array([low]), np.array([high]), np.array([here]))
+        part[0] for part in line_below_tanh(np.array([low]), np.array([high]), np.array([here]))
     )
     x = np.linspace(low, high, 2001)
     room = np.tanh(x) - (slope * x + intercept)

@@ -1,4 +1,5 @@
-"""What if the attention of all heads of a layer changes at once? One head alone may hardly matter because the others say the same."""
+"""What if the attention of all heads of a layer changes at once? One head alone may hardly "
+"matter because the others say the same."""
 
 from __future__ import annotations
 
@@ -49,48 +50,56 @@ class Joint:
         Measure(
             "joint_uniform",
             "Δŷ with uniform weights in all heads of the layer",
-            "Total variation distance of the output with uniform weights in all heads of a layer at once, 0 to 1.",
+            "Total variation distance of the output with uniform weights in all heads of a layer "
+            "at once, 0 to 1.",
             "higher",
         ),
         Measure(
             "joint_shuffled",
             "median Δŷ with shuffled weights in all heads of the layer",
-            "Median total variation distance with the weights of every head of a layer shuffled, 0 to 1.",
+            "Median total variation distance with the weights of every head of a layer shuffled, "
+            "0 to 1.",
             "higher",
         ),
         Measure(
             "joint_max_delta_y",
             "largest Δŷ found, all heads of the layer at once",
-            "Largest total variation distance found with all weight of each head of a layer on one token, 0 to 1.",
+            "Largest total variation distance found with all weight of each head of a layer on "
+            "one token, 0 to 1.",
             "higher",
         ),
         Measure(
             "joint_flips",
             "share flipped by weights of all heads of the layer",
-            "Share of texts whose decision flips under some weights tried for all heads of a layer at once.",
+            "Share of texts whose decision flips under some weights tried for all heads of a "
+            "layer at once.",
         ),
         Measure(
             "layers_uniform",
             "Δŷ with uniform weights in all heads of all layers",
-            "Total variation distance of the output with uniform weights in all recorded heads, 0 to 1.",
+            "Total variation distance of the output with uniform weights in all recorded heads, 0 "
+            "to 1.",
             "higher",
         ),
         Measure(
             "layers_shuffled",
             "median Δŷ with shuffled weights in all heads of all layers",
-            "Median total variation distance with the weights of all recorded heads shuffled, 0 to 1.",
+            "Median total variation distance with the weights of all recorded heads shuffled, 0 "
+            "to 1.",
             "higher",
         ),
         Measure(
             "layers_max_delta_y",
             "largest Δŷ found, all heads of all layers at once",
-            "Largest total variation distance found with other weights in all recorded heads, 0 to 1.",
+            "Largest total variation distance found with other weights in all recorded heads, 0 "
+            "to 1.",
             "higher",
         ),
         Measure(
             "layers_flips",
             "share flipped by weights of all heads of all layers",
-            "Share of texts whose decision flips under some weights tried for all recorded heads at once.",
+            "Share of texts whose decision flips under some weights tried for all recorded heads "
+            "at once.",
         ),
     )
     seed: int = 0
@@ -140,7 +149,8 @@ class Joint:
         largest: Float[np.ndarray, " n"],
         flips: Bool[np.ndarray, " n"],
     ) -> dict[str, np.ndarray]:
-        """At every row the measures ``<name>_…`` of its group, with what else was found: the ``largest`` change, and ``flips``."""
+        """At every row the measures ``<name>_…`` of its group, with what else was found: the "
+        "``largest`` change, and ``flips``."""
         groups = search.joint.groups
         measured = {
             "uniform": compared.change[0],
@@ -162,7 +172,8 @@ class Joint:
 
 
 def groups_of(trace: Trace, names: tuple[str, ...]) -> Ragged:
-    """The rows of every group of one value of the columns ``names``, in the order of their first rows."""
+    """The rows of every group of one value of the columns ``names``, in the order of their first "
+    "rows."""
     found: dict[tuple[object, ...], list[int]] = {}
     columns = [trace.table.column(name).to_pylist() for name in names if trace.has(name)]
     for row, name in enumerate(zip(*columns, strict=True)):
@@ -197,7 +208,8 @@ def _to_rows(values: np.ndarray, groups: Ragged) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Most:
-    """The largest change found of every group, the weights of all rows that give it, and whether some that were tried flip the decision."""
+    """The largest change found of every group, the weights of all rows that give it, and whether "
+    "some that were tried flip the decision."""
 
     change: Float[np.ndarray, " g"]
     flips: Bool[np.ndarray, " g"]
@@ -227,7 +239,8 @@ class _Search:
         return np.concatenate(parts)
 
     def with_sums(self, alphas: Sequence[Ragged]) -> Compared:
-        """Under each of the ``alphas``, of all rows, by attended sums of the contributions of the trace."""
+        """Under each of the ``alphas``, of all rows, by attended sums of the contributions of "
+        "the trace."""
         joint, everything = self.joint, np.arange(len(self.joint.groups))
         sums = [joint.sums(alpha) for alpha in alphas]
         compared = [
@@ -240,7 +253,8 @@ class _Search:
         return Compared(*(np.stack(values) for values in zip(*compared, strict=True)))
 
     def with_attention(self, alphas: Sequence[Ragged]) -> Compared:
-        """Under each of the ``alphas``, of all rows, with the values that follow from it; those of a text in one batch."""
+        """Under each of the ``alphas``, of all rows, with the values that follow from it; those "
+        "of a text in one batch."""
         joint, number, rows = self.joint, len(alphas), len(self.joint.alpha)
         everything = concatenate(list(alphas))
         chosen, which = (
@@ -262,7 +276,8 @@ class _Search:
     def _compared(
         self, groups: Int64[np.ndarray, " m"], predicted: Callable[[np.ndarray], np.ndarray]
     ) -> tuple[Float[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
-        """Change and flip of many groups; ``predicted(part)`` are outputs of some of them, by their positions."""
+        """Change and flip of many groups; ``predicted(part)`` are outputs of some of them, by "
+        "their positions."""
         change, flips = np.zeros(len(groups)), np.zeros(len(groups), bool)
         for part in self._parts(groups):
             prediction = predicted(part)
@@ -273,7 +288,8 @@ class _Search:
         return change, flips
 
     def _parts(self, groups: Int64[np.ndarray, " m"]) -> Iterator[Int64[np.ndarray, " b"]]:
-        """Positions of ``groups``, in parts that memory holds: of a group its sums, and the input of the tail."""
+        """Positions of ``groups``, in parts that memory holds: of a group its sums, and the "
+        "input of the tail."""
         size = (
             self.joint.groups.lengths[groups] * self.joint.own.shape[1]
             + self.joint.readout.offset.shape[1]
@@ -290,7 +306,8 @@ class _Search:
         return is_flip(lead - others.max(axis=1))
 
     def most(self, sweeps: int) -> Most:
-        """The heads in turn: each is given all weight on the token that changes the output most, the others as they are by then."""
+        """The heads in turn: each is given all weight on the token that changes the output most, "
+        "the others as they are by then."""
         joint, groups = self.joint, self.joint.groups
         current, best = joint.own.copy(), np.zeros(len(groups))
         alpha, flips = joint.alpha.values.copy(), np.zeros(len(groups), bool)
@@ -322,7 +339,8 @@ class _Search:
         sums: Float[np.ndarray, "m P"],
         current: Float[np.ndarray, "n P"],
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Change and flip of the groups ``tried``, with ``sums`` in their row number ``place`` and the current ones in the others."""
+        """Change and flip of the groups ``tried``, with ``sums`` in their row number ``place`` "
+        "and the current ones in the others."""
 
         def predicted(part: Int64[np.ndarray, " b"]) -> np.ndarray:
             rows = self.joint.groups.take(tried[part])

@@ -1,1 +1,1 @@
-"""How far attention can move with the same attended sum: the experiment, and the null space that it is about."""
+"""Distance that attention can move with the same attended sum."""

@@ -1,4 +1,4 @@
-"""Does the attended sum determine the attention weights? (Brunner et al. 2020)"""
+"""Attention weights with exactly the same attended sum (Brunner et al. 2020)."""
 
 from __future__ import annotations
 
@@ -16,29 +16,27 @@ from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
-MEASURES = (
-    "identifiable",
-    "null_dimension",
-    "null_share",
-    "max_tvd_alpha",
-    "max_tvd_alpha_upper",
-    "weight_range",
-    "largest_weight_range",
-)
 MOST_TOKENS = 10_000
 
 
 @dataclass(frozen=True)
 class Identifiability:
-    """How far attention can move while the attended sum, and so everything after it, stays exactly the same.
+    """Attention's freedom while the attended sum, and all that follows, stays exactly the same.
 
-    ``null_dimension`` is the dimension of the changes of attention that leave the sum of the readouts as it is, ``null_share`` its share of
-    the T − 1 dimensions of all changes, and ``identifiable`` whether it is 0. ``max_tvd_alpha`` is the largest total variation distance
-    found to an attention with the same sum, ``max_tvd_alpha_upper`` what none exceeds. ``weight_range`` is the mean width of the range that
-    the weights can have, over the ``tokens`` positions of most attention, and ``largest_weight_range`` that of the largest weight, from
-    ``largest_weight_least`` to ``largest_weight_most``.
+    ``null_dimension`` is the dimension of the changes of attention that leave the attended sum as
+    it is, ``null_share`` its share of the T − 1 dimensions of all changes, and ``identifiable``
+    tells whether it is 0. ``max_tvd_alpha`` is the largest total variation distance found to an
+    attention with the same sum, ``max_tvd_alpha_upper`` a bound on all of them. ``weight_range``
+    is the mean width of the range of a weight, over the ``tokens`` positions of most attention.
+    ``largest_weight_range`` is that of the largest weight, from ``largest_weight_least`` to
+    ``largest_weight_most``.
 
-    Null for ranges and distances of rows of so many positions and readouts that their linear programs would take seconds.
+    Ranges and distances are null in rows of so many positions and readouts that their linear
+    programs would take seconds.
+
+    Attributes:
+        seed: Seed of the resampling of intervals.
+        tokens: Number of positions of most attention whose ranges are computed.
     """
 
     name = "identifiability"
@@ -60,30 +58,35 @@ class Identifiability:
         Measure(
             "null_share",
             "share of the dimensions of attention that change no output",
-            "Dimension of the changes that leave the attended sum as it is, over the T − 1 of all changes.",
+            "Dimension of the changes that leave the attended sum as it is, over the T − 1 of all "
+            "changes.",
             "lower",
         ),
         Measure(
             "max_tvd_alpha",
             "largest distance of an attention with the same attended sum, found",
-            "Largest total variation distance found from the attention to one with the same attended sum, 0 to 1.",
+            "Largest total variation distance found from the attention to one with the same "
+            "attended sum, 0 to 1.",
             "lower",
         ),
         Measure(
             "max_tvd_alpha_upper",
             "largest distance of an attention with the same attended sum, upper bound",
-            "Total variation distance that no attention with the same attended sum exceeds, 0 to 1.",
+            "Total variation distance that no attention with the same attended sum exceeds, 0 to "
+            "1.",
         ),
         Measure(
             "weight_range",
             "mean width of the range of a weight",
-            "Width of the range of each weight among attentions with the same attended sum, mean over the most attended tokens.",
+            "Width of the range of each weight among attentions with the same attended sum, mean "
+            "over the most attended tokens.",
             "lower",
         ),
         Measure(
             "largest_weight_range",
             "width of the range of the largest weight",
-            "Width of the range of the largest weight among attentions with the same attended sum, 0 to 1.",
+            "Width of the range of the largest weight among attentions with the same attended "
+            "sum, 0 to 1.",
             "lower",
         ),
     )
@@ -96,6 +99,7 @@ class Identifiability:
         require(self, "tokens", 1 <= self.tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS:,} positions")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
+        """Compute the freedom of the attention for each row."""
         alpha, contribution = trace.alpha, trace.readout.contribution
         moved = movements(contribution, alpha, self.tokens)
         width = moved.least.with_values(moved.most.values - moved.least.values)
@@ -118,6 +122,8 @@ class Identifiability:
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Average the measures, over all rows and by predicted class."""
+        names = [measure.name for measure in self.measures]
         return summarise_means(
-            self.name, by_group(table, lambda rows: rows.select(MEASURES)), self.seed
+            self.name, by_group(table, lambda rows: rows.select(names)), self.seed
         )

@@ -1,1 +1,1 @@
-"""How far any attention can move the output: the experiment, what is found and what is proven."""
+"""Largest change of the output by any attention: found, and bounded."""

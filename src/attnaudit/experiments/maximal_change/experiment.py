@@ -38,7 +38,8 @@ class MaximalChange:
         Measure(
             "max_delta_y",
             "largest change of output by any attention found, Δŷ",
-            "Largest total variation distance found between the output and the output under another attention, 0 to 1; 0 for a text "
+            "Largest total variation distance found between the output and the output under "
+            "another attention, 0 to 1; 0 for a text "
             "of one token.",
             "higher",
         ),
@@ -55,13 +56,15 @@ class MaximalChange:
         Measure(
             "flips",
             "share that some attention flips",
-            "Share of instances where another class is likelier under some attention: exact with an identity tail, else found.",
+            "Share of instances where another class is likelier under some attention: exact with "
+            "an identity tail, else found.",
             "higher",
         ),
         Measure(
             "max_delta_y_words",
             "largest change of output by attention to words alone, Δŷ",
-            "Largest change found with no attention on special tokens, such as [CLS] and [SEP], 0 to 1.",
+            "Largest change found with no attention on special tokens, such as [CLS] and [SEP], 0 "
+            "to 1.",
             "higher",
         ),
     )

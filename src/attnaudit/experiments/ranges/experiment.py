@@ -1,23 +1,22 @@
-"""How much attention could, and how much must, each token have for nearly the same output?"""
+"""Largest and least attention that each token can have with nearly the same output."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool
+from jaxtyping import Bool, Int64
 
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
+from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import one_logit_decides, slab_within
 from attnaudit.experiments.adversary.experiment import Adversary
-from attnaudit.experiments.ranges.logits import row_logits
+from attnaudit.experiments.ranges.half_spaces import RowLogits, most_half_spaces
 from attnaudit.experiments.ranges.line import ranges_in_slab
-from attnaudit.experiments.ranges.outputs import most_halfspaces
-from attnaudit.experiments.ranges.programs import Bounds, bounds_of_row
+from attnaudit.experiments.ranges.search import Bounds, weight_bounds
 from attnaudit.experiments.rows import (
     keys,
     list_column,
@@ -32,22 +31,28 @@ from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
 LARGEST = 500_000  # T² · half-spaces of the rows whose programs are solved, about half a second
-NEGLIGIBLE = 1e-9  # a necessary weight up to it is rounding
 
 
 @dataclass(frozen=True)
 class Ranges:
-    """The largest and the least weight that each token has in any attention whose output is within TVD ``epsilon`` of the model's.
+    """Largest and least weight of each token with the output within TVD ``epsilon``.
 
-    The table has a list of a weight for each token: ``possible`` (the largest) and ``necessary`` (the least), which some attention within
-    ``epsilon`` has, and ``possible_upper`` and ``necessary_lower``, beyond which no such attention goes. Where one logit decides the two
-    are the same and exact; for several outputs, or behind a tanh tail, weights are searched for, and linear programs give the bounds, for a
-    ``share`` of the rows.
+    The table has lists of a weight per token: ``possible`` (the largest) and ``necessary`` (the
+    least) of some attention within ``epsilon``, and ``possible_upper`` and ``necessary_lower``,
+    which no such attention passes. If one logit decides, the two are the same and exact. With
+    several outputs, or behind a tanh tail, a search finds weights and linear programs bound them,
+    for a ``share`` of the rows.
 
-    ``mean_possible`` is the mean over the tokens, ``any_necessary`` whether some token must have any weight, ``top_necessary`` the
-    necessary weight of the most attended token, of equal ones the largest; with bounds ``mean_possible_upper``, ``any_necessary_upper``
-    (whether no attention was found without it) and ``top_necessary_lower``. All are null in rows of one token, in those that were not
-    drawn, and in those whose programs would take too long.
+    ``mean_possible`` is the mean over tokens, ``any_necessary`` tells whether some token must have
+    a weight, and ``top_necessary`` is the necessary weight of the most attended token, the largest
+    of equally attended ones. Their bounds are ``mean_possible_upper``, ``any_necessary_upper``
+    (no attention without it was found) and ``top_necessary_lower``. All are null in rows of one
+    token, in rows that were not drawn, and in rows whose programs would take too long.
+
+    Attributes:
+        seed: Seed of the draw of rows.
+        epsilon: Largest change of the output.
+        share: Share of the rows that are solved by search and programs.
     """
 
     name = "ranges"
@@ -57,44 +62,52 @@ class Ranges:
         Measure(
             "mean_possible",
             "mean possible weight",
-            "Largest weight of a token in any attention found whose output stays within ε, mean over tokens, 0 to 1.",
+            "Largest weight of a token in any attention found whose output stays within ε, mean "
+            "over tokens, 0 to 1.",
             "lower",
         ),
         Measure(
             "mean_possible_upper",
             "mean possible weight, upper bound",
-            "Weight that a token exceeds in no attention whose output stays within ε, mean over tokens, 0 to 1.",
+            "Weight that a token exceeds in no attention whose output stays within ε, mean over "
+            "tokens, 0 to 1.",
         ),
         Measure(
             "any_necessary",
             "share with a token that must be attended",
-            "Share of instances where some token has a weight above 0 in every attention whose output stays within ε.",
+            "Share of instances where some token has a weight above 0 in every attention whose "
+            "output stays within ε.",
             "higher",
         ),
         Measure(
             "any_necessary_upper",
             "share with a token that must be attended, upper bound",
-            "Share of instances where some token has a weight above 0 in every attention found whose output stays within ε.",
+            "Share of instances where some token has a weight above 0 in every attention found "
+            "whose output stays within ε.",
         ),
         Measure(
             "top_necessary",
             "necessary weight of the most attended token",
-            "Least weight of the most attended token in any attention found whose output stays within ε, 0 to 1.",
+            "Least weight of the most attended token in any attention found whose output stays "
+            "within ε, 0 to 1.",
             "higher",
         ),
         Measure(
             "top_necessary_lower",
             "necessary weight of the most attended token, lower bound",
-            "Weight that the most attended token has at least in every attention whose output stays within ε, 0 to 1.",
+            "Weight that the most attended token has at least in every attention whose output "
+            "stays within ε, 0 to 1.",
         ),
     )
     seed: int = 0
     epsilon: float = setting(
-        "Largest change of the output, in TVD, that counts as nearly the same; default: as for the adversary.",
+        "Largest change of the output, in TVD, that counts as nearly the same; default: as for "
+        "the adversary.",
         0.01,
     )
     share: float = setting(
-        "With several outputs, or behind a tanh tail: share of the rows to solve, drawn with the seed.",
+        "With several outputs, or behind a tanh tail: share of the rows to solve, drawn with the "
+        "seed.",
         0.1,
     )
 
@@ -103,86 +116,70 @@ class Ranges:
         require(self, "share", 0 < self.share <= 1, "a share above 0, up to 1")
 
     def refuses(self, trace: Trace) -> str | None:
+        """Say why the experiment does not apply to a trace, if so."""
         return through_network(trace) or no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
+        """Compute the weights and their measures for each row."""
         alpha, readout = trace.alpha, trace.readout
+        solved = np.ones(len(trace), bool)
         if one_logit_decides(readout):
-            computed, several = np.ones(len(alpha), bool), alpha.lengths > 1
             exact = ranges_in_slab(alpha, slab_within(readout, alpha, self.epsilon))
             bounds = Bounds(exact.possible, exact.necessary, exact.possible, exact.necessary)
         else:
-            computed = self._drawn(trace) & self._solvable(trace)
-            several = computed & (alpha.lengths > 1)
-            bounds = _by_programs(trace, computed, self.epsilon)
+            solved = self._solved(trace)
+            bounds = self._search(trace, np.flatnonzero(solved))
+        lists = {
+            name: list_column(name, alpha.with_values(v)) for name, v in bounds._asdict().items()
+        }
+        several = solved & (alpha.lengths > 1)
         return keys(trace).with_columns(
-            *_lists(alpha, bounds, computed), *_of_rows(alpha, bounds, several)
+            pl.when(pl.Series(known)).then(values).alias(name)
+            for known, columns in ((solved, lists), (several, _measures(alpha, bounds)))
+            for name, values in columns.items()
         )
 
-    def _drawn(self, trace: Trace) -> Bool[np.ndarray, " n"]:
+    def _solved(self, trace: Trace) -> Bool[np.ndarray, " n"]:
+        """Mark the rows that are drawn and whose programs are small enough."""
         uniform = (row_streams(trace, self.seed, self.name) >> np.uint64(11)) * 2.0**-53
-        return uniform < self.share
+        if trace.candidates is None:
+            classes = np.full(len(trace), max(trace.prediction.shape[1], 2))
+        else:
+            classes = trace.candidates.sum(axis=1)
+        numbers = trace.alpha.lengths**2 * [most_half_spaces(count) for count in classes.tolist()]
+        return (uniform < self.share) & (numbers <= LARGEST)
 
-    def _solvable(self, trace: Trace) -> Bool[np.ndarray, " n"]:
-        classes = trace.prediction.shape[1]
-        allowed = (
-            np.full(len(trace), max(classes, 2))
-            if trace.candidates is None
-            else trace.candidates.sum(axis=1)
-        )
-        return (
-            trace.alpha.lengths**2
-            * np.array([most_halfspaces(count) for count in allowed.tolist()])
-            <= LARGEST
-        )
+    def _search(self, trace: Trace, rows: Int64[np.ndarray, " m"]) -> Bounds:
+        """Search and bound the weights of ``rows``; those of the others are NaN."""
+        alpha, some = trace.alpha, trace.take(rows)
+        bounds = np.full((len(Bounds._fields), len(alpha.values)), np.nan)
+        furthest = Adversary(epsilon=self.epsilon).bounded(some, self.epsilon).attention
+        for number, row in enumerate(rows.tolist()):
+            logits = RowLogits.from_readout(some.readout, some.alpha[number], number)
+            weights = weight_bounds(logits, self.epsilon, furthest[number])
+            bounds[:, alpha.offsets[row] : alpha.offsets[row + 1]] = weights
+        return Bounds(*bounds)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Average the measures, over all rows and by predicted class."""
         names = [measure.name for measure in self.measures]
         return summarise_means(
             self.name, by_group(table, lambda rows: rows.select(names)), self.seed
         )
 
 
-def _by_programs(trace: Trace, computed: Bool[np.ndarray, " n"], epsilon: float) -> Bounds:
-    """The bounds of all rows, flat; NaN where they are not computed. What the adversary finds is possible."""
-    flat, rows = (
-        np.full((len(Bounds._fields), len(trace.alpha.values)), np.nan),
-        np.flatnonzero(computed),
-    )
-    some = trace.take(rows)
-    furthest = Adversary(epsilon=epsilon).bounded(some, epsilon).attention
-    for number, row in enumerate(rows.tolist()):
-        logits = row_logits(some.readout, some.alpha[number], number)
-        flat[:, trace.alpha.offsets[row] : trace.alpha.offsets[row + 1]] = bounds_of_row(
-            logits, epsilon, furthest[number]
-        )
-    return Bounds(*flat)
-
-
-def _lists(alpha: Ragged, bounds: Bounds, computed: Bool[np.ndarray, " n"]) -> Iterator[pl.Series]:
-    """A list for each row of what the bounds say of its tokens, null where they are not computed."""
-    for name, values in bounds._asdict().items():
-        yield _null_but(computed, list_column(name, alpha.with_values(values)))
-
-
-def _of_rows(alpha: Ragged, bounds: Bounds, several: Bool[np.ndarray, " n"]) -> Iterator[pl.Series]:
-    """The measures of each row, null but for those marked."""
+def _measures(alpha: Ragged, bounds: Bounds) -> dict[str, pl.Series]:
+    """Summarise the weights of the tokens in each row."""
+    rows = Bounds(*map(alpha.with_values, bounds))
     top = alpha.values == alpha.spread(alpha.max())
+    of_top = (alpha.with_values(np.where(top, v, 0.0)) for v in (bounds[1], bounds[3]))
+    necessary, necessary_lower = (part.max() for part in of_top)
     columns = {
-        "mean_possible": alpha.with_values(bounds.possible).sum() / alpha.lengths,
-        "mean_possible_upper": alpha.with_values(bounds.possible_upper).sum() / alpha.lengths,
-        "any_necessary": alpha.with_values(bounds.necessary_lower).max() > NEGLIGIBLE,
-        "any_necessary_upper": alpha.with_values(bounds.necessary).max() > NEGLIGIBLE,
-        "top_necessary": alpha.with_values(np.where(top, bounds.necessary, 0.0)).max(),
-        "top_necessary_lower": alpha.with_values(np.where(top, bounds.necessary_lower, 0.0)).max(),
+        "mean_possible": rows.possible.sum() / alpha.lengths,
+        "mean_possible_upper": rows.possible_upper.sum() / alpha.lengths,
+        "any_necessary": rows.necessary_lower.max() > TOLERANCE.solver,
+        "any_necessary_upper": rows.necessary.max() > TOLERANCE.solver,
+        "top_necessary": necessary,
+        "top_necessary_lower": necessary_lower,
     }
-    for name, values in columns.items():
-        yield _null_but(several, pl.Series(name, values))
-
-
-def _null_but(known: Bool[np.ndarray, " n"], values: pl.Series) -> pl.Series:
-    return (
-        values
-        if known.all()
-        else pl.select(pl.when(pl.Series(known)).then(values).alias(values.name)).to_series()
-    )
+    return {name: pl.Series(values) for name, values in columns.items()}

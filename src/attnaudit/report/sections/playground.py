@@ -19,7 +19,7 @@ from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.adversary.frontier import frontier, frontier_epsilons
 from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.experiments.ranges.experiment import Ranges
-from attnaudit.experiments.ranges.outputs import most_halfspaces
+from attnaudit.experiments.ranges.half_spaces import most_half_spaces
 from attnaudit.report.page import Section
 from attnaudit.report.sections.curves import curves_section
 from attnaudit.report.sections.heatmaps import visible
@@ -147,7 +147,7 @@ def _ranges(rows: Trace, known: list[dict[str, Any]], epsilon: float) -> list[di
     classes = max(rows.prediction.shape[1], 2)
     lacking = np.array(["possible" in one and one["possible"] is None for one in known], bool)
     chosen = np.flatnonzero(
-        lacking & (rows.alpha.lengths**2 * most_halfspaces(classes) <= MOST_PROGRAMS)
+        lacking & (rows.alpha.lengths**2 * most_half_spaces(classes) <= MOST_PROGRAMS)
     )
     found: list[dict[str, Any]] = [{} for _ in known]
     if len(chosen):

@@ -1,0 +1,35 @@
+"""Logits as a linear function of units: the attended sum itself, or its tanh."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from attnaudit.trace.readout import IdentityTail, Readout
+
+
+class OutputLayer(NamedTuple):
+    """``logits = weight @ units + bias`` of two or more classes."""
+
+    weight: Float[np.ndarray, "C P"]
+    bias: Float[np.ndarray, " C"]
+    tanh: bool
+
+    def units(self, pooled: Float[np.ndarray, "*n P"]) -> Float[np.ndarray, "*n P"]:
+        """Turn attended sums into what the logits are linear in."""
+        return np.tanh(pooled) if self.tanh else pooled
+
+
+def output_layer(readout: Readout) -> OutputLayer:
+    """Return the layer behind an identity or tanh tail; the first logit of a sigmoid is 0."""
+    if isinstance(readout.tail, IdentityTail):
+        weight, bias = np.eye(readout.offset.shape[1]), np.zeros(readout.offset.shape[1])
+    else:
+        weight, bias = (
+            np.asarray(part, float) for part in (readout.tail.weight, readout.tail.bias)
+        )
+    if readout.activation == "sigmoid":
+        weight, bias = np.vstack([np.zeros_like(weight), weight]), np.append(0.0, bias)
+    return OutputLayer(weight, bias, not isinstance(readout.tail, IdentityTail))
