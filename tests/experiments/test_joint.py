@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import polars as pl
 import pytest
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.joint import Joint, _Search, _shuffled, groups_of
-from attnaudit.experiments.maximal_change.experiment import MaximalChange
+from attnaudit.experiments.joint import Found, Joint, JointSearch, _shuffled, groups_of
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 
@@ -209,12 +207,12 @@ def test_measures_of_all_layers_are_those_of_the_definition() -> None:
 def test_all_layers_can_do_what_one_can(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where what all of them find together is less."""
     trace, _ = made(seed=6, layers=2)
-    most = _Search.most
-    monkeypatch.setattr(
-        _Search,
-        "most",
-        lambda search, sweeps: replace(most(search, sweeps), alpha=search.joint.alpha),
-    )
+    honest = JointSearch.search
+
+    def without_weights(search: JointSearch, sweeps: int) -> Found:
+        return honest(search, sweeps)._replace(alpha=search.joint.alpha)
+
+    monkeypatch.setattr(JointSearch, "search", without_weights)
     table = Joint(shuffles=1)(trace)
     assert (table["layers_max_delta_y"] >= table["joint_max_delta_y"]).all()
     assert (table["layers_flips"] >= table["joint_flips"]).all()
@@ -274,11 +272,3 @@ def test_groups_are_those_of_equal_names() -> None:
     groups = groups_of(trace, ("instance", "layer"))
     assert isinstance(groups, Ragged)
     assert groups.lengths.tolist() == [HEADS] * (2 * TEXTS)
-
-
-def test_what_one_head_can_do_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    trace, _ = made(seed=4)
-    expected = Joint(shuffles=1)(made(seed=4)[0])
-    MaximalChange()(trace)
-    monkeypatch.setattr("attnaudit.experiments.maximal_change.found.largest_change", None)
-    assert Joint(shuffles=1)(trace).equals(expected)

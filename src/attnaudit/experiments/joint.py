@@ -1,5 +1,7 @@
-"""What if the attention of all heads of a layer changes at once? One head alone may hardly "
-"matter because the others say the same."""
+"""Attention of all heads of a layer replaced at once.
+
+One head alone may hardly matter because the others say the same.
+"""
 
 from __future__ import annotations
 
@@ -16,30 +18,42 @@ from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.core.random import shuffled
 from attnaudit.core.settings import setting
-from attnaudit.experiments.maximal_change.found import one_head
+from attnaudit.core.tolerance import TOLERANCE
+from attnaudit.experiments.maximal_change.search import largest_change, single_tokens
+from attnaudit.experiments.ranges.line import lowest
 from attnaudit.experiments.rows import keys, require, row_streams
-from attnaudit.experiments.through_tail import is_flip, two_classes
+from attnaudit.experiments.through_tail import Outputs
 from attnaudit.results import summarise_means
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
-from attnaudit.stats.measures import predicted_class, tvd
+from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 
-NUMBERS = 1 << 22  # attended sums of one call
-_NAMED = ("split", "instance", "query")
+NUMBERS = 1 << 22  # attended sums of one call: 32 MiB
+TEXT = ("split", "instance", "query")
 
 
 @dataclass(frozen=True)
 class Joint:
-    """The attention of all heads of a layer, at one query, replaced at once; all other layers as they follow from it.
+    """Attention of all heads of a layer, at one query, replaced at once.
 
-    ``joint_uniform`` is the TVD to the output with uniform weights in all heads, ``joint_shuffled`` the median over ``shuffles`` with each
-    head's weights shuffled by itself, ``joint_max_delta_y`` the largest that was found: with all weight of each head on one token
-    (the heads in turn, ``sweeps`` times), or by one head alone, and ``joint_flips`` whether one of those tried flips the decision. In a
-    trace of several layers ``layers_uniform``, ``layers_shuffled``, ``layers_max_delta_y`` and ``layers_flips`` are the same for all
-    recorded heads of all layers at once, with the weights that each layer's search ended with in place of a further search; what one
-    layer can do counts too. The values of a layer are those that follow from the layers below. A row has the figures of its layer and text.
+    ``joint_uniform`` is the TVD to the output with uniform weights in all heads, and
+    ``joint_shuffled`` the median over ``shuffles``, each of which shuffles every head's weights.
+    ``joint_max_delta_y`` is the largest change found: with all weight of each head on one token
+    (the heads in turn, ``sweeps`` times), or by one head alone. ``joint_flips`` tells whether one
+    of the weights tried flips the decision.
+
+    In a trace of several layers ``layers_uniform``, ``layers_shuffled``, ``layers_max_delta_y`` and
+    ``layers_flips`` are the same for all recorded heads of all layers at once. The weights that
+    each layer's search ends with are tried in place of a further search, and what one layer can do
+    counts too. The values of a layer follow from the layers below. A row has the figures of its
+    layer and text.
+
+    Attributes:
+        seed: Seed of the shuffles.
+        shuffles: Number of shuffles.
+        sweeps: Passes over all heads in the search.
     """
 
     name = "joint"
@@ -113,72 +127,62 @@ class Joint:
         require(self, "sweeps", 1 <= self.sweeps <= 100, "a whole number from 1 to 100")
 
     def refuses(self, trace: Trace) -> str | None:
+        """Say why the experiment does not apply to a trace, if so."""
         several = trace.has("instance") and len(np.unique(trace.array("head"))) > 1
         return None if several else "a layer of one head is what the other experiments are about"
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        alone = one_head(trace).change  # which all heads at once can do too
-        tried = [_uniform(trace.alpha), *_shuffled(trace, self.seed, self.shuffles)]
-        layer = _Search(
-            JointReadout(trace.readout, trace.alpha, groups_of(trace, (*_NAMED, "layer")))
-        )
-        most = layer.most(self.sweeps)
-        change, flips = (
-            _to_rows(values, layer.joint.groups) for values in (most.change, most.flips)
-        )
-        found = self._measured(
-            "joint",
-            layer,
-            layer.with_sums(tried),
-            np.maximum(alone.largest, change),
-            alone.flips | flips,
-        )
+        """Compute the changes of each row's layer and text."""
+        readout, alpha = trace.readout, trace.alpha
+        outputs = Outputs.of(readout, alpha)
+        alone = largest_change(outputs, single_tokens(outputs))
+        tried = [_uniform(alpha), *_shuffled(trace, self.seed, self.shuffles)]
+        layer = JointSearch(JointReadout(readout, alpha, groups_of(trace, (*TEXT, "layer"))))
+        most = layer.search(self.sweeps)
+        largest = np.maximum(alone.largest, layer.to_rows(most.change))
+        flips = alone.flips | layer.to_rows(most.flips)
+        columns = self._measure("joint", layer, layer.with_sums(tried), largest, flips)
         if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
-            everything = _Search(JointReadout(trace.readout, trace.alpha, groups_of(trace, _NAMED)))
-            compared = everything.with_attention([*tried, most.alpha])
-            found |= self._measured(
-                "layers", everything, compared, found["joint_max_delta_y"], found["joint_flips"]
+            text = JointSearch(JointReadout(readout, alpha, groups_of(trace, TEXT)))
+            found = columns["joint_max_delta_y"], columns["joint_flips"]
+            columns |= self._measure(
+                "layers", text, text.with_attention([*tried, most.alpha]), *found
             )
-        return keys(trace).with_columns(pl.Series(name, values) for name, values in found.items())
+        return keys(trace).with_columns(pl.Series(name, v) for name, v in columns.items())
 
-    def _measured(
+    def _measure(
         self,
         name: str,
-        search: _Search,
+        search: JointSearch,
         compared: Compared,
         largest: Float[np.ndarray, " n"],
         flips: Bool[np.ndarray, " n"],
     ) -> dict[str, np.ndarray]:
-        """At every row the measures ``<name>_…`` of its group, with what else was found: the "
-        "``largest`` change, and ``flips``."""
-        groups = search.joint.groups
-        measured = {
+        """Measure the groups, with what else was found in their rows, and spread it to the rows."""
+        measures = {
             "uniform": compared.change[0],
             "shuffled": np.median(compared.change[1 : self.shuffles + 1], axis=0),
-            "max_delta_y": np.maximum(compared.change.max(axis=0), _to_groups(largest, groups)),
-            "flips": compared.flips.any(axis=0) | _to_groups(flips, groups),
+            "max_delta_y": np.maximum(compared.change.max(axis=0), search.from_rows(largest)),
+            "flips": compared.flips.any(axis=0) | search.from_rows(flips),
         }
-        return {
-            f"{name}_{measure}": _to_rows(values, groups) for measure, values in measured.items()
-        }
+        return {f"{name}_{measure}": search.to_rows(v) for measure, v in measures.items()}
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        known = [measure.name for measure in self.measures]
-
-        def measured(rows: pl.LazyFrame) -> pl.LazyFrame:
-            return rows.select(name for name in rows.collect_schema().names() if name in known)
-
-        return summarise_means(self.name, by_group(table, measured), self.seed)
+        """Average the measures, over all rows and by predicted class."""
+        columns = table.lazy().collect_schema().names()
+        known = [measure.name for measure in self.measures if measure.name in columns]
+        return summarise_means(
+            self.name, by_group(table, lambda rows: rows.select(known)), self.seed
+        )
 
 
 def groups_of(trace: Trace, names: tuple[str, ...]) -> Ragged:
-    """The rows of every group of one value of the columns ``names``, in the order of their first "
-    "rows."""
-    found: dict[tuple[object, ...], list[int]] = {}
+    """Group the rows of equal values in the columns ``names``, in the order of first rows."""
+    groups: dict[tuple[object, ...], list[int]] = {}
     columns = [trace.table.column(name).to_pylist() for name in names if trace.has(name)]
-    for row, name in enumerate(zip(*columns, strict=True)):
-        found.setdefault(name, []).append(row)
-    return Ragged.from_rows(found.values(), np.int64)
+    for row, key in enumerate(zip(*columns, strict=True)):
+        groups.setdefault(key, []).append(row)
+    return Ragged.from_rows(groups.values(), np.int64)
 
 
 def _uniform(alpha: Ragged) -> Ragged:
@@ -192,160 +196,133 @@ def _shuffled(trace: Trace, seed: int, shuffles: int) -> Iterator[Ragged]:
         yield alpha
 
 
-def _to_groups(values: np.ndarray, groups: Ragged) -> np.ndarray:
-    """The largest of the values of its rows, for each group."""
-    return groups.with_values(values[groups.values]).reduce(
-        np.maximum if values.dtype != bool else np.logical_or
-    )
+class Compared(NamedTuple):
+    """Change of the output (TVD) and flips, of k alternatives of g groups."""
+
+    change: Float[np.ndarray, "*k g"]
+    flips: Bool[np.ndarray, "*k g"]
 
 
-def _to_rows(values: np.ndarray, groups: Ragged) -> np.ndarray:
-    """A value of each group at all of its rows."""
-    out = np.zeros(len(groups.values), values.dtype)
-    out[groups.values] = groups.spread(values)
-    return out
-
-
-@dataclass(frozen=True)
-class Most:
-    """The largest change found of every group, the weights of all rows that give it, and whether "
-    "some that were tried flip the decision."""
+class Found(NamedTuple):
+    """Largest change found of every group, flips, and the weights of all rows that it ends with."""
 
     change: Float[np.ndarray, " g"]
     flips: Bool[np.ndarray, " g"]
     alpha: Ragged
 
 
-class Compared(NamedTuple):
-    """How far k outputs of g groups are from their own (TVD), and whether they decide otherwise."""
-
-    change: Float[np.ndarray, "k g"]
-    flips: Bool[np.ndarray, "k g"]
-
-
 @dataclass(frozen=True)
-class _Search:
-    """Groups, whose outputs under other weights are compared with their own."""
+class JointSearch:
+    """Groups of rows, whose outputs under other weights are compared with their own."""
 
     joint: JointReadout
 
     @cached_property
-    def own(self) -> Float[np.ndarray, "g C"]:
-        joint, everything = self.joint, np.arange(len(self.joint.groups))
+    def own(self) -> Outputs:
+        """Outputs of the groups under the model's own attention."""
+        joint, groups = self.joint, np.arange(len(self.joint.groups))
         parts = [
             joint.predict(part, joint.own[joint.groups.take(part).values])
-            for part in self._parts(everything)
+            for part in self._calls(groups)
         ]
-        return np.concatenate(parts)
+        own = np.concatenate(parts)
+        return Outputs(joint.readout, joint.alpha, own, predicted_class(own))
+
+    def from_rows(self, values: np.ndarray) -> np.ndarray:
+        """Return the largest value among the rows of each group."""
+        return self.joint.groups.with_values(values[self.joint.groups.values]).max()
+
+    def to_rows(self, values: np.ndarray) -> np.ndarray:
+        """Return the value of each row's group."""
+        rows = np.empty(len(self.joint.groups.values), values.dtype)
+        rows[self.joint.groups.values] = self.joint.groups.spread(values)
+        return rows
 
     def with_sums(self, alphas: Sequence[Ragged]) -> Compared:
-        """Under each of the ``alphas``, of all rows, by attended sums of the contributions of "
-        "the trace."""
-        joint, everything = self.joint, np.arange(len(self.joint.groups))
-        sums = [joint.sums(alpha) for alpha in alphas]
-        compared = [
-            self._compared(
-                everything,
-                lambda part, of=of: joint.predict(part, of[joint.groups.take(part).values]),
+        """Compare under each of ``alphas``, with the values that the trace holds."""
+        joint, groups = self.joint, np.arange(len(self.joint.groups))
+
+        def compare(sums: np.ndarray) -> Compared:
+            return self._compare(
+                groups, lambda part, members: joint.predict(part, sums[members.values])
             )
-            for of in sums
-        ]
-        return Compared(*(np.stack(values) for values in zip(*compared, strict=True)))
+
+        compared = [compare(joint.sums(alpha)) for alpha in alphas]
+        return Compared(*map(np.stack, zip(*compared, strict=True)))
 
     def with_attention(self, alphas: Sequence[Ragged]) -> Compared:
-        """Under each of the ``alphas``, of all rows, with the values that follow from it; those "
-        "of a text in one batch."""
-        joint, number, rows = self.joint, len(alphas), len(self.joint.alpha)
-        everything = concatenate(list(alphas))
-        chosen, which = (
-            np.repeat(np.arange(len(joint.groups)), number),
-            np.tile(np.arange(number), len(joint.groups)),
+        """Compare under each of ``alphas``, with the values that follow from it."""
+        joint, rows, every = self.joint, len(self.joint.alpha), concatenate(list(alphas))
+        # The alternatives of a text stand together: a network reads them in one batch.
+        groups = np.repeat(np.arange(len(joint.groups)), len(alphas))
+        which = np.tile(np.arange(len(alphas)), len(joint.groups))
+
+        def predict(part: np.ndarray, members: Ragged) -> np.ndarray:
+            alpha = every.take(members.values + rows * members.spread(which[part]))
+            return joint.predict_from_attention(groups[part], alpha)
+
+        compared = self._compare(groups, predict)
+        return Compared(*(values.reshape(-1, len(alphas)).T for values in compared))
+
+    def search(self, sweeps: int) -> Found:
+        """Give each head in turn all weight on the token that changes the output most.
+
+        The other heads are as they are by then.
+        """
+        groups, own, contribution = (
+            self.joint.groups,
+            self.joint.alpha,
+            self.joint.readout.contribution,
         )
+        current, best = self.joint.own.copy(), np.zeros(len(groups))
+        alpha, flips = own.values.copy(), np.zeros(len(groups), bool)
+        for place in np.tile(np.arange(groups.lengths.max()), sweeps).tolist():
+            having = np.flatnonzero(groups.lengths > place)
+            rows = groups.values[groups.offsets[having] + place]
+            tokens = Ragged.from_lengths(own.positions(rows), own.lengths[rows])
+            compared = self._each_token(tokens, having, place, current)
+            flips[having] |= tokens.with_values(compared.flips).max()
+            top = lowest(tokens.with_values(-compared.change))
+            better = compared.change[top] > best[having] + TOLERANCE.solver
+            best[having[better]], rows = compared.change[top][better], rows[better]
+            top = tokens.values[top[better]]
+            current[rows] = contribution.values[top]
+            alpha[own.positions(rows)], alpha[top] = 0.0, 1.0
+        return Found(best, flips, own.with_values(alpha))
 
-        def predicted(part: Int64[np.ndarray, " b"]) -> np.ndarray:
-            of_groups = joint.groups.take(chosen[part])
-            return joint.predict_from_attention(
-                chosen[part],
-                everything.take(of_groups.values + rows * of_groups.spread(which[part])),
-            )
-
-        return Compared(
-            *(values.reshape(-1, number).T for values in self._compared(chosen, predicted))
-        )
-
-    def _compared(
-        self, groups: Int64[np.ndarray, " m"], predicted: Callable[[np.ndarray], np.ndarray]
-    ) -> tuple[Float[np.ndarray, " m"], Bool[np.ndarray, " m"]]:
-        """Change and flip of many groups; ``predicted(part)`` are outputs of some of them, by "
-        "their positions."""
-        change, flips = np.zeros(len(groups)), np.zeros(len(groups), bool)
-        for part in self._parts(groups):
-            prediction = predicted(part)
-            change[part], flips[part] = (
-                tvd(prediction, self.own[groups[part]]),
-                self._flips(prediction, groups[part]),
-            )
-        return change, flips
-
-    def _parts(self, groups: Int64[np.ndarray, " m"]) -> Iterator[Int64[np.ndarray, " b"]]:
-        """Positions of ``groups``, in parts that memory holds: of a group its sums, and the "
-        "input of the tail."""
-        size = (
-            self.joint.groups.lengths[groups] * self.joint.own.shape[1]
-            + self.joint.readout.offset.shape[1]
-        )
-        return Ragged.from_lengths(np.zeros(0), size).blocks(NUMBERS)
-
-    def _flips(
-        self, prediction: Float[np.ndarray, "m C"], groups: Int64[np.ndarray, " m"]
-    ) -> np.ndarray:
-        both, decided = two_classes(prediction), predicted_class(self.own)[groups]
-        at = np.arange(len(both)), decided
-        lead, others = both[at], both.copy()
-        others[at] = -np.inf
-        return is_flip(lead - others.max(axis=1))
-
-    def most(self, sweeps: int) -> Most:
-        """The heads in turn: each is given all weight on the token that changes the output most, "
-        "the others as they are by then."""
-        joint, groups = self.joint, self.joint.groups
-        current, best = joint.own.copy(), np.zeros(len(groups))
-        alpha, flips = joint.alpha.values.copy(), np.zeros(len(groups), bool)
-        for _ in range(sweeps):
-            for place in range(int(groups.lengths.max())):
-                having = np.flatnonzero(groups.lengths > place)
-                rows = groups.values[groups.offsets[having] + place]
-                lengths = joint.alpha.lengths[rows]
-                tried = np.repeat(having, lengths)
-                token = joint.alpha.positions(rows)
-                sums = joint.readout.contribution.values[token]
-                changed, flipped = self._with_one(tried, place, sums, current)
-                offsets = np.concatenate([[0], np.cumsum(lengths)])
-                for k, group in enumerate(having.tolist()):
-                    part = slice(offsets[k], offsets[k + 1])
-                    flips[group] |= flipped[part].any()
-                    top = int(changed[part].argmax())
-                    if changed[part][top] > best[group] + 1e-9:
-                        best[group], current[rows[k]] = changed[part][top], sums[part][top]
-                        alpha[joint.alpha.offsets[rows[k]] : joint.alpha.offsets[rows[k] + 1]] = (
-                            np.arange(lengths[k]) == top
-                        )
-        return Most(best, flips, joint.alpha.with_values(alpha))
-
-    def _with_one(
+    def _each_token(
         self,
-        tried: Int64[np.ndarray, " m"],
+        tokens: Ragged,
+        groups: Int64[np.ndarray, " m"],
         place: int,
-        sums: Float[np.ndarray, "m P"],
         current: Float[np.ndarray, "n P"],
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Change and flip of the groups ``tried``, with ``sums`` in their row number ``place`` "
-        "and the current ones in the others."""
+    ) -> Compared:
+        """Put all weight on each of the tokens of row number ``place`` in each group."""
+        tried, sums = tokens.spread(groups), self.joint.readout.contribution.values
 
-        def predicted(part: Int64[np.ndarray, " b"]) -> np.ndarray:
-            rows = self.joint.groups.take(tried[part])
-            found = current[rows.values]
-            found[rows.offsets[:-1] + place] = sums[part]
-            return self.joint.predict(tried[part], found)
+        def predict(part: np.ndarray, members: Ragged) -> np.ndarray:
+            replaced = current[members.values]
+            replaced[members.offsets[:-1] + place] = sums[tokens.values[part]]
+            return self.joint.predict(tried[part], replaced)
 
-        return self._compared(tried, predicted)
+        return self._compare(tried, predict)
+
+    def _compare(
+        self, groups: Int64[np.ndarray, " m"], predict: Callable[[np.ndarray, Ragged], np.ndarray]
+    ) -> Compared:
+        """Compare alternatives of ``groups``.
+
+        ``predict`` reads some of them, given their positions and the rows of their groups.
+        """
+        compared = Compared(np.zeros(len(groups)), np.zeros(len(groups), bool))
+        for part in self._calls(groups):
+            prediction = predict(part, self.joint.groups.take(groups[part]))
+            compared.change[part] = self.own.distance(prediction, groups[part])
+            compared.flips[part] = self.own.flips(prediction, groups[part])
+        return compared
+
+    def _calls(self, groups: Int64[np.ndarray, " m"]) -> Iterator[Int64[np.ndarray, " b"]]:
+        """Cut ``groups`` into calls of the sums, and the inputs of the tail, that memory holds."""
+        sums = self.joint.groups.lengths[groups] * self.joint.own.shape[1]
+        numbers = sums + self.joint.readout.offset.shape[1]
+        return Ragged.from_lengths(groups, numbers).blocks(NUMBERS)

@@ -1,4 +1,4 @@
-"""How much can attention change the output at all?"""
+"""Largest change of the output by any attention."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
 
 from attnaudit.core.papers import JAIN2019, SERRANO2019
 from attnaudit.experiments.maximal_change.bounds import change_bound
-from attnaudit.experiments.maximal_change.found import Alone, is_mixed, largest_change, one_head
+from attnaudit.experiments.maximal_change.search import Singles, largest_change, single_tokens
 from attnaudit.experiments.rows import keys, no_single_decision, words_of
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.results import summarise_means
@@ -23,12 +22,17 @@ PROVEN_GAP = 1e-3
 
 @dataclass(frozen=True)
 class MaximalChange:
-    """The largest change of the output (TVD) that any attention causes, and whether some attention flips the decision.
+    """Largest change of the output (TVD) that any attention causes.
 
-    ``max_delta_y`` is the largest change found, ``max_delta_y_upper`` what no attention exceeds, ``max_delta_y_proven`` whether the
-    two meet to 1e-3. ``token`` and its ``position`` are the single token that changes the output most when it has all attention.
-    ``flips`` is whether another class is likelier under some attention: with an identity tail exactly, else as far as it is found. In a
-    text that has special tokens (``special``), ``max_delta_y_words`` is the largest change found with all attention on the others.
+    ``max_delta_y`` is the largest change found, ``max_delta_y_upper`` a bound on the change by any
+    attention, and ``max_delta_y_proven`` tells whether the two meet to 1e-3. ``token`` and its
+    ``position`` are the single token that changes the output most when it has all attention.
+    ``flips`` tells whether another class is likelier under some attention: exact with an identity
+    tail, else as far as such attention is found. For texts with special tokens (``special``),
+    ``max_delta_y_words`` is the largest change found with all attention on the others.
+
+    Attributes:
+        seed: Seed of the resampling of intervals.
     """
 
     name = "maximal_change"
@@ -72,49 +76,35 @@ class MaximalChange:
     refuses = staticmethod(no_single_decision)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        outputs, alone, change = one_head(trace)
-        upper = np.maximum(
-            change_bound(outputs, np.ones(len(trace.alpha.values), bool)), change.largest
-        )
+        """Search and bound the largest change for each row."""
+        outputs = Outputs.of(trace.readout, trace.alpha)
+        singles = single_tokens(outputs)
+        change = largest_change(outputs, singles)
+        upper = np.maximum(change_bound(outputs), change.largest)
         tokens = pl.Series(trace.table.column("tokens")).list.get(pl.Series(change.position))
-        return keys(trace).with_columns(
-            pl.Series("max_delta_y", change.largest),
-            pl.Series("max_delta_y_upper", upper),
-            pl.Series("max_delta_y_proven", upper - change.largest <= PROVEN_GAP),
-            pl.Series("flips", change.flips),
-            pl.Series("position", change.position.astype(np.int32)),
-            tokens.cast(pl.String).alias("token"),
-            *self._of_words(trace, outputs, alone, change.largest),
-        )
-
-    @staticmethod
-    def _of_words(
-        trace: Trace, outputs: Outputs, alone: Alone, largest: Float[np.ndarray, " n"]
-    ) -> list[pl.Series]:
-        """The largest change by attention to the tokens that are not special; null where all are, and where none
-        is.
-
-        It is the ``largest`` of all where that is made of none of these.
-        """
-        if not trace.has("special"):
-            return []
-        words, some = words_of(trace)
-        found = np.where(some, largest, np.nan)
-        again = np.flatnonzero(
-            some & words.with_values(is_mixed(outputs, alone) & ~words.values).reduce(np.logical_or)
-        )
-        of_rows, part = trace.alpha.positions(again), outputs.take(again)
-        found[again] = largest_change(
-            part, Alone(*(values[of_rows] for values in alone)), words.values[of_rows]
-        ).largest
-        return [pl.Series("max_delta_y_words", found, nan_to_null=True)]
+        columns = {
+            "max_delta_y": change.largest,
+            "max_delta_y_upper": upper,
+            "max_delta_y_proven": upper - change.largest <= PROVEN_GAP,
+            "flips": change.flips,
+            "position": change.position.astype(np.int32),
+            "token": tokens.cast(pl.String),
+        }
+        if trace.has("special"):
+            words, mixed = words_of(trace)
+            rows = np.flatnonzero(mixed)
+            part = Singles(*(values[trace.alpha.positions(rows)] for values in singles))
+            of_words = np.full(len(trace), np.nan)
+            of_words[rows] = largest_change(
+                outputs.take(rows), part, words.take(rows).values
+            ).largest
+            columns["max_delta_y_words"] = pl.Series(of_words, nan_to_null=True)
+        return keys(trace).with_columns(pl.Series(name, v) for name, v in columns.items())
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        known = [
-            measure.name
-            for measure in self.measures
-            if measure.name in table.lazy().collect_schema().names()
-        ]
+        """Average the measures, over all rows and by predicted class."""
+        columns = table.lazy().collect_schema().names()
+        known = [measure.name for measure in self.measures if measure.name in columns]
         return summarise_means(
             self.name, by_group(table, lambda rows: rows.select(known)), self.seed
         )

@@ -1,0 +1,131 @@
+"""Attention that changes the output most, as far as it is found: single tokens, and mixtures.
+
+With one sigmoid output, or a softmax over two classes, and an identity tail the probability is
+monotone in one logit, which is linear in the attention: single tokens give the maximum. In general
+they do not. With logits (2, 5, −5) and (2, −5, 5) of two tokens the first class has probability
+0.05 under either and 0.79 under half of each, so that mixtures are tried too.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Int64
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.tolerance import TOLERANCE
+from attnaudit.experiments.adversary.exact import one_logit_decides
+from attnaudit.experiments.through_tail import Outputs, has_compiled_tail
+
+# Tokens of largest change that are mixed, and steps of a mixture: a network costs more to ask.
+EFFORT, EFFORT_OF_NETWORK = (6, 8), (4, 3)
+
+
+class Singles(NamedTuple):
+    """Change of the output (TVD) with all attention on each position, and flips, flat ``(N,)``."""
+
+    change: Float[np.ndarray, " N"]
+    flips: Bool[np.ndarray, " N"]
+
+
+class Change(NamedTuple):
+    """Largest change found in each row.
+
+    Attributes:
+        largest: Change of the output, in TVD.
+        position: The single token of largest change.
+        flips: Whether some attention tried flips the decision.
+    """
+
+    largest: Float[np.ndarray, " n"]
+    position: Int64[np.ndarray, " n"]
+    flips: Bool[np.ndarray, " n"]
+
+
+def single_tokens(outputs: Outputs) -> Singles:
+    """Put all attention on each position in turn."""
+    alpha = outputs.alpha
+    position = np.arange(len(alpha.values)) - alpha.spread(alpha.offsets[:-1])
+    return _read(outputs, alpha.row_of_value, position[:, None], np.ones((len(position), 1)))
+
+
+def largest_change(
+    outputs: Outputs, singles: Singles, allowed: Bool[np.ndarray, " N"] | None = None
+) -> Change:
+    """Search the largest change of each row.
+
+    Args:
+        outputs: Outputs under the model's own attention.
+        singles: Changes by single tokens.
+        allowed: Positions that may have attention, one or more per row; None for all.
+    """
+    change, flips = outputs.alpha.with_values(singles.change), singles.flips
+    if allowed is not None:
+        change, flips = change.with_values(np.where(allowed, singles.change, -1.0)), flips & allowed
+    best, flipped = change.max(), change.with_values(flips).reduce(np.logical_or)
+    # The first of those that only differ by the noise of a network, whatever the batch.
+    large = np.flatnonzero(change.values >= change.spread(best - TOLERANCE.network))
+    position = large[np.searchsorted(large, change.offsets[:-1])] - change.offsets[:-1]
+    if one_logit_decides(outputs.readout):
+        return Change(best, position, flipped)
+    mixed, by_mixture = _mixtures(outputs, change, best)
+    return Change(mixed, position, flipped | by_mixture)
+
+
+def _read(
+    outputs: Outputs,
+    rows: Int64[np.ndarray, " m"],
+    tokens: Int64[np.ndarray, "m k"],
+    weights: Float[np.ndarray, "m k"],
+) -> Singles:
+    margin = TOLERANCE.rounding if has_compiled_tail(outputs.readout) else 2.0 * TOLERANCE.network
+
+    def measure(prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        flips = outputs.lead(prediction, rows) < -margin
+        return np.column_stack([outputs.distance(prediction, rows), flips])
+
+    change, flips = outputs.under_few(rows, tokens, weights, measure).T
+    return Singles(change, flips > 0.0)
+
+
+def _mixtures(
+    outputs: Outputs, change: Ragged, best: Float[np.ndarray, " n"]
+) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+    """Improve ``best`` by mixtures of the tokens of largest change; also whether one flips.
+
+    The middles of all pairs are tried, then steps from the best mixture towards each token.
+    """
+    size, steps = EFFORT if has_compiled_tail(outputs.readout) else EFFORT_OF_NETWORK
+    order, starts = np.lexsort((-change.values, change.row_of_value)), change.offsets[:-1, None]
+    rank = np.arange(size)
+    flat = order[np.where(rank < change.lengths[:, None], starts + rank, starts)]
+    usable = (rank < change.lengths[:, None]) & (change.values[flat] >= 0.0)
+    rows = np.flatnonzero(usable[:, 1])
+    tokens, usable, weights = (
+        (flat - starts)[rows],
+        usable[rows],
+        np.tile(np.eye(1, size), (len(rows), 1)),
+    )
+    best, flips, each = best.copy(), np.zeros(len(best), bool), np.arange(len(rows))
+
+    def keep_best(made: Float[np.ndarray, "r a k"]) -> None:
+        chosen, alternative = np.nonzero(~(made * ~usable[:, None]).any(axis=2))
+        values = np.full((2, *made.shape[:2]), -1.0)
+        values[:, chosen, alternative] = _read(
+            outputs, rows[chosen], tokens[chosen], made[chosen, alternative]
+        )
+        top = values[0].argmax(axis=1)
+        better = values[0, each, top] > best[rows]
+        best[rows[better]] = values[0, each, top][better]
+        weights[better] = made[each, top][better]
+        flips[rows] |= (values[1] > 0.0).any(axis=1)
+
+    corners = np.eye(size)
+    middles = [0.5 * (one + other) for one, other in combinations(corners, 2)]
+    keep_best(np.tile(middles, (len(rows), 1, 1)))
+    for number in range(steps):
+        step = 0.4 * 0.6**number
+        keep_best((1.0 - step) * weights[:, None] + step * corners)
+    return best, flips
