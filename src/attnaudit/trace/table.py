@@ -223,11 +223,6 @@ class Trace:
         return self.array("instance")
 
     @cached_property
-    def kept(self) -> dict[str, Any]:
-        """What one experiment finds in this trace and another needs too, by the name of what finds it."""
-        return {}
-
-    @cached_property
     def alpha(self) -> Ragged:
         """Attention in float64, every row rescaled to sum to 1 exactly."""
         return rescaled_alpha(self.table)
