@@ -13,8 +13,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.core.kernels import kernel
-from attnaudit.core.random import draw_below, stream_keys
+from attnaudit.core.random import below, stream_keys
 
 Symbols = Int64[np.ndarray, "rows length"]
 SYMBOLS = {
@@ -76,15 +75,20 @@ class Sequences:
         return self.length + self.shared
 
     def draw(self, seed: int, purpose: str, first: int, count: int) -> Symbols:
-        """Rows ``first`` to ``first + count`` of the endless table of ``seed`` and ``purpose``, each found without the ones before it."""
-        rows = np.empty((count, self.length), np.int64)
-        _draw(
-            stream_keys(seed, f"copying/{purpose}", np.arange(first, first + count)),
-            self.symbols,
-            self.kind == "iid",
-            rows,
-        )
-        return rows
+        """Draw the rows from ``first`` on of the endless table of a seed and a purpose.
+
+        Each row is drawn without the ones before it.
+        """
+        keys = stream_keys(seed, f"copying/{purpose}", np.arange(first, first + count))[:, None]
+        place = np.arange(self.length)
+        if self.kind == "iid":
+            return below(keys, place, self.symbols)
+        others = place + below(keys, place, self.symbols - place)
+        pool = np.tile(np.arange(self.symbols), (count, 1))
+        rows = np.arange(count)
+        for t in place:  # the first exchanges of a shuffle (Fisher & Yates)
+            pool[rows, t], pool[rows, others[:, t]] = pool[rows, others[:, t]], pool[rows, t]
+        return pool[:, : self.length]
 
     def pair(self, rows: Symbols, target: str = "copy") -> tuple[Symbols, Symbols]:
         """Sources and what is to be written of them (`TARGETS`), ``(rows, positions)`` both."""
@@ -119,20 +123,3 @@ TARGETS: dict[str, Callable[[Symbols], Symbols]] = {
 def right_positions(target: str, length: int) -> Int64[np.ndarray, " length"]:
     """For each position that is written, the source position of its symbol."""
     return TARGETS[target](np.arange(length)[None])[0]
-
-
-@kernel
-def _draw(keys, symbols, independent, rows):
-    """The first entries of a shuffle (Fisher & Yates), or draws with replacement."""
-    count, length = rows.shape
-    pool = np.empty(symbols, np.int64)
-    for row in range(count):
-        if independent:
-            for t in range(length):
-                rows[row, t] = draw_below(keys[row], t, symbols)
-            continue
-        pool[:] = np.arange(symbols)
-        for t in range(length):
-            other = t + np.int64(draw_below(keys[row], t, symbols - t))
-            pool[t], pool[other] = pool[other], pool[t]
-            rows[row, t] = pool[t]
