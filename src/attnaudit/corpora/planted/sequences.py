@@ -16,6 +16,7 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.random import below, stream_keys
 
 Symbols = Int64[np.ndarray, "rows length"]
+Written = Int64[np.ndarray, "rows positions"]  # with the symbol that ends them, where there is one
 SYMBOLS = {
     "permutations": 40,
     "distinct": 60,
@@ -90,7 +91,7 @@ class Sequences:
             pool[rows, t], pool[rows, others[:, t]] = pool[rows, others[:, t]], pool[rows, t]
         return pool[:, : self.length]
 
-    def pair(self, rows: Symbols, target: str = "copy") -> tuple[Symbols, Symbols]:
+    def pair(self, rows: Symbols, target: str = "copy") -> tuple[Written, Written]:
         """Sources and what is to be written of them (`TARGETS`), ``(rows, positions)`` both."""
         made = TARGETS[target](rows)
         if not self.shared:
