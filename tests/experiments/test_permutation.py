@@ -182,11 +182,3 @@ def test_the_correlation_of_two_seeds_is_the_one_expected():
     assert said["low"] <= said["value"] <= said["high"]
     assert said["value"] == pytest.approx(found, abs=0.02)
     assert found < 0.99
-
-
-def test_a_table_of_an_earlier_version_has_the_measures_that_it_had():
-    table = Permutation(permutations=5)(make_trace(20, seed=5)).drop("median_error", "shuffles")
-    assert Permutation().summarise(table)["measure"].unique().sort().to_list() == [
-        "max_alpha",
-        "median_delta_y",
-    ]

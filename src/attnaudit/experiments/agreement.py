@@ -1,4 +1,7 @@
-"""Do measures of importance agree with each other? (Neely et al. 2021, Krishna et al. 2024)"""
+"""Do measures of importance agree with each other?
+
+Sources: Neely et al. 2021, Krishna et al. 2024.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,15 @@ AND = "_and_"
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of every two measures of importance: attention, gradient, leave-one-out and every ``importance_<name>`` of the trace.
+    """Agreement of every two measures of importance.
 
-    Over all tokens, or those that are not special where the trace has a column ``special``. ``tau_<a>_and_<b>`` is Kendall's tau-b, null
-    where one of the two is constant or T < 2. ``precision_<a>_and_<b>`` is the share of the top ⌈T/4⌉ tokens by the one that are among
-    the top ⌈T/4⌉ by the other, the feature agreement of Krishna et al.: the same in both directions, ties in expectation, null where
-    T < 2. ``precision_by_chance`` is what a random order reaches on average.
+    The measures are attention, gradient, leave-one-out and every ``importance_<name>`` of the
+    trace, over the tokens that are not special. The table has
+
+    - ``tau_<a>_and_<b>``: Kendall's tau-b, null where one of the two is constant or T < 2;
+    - ``precision_<a>_and_<b>``: share of the top ⌈T/4⌉ tokens by one that are among the top ⌈T/4⌉
+      by the other, ties in expectation, null where T < 2 (feature agreement, Krishna et al.);
+    - ``precision_by_chance``: its mean over random orders.
     """
 
     name = "agreement"
@@ -45,15 +51,17 @@ class Agreement:
         Measure(
             "precision_{score}_and_{score}",
             "share of the top quarter in common, {score} – {score}",
-            "Share of the top ⌈T/4⌉ tokens by one measure of importance that are among the top ⌈T/4⌉ by the other, 0 to 1.",
+            "Share of the top ⌈T/4⌉ tokens by one measure of importance that are among the top "
+            "⌈T/4⌉ by the other, 0 to 1.",
         ),
         Measure(
             "precision_by_chance",
             "share of the top quarter in common, random order",
-            "Share of the top ⌈T/4⌉ tokens that a random order of the tokens has in common with another, on average.",
+            "Share of the top ⌈T/4⌉ tokens that a random order of the tokens has in common with "
+            "another, on average.",
         ),
     )
-    seed = 0  # no setting: specifications of runs name the settings of experiments, and those made before it have none
+    seed = 0  # no setting, so specifications of runs made before this experiment stay valid
 
     def refuses(self, trace: Trace) -> str | None:
         """Return the reason why a trace cannot be used, or None."""
@@ -62,7 +70,10 @@ class Agreement:
             return f"for {self.scope} only, {FEWEST} columns importance_<name> or more"
         joined = ", ".join(name for name in names if AND in name.removeprefix("importance"))
         if joined:
-            return f"the name of column {joined} has {AND} in it, which joins the names of two measures"
+            return (
+                f"the name of column {joined} has {AND} in it, which joins the names of two "
+                "measures"
+            )
         return taken_names(trace, ("attention", "gradient", "loo"), "a score of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
@@ -70,7 +81,7 @@ class Agreement:
         scores = over_words(trace, {"attention": trace.alpha, **importance_scores(trace)})
         pairs, lengths = list(combinations(scores, 2)), scores["attention"].lengths
         overlaps = top_overlaps(list(scores.values()), TOP)
-        columns = {f"tau_{a}{AND}{b}": kendall_tau(scores[a], scores[b])[0] for a, b in pairs}
+        columns = {f"tau_{a}{AND}{b}": kendall_tau(scores[a], scores[b]).tau for a, b in pairs}
         columns |= {
             f"precision_{a}{AND}{b}": overlap
             for (a, b), overlap in zip(pairs, overlaps, strict=True)
@@ -83,7 +94,11 @@ class Agreement:
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Of single heads only what is compared with attention: the other measures are of a text, alike for all of its heads."""
+        """Summarise the table with intervals.
+
+        Single heads have only the pairs with attention: the other measures belong to a text and are
+        alike for all of its heads.
+        """
 
         def measured(rows: pl.LazyFrame) -> pl.LazyFrame:
             return rows.select(pl.col("^(tau|precision)_.*$"))

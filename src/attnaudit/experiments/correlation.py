@@ -1,4 +1,7 @@
-"""Does attention rank the tokens as measures of their importance do? (Jain & Wallace 2019, §4.1)"""
+"""Does attention rank the tokens as measures of their importance do?
+
+Source: Jain & Wallace 2019, §4.1.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +28,20 @@ from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace
 
 YARDSTICK = "gradient_loo"
-_OCTAVES, _A_TWO = 64, 256  # p-values of a large table are counted in so many bins for each halving
-_CODES = _OCTAVES * _A_TWO + 1
+# Bins of the p-values of a large table: so many halvings from 1 down, each in so many bins.
+_HALVINGS, _BINS = 64, 256
 
 
 @dataclass(frozen=True)
 class Correlation:
-    """Kendall's tau-b of attention with gradient, with leave-one-out and with every ``importance_<name>`` of the trace.
+    """Kendall's tau-b of attention with every importance score of the trace.
 
-    Over all tokens, or those that are not special where the trace has a column ``special``.
+    The scores are gradient, leave-one-out and every ``importance_<name>``, over the tokens that are
+    not special. The table has ``tau_<name>`` and ``p_<name>``, null where an argument is constant
+    or T < 2. ``tau_gradient_loo``, between two importance scores, is the reference for the others.
 
-    ``tau_gradient_loo``, between the two importance measures themselves, is the reference for the others. The table has ``tau_<name>``
-    and ``p_<name>``, null where an argument is constant or T < 2. A row counts as significant when p ≤ ``significance``.
+    Attributes:
+        significance: Largest p-value of a row that counts as significant.
     """
 
     name = "correlation"
@@ -46,7 +51,8 @@ class Correlation:
         Measure(
             "tau_gradient_loo_minus_tau_{score}",
             "τ gradient – leave-one-out minus τ attention – {score}, paired",
-            "How much better the two importance measures agree with each other than attention agrees with one of them.",
+            "How much better the two importance measures agree with each other than attention "
+            "agrees with one of them.",
             "lower",
         ),
         Measure(
@@ -57,34 +63,40 @@ class Correlation:
         Measure(
             "above_chance_gradient_loo",
             "probability that gradient – leave-one-out agree better than with a random order",
-            "Probability that τ exceeds that of a random order of the tokens, mean over instances: 0.5 is chance, 1 certain.",
+            "Probability that τ exceeds that of a random order of the tokens, mean over "
+            "instances: 0.5 is chance, 1 certain.",
         ),
         Measure(
             "above_chance_{score}",
             "probability that attention – {score} agree better than with a random order",
-            "Probability that τ exceeds that of a random order of the tokens, mean over instances: 0.5 is chance, 1 certain.",
+            "Probability that τ exceeds that of a random order of the tokens, mean over "
+            "instances: 0.5 is chance, 1 certain.",
             "higher",
         ),
         Measure(
             "tau_gradient_loo",
             "Kendall τ, gradient – leave-one-out (reference)",
-            "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference for the agreement of attention.",
+            "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference "
+            "for the agreement of attention.",
         ),
         Measure(
             "tau_{score}",
             "Kendall τ, attention – {score}",
-            "Kendall τ-b of attention and an importance score over the tokens of an instance, −1 to 1.",
+            "Kendall τ-b of attention and an importance score over the tokens of an instance, "
+            "−1 to 1.",
             "higher",
         ),
         Measure(
             "significant_gradient_loo_bh",
             "share significant after Benjamini–Hochberg, gradient – leave-one-out",
-            "Share of instances whose τ stays significant when all instances of the group are tested at once.",
+            "Share of instances whose τ stays significant when all instances of the group are "
+            "tested at once.",
         ),
         Measure(
             "significant_{score}_bh",
             "share significant after Benjamini–Hochberg, attention – {score}",
-            "Share of instances whose τ stays significant when all instances of the group are tested at once.",
+            "Share of instances whose τ stays significant when all instances of the group are "
+            "tested at once.",
             "higher",
         ),
         Measure(
@@ -132,7 +144,7 @@ class Correlation:
         )
 
     def _together(self, table: pl.DataFrame | pl.LazyFrame) -> list[Together]:
-        """Which rows of a large table stay significant when all rows of the group are tested at once."""
+        """Describe how rows of a large table are tested together for significance."""
         names = [
             column.removeprefix("p_")
             for column in table.lazy().collect_schema().names()
@@ -149,7 +161,7 @@ class Correlation:
                 f"significant_{name}_bh",
                 lambda rows, name=name: numbers_of(rows.select(f"p_{name}")),
                 _code,
-                _CODES,
+                _HALVINGS * _BINS + 1,
                 significant,
                 True,
             )
@@ -157,47 +169,42 @@ class Correlation:
         ]
 
     def of_rows(self, table: pl.LazyFrame) -> pl.LazyFrame:
-        """τ and its significance for every row, with the differences of τ."""
-        names = [
-            column.removeprefix("tau_")
-            for column in table.collect_schema().names()
-            if column.startswith("tau_")
-        ]
-        others = [name for name in names if name != YARDSTICK]
+        """Select τ and its significance for every row, with the differences of τ."""
+        known = table.collect_schema().names()
+        names = [name.removeprefix("tau_") for name in known if name.startswith("tau_")]
+
+        def significant_together(name: str) -> pl.Expr:
+            if f"significant_{name}_bh" in known:  # a large table
+                return pl.col(f"significant_{name}_bh")
+            return pl.col(f"p_{name}").map_batches(
+                self._significant_together, return_dtype=pl.Boolean
+            )
+
         measures = {f"tau_{name}": pl.col(f"tau_{name}") for name in names}
         measures |= {
             f"significant_{name}": pl.col(f"p_{name}") <= self.significance for name in names
         }
-        known = table.collect_schema().names()
-        measures |= {
-            bh: pl.col(bh)
-            if bh in known
-            else pl.col(f"p_{name}").map_batches(
-                self._significant_together, return_dtype=pl.Boolean
-            )
-            for name in names
-            for bh in (f"significant_{name}_bh",)
-        }
+        measures |= {f"significant_{name}_bh": significant_together(name) for name in names}
         measures |= {f"above_chance_{name}": _above_chance(name) for name in names}
-        pairs = [
-            *((f"tau_{YARDSTICK}", f"tau_{name}") for name in others),
-            ("tau_gradient", "tau_loo"),
-        ]
-        return table.select(*differences(*pairs), **measures)
+        pairs = [(f"tau_{YARDSTICK}", f"tau_{name}") for name in names if name != YARDSTICK]
+        return table.select(*differences(*pairs, ("tau_gradient", "tau_loo")), **measures)
 
     def _significant_together(self, p_values: pl.Series) -> pl.Series:
-        """Which rows stay significant when all rows of the group are tested at once."""
+        """Find the rows that stay significant when all rows of the group are tested at once."""
         adjusted = benjamini_hochberg(p_values.fill_null(float("nan")).to_numpy())
         return pl.Series(adjusted, nan_to_null=True) <= self.significance
 
 
 def _code(p_values: np.ndarray) -> np.ndarray:
-    """The bin of each p-value; those below 2⁻⁶⁴ share one."""
-    return np.rint(-_A_TWO * np.log2(np.maximum(p_values, 2.0**-_OCTAVES)))
+    """Find the bin of each p-value; those below 2⁻⁶⁴ share one."""
+    return np.rint(-_BINS * np.log2(np.maximum(p_values, 2.0**-_HALVINGS)))
 
 
 def _above_chance(name: str) -> pl.Expr:
-    """The probability that τ exceeds that of a random order, by its asymptotic distribution, which the two-sided p-value is of."""
+    """Compute the probability that τ exceeds that of a random order.
+
+    It follows from the asymptotic distribution of τ, to which the two-sided p-value belongs.
+    """
     tau, half = pl.col(f"tau_{name}"), pl.col(f"p_{name}") / 2.0
     return (
         pl.when(tau > 0).then(1.0 - half).when(tau < 0).then(half).when(tau.is_not_null()).then(0.5)
