@@ -21,7 +21,7 @@ from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.charts.palette import name_axis
 from attnaudit.report.charts.svg import render
 from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.words import INSTANCE, ROW
+from attnaudit.results.summary import INSTANCE, ROW
 from benchmarks.docs_gallery import make
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images" / "experiments"

@@ -11,7 +11,7 @@ import polars as pl
 
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.degree import DATA, Degree, evaluated, shipped
-from attnaudit.results.words import figure, interval
+from attnaudit.report.words import figure, interval
 
 PAGE = Path(__file__).with_name("calibration.md")
 SCORES = Path(__file__).parents[1] / "src" / "attnaudit" / DATA

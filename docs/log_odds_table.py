@@ -10,7 +10,7 @@ import polars as pl
 from attnaudit.published.compare import SEEDS_SCHEMA
 from attnaudit.published.reproduction import ENCODERS
 from attnaudit.report.reproduction.tables import markdown_table
-from attnaudit.results.words import figure, interval
+from attnaudit.report.words import figure, interval
 
 PAGE = Path(__file__).with_name("jain2019.md")
 RECORDS = PAGE.parent / "records" / "jain2019"

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.cards import card
-from attnaudit.results.measures import OF_TRANSLATIONS, SCORE, SCORES, Measure
-from attnaudit.results.skill import OF_BASE
+from attnaudit.results.measures import OF_BASE, OF_TRANSLATIONS, SCORE, SCORES, Measure
 
 PAGE = Path(__file__).with_name("measures.md")
 HEAD = """# Measures

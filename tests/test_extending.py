@@ -34,9 +34,9 @@ from attnaudit.models.presets import ENCODERS, EncoderSpec, model_preset
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import _CARDS, Card, register_card
 from attnaudit.report.charts.instances import draw_figures
+from attnaudit.report.charts.specs import Drawing, FigureSpec
 from attnaudit.report.sections.provenance import citations
 from attnaudit.results import summarise_means
-from attnaudit.results.charts import Drawing, FigureSpec
 from attnaudit.results.measures import Measure
 from attnaudit.results.record import read_record
 from attnaudit.trace import Trace

@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnaudit.calibration import CONSTRUCTIONS
-from attnaudit.calibration.card import is_of_a_calibrated_kind, standing_row
 from attnaudit.calibration.check import checked
 from attnaudit.calibration.degree import (
     Degree,
@@ -39,9 +38,11 @@ from attnaudit.calibration.score import (
 from attnaudit.cli.calibration import _show
 from attnaudit.experiments import audit
 from attnaudit.report.calibration_page import write_calibration
+from attnaudit.report.cards.calibration import is_of_a_calibrated_kind, standing_row
+from attnaudit.report.cards.card import CardRow
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows
+from attnaudit.results.summary import SummaryRows
 from attnaudit.results.table import summary_row
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.trace import Trace, trace_metadata

@@ -23,7 +23,7 @@ from attnaudit.experiments.adversary.search import (
 )
 from attnaudit.experiments.compiled_readout import kernel_rows, row_parts
 from attnaudit.report.cards import card
-from attnaudit.results.charts import Histogram
+from attnaudit.report.charts.specs import Histogram
 from attnaudit.stats.measures import LN2
 from attnaudit.trace import Trace
 from tests.experiments.test_adversary_several import tail_trace

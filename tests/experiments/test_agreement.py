@@ -15,7 +15,7 @@ from attnaudit.hf.gate import check_model
 from attnaudit.hf.network import Replay
 from attnaudit.report.card import verdict
 from attnaudit.results import Results
-from attnaudit.results.card import SummaryRows
+from attnaudit.results.summary import SummaryRows
 from attnaudit.stats.measures import jsd
 from attnaudit.trace import Trace
 from tests.hf.classes import tiny

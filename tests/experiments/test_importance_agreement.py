@@ -15,8 +15,9 @@ from attnaudit.experiments import audit, facts, measure_label
 from attnaudit.experiments.agreement import TOP, Agreement
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import card
+from attnaudit.report.cards.card import WITHHELD
 from attnaudit.report.charts.instances import draw_summaries
-from attnaudit.results.card import WITHHELD, SummaryRows
+from attnaudit.results.summary import SummaryRows
 from attnaudit.results.table import summary_row
 from attnaudit.trace import Trace
 from tests.oracles.agreement import naive_overlap, plain_overlap

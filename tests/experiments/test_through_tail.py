@@ -21,7 +21,7 @@ from attnaudit.experiments.erasure import left, through_tail
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.through_tail import NOISE, Outputs
 from attnaudit.report.cards import card
-from attnaudit.results.charts import Curves
+from attnaudit.report.charts.specs import Curves
 from attnaudit.stats.measures import jsd, tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.table import _to_arrow

@@ -523,4 +523,4 @@ def test_the_card_claims_freedom_by_what_was_found_and_need_by_the_bound():
         top_necessary_lower=0.1,
         **shares,
     )
-    assert unknown.rows[0].claim is None
+    assert unknown.rows[0].side == ""

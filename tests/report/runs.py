@@ -33,7 +33,10 @@ def write_run(
 
 
 def summary_of(**figures: dict[str, Any]) -> pl.DataFrame:
-    """Summary rows of group ``all``; a key is ``experiment__measure``, a value the row's figures."""
+    """Summary rows of group ``all``; a key is ``experiment__measure``, a value the row's figures.
+
+    Of a row that gives no interval its value is both ends.
+    """
     rows = []
     for name, row in figures.items():
         experiment, measure = name.split("__")
@@ -44,6 +47,8 @@ def summary_of(**figures: dict[str, Any]) -> pl.DataFrame:
                 "group": "all",
                 "n": 100,
                 "undefined": 0,
+                "low": row.get("value"),
+                "high": row.get("value"),
                 **row,
             }
         )

@@ -23,8 +23,8 @@ from attnaudit.report.charts.instances import (
     violins,
 )
 from attnaudit.report.charts.palette import OTHER, Palette, group_rows, legend
+from attnaudit.report.charts.specs import Crosstab
 from attnaudit.report.charts.svg import Figure
-from attnaudit.results.charts import Crosstab
 from tests.traces import make_trace
 
 COLUMNS = (

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from attnaudit.report.card import VerdictCard
+from attnaudit.report.cards.card import card_row
 from attnaudit.report.sections.power import WIDTHS, documents_needed, power_section
-from attnaudit.results.card import SummaryRows, card_row
+from attnaudit.results.summary import SummaryRows
 from attnaudit.stats.bootstrap import bootstrap_clusters
 from tests.report.runs import summary_of
 

@@ -48,10 +48,10 @@ from attnaudit.report.reproduction.page import (
     write_reproduction,
 )
 from attnaudit.report.reproduction.tables import MARKS, NumberTable, further_tables, main_table
+from attnaudit.report.words import figure
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.words import figure
 from tests.report.runs import write_run
 from tests.traces import make_trace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnaudit.results import card
+from attnaudit.stats import inference
 from attnaudit.stats.bootstrap import expanded_tail, resample, resample_keys
 from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.paired import paired_means
@@ -82,7 +82,7 @@ def test_rows_of_a_cluster_are_drawn_together() -> None:
 
 
 def test_a_difference_needs_as_many_pairs_as_a_card_needs_instances() -> None:
-    for n, few in ((card.FEWEST - 1, True), (card.FEWEST, False)):
+    for n, few in ((inference.FEWEST - 1, True), (inference.FEWEST, False)):
         assert np.isnan(paired_means(*_sides(n), np.arange(n)).low[0]) == few
 
 

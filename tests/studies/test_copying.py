@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from attnaudit.cli.app import app
 from attnaudit.copying.study import Copying, PresetName, outcomes, passing, summarise
 from attnaudit.core.errors import InputError, RunError
+from attnaudit.report.cards.card import WITHHELD
 from attnaudit.report.copying_page import copying_card
-from attnaudit.results.card import WITHHELD
 from attnaudit.runner import copying_study, run_copying
 from tests import killed
 from tests.forked import apart
@@ -154,7 +154,7 @@ def test_the_line_on_top_says_in_how_many_seeds_attention_finds_the_position() -
     assert one.startswith(
         "Claim only that heatmaps of a model trained to copy show where it puts weight"
     )
-    assert one.endswith("attention finds the position that a symbol comes from in 1 of 4 seeds.")
+    assert "seeds" not in one, "1 of 4 can be more or less than half"
     assert every.startswith("Heatmaps of a model trained to copy may be shown as one explanation")
     assert "in 4 of 4 seeds" in every
 

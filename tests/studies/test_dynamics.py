@@ -15,8 +15,8 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
-from attnaudit.results.card import SummaryRows
 from attnaudit.results.measures import label_of
+from attnaudit.results.summary import SummaryRows
 from attnaudit.studies.dynamics.measures import (
     ABOVE_HABIT,
     ELSEWHERE,

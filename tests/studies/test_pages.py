@@ -12,12 +12,12 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from attnaudit.report.cards.card import CardRow
 from attnaudit.report.charts.studies import interval_chart
 from attnaudit.report.charts.svg import render
 from attnaudit.report.study_page import study_card, study_tables, write_studies, write_study
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow
 from attnaudit.studies import Study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
@@ -184,7 +184,7 @@ def test_a_study_of_few_instances_carries_no_conclusion(n: int, told: str) -> No
         ]
     )
     assert told in row.sentence
-    assert (row.claim is None) == (n < 20)
+    assert (row.finding is None) == (n < 20)
 
 
 @pytest.mark.parametrize(

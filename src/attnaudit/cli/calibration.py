@@ -104,8 +104,8 @@ def _show(folder: Path, as_json: bool) -> None:
 
     from attnaudit.cli.show import print_rows, show_json
     from attnaudit.core.files import read_json
+    from attnaudit.report.words import figure, interval
     from attnaudit.results import read_table
-    from attnaudit.results.words import figure, interval
 
     scores, degree = (
         read_table(folder / "scores.parquet").collect(),

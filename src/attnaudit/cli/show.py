@@ -23,12 +23,12 @@ from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.sections.differences import print_differences
 from attnaudit.report.study_page import study_card
+from attnaudit.report.words import figure, interval
 from attnaudit.results import counted
 from attnaudit.results.about import About
-from attnaudit.results.card import SummaryRows
 from attnaudit.results.paired import PairedRuns
 from attnaudit.results.record import read_record, read_summary
-from attnaudit.results.words import figure, interval
+from attnaudit.results.summary import SummaryRows
 from attnaudit.runner.studies import duration
 from attnaudit.runner.tasks.pairs import DICTIONARY
 from attnaudit.trace import trace_metadata

@@ -13,8 +13,7 @@ from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
 from attnaudit.results.groups import by_group, numbers_of, pieces_of, text_of
-from attnaudit.results.measures import Measure
-from attnaudit.results.skill import CHANCE
+from attnaudit.results.measures import CHANCE, Measure
 from attnaudit.results.table import with_method
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.counted_scores import CountedScores

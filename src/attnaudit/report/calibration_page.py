@@ -15,8 +15,8 @@ from attnaudit.report.charts.calibration import matrix_chart, reliability_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.page import figures_section, write_page
 from attnaudit.report.sections.numbers import SummaryCell, SummaryTable, numbers_section
+from attnaudit.report.words import figure
 from attnaudit.results import read_table
-from attnaudit.results.words import figure
 
 HEADING = "Planted truth: which measures tell faithful attention from unfaithful?"
 LEAD = (

@@ -12,6 +12,7 @@ from attnaudit.copying.measures import measure_label
 from attnaudit.copying.study import NAME, Copying
 from attnaudit.core.files import read_with_digest
 from attnaudit.report.card import VerdictCard
+from attnaudit.report.cards.card import without_conclusions
 from attnaudit.report.cards.copying import (
     GROUPS,
     QUESTION,
@@ -27,8 +28,8 @@ from attnaudit.report.sections.numbers import SummaryTable, meanings, numbers_se
 from attnaudit.report.sections.provenance import provenance_sections
 from attnaudit.results import read_table
 from attnaudit.results.about import About
-from attnaudit.results.card import SummaryRows, without_conclusions
 from attnaudit.results.record import read_summary
+from attnaudit.results.summary import SummaryRows
 
 
 def write_copying(folder: Path, page: Path | None = None) -> Path:

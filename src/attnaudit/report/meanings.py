@@ -7,9 +7,9 @@ from markupsafe import Markup
 from attnaudit.copying import measures as copying
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.experiments import facts
-from attnaudit.results.measures import OF_TRANSLATIONS, meaning_of
-from attnaudit.results.skill import OF_BASE
-from attnaudit.results.words import INSTANCE, of_unit
+from attnaudit.report.words import of_unit
+from attnaudit.results.measures import OF_BASE, OF_TRANSLATIONS, meaning_of
+from attnaudit.results.summary import INSTANCE
 from attnaudit.studies import EVERY_STUDY, known_measures
 from attnaudit.studies.over_seeds import figure_and_model
 

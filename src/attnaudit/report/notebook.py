@@ -29,11 +29,11 @@ from attnaudit.report.fragment import playground, rows_of
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import rendered, style_of
 from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
+from attnaudit.report.words import figure, interval
 from attnaudit.results import Result, Results, counted
 from attnaudit.results.about import About
-from attnaudit.results.heads import Heads
 from attnaudit.results.record import RunRecord
-from attnaudit.results.words import INSTANCE, ROW, figure, interval
+from attnaudit.results.summary import INSTANCE, ROW, Heads
 from attnaudit.trace import Trace
 
 FIRST, BRIEF = 6, 40  # rows of a trace that are shown, tokens of each

@@ -17,10 +17,10 @@ from markupsafe import Markup
 from attnaudit.core.files import write_text
 from attnaudit.core.numbers import count, thousands
 from attnaudit.core.printable import data_without_controls, without_controls
+from attnaudit.report import words
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.meanings import Terms, explained, measure_meaning
-from attnaudit.results import words
 
 if TYPE_CHECKING:
     from attnaudit.report.card import VerdictCard
@@ -130,6 +130,7 @@ def environment() -> Environment:
         "count": count,
         "thousands": thousands,
         "of_unit": words.of_unit,
+        "row_of_heads": words.row_of_heads,
         "term": explained,
         "explained": explained,
     }

@@ -30,9 +30,9 @@ from attnaudit.report.sections.played import READ
 from attnaudit.report.sections.playground import epsilon_of, playground_section
 from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, left_out, provenance_sections
-from attnaudit.results.card import SummaryRows
+from attnaudit.report.words import row_of_heads
 from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.words import ROW
+from attnaudit.results.summary import ROW, SummaryRows
 from attnaudit.stats.sums import METHOD
 from attnaudit.trace import Trace
 
@@ -72,7 +72,7 @@ def write_report(
     missing, heads = left_out(record, first), card.audited
     lead = (
         f"Means over {card.unit}s, or shares, with 95 % intervals over {card.drawn}; s.d. is the spread over {card.unit}s."
-        f"{f' A row is {heads.row}.' if heads is not None and card.unit == ROW else ''}"
+        f"{f' A row is {row_of_heads(heads)}.' if heads is not None and card.unit == ROW else ''}"
     )
     if record.sample is not None:
         lead += f" Intervals: {METHOD}. Figures show a random sample of {count(len(record.sample), card.unit)} of {thousands(record.height)}."

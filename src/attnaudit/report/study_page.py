@@ -11,6 +11,8 @@ import polars as pl
 
 from attnaudit.core.files import read_with_digest
 from attnaudit.report.card import VerdictCard, verdict
+from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
+from attnaudit.report.cards.skill import no_skill
 from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.page import card_section, figures_section, write_page
@@ -26,10 +28,9 @@ from attnaudit.report.sections.numbers import (
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results import read_table
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, of_enough, without_conclusions
-from attnaudit.results.measures import label_of
+from attnaudit.results.measures import BASE, OF_BASE, label_of
 from attnaudit.results.record import read_summary
-from attnaudit.results.skill import BASE, OF_BASE, no_skill
+from attnaudit.results.summary import SummaryRows
 from attnaudit.studies import EVERY_STUDY, known_measures
 from attnaudit.studies.over_seeds import figure_and_model, model_label, seeds_of_models
 

@@ -15,16 +15,16 @@ from jaxtyping import Float
 from attnaudit.core.files import read_with_digest
 from attnaudit.core.numbers import thousands
 from attnaudit.core.papers import LUONG2015, SNELL2020
+from attnaudit.report.cards.skill import no_skill_of_run
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import marks_words
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
+from attnaudit.report.words import figure
 from attnaudit.results import read_table
 from attnaudit.results.about import About
-from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_summary
-from attnaudit.results.skill import no_skill_of_run
-from attnaudit.results.words import figure
+from attnaudit.results.summary import SummaryRows
 from attnaudit.trace import Trace
 
 EXAMPLES = 8  # translations that are shown: the first of the test split

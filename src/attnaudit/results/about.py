@@ -10,15 +10,26 @@ from attnaudit.trace import ASKING
 
 UNKNOWN = "unknown"
 MOST_NAMED = 8
-LONGEST_NAME = 100  # characters of a name of a corpus or a model that cards, titles and tables show
+LONGEST_NAME = 100  # characters of a name in cards, titles and tables; traces may have any
 
 
 @dataclass(frozen=True)
 class About:
-    """Names that a report shows and by which published numbers are found; missing ones are ``unknown`` or empty.
+    """Names that a report shows, and by which published numbers are found.
 
-    ``name`` and ``model`` are the title that a trace gives itself and its name for the model. ``class_names`` are in the order of the
-    model's outputs. ``spec`` and ``metadata`` are kept whole, to be listed.
+    Missing ones are ``unknown`` or empty.
+
+    Attributes:
+        corpus: Name of the corpus.
+        encoder: Name of the encoder.
+        attention: Name of the attention.
+        class_names: Classes, in the order of the model's outputs.
+        seed: Seed of the run.
+        name: The title that a trace gives itself.
+        model: The trace's name for the model.
+        notes: Remarks on the corpus and the run.
+        spec: All of ``spec.json``.
+        metadata: All metadata of the trace.
     """
 
     corpus: str = UNKNOWN
@@ -36,35 +47,20 @@ class About:
     def of(
         cls, spec: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None
     ) -> About:
-        """Read from ``spec.json`` and from a trace's metadata, whichever of the two says it; the specification goes first."""
+        """Read ``spec.json`` and a trace's metadata; the specification goes first."""
         spec, metadata = spec or {}, metadata or {}
+
+        def known(section: str, name: str) -> str:
+            values = (_entry(record, section, name) for record in (spec, metadata))
+            return _short(first_of(*values, UNKNOWN))
+
         seed = first_of(spec.get("seed"), metadata.get("seed"))
+        own_classes = _entry(spec, "corpus", "class_names")
         return cls(
-            corpus=_short(
-                first_of(
-                    _entry(spec, "corpus", "name"), _entry(metadata, "corpus", "name"), UNKNOWN
-                )
-            ),
-            encoder=_short(
-                first_of(
-                    _entry(spec, "model", "encoder"), _entry(metadata, "model", "encoder"), UNKNOWN
-                )
-            ),
-            attention=_short(
-                first_of(
-                    _entry(spec, "model", "attention"),
-                    _entry(metadata, "model", "attention"),
-                    UNKNOWN,
-                )
-            ),
-            class_names=tuple(
-                map(
-                    str,
-                    first_of(
-                        metadata.get("class_names"), _entry(spec, "corpus", "class_names"), ()
-                    ),
-                )
-            ),
+            corpus=known("corpus", "name"),
+            encoder=known("model", "encoder"),
+            attention=known("model", "attention"),
+            class_names=tuple(map(str, first_of(metadata.get("class_names"), own_classes, ()))),
             seed=seed if isinstance(seed, int) and seed >= 0 else None,
             name=_short(_text(metadata.get("name"))),
             model=_short(_text(_entry(metadata, "model", "name"))),
@@ -85,22 +81,20 @@ class About:
 
     @property
     def has_question(self) -> bool:
-        """Whether the model read a question, or a hypothesis, with each text: by its task, or by a column of the trace."""
-        return (
-            _entry(self.metadata, "corpus", "task") in ASKING
-            or self.metadata.get("has_question") is True
-        )
+        """Whether the model reads a question, or a hypothesis, with each text."""
+        asks = _entry(self.metadata, "corpus", "task") in ASKING
+        return asks or self.metadata.get("has_question") is True
 
     @property
     def has_two_classes(self) -> bool:
-        """Whether the model is known to have two classes: by their names, or without names by its one sigmoid output."""
-        return len(self.class_names) == 2 or (
-            not self.class_names and self.metadata.get("activation") == "sigmoid"
-        )
+        """Whether the model is known to have two classes, by their names or its one sigmoid."""
+        if self.class_names:
+            return len(self.class_names) == 2
+        return self.metadata.get("activation") == "sigmoid"
 
     @property
     def assumed_classes(self) -> str:
-        """Which output of a model is which class, where this is assumed by order or number and not known by name; else nothing."""
+        """Which output is which class, if that is assumed by order or number; else nothing."""
         matched, outputs = (_entry(self.metadata, "model", name) for name in ("matched", "outputs"))
         if matched not in ("order", "number"):
             return ""
@@ -108,7 +102,8 @@ class About:
             f"{number if own == name else own} is {name}"
             for number, (own, name) in enumerate(_mapping(outputs).items())
         ]
-        return f"classes assumed: {', '.join(pairs[:MOST_NAMED])}{', …' if len(pairs) > MOST_NAMED else ''}"
+        more = ", …" if len(pairs) > MOST_NAMED else ""
+        return f"classes assumed: {', '.join(pairs[:MOST_NAMED])}{more}"
 
     @property
     def translates(self) -> bool:
@@ -117,15 +112,14 @@ class About:
 
     @property
     def tokens(self) -> str:
-        """What the instances of a translator are."""
+        """Instances of a translator, in words."""
         heads = _entry(self.metadata, "model", "heads")
-        return "the gold tokens of pairs" + (
-            ", head by head" if isinstance(heads, int) and heads > 1 else ""
-        )
+        several = isinstance(heads, int) and heads > 1
+        return f"the gold tokens of pairs{', head by head' if several else ''}"
 
     @property
     def drawn(self) -> str:
-        """What an interval draws: of a translator, whose instances are gold tokens, whole pairs."""
+        """Unit that intervals resample: whole pairs of a translator, else instances."""
         return "pairs" if self.translates else "instances"
 
     @property
@@ -133,34 +127,29 @@ class About:
         """Whether a position of the trace is a sentence."""
         records = (self.metadata, self.spec)
         level = first_of(*(_entry(record, "collect", "level") for record in records))
-        return (
-            any(_entry(record, "model", "hierarchical") is True for record in records)
-            and level != "words"
-        )
+        hierarchical = any(_entry(record, "model", "hierarchical") is True for record in records)
+        return hierarchical and level != "words"
 
     @property
     def heads(self) -> int | None:
-        """How many heads of attention a transformer has, in all its layers; None where that is unknown."""
+        """Number of heads of a transformer in all its layers; None if unknown."""
         layers = _entry(self.metadata, "gate", "layers")
         known = (
-            [layer.get("heads") for layer in layers if isinstance(layer, Mapping)]
-            if isinstance(layers, list)
-            else []
+            [_mapping(layer).get("heads") for layer in layers] if isinstance(layers, list) else []
         )
         return sum(number for number in known if isinstance(number, int)) or None
 
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
-        """The setting of an experiment that the run recorded, else ``default``."""
+        """Return the setting of an experiment that the run recorded, else ``default``."""
         return first_of(_entry(_mapping(self.spec.get("experiments")), experiment, name), default)
 
 
 def first_of(*values: Any) -> Any:
-    """The first that is not None; None when all are."""
+    """Return the first value that is not None; None if all are."""
     return next((value for value in values if value is not None), None)
 
 
 def _short(name: Any) -> str:
-    """A name as cards, titles and tables show it: a trace of another program may have one of any length."""
     text = str(name)
     return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
@@ -174,7 +163,7 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _entry(record: Mapping[str, Any], section: str, name: str) -> Any:
-    """``record[section][name]``; a section that is a plain text is its own name."""
+    """Return ``record[section][name]``; a section that is a plain text is its own name."""
     value = record.get(section)
     if isinstance(value, str) and name == "name":
         return value
@@ -185,8 +174,7 @@ def _notes(spec: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[str, .
     notes: dict[str, None] = {}
     for record in (spec, _mapping(spec.get("corpus")), metadata, _mapping(metadata.get("corpus"))):
         given = record.get("notes")
-        listed = (
-            [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else []
-        )
-        notes.update(dict.fromkeys(str(note) for note in listed))
+        listed = [given] if isinstance(given, str) else given
+        if isinstance(listed, list | tuple):
+            notes.update(dict.fromkeys(map(str, listed)))
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""What the measures of a summary are called, what they mean, and which values speak for attention."""
+"""Measures of a summary: labels, meanings, and which values speak for attention."""
 
 from __future__ import annotations
 
@@ -31,11 +31,14 @@ SCORES = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of a summary, or a family of them: ``tau_{score}`` stands for ``tau_gradient``, ``tau_loo`` and so on.
+    """A measure of a summary, or a family: ``tau_{score}`` stands for ``tau_gradient`` and so on.
 
-    ``label`` is what pages call it (``{score}`` in it becomes the name of the score, of two scores one after the other), ``meaning`` says
-    in a sentence what it is and in which unit. ``direction`` tells which values speak for attention as an explanation of the prediction;
-    ``neither`` where the measure is about the model, or says how far others hold.
+    Attributes:
+        name: Its name in summaries.
+        label: Its name on pages; ``{score}`` becomes the name of the score, or of two in turn.
+        meaning: A sentence on what it is, and in which unit.
+        direction: Values that speak for attention as an explanation of the prediction; ``neither``
+            for measures of the model, or of how far others hold.
     """
 
     name: str
@@ -44,7 +47,7 @@ class Measure:
     direction: Literal["higher", "lower", "neither"] = "neither"
 
     def label_for(self, name: str) -> str | None:
-        """The label of the measure ``name``; None where ``name`` is another measure."""
+        """Return the label of the measure ``name``; None if it is another measure."""
         found = re.fullmatch(re.escape(self.name).replace(re.escape(SCORE), "(.+)"), name)
         if found is None:
             return None
@@ -53,14 +56,14 @@ class Measure:
 
 
 def label_of(measures: Iterable[Measure], name: str) -> str:
-    """The label of ``name`` by the first of ``measures`` that it belongs to; a name without one is its own label."""
+    """Return the label of ``name`` by the first measure that it belongs to, else the name."""
     return next(
         (label for measure in measures if (label := measure.label_for(name)) is not None), name
     )
 
 
 def direction_of(measures: Iterable[Measure], name: str) -> str:
-    """Which values of ``name`` speak for attention, by the first of ``measures`` that it belongs to; ``neither`` where none says it."""
+    """Return the direction of ``name`` by the first measure it belongs to, else ``neither``."""
     return next(
         (measure.direction for measure in measures if measure.label_for(name) is not None),
         "neither",
@@ -68,7 +71,7 @@ def direction_of(measures: Iterable[Measure], name: str) -> str:
 
 
 def meaning_of(measures: Iterable[Measure], name: str) -> str:
-    """What ``name`` means by the first of ``measures`` that it belongs to; empty where none says it."""
+    """Return the meaning of ``name`` by the first measure that it belongs to, else nothing."""
     return next(
         (measure.meaning for measure in measures if measure.label_for(name) is not None), ""
     )
@@ -88,7 +91,8 @@ OF_TRANSLATIONS = (
     Measure(
         "bleu_other",
         "BLEU against references of other pairs",
-        "BLEU of the translations, each against the reference of another pair: what can be written without the source.",
+        "BLEU of the translations, each against the reference of another pair: what can be written "
+        "without the source.",
     ),
     Measure(
         "loss",
@@ -113,7 +117,8 @@ OF_TRANSLATIONS = (
     Measure(
         "adversary_change",
         "change of the output over the whole vocabulary under the adversary, TVD",
-        "Total variation distance over the whole vocabulary between the outputs under the adversary's and the model's attention.",
+        "Total variation distance over the whole vocabulary between the outputs under the "
+        "adversary's and the model's attention.",
     ),
     Measure(
         "adversary_within",
@@ -122,3 +127,44 @@ OF_TRANSLATIONS = (
     ),
 )
 """Measures of the rows ``translation`` of a summary, which no experiment gives."""
+
+CHANCE = 0.5  # ROC-AUC of scores that are independent of the label
+BASE = "base_"  # before the names of a study's rows about the models that it is about
+OF_BASE = (
+    Measure(
+        "base_accuracy",
+        "accuracy of the base models",
+        "Mean accuracy of the ordinary models that the study is about.",
+    ),
+    Measure(
+        "base_majority",
+        "accuracy of always predicting the most frequent label",
+        "Share of the most frequent label of test.",
+    ),
+    Measure(
+        "base_roc_auc",
+        "ROC-AUC of the base models",
+        "Mean area under the ROC curve of the ordinary models that the study is about.",
+    ),
+    Measure(
+        "base_roc_auc_chance",
+        "ROC-AUC of random scores",
+        "Area under the ROC curve of scores that are independent of the label.",
+    ),
+    Measure(
+        "base_bleu",
+        "BLEU of the base models",
+        "Mean BLEU of the ordinary translators that the study is about, 0 to 100.",
+    ),
+    Measure(
+        "base_bleu_copy",
+        "BLEU of the copied source",
+        "BLEU of the source texts taken as translations, 0 to 100.",
+    ),
+    Measure(
+        "base_bleu_other",
+        "BLEU against references of other pairs",
+        "BLEU of the translations, each against the reference of another pair, 0 to 100.",
+    ),
+)
+"""Scores and baselines of the models that a study is about."""

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.results.words import INSTANCE, ROW
+from attnaudit.results.summary import INSTANCE, ROW
 from attnaudit.stats.measures import jsd_terms
 from attnaudit.stats.paired import PairedMeans, paired_means
 from attnaudit.trace import ROW_KEYS

@@ -13,8 +13,8 @@ from attnaudit.core.files import content_key, sha256, write_json, write_with_dig
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA, experiment_settings
 from attnaudit.published.compare import with_references
+from attnaudit.report.cards.skill import OF_RUN
 from attnaudit.results.about import About
-from attnaudit.results.skill import OF_RUN
 from attnaudit.runner.engine import LOCAL, Engine
 from attnaudit.runner.pieces import AuditOfPieces, KeptTables, pieces_folder, replay_folder
 from attnaudit.runner.store import (

@@ -12,10 +12,10 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import atomic
 from attnaudit.experiments import EXPERIMENTS, keys, make_experiment
 from attnaudit.experiments.registry import measures_of_rows
-from attnaudit.results.card import SummaryRows
+from attnaudit.report.cards.skill import no_skill_of_run
 from attnaudit.results.paired import MeasuredRun, PairedRuns, pair
 from attnaudit.results.record import read_record
-from attnaudit.results.skill import no_skill_of_run
+from attnaudit.results.summary import SummaryRows
 from attnaudit.runner.store import (
     is_free,
     read_spec,

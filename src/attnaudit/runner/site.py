@@ -17,9 +17,9 @@ from attnaudit.core.files import content_key, read_json, unwritable, write_json,
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA
-from attnaudit.results.card import SummaryRows
+from attnaudit.report.cards.skill import no_skill_of_run
 from attnaudit.results.record import read_record
-from attnaudit.results.skill import no_skill_of_run
+from attnaudit.results.summary import SummaryRows
 from attnaudit.runner.pairing import AUDITED, measured_run, trace_of
 from attnaudit.runner.store import (
     MANIFEST,

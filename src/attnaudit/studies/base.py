@@ -11,7 +11,7 @@ import polars as pl
 from attnaudit.experiments.rows import is_correct
 from attnaudit.plans.training import Study, TrainingId
 from attnaudit.results import summary_row
-from attnaudit.results.skill import CHANCE
+from attnaudit.results.measures import CHANCE
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, bleu_over_seeds
 from attnaudit.stats.inference import share_interval
 from attnaudit.studies.deceive import Written

@@ -25,7 +25,6 @@ from attnaudit.trace import Trace
 PLACE = ("instance", "query")  # columns that say of what a row is
 FIGURES = ("accuracy", "f1", "roc_auc")
 SHARES = ("accuracy", "correct")  # columns in which a row is 1 where a prediction is right
-HARDLY = 0.03  # of a score: a loss that an interval holds below this is called none
 ROUNDING = 1e-12  # an interval that is no wider is a point
 _MODELS = {
     "base": "base model's attention", "uniform": "uniform attention", "learned": "learned with the model",

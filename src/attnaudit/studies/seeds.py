@@ -125,11 +125,11 @@ def _groups(table: pl.LazyFrame) -> Iterator[tuple[str, pl.LazyFrame]]:
         return rows.select("jsd", "tvd", "^tau_.*$")
 
     yield from by_group(table, measures)
-    for low, high, inside in _bins():
+    for low, high, inside in bins():
         yield f"max_alpha:{low:g}-{high:g}", measures(table.filter(inside))
 
 
-def _bins() -> Iterator[tuple[float, float, pl.Expr]]:
+def bins() -> Iterator[tuple[float, float, pl.Expr]]:
     for low, high in pairwise(BINS):
         yield (
             low,

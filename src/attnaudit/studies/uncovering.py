@@ -10,9 +10,7 @@ from attnaudit.experiments.erasure.experiment import MINIMUM, Erasure
 from attnaudit.experiments.joint import Joint
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.rows import over_words
-from attnaudit.results.card import SummaryRows
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import percent
 from attnaudit.trace import Trace
 
 RANKED = {
@@ -81,21 +79,4 @@ def _flips_of_all(trace: Trace) -> np.ndarray:
         np.full(len(trace), np.nan)
         if joint.refuses(trace)
         else joint(trace)["joint_flips"].to_numpy()
-    )
-
-
-def uncovered(rows: SummaryRows, model: str) -> str:
-    """What names the hidden tokens of a ``model``, in a sentence; empty where that was not asked."""
-    shares = {
-        name: rows.value("deceive", f"found_{name}_{model}")
-        for name in (*RANKED, "change", "random")
-    }
-    if any(share is None for share in shares.values()):
-        return ""
-    attention, gradient, loo, change, chance = (
-        percent(share) for share in shares.values() if share is not None
-    )
-    return (
-        f" The most important token is an impermissible one in {loo} of the texts by leave-one-out, in {gradient} by gradients, in "
-        f"{attention} by attention, and by the largest change that attention can make in {change}; a token drawn at random is in {chance}."
     )

@@ -23,7 +23,7 @@ from attnaudit.report.cards import (
     prediction,
     ranges,
 )
-from attnaudit.report.cards.card import Card
+from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 
 _CARDS: dict[str, Card] = {
     "prediction": prediction.CARD,
@@ -41,7 +41,7 @@ _CARDS: dict[str, Card] = {
     "alignment": alignment.CARD,
 }
 
-__all__ = ["Card", "card", "columns_of_figures", "register_card"]
+__all__ = ["Card", "CardRow", "Claim", "card", "card_row", "columns_of_figures", "register_card"]
 
 
 def register_card(name: str, card: Card) -> None:

@@ -1,40 +1,156 @@
-"""How different can attention be while the output stays the same? (Jain & Wallace 2019, §4.2.2, Algorithm 3)"""
+"""How different can attention be while the output stays the same? (Jain & Wallace 2019)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import polars as pl
 
-from attnaudit.report.cards.card import Card
-from attnaudit.report.cards.wording import of_kept_words
+from attnaudit.experiments.verdict import FOR, POLICY, furthest
+from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.wording import across, heads, kept_words, undecided
+from attnaudit.report.charts.specs import FigureSpec, Histogram, Marker, Scale, Violins
+from attnaudit.report.words import difference, figure, percent, with_interval
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins
-from attnaudit.results.words import LN2, difference, figure, interval, percent
+from attnaudit.results.summary import SummaryRows
+from attnaudit.stats.measures import LN2
 
 QUESTION = "How different can attention be with nearly the same output?"
-
-NEARLY_ALL = 5e-3  # of JSD: where a bound is closer than this to what was found, nothing is said of what a search may have missed
-
-
-SEEN_GAP = 5e-4  # a bound closer than this to what was found has the same three decimals
+NEARLY_ALL = 5e-3  # of JSD: with a bound this close nothing is said of what a search missed
+SEEN_GAP = 5e-4  # a bound closer than this has the same three decimals as the figure
 
 
-WITHIN = 0.05  # mean TVD up to which a retrained model is said to predict the same
+def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+    """Word the divergence of the most different attention found."""
+    row, upper = rows.get("adversary", "emax_jsd"), rows.value("adversary", "emax_jsd_upper")
+    if row is None:
+        return
+    finding, value = furthest(rows), row["value"]
+    loose = upper is not None and upper - value > SEEN_GAP
+    possible = "nearly the same output is possible"
+    claim = Claim(
+        finding,
+        f"{possible} with weights that differ from its own {difference(value)}",
+        f"{possible} with quite different weights",
+    )
+    if finding is not None and finding.side == FOR:
+        claim = Claim(finding, f"{possible} only with weights close to its own")
+    yield card_row(
+        QUESTION,
+        "mean ε-max JSD, found",
+        row,
+        (f"at most {figure(upper, 3)} (upper bound), " if loose else "")
+        + "ln 2 = 0.693 (maximum of any two attentions)",
+        _sentence(value, upper, rows, about) + undecided(finding, "whether that is very different"),
+        mark=upper if loose else LN2,
+        scale=(0.0, LN2),
+        places=3,
+        claim=claim,
+    )
 
 
-CLOSE = 0.25 * LN2  # a divergence below it is of weights that differ a little
+def within_epsilon(about: About, experiment: str) -> str:
+    """Say how much the output may change: ``within ε = 0.01``."""
+    epsilon = about.setting(experiment, "epsilon")
+    return f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
 
 
-_AXIS = Scale("ε-max JSD", 0.7, (0.0, 0.2, 0.4, 0.6))
+def _sentence(value: float, upper: float | None, rows: SummaryRows, about: About) -> str:
+    certified = rows.value("adversary", "certified")
+    loose = upper is not None and upper - value > SEEN_GAP
+    missed = loose and (upper is None or upper - value >= NEARLY_ALL)
+    reached, seed = furthest_trained(rows), rows.value("seeds", "jsd")
+    trained = []
+    if reached:
+        jsd, change = figure(reached[1]), figure(reached[0], 3)
+        trained.append(f"models trained to do so reach JSD {jsd} at TVD {change}")
+    if seed is not None:
+        trained.append(f"another seed alone gives JSD {figure(seed)}")
+    by_training = f" ({'; '.join(trained)})" if trained else ""
+    text = (
+        f"On average {'a search found' if loose else 'there are'} attention weights that differ "
+        f"from the model's own {difference(value)} and keep the output "
+        f"{within_epsilon(about, 'adversary')} of the original"
+        f"{'; others may differ more' if missed else ''}. That they exist does not mean that "
+        f"training would find them (Wiegreffe & Pinter 2019){by_training}."
+    )
+    if certified is not None:
+        text += (
+            f" The weights found are proven to be the most different for {percent(certified)} of "
+            f"{rows.unit}s."
+        )
+    text += _by_head(rows) + across(rows, "adversary", "emax_jsd", "Mean divergence found", 3)
+    return text + kept_words(rows) + _over_all_words(rows)
+
+
+def _by_head(rows: SummaryRows) -> str:
+    """Count the heads whose weights can be exchanged; only the bound says that none can."""
+    found, upper = (rows.heads("adversary", f"emax_jsd{end}") for end in ("", "_upper"))
+    if not found:
+        return ""
+    if len(upper) == len(found) and all(
+        (row["value"] if row["high"] is None else row["high"]) < POLICY.close
+        for row in upper.values()
+    ):
+        return (
+            " No head's weights can be exchanged for very different ones without a larger change "
+            "of the output."
+        )
+    free = [
+        row["value"]
+        for row in found.values()
+        if (row["value"] if row["low"] is None else row["low"]) >= POLICY.close
+    ]
+    if free:
+        return (
+            f" In {len(free)} of {heads(rows)} the weights found differ {difference(min(free))}: "
+            f"the mean JSD of each of these heads is {figure(min(free), 3)} or more."
+        )
+    # The search starts from the weights that `identifiability` finds: they are never further away.
+    same = rows.value("identifiability", "max_tvd_alpha")
+    included = ", those with exactly the same output included" if same else ""
+    return (
+        f" In none of {heads(rows)} do the weights found differ much from its own on average"
+        f"{included}; the bound does not rule such weights out."
+    )
+
+
+def _over_all_words(rows: SummaryRows) -> str:
+    """Say what the weights found do to a translator's distribution over its whole vocabulary."""
+    change = rows.get("translation", "adversary_change")
+    within = rows.value("translation", "adversary_within")
+    if change is None or within is None:
+        return ""
+    return (
+        f" Over the whole vocabulary the weights found change the output by {with_interval(change)}"
+        f" on average, and by at most ε in {percent(within)} of the rows."
+    )
+
+
+def furthest_trained(rows: SummaryRows) -> tuple[float, float] | None:
+    """Return mean TVD and JSD of the trained model that differs most and predicts the same."""
+    points = ((change["value"], jsd["value"]) for change, jsd in trained_adversaries(rows))
+    near = (point for point in points if point[0] < POLICY.trained)
+    return max(near, key=lambda point: point[1], default=None)
+
+
+def trained_adversaries(rows: SummaryRows) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Return the rows of TVD and JSD of models trained to attend elsewhere, for each λ."""
+    return [
+        (rows.rows["adversary", measure.replace("jsd", "tvd", 1)], row)
+        for (study, measure), row in rows.rows.items()
+        if study == "adversary" and measure.startswith("jsd_adversary_")
+    ]
 
 
 def _means(rows: pl.DataFrame) -> tuple[float | None, float | None]:
-    """The means of the divergence found and of its upper bound."""
+    """Return the means of the divergence found and of its upper bound."""
     found, upper = (rows[name].fill_nan(None).mean() for name in ("emax_jsd", "emax_jsd_upper"))
-    return (found if isinstance(found, float) else None), (
-        upper if isinstance(upper, float) else None
+    number = (float, int)
+    return (
+        found if isinstance(found, number) else None,
+        upper if isinstance(upper, number) else None,
     )
 
 
@@ -50,158 +166,31 @@ def _caption(rows: pl.DataFrame) -> str:
     found, upper = _means(rows)
     proven = upper is not None and found is not None and upper - found < SEEN_GAP
     return (
-        "Jensen–Shannon divergence from the model's own attention to the most different attention found whose output stays within ε"
-        f"{', proven to be the maximum' if proven else ''}. No two attentions differ by more than ln 2. The farther right, the less the "
-        "output determines the weights."
+        "Jensen–Shannon divergence from the model's own attention to the most different attention "
+        f"found whose output stays within ε{', proven to be the maximum' if proven else ''}. No "
+        "two attentions differ by more than ln 2. The farther right, the less the output "
+        "determines the weights."
     )
 
 
 _PEAKED = (
-    "The same divergence by the largest weight of the instance. Dots are medians, bars quartiles. Low values in the lower rows would mean "
-    "that peaked attention cannot be replaced."
+    "The same divergence by the largest weight of the instance. Dots are medians, bars quartiles. "
+    "Low values in the lower rows would mean that peaked attention cannot be replaced."
 )
-
-
-def _claim(value: float, upper: float | None) -> Claim | None:
-    """Closeness is claimed by the bound, difference by what was found: a search that finds nothing far shows nothing."""
-    if upper is not None and upper < CLOSE:
-        return Claim(True, "nearly the same output is possible only with weights close to its own")
-    if value < CLOSE:
-        return None
-    possible = "nearly the same output is possible with"
-    return Claim(
-        False,
-        f"{possible} weights that differ from its own {difference(value)}",
-        f"{possible} quite different weights",
-    )
-
-
-def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str:
-    certified, epsilon = rows.value("adversary", "certified"), about.setting("adversary", "epsilon")
-    within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
-    reached, seed = furthest_trained(rows), rows.value("seeds", "jsd")
-    trained = (
-        [f"models trained to do so reach JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"]
-        if reached
-        else []
-    )
-    trained += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
-    by_training = f" ({'; '.join(trained)})" if trained else ""
-    upper = rows.value("adversary", "emax_jsd_upper")
-    further = (
-        "; others may differ more"
-        if loose and (upper is None or upper - value >= NEARLY_ALL)
-        else ""
-    )
-    shown = (
-        ""
-        if certified is None
-        else f" The weights found are proven to be the most different for {percent(certified)} of {rows.unit}s."
-    )
-    return (
-        f"On average {'a search found' if loose else 'there are'} attention weights that differ from the model's own {difference(value)} "
-        f"and keep the output {within} of the original{further}. That they exist does not mean that "
-        f"training would find them (Wiegreffe & Pinter 2019){by_training}.{shown}"
-        f"{_in_heads(rows)}{rows.apart('adversary', 'emax_jsd', 'Mean divergence found', 3)}{_over_all_words(rows)}"
-    )
-
-
-def _in_heads(rows: SummaryRows) -> str:
-    """In how many heads the weights can be exchanged; that they cannot is said by the bound alone."""
-    found, upper = (rows.of_heads("adversary", name) for name in ("emax_jsd", "emax_jsd_upper"))
-    if not found:
-        return ""
-    if len(upper) == len(found) and all(row["value"] < CLOSE for row in upper.values()):
-        return " No head's weights can be exchanged for very different ones without a larger change of the output."
-    free = [
-        row["value"]
-        for row in found.values()
-        if (row["value"] if row["low"] is None else row["low"]) >= CLOSE
-    ]
-    if not free:
-        included = _same_output(rows)
-        return f" In none of {rows.heads} do the weights found differ much from its own{included}; the bound does not rule such weights out."
-    least = min(free)
-    return (
-        f" In {len(free)} of {rows.heads} the weights found differ {difference(least)}: the mean JSD of each of these heads is "
-        f"{figure(least, 3)} or more."
-    )
-
-
-def _same_output(rows: SummaryRows) -> str:
-    """The search starts from the weights that `identifiability` finds, so that those are never further from the model's own."""
-    return (
-        " on average, those with exactly the same output included"
-        if rows.value("identifiability", "max_tvd_alpha")
-        else " on average"
-    )
-
-
-def _over_all_words(rows: SummaryRows) -> str:
-    """For a translator: what these weights do to the distribution over its whole vocabulary."""
-    change, within = (rows.get("translation", f"adversary_{name}") for name in ("change", "within"))
-    if change is None or within is None:
-        return of_kept_words(rows)
-    return (
-        f"{of_kept_words(rows)} Over the whole vocabulary the weights found change the output by {figure(change['value'])} "
-        f"{interval(change)} on average, and by at most ε in {percent(within['value'])} of the rows."
-    )
-
-
-def furthest_trained(rows: SummaryRows) -> tuple[float, float] | None:
-    """Mean TVD and mean JSD of the model that differs most in attention, of those trained to, within a mean TVD of `WITHIN`."""
-    return max(
-        (point for point in trained_adversaries(rows) if point[0] < WITHIN),
-        key=lambda point: point[1],
-        default=None,
-    )
-
-
-def trained_adversaries(rows: SummaryRows) -> list[tuple[float, float]]:
-    """Mean TVD and mean JSD of the models trained to attend elsewhere, one for each λ of the study of adversaries."""
-    return [
-        (float(rows.rows["adversary", f"tvd_{name}"]["value"]), float(found["value"]))
-        for (study, measure), found in rows.rows.items()
-        if study == "adversary"
-        and measure.startswith("jsd_adversary_")
-        and (name := measure.removeprefix("jsd_"))
-    ]
-
-
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    row, upper = rows.get("adversary", "emax_jsd"), rows.value("adversary", "emax_jsd_upper")
-    if row is None:
-        return
-    loose = upper is not None and upper - row["value"] > SEEN_GAP
-    yield card_row(
+_AXIS = Scale("ε-max JSD", 0.7, (0.0, 0.2, 0.4, 0.6))
+_FIGURES = (
+    FigureSpec(
+        "emax",
         QUESTION,
-        "mean ε-max JSD, found",
-        row,
-        f"{f'at most {figure(upper, 3)} (upper bound), ' if loose else ''}ln 2 = 0.693 (maximum of any two attentions)",
-        _sentence(row["value"], loose, rows, about),
-        mark=upper if loose else LN2,
-        scale=(0.0, LN2),
-        places=3,
-        claim=_claim(row["value"], upper),
-    )
-
-
-CARD = Card(
-    question=QUESTION,
-    rows=card_rows,
-    figures=(
-        FigureSpec(
-            "emax",
-            QUESTION,
-            (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),),
-            _caption,
-            reads=("emax_jsd_upper",),
-        ),
-        FigureSpec(
-            "emax-by-weight",
-            "… and does peaked attention resist?",
-            (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),),
-            _PEAKED,
-        ),
+        (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),),
+        _caption,
+        reads=("emax_jsd_upper",),
+    ),
+    FigureSpec(
+        "emax-by-weight",
+        "… and does peaked attention resist?",
+        (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),),
+        _PEAKED,
     ),
 )
+CARD = Card(QUESTION, card_rows, _FIGURES)

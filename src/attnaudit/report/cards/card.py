@@ -1,15 +1,143 @@
-"""Card: the words and figures of one experiment, read from the rows of its summary."""
+"""Cards and their rows: a question, a figure with its interval, a sentence, and a claim."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import polars as pl
 
+from attnaudit.core.numbers import count
+from attnaudit.experiments.verdict import NEITHER, Finding
+from attnaudit.report.charts.specs import FigureSpec, StudyFigure
+from attnaudit.report.words import figure, interval
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows
-from attnaudit.results.charts import FigureSpec, StudyFigure
+from attnaudit.results.summary import SummaryRows
+from attnaudit.stats.inference import FEWEST
+
+WITHHELD = "No conclusion: see the line on top."
+
+
+@dataclass(frozen=True)
+class CardRow:
+    """One question of a card and its answer.
+
+    Attributes:
+        question: The question.
+        measure: Name of the figure.
+        figure: The figure as text.
+        interval: Its interval as text.
+        yardstick: What to compare it with.
+        sentence: What it says.
+        value: The figure.
+        low: Lower end of its interval.
+        high: Upper end.
+        mark: A reference value on the scale, for drawing.
+        scale: Ends of the scale, for drawing.
+        experiment: Experiment of the summary row.
+        name: Measure of the summary row.
+        finding: What the measure decides about heatmaps; None if it decides nothing.
+        clause: What the row adds to the line on top.
+        general: The same for several classes with different figures.
+        of_model: Whether the row is about the quality of the model, not about its attention.
+        separates: How well the deciding figure tells faithful attention from unfaithful.
+    """
+
+    question: str
+    measure: str
+    figure: str
+    interval: str
+    yardstick: str
+    sentence: str
+    value: float
+    low: float | None
+    high: float | None
+    mark: float | None
+    scale: tuple[float, float]
+    experiment: str = ""
+    name: str = ""
+    finding: Finding | None = None
+    clause: str = ""
+    general: str = ""
+    of_model: bool = False
+    separates: str = ""
+
+    @property
+    def side(self) -> str:
+        """The side that the row takes in the line on top."""
+        return NEITHER if self.finding is None else self.finding.side
+
+
+class Claim(NamedTuple):
+    """A finding in words.
+
+    Attributes:
+        finding: What the measure decides.
+        clause: What it adds to the line on top of the card.
+        general: The same for several classes with different figures, if the clause has one.
+    """
+
+    finding: Finding | None
+    clause: str = ""
+    general: str = ""
+
+
+def card_row(
+    question: str,
+    measure: str,
+    row: Mapping[str, Any],
+    yardstick: str,
+    sentence: str,
+    *,
+    mark: float | None = None,
+    scale: tuple[float, float] = (0.0, 1.0),
+    places: int = 2,
+    claim: Claim | None = None,
+    of_model: bool = False,
+) -> CardRow:
+    """Make the card row of a summary row, its value and interval rounded to ``places``."""
+    value, finding = float(row["value"]), None if claim is None else claim.finding
+    clause, general = ("", "") if claim is None else (claim.clause, claim.general or claim.clause)
+    return CardRow(
+        question,
+        measure,
+        figure(value, places),
+        interval(row, places),
+        yardstick,
+        sentence,
+        value,
+        row.get("low"),
+        row.get("high"),
+        mark,
+        scale,
+        row.get("experiment", ""),
+        row.get("measure", ""),
+        finding,
+        clause,
+        general,
+        of_model,
+    )
+
+
+def of_enough(rows: Iterable[CardRow], found: SummaryRows) -> list[CardRow]:
+    """Withhold sentences and claims that conclude from fewer than `FEWEST` instances."""
+
+    def checked(row: CardRow) -> CardRow:
+        number = found.instances(row.experiment, row.name)
+        if row.of_model or number is None or number >= FEWEST:
+            return row
+        few = count(number, found.counted)
+        said = f"No conclusion from {few}: {FEWEST} or more are needed."
+        return replace(row, sentence=said, finding=None)
+
+    return [checked(row) for row in rows]
+
+
+def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:
+    """Withhold sentences and claims about the attention of a model that learned nothing."""
+    return [row if row.of_model else replace(row, sentence=WITHHELD, finding=None) for row in rows]
+
 
 Rows = Callable[[SummaryRows, About], Iterable[CardRow]]
 SummaryFigures = Callable[[SummaryRows], Iterable[StudyFigure]]

@@ -19,12 +19,15 @@ from attnaudit.copying.study import (
     passing,
 )
 from attnaudit.core.numbers import count
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import FirstSteps, Matrix, SeedLines, StudyFigure, StudyPanel
-from attnaudit.results.words import figure, interval, percent
+from attnaudit.experiments.verdict import AGAINST, FOR, decide
+from attnaudit.report.cards.card import CardRow, Claim, card_row
+from attnaudit.report.charts.specs import FirstSteps, Matrix, SeedLines, StudyFigure, StudyPanel
+from attnaudit.report.words import figure, interval, percent
+from attnaudit.results.summary import SummaryRows
 from attnaudit.stats.agreement import TOP, chance_agreement
 
 QUESTION = "How is attention learned? The copying task"
+Row = Mapping[str, Any]  # a row of a summary, or of the table of seeds
 _SEQUENCES = {
     "permutations": "permutations of {symbols} symbols",
     "distinct": "{length} distinct symbols of {symbols}",
@@ -42,52 +45,94 @@ GROUPS = {
 }
 SPREAD = (
     "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % "
-    "intervals, which fewer than six seeds do "
-    "not have."
+    "intervals, which fewer than six seeds do not have."
 )
 
 
 def headings(study: Copying) -> tuple[str, str]:
     """Return title and subtitle of the card: the sequences, and the model."""
-    title = "Copying " + _SEQUENCES[study.kind].format(
-        symbols=study.sequences.symbols, length=study.length
-    )
-    before = (
-        f" after {count(study.pretraining, 'step')} with uniform attention"
-        if study.pretraining
-        else ""
-    )
-    encoder = "bidirectional encoder" if study.encoder == "bilstm" else "unidirectional encoder"
-    model = (
-        f"{PRESETS[study.preset].words}, {encoder}, {count(study.heads, 'head')}, products in "
-        f"{study.precision}"
-    )
+    sequences = _SEQUENCES[study.kind].format(symbols=study.sequences.symbols, length=study.length)
+    before = ""
+    if study.pretraining:
+        before = f" after {count(study.pretraining, 'step')} with uniform attention"
     return (
-        title,
-        f"{count(study.steps, 'step')} of training{before}, {model}; brackets: 95 % interval",
+        f"Copying {sequences}",
+        f"{count(study.steps, 'step')} of training{before}, {PRESETS[study.preset].words}, "
+        f"{_encoder(study)}, {count(study.heads, 'head')}, products in {study.precision}; "
+        "brackets: 95 % interval",
+    )
+
+
+def _encoder(study: Copying) -> str:
+    return f"{'bi' if study.encoder == 'bilstm' else 'uni'}directional encoder"
+
+
+def none_learned(rows: SummaryRows) -> str:
+    """Say that no seed learned to copy, so that nothing is concluded; else nothing."""
+    won, reached = rows.get(NAME, "succeeded"), rows.get(NAME, "token_accuracy")
+    if won is None or reached is None or won["value"] > 0:
+        return ""
+    median = f"median over {count(reached['n'], 'seed')}"
+    return (
+        f"Claim nothing: no seed learned to copy (token accuracy {figure(reached['value'])}, "
+        f"{median}; more than {figure(SUCCESS)} counts as learned). Numbers are shown, conclusions "
+        "are withheld."
     )
 
 
 def card_rows(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
-    """Say if copying is learned, what is learned first, and where attention looks."""
-    yield from _learned(rows, study)
-    yield from _first(rows, study)
-    yield from _looks(rows, study)
-
-
-def _learned(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
+    """Word whether copying is learned, what is learned first, and where attention looks."""
     won = rows.get(NAME, "succeeded")
-    if won is None:
-        return
-    succeeded = round(won["value"] * won["n"])
+    if won is not None:
+        yield _learned(rows, won, study)
+    first, other = rows.get(NAME, "relevance_first"), rows.get(NAME, "attention_first")
+    if first is not None and other is not None:
+        yield _first(rows, first, other, study)
+    agreement, right, attended = (
+        rows.get(NAME, name) for name in ("agreement", "attention_accuracy", "attended")
+    )
+    if agreement is not None and right is not None and attended is not None:
+        yield _looks(agreement, right["value"], attended["value"], study)
+
+
+def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
+    succeeded = _number(won)
     sentence = (
         f"Of {count(won['n'], 'seed')} {succeeded} learned to copy ({percent(won['value'])}, "
-        f"{_range(won)}): more than {percent(SUCCESS)} "
-        "of the symbols are right, given the right ones before."
+        f"{_range(won)}): more than {percent(SUCCESS)} of the symbols are right, given the right "
+        "ones before."
     )
-    sentence += _stopped(rows) + _attending(rows, succeeded)
-    claim = None if none_learned(rows) else _claim(rows)
-    yield card_row(
+    stopped, least, most = (
+        rows.get(NAME, name) for name in ("stopped", "stopped_least", "stopped_most")
+    )
+    if stopped is not None and least is not None and most is not None:
+        median = figure(stopped["value"])
+        ends = f"{figure(least['value'])} to {figure(most['value'])}, median {median}"
+        others = f"other {stopped['n']} end at a token accuracy of {ends}"
+        one = f"other one ends at a token accuracy of {median}"
+        sentence += f" The {one if stopped['n'] == 1 else others}."
+    claim, attending = None, rows.get(NAME, "attending")
+    inverted = rows.get(NAME, "upside_down")
+    if attending is not None:
+        sentence += (
+            f" {_number(attending)} of {attending['n']} learn to attend ({_range(attending)}): in "
+            "the end their attention is at the right position more often than not."
+        )
+        if _number(attending) < succeeded:
+            sentence += " Token accuracy is possible without that."
+        if not none_learned(rows):
+            seeds = f"{_number(attending)} of {count(attending['n'], 'seed')}"
+            claim = Claim(
+                decide(attending, 0.5, FOR, AGAINST, fewest=1),
+                f"attention finds the position that a symbol comes from in {seeds}",
+            )
+    if inverted is not None and inverted["value"]:
+        sentence += (
+            f" In {_number(inverted)} of {inverted['n']} ({_range(inverted)}) the dictionary is "
+            "upside down: all attention of every head on the right position would make its symbol "
+            "less likely than on any other, for most of what is written."
+        )
+    return card_row(
         "Is copying learned?",
         "share of seeds that succeeded",
         won,
@@ -98,98 +143,33 @@ def _learned(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
     )
 
 
-def none_learned(rows: SummaryRows) -> str:
-    """Return a notice that nothing may be concluded if no seed learned to copy, else nothing."""
-    won, reached = rows.get(NAME, "succeeded"), rows.get(NAME, "token_accuracy")
-    if won is None or reached is None or won["value"] > 0:
-        return ""
-    accuracy = (
-        f"token accuracy {figure(reached['value'])}, median over {count(reached['n'], 'seed')}"
-    )
-    return (
-        f"Claim nothing: no seed learned to copy ({accuracy}; more than {figure(SUCCESS)} counts "
-        f"as learned). Numbers are shown, "
-        "conclusions are withheld."
-    )
+def _number(row: Row) -> int:
+    """Return the number of seeds that a share is of."""
+    return round(row["value"] * row["n"])
 
 
-def _claim(rows: SummaryRows) -> Claim | None:
-    """Claim that attention of most seeds finds the position that a symbol comes from."""
-    row = rows.get(NAME, "attending")
-    if row is None:
-        return None
-    return Claim(
-        row["low"] > 0.5,
-        f"attention finds the position that a symbol comes from in "
-        f"{round(row['value'] * row['n'])} of {count(row['n'], 'seed')}",
-    )
-
-
-def _stopped(rows: SummaryRows) -> str:
-    """Say where the seeds end that fail, if some do."""
-    median, least, most = (
-        rows.get(NAME, name) for name in ("stopped", "stopped_least", "stopped_most")
-    )
-    if median is None or least is None or most is None:
-        return ""
-    value = figure(median["value"])
-    if median["n"] == 1:
-        return f" The other one ends at a token accuracy of {value}."
-    return (
-        f" The other {median['n']} end at a token accuracy of {figure(least['value'])} to "
-        f"{figure(most['value'])}, median {value}."
-    )
-
-
-def _range(row: Mapping[str, Any]) -> str:
+def _range(row: Row) -> str:
     return f"{percent(row['low'])} to {percent(row['high'])}"
 
 
-def _attending(rows: SummaryRows, won: int) -> str:
-    """Say in how many seeds attention comes to the right position."""
-    row, inverted = rows.get(NAME, "attending"), rows.get(NAME, "upside_down")
-    if row is None:
-        return ""
-    attending = round(row["value"] * row["n"])
-    sentence = (
-        f" {attending} of {row['n']} learn to attend ({_range(row)}): in the end their attention "
-        f"is at the right position more often than "
-        f"not.{' Token accuracy is possible without that.' if attending < won else ''}"
-    )
-    if inverted is None or not inverted["value"]:
-        return sentence
-    return (
-        f"{sentence} In {round(inverted['value'] * inverted['n'])} of {inverted['n']} "
-        f"({_range(inverted)}) the dictionary is upside "
-        "down: all attention of every head on the right position would make its symbol less "
-        "likely than on any other, for most of what is "
-        "written."
-    )
-
-
 def _published(study: Copying) -> str:
-    """Return the paper's finding, and in which settings the study differs from it."""
-    paper = _PAPER[study.kind]
+    """Say what the paper found, and which settings of task and model differ from it."""
     pairs = zip(_settings(Copying(study.kind)), _settings(study), strict=True)
-    other = [(theirs, ours) for theirs, ours in pairs if theirs != ours]
+    other = [pair for pair in pairs if pair[0] != pair[1]]
     if not other:
-        return paper
+        return _PAPER[study.kind]
     theirs, ours = (", ".join(filter(None, part)) for part in zip(*other, strict=True))
-    return f"{paper}, with {theirs}; here {ours}" if theirs else f"{paper}; here {ours}"
+    return f"{_PAPER[study.kind]}{f', with {theirs}' if theirs else ''}; here {ours}"
 
 
 def _settings(study: Copying) -> list[str]:
-    """Describe the settings of a study; those with the default of `Copying` are empty."""
-    known = [
-        count(number, noun)
-        for number, noun in (
-            (study.length, "position"),
-            (study.sequences.symbols, "symbol"),
-            (study.steps, "step"),
-            (study.heads, "head"),
-        )
-    ]
-    encoder = f"a {'bidirectional' if study.encoder == 'bilstm' else 'unidirectional'} encoder"
+    """Describe the settings of the paper, and those of a study that differ from the default."""
+    known = (
+        (study.length, "position"),
+        (study.sequences.symbols, "symbol"),
+        (study.steps, "step"),
+        (study.heads, "head"),
+    )
     others = {
         "hidden": f"states of width {study.hidden}",
         "embedding": f"embeddings of width {study.embedding}",
@@ -198,40 +178,35 @@ def _settings(study: Copying) -> list[str]:
         "learning_rate": f"learning rate {study.learning_rate:g}",
         "pretraining": f"{count(study.pretraining, 'step')} of uniform attention before",
     }
-    changed = [
-        "" if getattr(study, name) == getattr(Copying, name) else words
-        for name, words in others.items()
+    return [
+        PRESETS[study.preset].words,
+        *(count(number, noun) for number, noun in known),
+        f"a {_encoder(study)}",
+        *(
+            "" if getattr(study, name) == getattr(Copying, name) else words
+            for name, words in others.items()
+        ),
     ]
-    return [PRESETS[study.preset].words, *known, encoder, *changed]
 
 
-def _first(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
-    """Say if relevance is learned before attention."""
-    row, other, lead = (
-        rows.get(NAME, name) for name in ("relevance_first", "attention_first", "lead")
-    )
-    if row is None or other is None:
-        return
+def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
     first, second = (round(part["value"] * row["n"]) for part in (row, other))
     sentence = (
         f"Of {count(row['n'], 'run')} that succeeded, and in which both came to be right more "
-        f"often than not, output relevance was first "
-        f"in {first}, attention in {second}, and both at one measurement in "
-        f"{row['n'] - first - second}."
+        f"often than not, output relevance was first in {first}, attention in {second}, and both "
+        f"at one measurement in {row['n'] - first - second}."
     )
+    lead, entropy = rows.get(NAME, "lead"), rows.value(NAME, "relevance_entropy")
     if lead is not None:
-        over = ", ".join(
-            filter(None, [f"median over {count(lead['n'], 'seed')}", interval(lead, 0)])
-        )
+        known = (f"median over {count(lead['n'], 'seed')}", interval(lead, 0))
+        over = ", ".join(filter(None, known))
         sentence += f" Relevance was earlier by {figure(lead['value'], 0)} steps ({over})."
-    entropy = rows.get(NAME, "relevance_entropy")
     if entropy is not None:
-        value, uniform = figure(entropy["value"]), figure(np.log(study.sequences.positions))
         sentence += (
-            f" At the step at which relevance is first right, the entropy of attention is {value} "
-            f"nats; {uniform} is uniform."
+            " At the step at which relevance is first right, the entropy of attention is "
+            f"{figure(entropy)} nats; {figure(np.log(study.sequences.positions))} is uniform."
         )
-    yield card_row(
+    return card_row(
         "What is learned first?",
         "share of successes with relevance first",
         row,
@@ -241,48 +216,30 @@ def _first(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
     )
 
 
-def _looks(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
-    """Say if attention looks at the symbol that is written, or elsewhere."""
-    row, right, attended = (
-        rows.get(NAME, name) for name in ("agreement", "attention_accuracy", "attended")
-    )
-    if row is None or right is None or attended is None:
-        return
-    # Random weights have a median near the right position too.
-    nowhere = right["value"] < PASSED and abs(attended["value"]) < 1
-    says = (
-        "says nothing: random weights have a median near the right position too"
-        if nowhere
-        else f"is {_at(attended['value'])}"
-    )
-    sentence = (
-        f"Medians over {count(row['n'], 'seed')}: the largest weight is at the position that the "
-        f"symbol comes from for "
-        f"{percent(right['value'])} of those written, and for {percent(row['value'])} where "
-        f"output relevance is in its top {TOP} %. "
-        f"Its median position {says}. The states that hold a symbol can be at other positions "
-        f"than the symbol."
-    )
+def _looks(row: Row, right: float, attended: float, study: Copying) -> CardRow:
+    says = f"is {_at(attended)}"
+    if right < PASSED and abs(attended) < 1:
+        says = "says nothing: random weights have a median near the right position too"
     chance = float(chance_agreement(np.array([study.sequences.positions]))[0])
-    measure = f"attention where output relevance is in its top {TOP} %"
-    yield card_row(
+    return card_row(
         "Where does attention look?",
-        measure,
+        f"attention where output relevance is in its top {TOP} %",
         row,
         f"{percent(chance)}: any position alike",
-        sentence,
+        f"Medians over {count(row['n'], 'seed')}: the largest weight is at the position that the "
+        f"symbol comes from for {percent(right)} of those written, and for {percent(row['value'])} "
+        f"where output relevance is in its top {TOP} %. Its median position {says}. The states "
+        "that hold a symbol can be at other positions than the symbol.",
         mark=chance,
     )
 
 
 def _at(attended: float) -> str:
-    """Return ``1 position before the right one``."""
+    """Describe a position: ``1 position before the right one``."""
     if attended == 0:
         return "the right one"
-    return (
-        f"{abs(attended):g} position{'' if abs(attended) == 1 else 's'} "
-        f"{'before' if attended < 0 else 'after'} the right one"
-    )
+    number = f"{abs(attended):g} position{'' if abs(attended) == 1 else 's'}"
+    return f"{number} {'before' if attended < 0 else 'after'} the right one"
 
 
 def figures(
@@ -296,7 +253,7 @@ def figures(
 
 
 def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> StudyFigure:
-    """Draw accuracies and agreement of every seed over the steps with attention free."""
+    """Draw three accuracies of every seed, and agreement, over the steps with attention free."""
     free = curves.filter(pl.col("stage") == pl.col("stage").max()).join(
         final.select("seed", "outcome"), on="seed", maintain_order="left"
     )
@@ -308,73 +265,64 @@ def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> StudyF
     }
     caption = (
         f"One line per seed, on {count(study.probe, 'sequence')} never trained on. Token: the "
-        f"right symbol is the likeliest, given "
-        "the right ones before. Attention: the largest weight (mean over heads) is at the "
-        "position that the symbol comes from. Output "
-        "relevance: the position that would make the right symbol likeliest, had it all the "
-        "attention, is that one. Agreement: attention's "
-        f"largest weight is at one of the top {TOP} % of the positions by output relevance, "
-        f"wherever these are."
+        "right symbol is the likeliest, given the right ones before. Attention: the largest weight "
+        "(mean over heads) is at the position that the symbol comes from. Output relevance: the "
+        "position that would make the right symbol likeliest, had it all the attention, is that "
+        f"one. Agreement: attention's largest weight is at one of the top {TOP} % of the positions "
+        "by output relevance, wherever these are."
     )
-    return StudyFigure(
-        "curves",
-        "What every seed learns",
-        caption,
-        tuple(
-            StudyPanel(
-                title.capitalize(),
-                SeedLines(free.select("seed", "step", "outcome", value=name)),
-                f"copying-{name}",
-                f"{title} of every seed over the steps of training",
-            )
-            for name, title in titles.items()
-        ),
+    panels = tuple(
+        StudyPanel(
+            title.capitalize(),
+            SeedLines(free.select("seed", "step", "outcome", value=name)),
+            f"copying-{name}",
+            f"{title} of every seed over the steps of training",
+        )
+        for name, title in titles.items()
     )
+    return StudyFigure("curves", "What every seed learns", caption, panels)
 
 
 def _order(curves: pl.DataFrame, final: pl.DataFrame) -> StudyFigure:
+    """Draw when relevance and attention were first right, seed by seed."""
     steps = passing(curves).join(final.select("seed", "outcome"), on="seed", maintain_order="left")
     some = steps.filter(
         pl.col("relevance_step").is_not_null() | pl.col("attention_step").is_not_null()
     )
     caption = (
         "When output relevance (circle) and attention (diamond) were first right for more than "
-        "half of the positions, seed by seed. The "
-        "account of Snell et al. is that relevance comes first, under attention that is still "
-        "nearly uniform, and attention follows it. "
-        "Seeds in which neither got there have no line."
+        "half of the positions, seed by seed. The account of Snell et al. is that relevance comes "
+        "first, under attention that is still nearly uniform, and attention follows it. Seeds in "
+        "which neither got there have no line."
     )
     label = "First step at which relevance and attention were right more often than not, by seed"
-    drawn = "In no seed did either get there." if some.is_empty() else FirstSteps(some)
-    return StudyFigure(
-        "order", "What comes first", caption, (StudyPanel("", drawn, "copying-order", label),)
-    )
+    chart = "In no seed did either get there." if some.is_empty() else FirstSteps(some)
+    panel = StudyPanel("", chart, "copying-order", label)
+    return StudyFigure("order", "What comes first", caption, (panel,))
 
 
 def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> StudyFigure:
-    """Draw the attention of the median seed of each outcome on one test sequence."""
+    """Draw attention of the median seed of each outcome on one test sequence."""
     parts = {
         outcome: final.filter(outcome=outcome).sort("token", "seed")
         for outcome in OUTCOMES
         if outcome in final["outcome"]
     }
-    panels = [
+    panels = tuple(
         _matrix(outcome, part.row((part.height - 1) // 2, named=True), attention)
         for outcome, part in parts.items()
-    ]
-    caption = (
-        f"Attention on one test sequence, mean over heads, of the seed with the median token "
-        f"accuracy of each outcome; weights of "
-        f"{Matrix.full} and more are darkest. On the diagonal each symbol is written from where "
-        f"it stands; states after it may know it "
-        "too, and where the encoder reads from both ends states before it. In the titles, the "
-        "median position of the largest weight over "
-        "all test sequences."
     )
-    return StudyFigure("alpha", "Where attention looks", caption, tuple(panels))
+    caption = (
+        "Attention on one test sequence, mean over heads, of the seed with the median token "
+        f"accuracy of each outcome; weights of {Matrix.full} and more are darkest. On the diagonal "
+        "each symbol is written from where it stands; states after it may know it too, and where "
+        "the encoder reads from both ends states before it. In the titles, the median position of "
+        "the largest weight over all test sequences."
+    )
+    return StudyFigure("alpha", "Where attention looks", caption, panels)
 
 
-def _matrix(outcome: str, chosen: Mapping[str, Any], attention: pl.DataFrame) -> StudyPanel:
+def _matrix(outcome: str, chosen: Row, attention: pl.DataFrame) -> StudyPanel:
     weights = np.array(attention.filter(seed=chosen["seed"]).sort("target")["alpha"].to_list())
     scores = (
         f"{chosen['seed']}; token accuracy {figure(chosen['token'])}; attention accuracy "
@@ -382,5 +330,6 @@ def _matrix(outcome: str, chosen: Mapping[str, Any], attention: pl.DataFrame) ->
     )
     if chosen["attention"] >= PASSED or abs(chosen["attended"]) >= 1:
         scores += f"; median position {_at(chosen['attended'])}"
-    title, label = f"One of the {GROUPS[outcome]} ({scores})", f"Attention of a seed that {outcome}"
+    title = f"One of the {GROUPS[outcome]} ({scores})"
+    label = f"Attention of a seed that {outcome}"
     return StudyPanel(title, Matrix(weights), f"copying-alpha-{outcome}", label)

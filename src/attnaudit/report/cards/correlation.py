@@ -1,27 +1,20 @@
-"""Does attention rank the tokens as measures of their importance do? (Jain & Wallace 2019, §4.1)"""
+"""Does attention rank the tokens as measures of their importance do? (Jain & Wallace 2019)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from attnaudit.core.numbers import count
-from attnaudit.report.cards.card import Card
+from attnaudit.experiments.verdict import FOR, agreement
+from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.wording import across, undecided
+from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
+from attnaudit.report.words import degree, figure, with_interval
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import FigureSpec, Histogram, Scale
-from attnaudit.results.words import degree, figure, interval
+from attnaudit.results.summary import SummaryRows
 
 QUESTION = "Does attention rank tokens as measures of their importance do?"
-
-WEAK_YARDSTICK = (
-    0.1  # below this τ two importance measures hardly agree, and a share of it means nothing
-)
-
-
-NEARLY = 0.85  # of the reference τ: from here on agreement supports attention
-
-
+_NAME = "correlation"
 _SHARES = (
     (0.12, "hardly at all, compared with how"),
     (0.29, "about a quarter as well as"),
@@ -34,127 +27,86 @@ _SHARES = (
 )
 
 
-_AXIS = Scale("Kendall τ", 1.0, (-1.0, -0.5, 0.0, 0.5, 1.0), low=-1.0)
+def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+    """Word attention's agreement with gradients and with leave-one-out."""
+    reference = rows.get(_NAME, "tau_gradient_loo")
+    for name, words, verb in (("gradient", "gradients", "do"), ("loo", "leave-one-out", "does")):
+        row = rows.get(_NAME, f"tau_{name}")
+        if row is None:
+            continue
+        sentence, claim = _agreement(rows, name, words, verb)
+        if row["undefined"]:
+            excluded = count(row["undefined"], rows.unit)
+            sentence += f" τ is undefined for {excluded}, excluded here."
+        sentence += across(rows, _NAME, f"tau_{name}", "τ")
+        attention, itself = rows.value("seeds", "tau_alpha"), rows.value("seeds", f"tau_{name}")
+        if attention is not None and itself is not None:
+            sentence += (
+                f" Between training seeds, attention agrees with itself at τ {figure(attention)}, "
+                f"{words} at τ {figure(itself)}."
+            )
+        known, mark = "no gradient–LOO τ is defined", None
+        if reference is not None:
+            known, mark = f"gradient–LOO τ {with_interval(reference)}", float(reference["value"])
+        yield card_row(
+            f"Does attention rank tokens as {words} {verb}?",
+            f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}",
+            row,
+            known,
+            sentence,
+            mark=mark,
+            scale=(-1.0, 1.0),
+            claim=claim,
+        )
 
 
-_PAIRS = {
-    "tau_gradient": "attention and gradient",
-    "tau_loo": "attention and leave-one-out",
-    "tau_gradient_loo": "gradient and leave-one-out",
-}
+def _agreement(rows: SummaryRows, name: str, words: str, verb: str) -> tuple[str, Claim]:
+    """Word the agreement with one importance measure, and the claim."""
+    finding, reference = agreement(rows, name), rows.get(_NAME, "tau_gradient_loo")
+    value, code = rows.value(_NAME, f"tau_{name}") or 0.0, "" if finding is None else finding.code
+    if reference is None:
+        said = (
+            f"Attention and {words} agree at τ {figure(value)}; there is no reference value to "
+            "compare that with."
+        )
+        return said, Claim(finding)
+    if code == "weak_reference":
+        said = (
+            "The two importance measures are not shown to agree with each other "
+            f"(τ {with_interval(reference)}), so they set no firm standard here."
+        )
+        return said, Claim(finding)
+    if code == "none":
+        said = (
+            f"No agreement of attention with {words} on average, while the two importance measures "
+            "agree with each other."
+        )
+        clause = f"attention does not rank tokens as {words} {verb}"
+        return said, Claim(finding, clause, _compared(words, "less well than"))
+    share = degree(_SHARES, value / reference["value"], "better than")
+    said = (
+        f"Attention agrees with {words} {share} the two importance measures agree with each other."
+    )
+    said += undecided(finding, "whether it agrees as well as they do")
+    better = finding is not None and finding.side == FOR
+    general = "nearly as well as or better than" if better else "less well than"
+    return said, Claim(finding, _compared(words, share), _compared(words, general))
+
+
+def _compared(words: str, share: str) -> str:
+    return f"attention agrees with {words} {share} importance measures agree with each other"
 
 
 _CAPTION = (
-    "Kendall τ of each instance; ticks mark class means. 1: the same order of tokens, 0: unrelated, −1: reversed. The last panel is the "
-    "reference: how far two measures of importance agree with each other."
+    "Kendall τ of each instance; ticks mark class means. 1: the same order of tokens, 0: "
+    "unrelated, −1: reversed. The last panel is the reference: how far two measures of importance "
+    "agree with each other."
 )
-
-
-def _over_seeds(rows: SummaryRows, name: str, words: str) -> str:
-    """How far scores agree with themselves between seeds, where a study of seeds is there."""
-    attention, itself = rows.value("seeds", "tau_alpha"), rows.value("seeds", f"tau_{name}")
-    if attention is None or itself is None:
-        return ""
-    return f" Between training seeds, attention agrees with itself at τ {figure(attention)}, {words} at τ {figure(itself)}."
-
-
-def _agreement(
-    row: Mapping[str, Any],
-    reference: Mapping[str, Any] | None,
-    gap: Mapping[str, Any] | None,
-    words: str,
-    unit: str,
-) -> tuple[str, Claim | None]:
-    """The sentence, and what may be claimed."""
-    undefined = (
-        f" τ is undefined for {count(row['undefined'], unit)}, excluded here."
-        if row["undefined"]
-        else ""
-    )
-    if reference is None:
-        return (
-            f"Attention and {words} agree at τ {figure(row['value'])}; there is no reference value to compare that with.{undefined}",
-            None,
-        )
-    value, against = float(row["value"]), float(reference["value"])
-    claim = None
-    if against < WEAK_YARDSTICK:
-        said = f"The two importance measures hardly agree with each other (τ {figure(against)}), so they set no firm standard here."
-    elif reference["low"] is not None and reference["low"] <= 0:
-        apart = f"τ {figure(against)} {interval(reference)}"
-        said = f"The two importance measures do not clearly agree with each other ({apart}), so they set no firm standard here."
-    elif value <= 0 or (row["low"] is not None and row["low"] <= 0):
-        said = f"No agreement of attention with {words} on average, while the two importance measures agree with each other."
-        claim = Claim(
-            False,
-            f"attention does not rank tokens as {words} {'does' if words == 'leave-one-out' else 'do'}",
-            _less(words),
-        )
-    elif gap and gap["low"] is not None and gap["low"] <= 0 <= gap["high"]:
-        said = f"Attention agrees with {words} about as well as the two importance measures agree with each other."
-        claim = Claim(
-            True,
-            f"attention agrees with {words} about as well as importance measures agree with each other",
-            _as_well(words),
-        )
-    else:
-        share = degree(_SHARES, value / against, "better than")
-        said = f"Attention agrees with {words} {share} the two importance measures agree with each other."
-        supports, clause = (
-            value / against >= NEARLY,
-            f"attention agrees with {words} {share} importance measures agree with each other",
-        )
-        claim = Claim(supports, clause, _as_well(words) if supports else _less(words))
-    return said + undefined, claim
-
-
-def _as_well(words: str) -> str:
-    return f"attention agrees with {words} nearly as well as importance measures agree with each other, or better"
-
-
-def _less(words: str) -> str:
-    return f"attention agrees with {words} less well than importance measures agree with each other"
-
-
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """Attention against gradient and against leave-one-out, with gradient against leave-one-out as the reference."""
-    reference = rows.get("correlation", "tau_gradient_loo")
-    for name, words, question in (
-        ("gradient", "gradients", "Does attention rank tokens as gradients do?"),
-        ("loo", "leave-one-out", "Does attention rank tokens as leave-one-out does?"),
-    ):
-        row = rows.get("correlation", f"tau_{name}")
-        if row is None:
-            continue
-        sentence, claim = _agreement(
-            row,
-            reference,
-            rows.get("correlation", f"tau_gradient_loo_minus_tau_{name}"),
-            words,
-            rows.unit,
-        )
-        sentence += rows.apart("correlation", f"tau_{name}", "τ") + _over_seeds(rows, name, words)
-        known, mark = "no gradient–LOO τ is defined", None
-        if reference is not None:
-            known, mark = (
-                f"gradient–LOO τ {figure(reference['value'])} {interval(reference)}",
-                reference["value"],
-            )
-        label = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}"
-        yield card_row(
-            question, label, row, known, sentence, mark=mark, scale=(-1.0, 1.0), claim=claim
-        )
-
-
-CARD = Card(
-    question=QUESTION,
-    rows=card_rows,
-    figures=(
-        FigureSpec(
-            "tau",
-            "Does attention rank tokens as importance measures do?",
-            tuple(Histogram(column, _AXIS, pair.capitalize()) for column, pair in _PAIRS.items()),
-            _CAPTION,
-        ),
-    ),
+_AXIS = Scale("Kendall τ", 1.0, (-1.0, -0.5, 0.0, 0.5, 1.0), low=-1.0)
+_CHARTS = (
+    Histogram("tau_gradient", _AXIS, "Attention and gradient"),
+    Histogram("tau_loo", _AXIS, "Attention and leave-one-out"),
+    Histogram("tau_gradient_loo", _AXIS, "Gradient and leave-one-out"),
 )
+_TITLE = "Does attention rank tokens as importance measures do?"
+CARD = Card(QUESTION, card_rows, (FigureSpec("tau", _TITLE, _CHARTS, _CAPTION),))

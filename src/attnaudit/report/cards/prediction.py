@@ -2,87 +2,89 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from attnaudit.core.numbers import count
-from attnaudit.report.cards.card import Card
+from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.wording import MOST_NAMED
+from attnaudit.report.words import figure, listed, percent, with_interval
 from attnaudit.results.about import About
-from attnaudit.results.card import MOST_NAMED, CardRow, SummaryRows, card_row, listed
-from attnaudit.results.skill import CHANCE
-from attnaudit.results.words import POSITION, TEXT, figure, interval, percent
+from attnaudit.results.measures import CHANCE
+from attnaudit.results.summary import POSITION, TEXT, SummaryRows
 from attnaudit.stats.inference import FEWEST
 
 QUESTION = "How well does the model predict?"
+OF_TOKENS = ("language_modelling", "causal-lm", "seq2seq", "translation")
+"""Tasks whose outputs are tokens of a vocabulary."""
+_HARDLY = 0.6  # a ROC-AUC below it is hardly better than chance
 
-OF_TOKENS = (
-    "language_modelling",
-    "causal-lm",
-    "seq2seq",
-    "translation",
-)  # tasks whose outputs are tokens of a vocabulary
+
+def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+    """Word the quality of the model; the other rows matter only if it is good."""
+    f1, accuracy, auc = (rows.get("prediction", name) for name in ("f1", "accuracy", "roc_auc"))
+    # As Jain & Wallace: accuracy for question answering and inference, else F1.
+    main = accuracy if about.has_question else f1 or accuracy
+    if main is None:
+        return
+    classes = about.class_names
+    of = f" of class {classes[1]}" if len(classes) == 2 else ", mean over classes"
+    f1_name = f"F1{of if classes else ''}"
+    named = {f1_name: f1, "accuracy": accuracy, "ROC-AUC": auc}
+    others = [
+        f"{name} {figure(row['value'])}" for name, row in named.items() if row not in (None, main)
+    ]
+    yield card_row(
+        QUESTION,
+        "accuracy" if main is accuracy else f1_name,
+        main,
+        ", ".join(others) or "–",
+        _sentence(rows, about),
+        of_model=True,
+    )
 
 
 def _sentence(rows: SummaryRows, about: About) -> str:
-    accuracy, auc, majority = (
-        rows.get("prediction", "accuracy"),
-        rows.get("prediction", "roc_auc"),
-        rows.value("prediction", "majority"),
-    )
-    correct = (
-        f"Correct on {percent(accuracy['value'])} of {_labelled(accuracy, rows)}"
-        if accuracy
-        else ""
-    )
-    if accuracy:
-        correct += (
-            f" (always predicting the most frequent label: {percent(majority)}). "
-            if majority is not None
-            else ". "
-        )
-        correct += _never_predicted(rows, about)
-    if accuracy is not None and (rows.instances("prediction", "accuracy") or 0) < FEWEST:
-        return f"{correct}Too few to judge the model by: {FEWEST} or more are needed."
-    worse = _worse_than_chance(accuracy, auc, len(about.class_names))
+    accuracy, auc = rows.get("prediction", "accuracy"), rows.get("prediction", "roc_auc")
+    majority, text = rows.value("prediction", "majority"), ""
+    if accuracy is not None:
+        labelled = count(accuracy["n"], f"labelled {rows.text}")
+        if rows.text == POSITION and accuracy.get("texts"):
+            labelled += f" of {count(accuracy['texts'], TEXT)}"
+        text = f"Correct on {percent(accuracy['value'])} of {labelled}"
+        if majority is not None:
+            text += f" (always predicting the most frequent label: {percent(majority)})"
+        text += f". {_never_predicted(rows, about)}"
+        if (rows.instances("prediction", "accuracy") or 0) < FEWEST:
+            return f"{text}Too few to judge the model by: {FEWEST} or more are needed."
+    worse = _worse_than_chance(rows, len(about.class_names))
     if worse and about.assumed_classes:
         return (
-            f"{correct}{worse}, and which output of the model is which class was assumed: the names may be exchanged. State them, in the "
-            "order of the outputs, with --classes."
+            f"{text}{worse}, and which output of the model is which class was assumed: the names "
+            "may be exchanged. State them, in the order of the outputs, with --classes."
         )
     if worse and auc is not None:
-        return (
-            f"{correct}{worse}: the labels, or the names of the model's outputs, may be exchanged."
-        )
+        return f"{text}{worse}: the labels, or the names of the model's outputs, may be exchanged."
+    little = "better than chance, so explaining its output means little."
     if auc is not None and auc["low"] is not None and auc["low"] <= CHANCE:
-        return (
-            correct
-            + "It is not shown to rank the classes better than chance, so explaining its output means little."
-        )
-    if auc is not None and auc["value"] < 0.6:
-        return (
-            correct
-            + "It ranks the classes hardly better than chance, so explaining its output means little."
-        )
-    if (
-        accuracy is not None
-        and majority is not None
-        and accuracy["low"] is not None
-        and accuracy["low"] <= majority
-    ):
-        ranks = (
-            ""
-            if auc is None
-            else f" It does rank {rows.text}s better than chance (ROC-AUC {figure(auc['value'])})."
-        )
-        return f"{correct}Its decisions are not shown to be better than always predicting the most frequent label.{ranks}"
+        return f"{text}It is not shown to rank the classes {little}"
+    if auc is not None and auc["value"] < _HARDLY:
+        return f"{text}It ranks the classes hardly {little}"
+    least = None if accuracy is None else accuracy["low"]
+    if least is not None and majority is not None and least <= majority:
+        text += "Its decisions are not shown to be better than always predicting the most frequent"
+        text += " label."
+        if auc is not None:
+            score = f"ROC-AUC {figure(auc['value'])}"
+            text += f" It does rank {rows.text}s better than chance ({score})."
+        return text
     return (
-        correct
-        + "The rows below describe this one model; another model trained on the same texts can give other answers."
+        f"{text}The rows below describe this one model; another model trained on the same texts "
+        "can give other answers."
     )
 
 
 def _never_predicted(rows: SummaryRows, about: About) -> str:
-    """Which classes no instance is predicted to be of, which no table below has; empty where the summary has no classes."""
+    """Name the classes that no instance is predicted to be of; nothing without classes."""
     never = [name for name in about.class_names if name not in rows.predicted]
     if not rows.predicted or not never or about.metadata.get("corpus", {}).get("task") in OF_TOKENS:
         return ""
@@ -90,63 +92,14 @@ def _never_predicted(rows: SummaryRows, about: About) -> str:
     return f"It never predicts {listed(never, 'or') if len(never) <= MOST_NAMED else many}. "
 
 
-def _labelled(accuracy: Mapping[str, Any], rows: SummaryRows) -> str:
-    """``500 labelled texts``, ``118 labelled positions of 12 texts``."""
-    several = (
-        f" of {count(accuracy['texts'], TEXT)}"
-        if rows.text == POSITION and accuracy.get("texts")
-        else ""
-    )
-    return f"{count(accuracy['n'], f'labelled {rows.text}')}{several}"
+def _worse_than_chance(rows: SummaryRows, classes: int) -> str:
+    """Say that a model is significantly worse than chance; else nothing."""
+    name, row, chance = "ROC-AUC", rows.get("prediction", "roc_auc"), CHANCE
+    if row is None:  # labels of one class have none
+        name, row, chance = "accuracy", rows.get("prediction", "accuracy"), 1 / max(classes, 1)
+    if row is None or row["high"] is None or row["high"] >= chance:
+        return ""
+    return f"That is worse than chance ({name} {with_interval(row)}, chance {figure(chance)})"
 
 
-def _worse_than_chance(
-    accuracy: Mapping[str, Any] | None, auc: Mapping[str, Any] | None, classes: int
-) -> str:
-    """A clause where a model is significantly worse than chance: by ROC-AUC, or by accuracy where labels of one class have none."""
-    chance = (
-        [("ROC-AUC", auc, CHANCE)]
-        if auc is not None
-        else [("accuracy", accuracy, 1 / max(classes, 1))]
-    )
-    for name, row, least in chance:
-        if row is not None and row["high"] is not None and row["high"] < least:
-            return f"That is worse than chance ({name} {figure(row['value'])} {interval(row)}, chance {figure(least)})"
-    return ""
-
-
-def _f1_name(classes: Sequence[str]) -> str:
-    return (
-        f"F1 of class {classes[1]}"
-        if len(classes) == 2
-        else "F1, mean over classes"
-        if classes
-        else "F1"
-    )
-
-
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """How good the model is; the other rows matter only if it is good."""
-    f1, accuracy, auc = (rows.get("prediction", name) for name in ("f1", "accuracy", "roc_auc"))
-    main = (
-        accuracy if about.has_question else f1 or accuracy
-    )  # as Jain & Wallace: accuracy for question answering and inference
-    if main is None:
-        return
-    named = {_f1_name(about.class_names): f1, "accuracy": accuracy, "ROC-AUC": auc}
-    others = [
-        f"{name} {figure(row['value'])}" for name, row in named.items() if row and row is not main
-    ]
-    name = "accuracy" if main is accuracy else _f1_name(about.class_names)
-    sentence = _sentence(rows, about)
-    yield card_row(
-        "How well does the model predict?",
-        name,
-        main,
-        ", ".join(others) or "–",
-        sentence,
-        of_model=True,
-    )
-
-
-CARD = Card(question=QUESTION, rows=card_rows)
+CARD = Card(QUESTION, card_rows)

@@ -1,19 +1,99 @@
-"""Sentences that several cards share."""
+"""Phrases that several cards share."""
 
 from __future__ import annotations
 
-from attnaudit.results.card import SummaryRows
-from attnaudit.results.words import percent
+from collections.abc import Mapping, Sequence
+from math import floor, log10
+from typing import Any
+
+from attnaudit.core.numbers import thousands
+from attnaudit.experiments.verdict import UNCLEAR, Finding
+from attnaudit.report.words import figure, name_head, name_heads, percent
+from attnaudit.results.summary import INSTANCE, SummaryRows, instances
+from attnaudit.stats.inference import FEWEST
+
+APART = 0.1  # groups whose means differ by less, or within their intervals, are not listed
+MOST_NAMED = 6  # of more groups only the lowest and the highest are named
 
 
-def of_kept_words(rows: SummaryRows) -> str:
-    """For card rows of a translator: its output in a trace is not the distribution over its whole vocabulary."""
+def undecided(finding: Finding | None, open_question: str) -> str:
+    """Say that there are not enough texts to tell, and how many would do; else nothing.
+
+    Args:
+        finding: What the figure decides.
+        open_question: What cannot be told: ``whether the change is 0.15 or more``.
+    """
+    if finding is None or finding.code != UNCLEAR:
+        return ""
+    unknown = f" Not enough texts to tell {open_question}"
+    if finding.needed is None:
+        return f"{unknown}."
+    # Two digits: widths of intervals are estimates themselves.
+    digits = max(floor(log10(finding.needed)) - 1, 0)
+    needed = thousands(round(finding.needed, -digits))
+    return f"{unknown}: about {needed} would do."
+
+
+def of_head(rows: SummaryRows) -> str:
+    """Say whose weights are replaced, to be put behind a word; empty without heads."""
+    if rows.unit == INSTANCE:
+        return ""
+    return " of this head" if rows.head is not None else " of one head"
+
+
+def heads(rows: SummaryRows) -> str:
+    """Count the audited heads: ``4 heads of layer 3``; empty without heads."""
+    return "" if rows.audited is None else name_heads(rows.audited.names)
+
+
+def kept_words(rows: SummaryRows) -> str:
+    """Say that a translator's trace has few words of the vocabulary; else nothing."""
     covered = rows.value("translation", "covered")
+    if covered is None:
+        return ""
     return (
-        ""
-        if covered is None
-        else (
-            f" The output here is the distribution over the few words that the trace keeps per row, which hold {percent(covered)} of the "
-            "model's probability."
-        )
+        " The output here is the distribution over the few words that the trace keeps per row, "
+        f"which hold {percent(covered)} of the model's probability."
     )
+
+
+def across(rows: SummaryRows, experiment: str, measure: str, label: str, places: int = 2) -> str:
+    """List the means of predicted classes and of heads that differ; else nothing.
+
+    Args:
+        rows: Summary rows.
+        experiment: Experiment of the measure.
+        measure: The measure.
+        label: Its name at the beginning of a sentence: ``Mean change``.
+        places: Decimal places.
+    """
+    classes, of_heads = rows.classes(experiment, measure), rows.heads(experiment, measure)
+    by_class = [f"{name} {figure(row['value'], places)}" for name, row in _differing(classes)]
+    by_head = [
+        f"{figure(row['value'], places)} ({name_head(head)})" for head, row in _differing(of_heads)
+    ]
+    text = ""
+    if by_class:
+        ends = f"{by_class[0]} to {by_class[-1]}, with {len(by_class) - 2} between"
+        shown = ", ".join(by_class) if len(by_class) <= MOST_NAMED else ends
+        some = f" of {FEWEST} {rows.counted}s or more" if len(by_class) < len(classes) else ""
+        text += f" {label} by predicted class{some}: {shown}."
+    if by_head:
+        some = f" of {FEWEST} {rows.counted}s or more" if len(by_head) < len(of_heads) else ""
+        text += f" {label} by head{some}: {by_head[0]} to {by_head[-1]}."
+    return text
+
+
+def _differing(groups: Mapping[Any, dict[str, Any]]) -> Sequence[tuple[Any, dict[str, Any]]]:
+    """Return the groups in ascending order if the ends differ, with intervals apart."""
+    known = [
+        (name, row)
+        for name, row in groups.items()
+        if row["low"] is not None and (instances(row) or 0) >= FEWEST
+    ]
+    known.sort(key=lambda group: group[1]["value"])
+    if len(known) < 2:
+        return []
+    (_, least), (_, most) = known[0], known[-1]
+    differ = most["value"] - least["value"] >= APART and most["low"] > least["high"]
+    return known if differ else []

@@ -26,11 +26,7 @@ from attnaudit.report.charts.palette import (
     measured_axis,
     name_axis,
 )
-from attnaudit.report.charts.studies import draw_study
-from attnaudit.report.charts.svg import Drawing as Drawn
-from attnaudit.report.charts.svg import Figure, Panel, drawn
-from attnaudit.results.card import SummaryRows
-from attnaudit.results.charts import (
+from attnaudit.report.charts.specs import (
     Chart,
     Crosstab,
     Curves,
@@ -42,7 +38,11 @@ from attnaudit.results.charts import (
     Scatter,
     Violins,
 )
-from attnaudit.results.words import INSTANCE, of_unit
+from attnaudit.report.charts.studies import draw_study
+from attnaudit.report.charts.svg import Drawing as Drawn
+from attnaudit.report.charts.svg import Figure, Panel, drawn
+from attnaudit.report.words import of_unit
+from attnaudit.results.summary import INSTANCE, SummaryRows
 
 _BARS = {
     "group": pl.String,

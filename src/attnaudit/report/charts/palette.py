@@ -10,8 +10,8 @@ import altair as alt
 import polars as pl
 
 from attnaudit.core.numbers import count
-from attnaudit.results.charts import Marker, Scale
-from attnaudit.results.words import INSTANCE
+from attnaudit.report.charts.specs import Marker, Scale
+from attnaudit.results.summary import INSTANCE
 
 OTHER = "other classes"
 # Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not show on both kinds of page.

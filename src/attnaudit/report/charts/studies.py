@@ -9,8 +9,7 @@ import polars as pl
 
 from attnaudit.report.charts.copying import matrix_chart, order_chart, seeds_chart
 from attnaudit.report.charts.palette import Palette, box_layers, box_table, name_axis, name_width
-from attnaudit.report.charts.svg import Drawing, Figure, Panel, drawn
-from attnaudit.results.charts import (
+from attnaudit.report.charts.specs import (
     Distances,
     FirstSteps,
     Intervals,
@@ -22,7 +21,8 @@ from attnaudit.results.charts import (
     StudyChart,
     StudyFigure,
 )
-from attnaudit.results.words import figure
+from attnaudit.report.charts.svg import Drawing, Figure, Panel, drawn
+from attnaudit.report.words import figure
 
 _WIDTH, _LINE = 285, 30
 _NAMED_WIDTH = 320  # of a chart and of the names at its left: a third of a page

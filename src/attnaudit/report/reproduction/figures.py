@@ -23,10 +23,10 @@ from attnaudit.published.reproduction import (
     tally,
 )
 from attnaudit.report.charts.palette import Palette, measured_axis
+from attnaudit.report.charts.specs import Scale
 from attnaudit.report.charts.svg import Drawing, Figure, Panel, drawn
 from attnaudit.report.reproduction.tables import MARKS
 from attnaudit.report.sections.numbers import group_label
-from attnaudit.results.charts import Scale
 
 SHAPES = ("circle", "square", "triangle-up", "triangle-down", "cross", "diamond")
 _WIDTH = 205

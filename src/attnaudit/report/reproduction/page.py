@@ -20,9 +20,9 @@ from attnaudit.report.reproduction.figures import agreement_figures
 from attnaudit.report.reproduction.tables import MARKS, as_markdown, further_tables, main_table
 from attnaudit.report.sections.comparison import VECTORS_DIFFER
 from attnaudit.report.sections.provenance import corpus_title
+from attnaudit.report.words import percent
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
-from attnaudit.results.words import percent
 
 INTERVAL_RULE = (
     "Intervals over seeds are clipped to the range of the measure. One counts as containing a published value only where it is over "

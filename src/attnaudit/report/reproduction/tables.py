@@ -22,7 +22,7 @@ from attnaudit.published.reproduction import (
     score_measure,
 )
 from attnaudit.report.sections.numbers import group_label
-from attnaudit.results.words import figure, interval, percent
+from attnaudit.report.words import figure, interval, percent
 
 # Degrees of agreement, in the order of `DEGREES`: the symbol in Markdown and captions, and the head of the column of counts.
 MARKS = {

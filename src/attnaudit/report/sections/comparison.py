@@ -16,8 +16,8 @@ from attnaudit.published import compare as published
 from attnaudit.published.reference import published_corpus
 from attnaudit.report.page import Section
 from attnaudit.report.sections.numbers import group_label
+from attnaudit.report.words import figure, interval
 from attnaudit.results.record import RunRecord
-from attnaudit.results.words import figure, interval
 
 VECTORS_DIFFER = (
     "Their models began with word vectors trained on much other text (fastText; on clinical notes, on those): a run that began with "

@@ -17,8 +17,9 @@ from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import visible
+from attnaudit.report.words import figure, interval, of_unit
 from attnaudit.results.paired import HIGHER, LOWER, MOST, B, PairedRuns
-from attnaudit.results.words import INSTANCE, ROW, figure, interval, of_unit
+from attnaudit.results.summary import INSTANCE, ROW
 from attnaudit.trace import SEVERAL
 
 TOP = 3  # tokens of largest weight that are shown

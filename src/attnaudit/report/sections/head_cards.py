@@ -13,11 +13,12 @@ import polars as pl
 
 from attnaudit.core.numbers import count
 from attnaudit.report.card import head_cards
+from attnaudit.report.cards.card import CardRow
 from attnaudit.report.sections.heatmaps import Instance, heatmap, read_instances
 from attnaudit.report.sections.instances import LISTED_TOKENS, rows_shown
-from attnaudit.results.card import CardRow
-from attnaudit.results.heads import Head, anchor, named
+from attnaudit.report.words import anchor, name_head
 from attnaudit.results.record import RunRecord
+from attnaudit.results.summary import Head
 from attnaudit.trace import Trace
 
 MOST_CARDS = 400  # heads with a card; of a larger model those that can change the output most
@@ -88,7 +89,7 @@ def head_view(
 
 
 def _title(head: Head) -> str:
-    return named(head).capitalize()
+    return name_head(head).capitalize()
 
 
 def _place(name: tuple[str, str], of_head: Mapping[Head, Mapping[tuple[str, str], CardRow]]) -> int:

@@ -13,10 +13,10 @@ from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
 from attnaudit.report.sections.head_cards import HeadView
 from attnaudit.report.sections.numbers import SummaryCell, summary_cell
+from attnaudit.report.words import anchor, figure
 from attnaudit.results import OF_HEAD
-from attnaudit.results.heads import Head, Heads, anchor, head_of
 from attnaudit.results.record import RunRecord
-from attnaudit.results.words import TEXT, figure
+from attnaudit.results.summary import TEXT, Head, Heads, head_of
 
 MAPPED = (
     "max_delta_y", "flips", "max_delta_y_words", "median_delta_y", "emax_jsd", "tau_gradient", "tau_loo", "area_attention", "null_share",

@@ -17,8 +17,8 @@ from jaxtyping import Float, Int64
 
 from attnaudit.core.printable import without_controls
 from attnaudit.core.ragged import Ragged
-from attnaudit.results.heads import Head, named
-from attnaudit.results.words import figure, percent
+from attnaudit.report.words import figure, name_head, percent
+from attnaudit.results.summary import Head
 from attnaudit.trace import ROW_KEYS, Trace
 from attnaudit.trace.words import join_tokens, to_words
 
@@ -67,7 +67,7 @@ class Instance:
         return (
             f"Instance {self.name}"
             if self.head is None
-            else f"Text {self.number}, {named(self.head)}"
+            else f"Text {self.number}, {name_head(self.head)}"
         )
 
     @property
@@ -387,7 +387,7 @@ def full_name(trace: Trace, k: int) -> str:
 
 def row_name(name: str, head: Head | None) -> str:
     """``103``, or ``103, head 1 of layer 3``."""
-    return name if head is None else f"{name}, {named(head)}"
+    return name if head is None else f"{name}, {name_head(head)}"
 
 
 def head_of_row(trace: Trace, k: int) -> Head | None:

@@ -28,9 +28,9 @@ from attnaudit.report.sections.heatmaps import (
     row_name,
     visible,
 )
-from attnaudit.results.heads import Heads
+from attnaudit.report.words import of_unit
 from attnaudit.results.record import RunRecord
-from attnaudit.results.words import INSTANCE, ROW, of_unit
+from attnaudit.results.summary import INSTANCE, ROW, Heads
 from attnaudit.trace import Trace, concatenate, trace_files, trace_rows
 
 STATIC_TOKENS, LISTED_TOKENS = 120, 75

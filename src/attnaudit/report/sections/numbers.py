@@ -12,9 +12,9 @@ import polars as pl
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
+from attnaudit.report.words import figure, interval
 from attnaudit.results import OF_HEAD, counted
-from attnaudit.results.heads import Heads
-from attnaudit.results.words import INSTANCE, figure, interval
+from attnaudit.results.summary import INSTANCE, Heads
 
 _GROUP = "predicted:"
 MOST_COLUMNS = 7

@@ -33,7 +33,7 @@ from attnaudit.report.sections.played import (
     without_playground,
 )
 from attnaudit.results.about import About
-from attnaudit.results.words import INSTANCE
+from attnaudit.results.summary import INSTANCE
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 

@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 from attnaudit.core.numbers import thousands
 from attnaudit.report.card import VerdictCard
+from attnaudit.report.cards.card import CardRow
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
-from attnaudit.results.card import CardRow, SummaryRows
-from attnaudit.results.words import figure
+from attnaudit.report.words import figure
+from attnaudit.results.summary import SummaryRows
 
 WIDTHS = (0.05, 0.02, 0.01)  # half the width of the interval
 FEWEST = 30  # below it widths do not shrink as 1/√n, and no number is given

@@ -19,8 +19,9 @@ from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.provenance import corpus_title, settings
 from attnaudit.report.site.contents import OF_ROWS, Spread
 from attnaudit.report.site.packing import pack
+from attnaudit.report.words import figure, interval
 from attnaudit.results.about import About
-from attnaudit.results.words import INSTANCE, figure, interval
+from attnaudit.results.summary import INSTANCE
 from attnaudit.stats.bootstrap import expanded_tail, resample_keys
 from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.paired import RESAMPLES

@@ -1,4 +1,4 @@
-"""Do these weights carry information to another model? A bag of words led by weights from elsewhere (Wiegreffe & Pinter 2019)."""
+"""Do these weights carry information to another model? (Wiegreffe & Pinter 2019)."""
 
 from __future__ import annotations
 
@@ -7,105 +7,99 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.report.cards.card import StudyCard
+from attnaudit.experiments.verdict import AGAINST, FOR, decide
+from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.charts.specs import Intervals, StudyFigure, StudyPanel
+from attnaudit.report.words import figure
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
-from attnaudit.results.words import figure
+from attnaudit.results.summary import SummaryRows
 from attnaudit.studies.guide import Guide
-from attnaudit.studies.over_seeds import (
-    model_label,
-    of_models,
-    seeds_and_spread,
-)
-
-
-def _claim(row: Mapping[str, Any]) -> Claim | None:
-    if row["low"] > 0:
-        return Claim(True, "its weights tell another model which tokens matter")
-    return Claim(False, "its weights do not help another model") if row["high"] < 0 else None
-
-
-def _carried(row: Mapping[str, Any], even: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
-    """What their F1, less that of uniform weights, says of weights that led another model."""
-    if row["low"] > 0:
-        return "So the weights tell another model which tokens matter."
-    if row["high"] >= 0:
-        return "The interval contains 0: no evidence that they transfer."
-    neither = (
-        f"; its own learned weights do not help either (F1 {figure(own['value'])})"
-        if own and own["value"] <= even["value"]
-        else ""
-    )
-    return f"So they do not help another model, which is better without them{neither}."
+from attnaudit.studies.over_seeds import model_label, of_models, seeds_and_spread
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """F1 under the base's attention; where it is not among the weights, under others, with a sentence that says so."""
+    """Word F1 under the base's attention, or under others if that is not among the weights."""
     even, own = rows.get("guide", "f1_uniform"), rows.get("guide", "f1_learned")
     if even is None:
         return
-    names = [
-        measure.removeprefix("f1_")
-        for study, measure in rows.rows
+    f1 = {
+        measure.removeprefix("f1_"): figure(row["value"])
+        for (study, measure), row in rows.rows.items()
         if study == "guide" and measure.startswith("f1_")
-    ]
-    name = min(
-        set(names) - {"uniform"},
-        key=lambda name: (name != "base", name == "learned", names.index(name)),
-        default="uniform",
-    )
+    }
+    others = [name for name in f1 if name != "uniform"]
+    name = min(others, key=lambda one: (one != "base", one == "learned"), default="uniform")
     row = rows.get("guide", f"difference_f1_{name}") or even
-    f1 = {other: figure(rows.rows["guide", f"f1_{other}"]["value"]) for other in names}
-    words = {"base": "this attention", "learned": "its own learned weights"}.get(
-        name, model_label(name)
-    )
+    special = {"base": "this attention", "learned": "its own learned weights"}
+    words = special.get(name, model_label(name))
     led = f"{f1[name]} with {words}, " if name != "uniform" else ""
     said = [f"A token-wise model reaches F1 {led}{f1['uniform']} with uniform weights."]
-    said += [_carried(row, even, own)] if name not in ("learned", "uniform") else []
-    said += (
-        ["The attention of the model under study was not among the weights (guide.weights)."]
-        if name != "base"
-        else []
-    )
-    others = {"learned": "its own attention", "adversary": "an adversary's"}
+    finding, clause = None, "its weights tell another model which tokens matter"
+    if name not in ("learned", "uniform"):
+        found = decide(row, 0.0, FOR, AGAINST)
+        said.append(_carried(found.side, even, own))
+        finding = found if name == "base" else None
+        if found.side == AGAINST:
+            clause = "its weights do not help another model"
+    if name != "base":
+        said.append(
+            "The attention of the model under study was not among the weights (guide.weights)."
+        )
     compared = "; ".join(
-        f"{words} {f1[other]}" for other, words in others.items() if other in f1 and other != name
+        f"{other_words} {f1[other]}"
+        for other, other_words in (
+            ("learned", "its own attention"),
+            ("adversary", "an adversary's"),
+        )
+        if other in f1 and other != name
     )
-    measure = (
-        "F1 with uniform weights"
-        if row is even
-        else f"F1 with {'it' if name == 'base' else words} minus F1 with uniform weights"
-    )
-    claim = _claim(row) if name == "base" else None
+    led_by = "it" if name == "base" else words
+    measure = f"F1 with {led_by} minus F1 with uniform weights"
     yield card_row(
         Guide.question,
-        measure,
+        "F1 with uniform weights" if row is even else measure,
         row,
         compared or "–",
         " ".join(said),
         scale=(-1.0, 1.0),
-        claim=claim,
+        claim=Claim(finding, clause),
     )
+
+
+def _carried(side: str, even: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
+    """Say what the difference to uniform weights means for weights that led another model."""
+    if side == FOR:
+        return "So the weights tell another model which tokens matter."
+    if side != AGAINST:
+        return "The interval contains 0: no evidence that they transfer."
+    neither = ""
+    if own is not None and own["value"] <= even["value"]:
+        neither = f"; its own learned weights do not help either (F1 {figure(own['value'])})"
+    return f"So they do not help another model, which is better without them{neither}."
 
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-    gaps, title = (
-        of_models(summary, "difference_f1", Guide.measures),
-        "Minus F1 with uniform weights",
-    )
-    chart = (
-        Intervals(gaps, "difference of F1") if gaps.height else "Only uniform weights were given."
-    )
+    """Draw F1 by weights, and its difference to uniform weights."""
+    gaps = of_models(summary, "difference_f1", Guide.measures)
     scores = Intervals(of_models(summary, "f1", Guide.measures), "F1")
+    chart: Intervals | str = "Only uniform weights were given."
+    if gaps.height:
+        chart = Intervals(gaps, "difference of F1")
     panels = (
         StudyPanel("F1 by weights", scores, "guide-f1", "F1 of the guided model by weights"),
-        StudyPanel(title, chart, "guide-gap", "Paired difference of F1 by weights"),
+        StudyPanel(
+            "Minus F1 with uniform weights",
+            chart,
+            "guide-gap",
+            "Paired difference of F1 by weights",
+        ),
     )
-    caption = f"A token-wise model with given attention weights, {seeds_and_spread(table)}; right, the paired difference to uniform weights."
-    yield StudyFigure(
-        "guide", "Do the weights carry information to another model?", caption, panels
+    caption = (
+        f"A token-wise model with given attention weights, {seeds_and_spread(table)}; right, the "
+        "paired difference to uniform weights."
     )
+    title = "Do the weights carry information to another model?"
+    yield StudyFigure("guide", title, caption, panels)
 
 
-CARD = StudyCard(rows=card_rows, figures=figures)
+CARD = StudyCard(card_rows, figures)

@@ -1,4 +1,4 @@
-"""How far does attention move when only the seed does? The noise that every other comparison is read against."""
+"""How far does attention move when only the seed does?"""
 
 from __future__ import annotations
 
@@ -6,78 +6,74 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from attnaudit.report.cards.card import StudyCard
+from attnaudit.experiments.verdict import AGAINST, POLICY, decide
+from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.charts.specs import Quartiles, StudyFigure, StudyPanel
+from attnaudit.report.words import difference, figure
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import Quartiles, StudyFigure, StudyPanel
-from attnaudit.results.words import LN2, difference, figure
-from attnaudit.studies.seeds import Seeds, _bins
+from attnaudit.results.summary import SummaryRows
+from attnaudit.stats.measures import LN2
+from attnaudit.studies.seeds import Seeds, bins
 
 _SCORES = {"alpha": "attention", "gradient": "gradient", "loo": "leave-one-out"}
+_CAPTION = (
+    "Quartiles (bar), 5 to 95 % (line) and median over instances of each instance's median over "
+    "seeds. Left: how far attention moves when only the seed changes. Right: how well each score "
+    "agrees with itself under another seed, the reference for its agreement with other scores."
+)
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+    """Word the divergence between seeds, and how well scores agree with themselves."""
     row = rows.get("seeds", "jsd")
     if row is None:
         return
-    taus = ", ".join(
-        f"{word} {figure(tau['value'])}"
-        for name, word in _SCORES.items()
-        if (tau := rows.get("seeds", f"tau_{name}"))
-    )
+    known = {word: rows.value("seeds", f"tau_{name}") for name, word in _SCORES.items()}
+    taus = ", ".join(f"{word} {figure(tau)}" for word, tau in known.items() if tau is not None)
+    differs = f"With another seed, attention differs {difference(row['value'])}"
     sentence = (
-        f"With another seed, attention differs {difference(row['value'])} from that of the first seed. Only larger differences, of an "
-        "adversary or any other attention, are informative."
+        f"{differs} from that of the first seed. Only larger differences, of an adversary or any "
+        "other attention, are informative."
     )
     if taus:
-        agreement = f"Agreement of each score with itself across seeds (τ): {taus}"
-        sentence += f" {agreement}; this is the reference for its agreement with other scores."
-    claim = (
-        None
-        if row["value"] < 0.25 * LN2
-        else Claim(False, f"with another seed, attention differs {difference(row['value'])}")
-    )
-    yardstick = f"τ with itself: {taus or 'undefined'}"
+        sentence += (
+            f" Agreement of each score with itself across seeds (τ): {taus}; this is the reference "
+            "for its agreement with other scores."
+        )
     yield card_row(
         Seeds.question,
         "JSD to another seed's attention",
         row,
-        yardstick,
+        f"τ with itself: {taus or 'undefined'}",
         sentence,
         scale=(0.0, LN2),
-        claim=claim,
+        claim=Claim(decide(row, POLICY.close, AGAINST), differs[0].lower() + differs[1:]),
     )
 
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-    classes = table.sort("predicted").group_by("predicted", maintain_order=True)
+    """Draw how far attention moves, and how well scores agree with themselves."""
     groups = [
-        (f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]) for low, high, inside in _bins()
+        (f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]) for low, high, inside in bins()
     ]
+    classes = table.sort("predicted").group_by("predicted", maintain_order=True)
     groups += [(f"predicted {name}", rows["jsd"]) for (name,), rows in classes]
-    divergences = Quartiles(groups, "median JSD to another seed (at most ln 2)", (0.0, LN2))
     agreement = [(word, table[f"tau_{name}"].drop_nulls()) for name, word in _SCORES.items()]
-    taus = Quartiles(agreement, "median τ with itself under another seed", (-1.0, 1.0))
-    caption = (
-        "Quartiles (bar), 5 to 95 % (line) and median over instances of each instance's median over seeds. Left: how far attention "
-        "moves when only the seed changes. Right: how well each score agrees with itself under another seed, the reference for its "
-        "agreement with other scores."
-    )
     panels = (
         StudyPanel(
             "How far attention moves",
-            divergences,
+            Quartiles(groups, "median JSD to another seed (at most ln 2)", (0.0, LN2)),
             "seeds-jsd",
             "Divergence to another seed's attention, by bin and class",
         ),
         StudyPanel(
             "How well scores agree with themselves",
-            taus,
+            Quartiles(agreement, "median τ with itself under another seed", (-1.0, 1.0)),
             "seeds-tau",
             "Kendall tau of each score with itself",
         ),
     )
-    yield StudyFigure("seeds", "How much of attention is chance?", caption, panels)
+    yield StudyFigure("seeds", "How much of attention is chance?", _CAPTION, panels)
 
 
-CARD = StudyCard(rows=card_rows, figures=figures)
+CARD = StudyCard(card_rows, figures)

@@ -1,4 +1,4 @@
-"""Descriptions of figures: an experiment names the columns of a figure, a study gives its rows; captions read them; the report draws."""
+"""Figures as data: cards describe them, captions read the same rows, and the charts draw them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def _no_markers(rows: pl.DataFrame) -> Sequence[Marker]:
 
 @dataclass(frozen=True)
 class Histogram:
-    """The share of each predicted class's instances per bin of ``column``; of more than two classes each has a row of its own.
+    """The share of each predicted class's instances per bin of ``column``.
 
+    Of more than two classes each has a row of its own.
     ``markers`` are lines that depend on the rows.
     """
 
@@ -71,7 +72,7 @@ class Violins:
 
 @dataclass(frozen=True)
 class Scatter:
-    """``y`` over ``x``, which lies in [0, 1], with the share of points below y = 0 in each quarter of x."""
+    """``y`` over ``x`` in [0, 1], with the share of points below y = 0 in each quarter of x."""
 
     x: str
     y: str
@@ -86,7 +87,7 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Crosstab:
-    """Shares of the four combinations of two columns of true and false; ``words`` are what true and false are called."""
+    """Shares of the four combinations of two columns of true and false, called ``words``."""
 
     down: str
     across: str
@@ -102,8 +103,9 @@ class Crosstab:
 
 @dataclass(frozen=True)
 class Curves:
-    """A line with its band for each name of ``points(rows)`` {name, x, value, low, high}, values from 0 to 1, over the axis ``scale``.
+    """A line with its band for each name of ``points(rows)`` {name, x, value, low, high}.
 
+    Values are from 0 to 1, x is on the axis ``scale``.
     ``points`` reads ``columns``, and ``instance``, whose rows belong together.
     """
 
@@ -116,7 +118,7 @@ class Curves:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A chart of one's own: ``draw`` is given the rows and returns an altair chart, or an ``<svg>`` element as text."""
+    """A chart of one's own: ``draw(rows)`` returns an altair chart, or an ``<svg>`` as text."""
 
     columns: tuple[str, ...]
     draw: Callable[[pl.DataFrame], Any]
@@ -128,11 +130,17 @@ Chart = Histogram | Violins | Scatter | Crosstab | Curves | Drawing
 
 @dataclass(frozen=True)
 class FigureSpec:
-    """A figure of the rows of a trace: charts side by side below a title, above a caption.
+    """A figure of the rows of a trace: charts side by side, a title above, a caption below.
 
-    ``charts`` and ``caption`` see a row per instance with the columns of the charts, those that the caption ``reads`` besides, and
-    ``group``, the predicted class. ``of`` are the rows that the figure is about, by default all. A chart whose columns are missing is
-    not drawn; without any chart there is no figure.
+    A chart whose columns are missing is not drawn; without any chart there is no figure.
+
+    Attributes:
+        name: Name of the figure within the page.
+        title: Its title.
+        charts: They see a row per instance with their columns and ``group``, the predicted class.
+        caption: Text, or a function of the same rows.
+        reads: Further columns that the caption reads.
+        of: Selects the rows that the figure is about.
     """
 
     name: str
@@ -160,7 +168,10 @@ class Intervals:
 
 @dataclass(frozen=True)
 class Quartiles:
-    """A line from 5 to 95 %, a bar of quartiles and the median for each of ``groups``, (name, values), that has any value."""
+    """A line from 5 to 95 %, a bar of quartiles and the median for each group with a value.
+
+    ``groups`` are (name, values).
+    """
 
     groups: Sequence[tuple[str, pl.Series]]
     axis: str
@@ -169,14 +180,20 @@ class Quartiles:
 
 @dataclass(frozen=True)
 class Distances:
-    """Mean TVD and JSD of every model, ``rows`` {group, strength, tvd, jsd}; those of one group that have a strength are joined."""
+    """Mean TVD and JSD of every model, ``rows`` {group, strength, tvd, jsd}.
+
+    Those of one group that have a strength are joined.
+    """
 
     rows: pl.DataFrame
 
 
 @dataclass(frozen=True)
 class StepLines:
-    """A line with its band for each group of ``rows`` {group, step, value, low, high}; those of ``marked`` are dotted, in ink."""
+    """A line with its band for each group of ``rows`` {group, step, value, low, high}.
+
+    Those of ``marked`` are dotted, in ink.
+    """
 
     rows: pl.DataFrame
     axis: str
@@ -185,7 +202,7 @@ class StepLines:
 
 @dataclass(frozen=True)
 class SeedLines:
-    """A line for each seed of ``rows`` {seed, step, value, outcome}, a share of positions, in the colour of its outcome."""
+    """A line for each seed of ``rows`` {seed, step, value, outcome}, coloured by outcome."""
 
     rows: pl.DataFrame
 
@@ -207,7 +224,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class PairMatrix:
-    """A cell with its number for each of ``rows`` {measure, other, value}, values from −1 to 1, measures in their order."""
+    """A cell with its number, −1 to 1, for each of ``rows`` {measure, other, value}."""
 
     rows: pl.DataFrame
 
@@ -232,7 +249,7 @@ class StudyPanel:
 
 @dataclass(frozen=True)
 class StudyFigure:
-    """A figure of a study's table and summary, or of an experiment's summary: ``panels`` side by side below a title, above a caption."""
+    """A figure of a study, or of a summary: panels side by side, a title above, a caption below."""
 
     name: str
     title: str

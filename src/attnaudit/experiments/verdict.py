@@ -1,0 +1,339 @@
+"""What may be claimed from an audit: one policy of thresholds, and a rule for each measure.
+
+A rule reads summary rows and returns a `Finding`: the figure that decides, the side it takes, and
+a code for the reason. Cards put findings into words.
+
+An end of an interval decides, never its middle: a figure whose interval holds the threshold
+decides nothing, and neither does a difference that is merely not significant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, NamedTuple
+
+from attnaudit.results.summary import SummaryRows, instances
+from attnaudit.stats.inference import FEWEST
+from attnaudit.stats.measures import LN2
+
+FOR, AGAINST, BOTH, NEITHER = "for", "against", "both", ""
+"""Sides: figures speak for heatmaps as an explanation, against them, some for and some against."""
+
+HIGH, LOW = "high", "low"
+"""Reasons: the interval lies above the threshold, or below it."""
+UNCLEAR, FEW = "unclear", "few"
+"""Reasons for no conclusion: the interval holds the threshold; no interval, or too few texts."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Thresholds of meaning. They are conventions, the same for every model.
+
+    Attributes:
+        matters: Change of a probability from which the output is said to depend on something. It
+            is clearly more than the rounding of a displayed percentage or the noise of a seed.
+        flat: Mean largest weight, the lowest bin of Jain & Wallace, below which shuffled attention
+            is much like the model's own, so that a small change means nothing.
+        close: JSD below which two attentions differ a little, a quarter of the maximum.
+        different: JSD from which they are called quite different, half of the maximum.
+        most: Weight from which a token has most of the attention.
+        nearly: Share of the possible gain over a random order that is nearly all of it.
+        agrees: Share of the agreement of two importance measures from which attention agrees
+            as well as they do. It is above `nearly`: the reference itself is no upper bound.
+        reference: Kendall's tau below which two importance measures set no standard.
+        hardly: Loss of a score of a retrained model that is called none if an interval excludes it.
+        trained: Mean TVD below which a model trained to attend elsewhere predicts the same.
+        flips: Share of predictions that some removal must flip. Where fewer can flip at all, the
+            moment of the flip says which texts are decided narrowly, not which tokens matter.
+    """
+
+    matters: float = 0.15
+    flat: float = 0.25
+    close: float = 0.25 * LN2
+    different: float = 0.5 * LN2
+    most: float = 0.5
+    nearly: float = 0.8
+    agrees: float = 0.85
+    reference: float = 0.1
+    hardly: float = 0.03
+    trained: float = 0.05
+    flips: float = 0.5
+
+
+POLICY = Policy()
+MOST_TEXTS = 1_000_000  # an estimate above it says that no number of texts would do
+
+
+class Finding(NamedTuple):
+    """What one figure decides.
+
+    Attributes:
+        experiment: Experiment of the figure.
+        measure: Measure of the figure.
+        side: FOR or AGAINST heatmaps; NEITHER for no conclusion.
+        code: The reason.
+        low: Lower end of the figure's interval.
+        high: Upper end.
+        needed: About how many texts would decide, if the figure stays; None if unknown.
+    """
+
+    experiment: str
+    measure: str
+    side: str
+    code: str
+    low: float | None = None
+    high: float | None = None
+    needed: int | None = None
+
+
+def decide(
+    row: Mapping[str, Any],
+    limit: float,
+    above: str = NEITHER,
+    below: str = NEITHER,
+    fewest: int = FEWEST,
+) -> Finding:
+    """Compare the interval of a summary row with a threshold.
+
+    Args:
+        row: The summary row.
+        limit: The threshold.
+        above: The side that the figure takes if its interval reaches no lower than the threshold.
+        below: The side that it takes if the interval stays below.
+        fewest: Fewer instances, or seeds, decide nothing.
+    """
+    value, low, high, number = row["value"], row["low"], row["high"], instances(row)
+    found = Finding(row["experiment"], row["measure"], NEITHER, FEW, low, high)
+    if low is None or high is None or (number is not None and number < fewest):
+        return found
+    if low >= limit:
+        return found._replace(side=above, code=HIGH)
+    if high < limit:
+        return found._replace(side=below, code=LOW)
+    half = value - low if value > limit else high - value
+    needed = None
+    if number is not None and value != limit:
+        # Widths of intervals shrink as 1/sqrt(n).
+        estimate = ceil(number * (half / (value - limit)) ** 2)
+        needed = estimate if estimate <= MOST_TEXTS else None
+    return found._replace(code=UNCLEAR, needed=needed)
+
+
+def shuffling(rows: SummaryRows) -> Finding | None:
+    """Judge shuffled weights by the change of the output; ``flat`` attention proves nothing."""
+    row, peak = rows.get("permutation", "median_delta_y"), rows.get("permutation", "max_alpha")
+    if row is None:
+        return None
+    found = decide(row, POLICY.matters, FOR, AGAINST)
+    if found.side == AGAINST and peak is not None and decide(peak, POLICY.flat).code != HIGH:
+        return found._replace(side=NEITHER, code="flat")
+    return found
+
+
+def agreement(rows: SummaryRows, score: str) -> Finding | None:
+    """Judge attention's agreement with an importance score by that of two such scores.
+
+    The paired difference decides, which must be small, or not small, against the reference.
+    Codes: ``no_reference``, ``weak_reference``; ``none`` for no agreement at all.
+    """
+    tau = rows.get("correlation", f"tau_{score}")
+    if tau is None:
+        return None
+    measure = f"tau_gradient_loo_minus_tau_{score}"
+    nothing = Finding("correlation", measure, NEITHER, "no_reference")
+    reference = rows.get("correlation", "tau_gradient_loo")
+    if reference is None:
+        return nothing
+    if decide(reference, POLICY.reference).code != HIGH:
+        return nothing._replace(code="weak_reference")
+    gap = rows.get("correlation", measure)
+    if gap is None:
+        return nothing._replace(code=FEW)
+    missing = 1.0 - POLICY.agrees
+    # The reference has an interval too: its lower end for a small gap, its upper for a large one.
+    as_well = decide(gap, missing * reference["low"], NEITHER, FOR)
+    if as_well.side:
+        return as_well
+    less_well = decide(gap, missing * reference["high"], AGAINST)
+    none = less_well.side and tau["high"] is not None and tau["high"] <= 0
+    return less_well._replace(code="none") if none else less_well
+
+
+def largest_change(rows: SummaryRows) -> Finding | None:
+    """Judge the largest change by its upper bound, which alone shows that no weights matter."""
+    upper = rows.get("maximal_change", "max_delta_y_upper")
+    return None if upper is None else decide(upper, POLICY.matters, NEITHER, AGAINST)
+
+
+def all_heads(rows: SummaryRows) -> Finding | None:
+    """Judge uniform weights in all heads of a layer by the change of the output."""
+    row = rows.get("joint", "joint_uniform")
+    return None if row is None else decide(row, POLICY.matters, FOR, AGAINST)
+
+
+def furthest(rows: SummaryRows) -> Finding | None:
+    """Judge the adversary: closeness by the bound, difference by the weights found.
+
+    Code ``open``: nothing far was found, and the bound does not exclude it.
+    """
+    row, upper = (rows.get("adversary", f"emax_jsd{end}") for end in ("", "_upper"))
+    if row is None:
+        return None
+    if upper is not None and (close := decide(upper, POLICY.close, NEITHER, FOR)).side:
+        return close
+    found = decide(row, POLICY.close, AGAINST)
+    return found._replace(code="open") if found.code == LOW else found
+
+
+def ranges(rows: SummaryRows) -> Finding | None:
+    """Judge weights that must stay by their lower bound, possible ones by those found."""
+    possible, kept = rows.get("ranges", "mean_possible"), rows.get("ranges", "top_necessary_lower")
+    if possible is None:
+        return None
+    if kept is not None and (must := decide(kept, POLICY.most, FOR)).side:
+        return must
+    return decide(possible, POLICY.most, AGAINST)
+
+
+def removal(rows: SummaryRows) -> Finding | None:
+    """Judge the order of removal by its share of the possible gain over a random order.
+
+    Codes: ``few_flip`` if too few predictions can flip, ``no_sooner`` than a random order.
+    """
+    gain, never = rows.get("erasure", "gain_attention"), rows.get("erasure", "never_minimum")
+    if never is None or gain is None:
+        return None
+    found = decide(gain, POLICY.nearly, FOR, AGAINST)
+    if decide(never, 1.0 - POLICY.flips).code != LOW:
+        return found._replace(side=NEITHER, code="few_flip", needed=None)
+    better = rows.get("erasure", "area_attention_minus_area_random")
+    if found.side == AGAINST and better is not None and better["high"] <= 0:
+        return found._replace(code="no_sooner")
+    return found
+
+
+def comprehensiveness(rows: SummaryRows) -> Finding | None:
+    """Judge the most attended tokens by the fall of the output without them.
+
+    Attention is supported by its place between the smallest and the largest fall that as many
+    tokens can cause, and contradicted by a fall no larger than that of random tokens.
+    Codes: ``nothing_falls`` if no ranking finds tokens that matter, ``small`` if attention's fall
+    is not shown to matter, ``partly`` if it is more than chance and less than nearly all.
+    """
+    name = "comprehensiveness"
+    fall, gap = (rows.get(name, f"{name}_attention{end}") for end in ("", f"_minus_{name}_random"))
+    if fall is None or gap is None:
+        return None
+    falls = {
+        measure: row
+        for (experiment, measure), row in rows.rows.items()
+        if experiment == name and measure.startswith(f"{name}_") and "_minus_" not in measure
+    }
+    others = falls.keys() - {f"{name}_attention", f"{name}_random"}
+    largest = max(falls.values(), key=lambda row: row["value"])
+    if others and decide(largest, POLICY.matters).code != HIGH:
+        return decide(fall, POLICY.matters)._replace(code="nothing_falls", needed=None)
+    random = decide(gap, 0.0)
+    if gap["high"] is not None and random.code != FEW and gap["high"] <= 0:
+        return random._replace(side=AGAINST, code=LOW)
+    matters = decide(fall, POLICY.matters)
+    if matters.code != HIGH:
+        return matters._replace(code="small") if matters.code == LOW else matters
+    place = rows.get(name, f"normalised_{name}_attention")
+    if place is None:
+        return matters._replace(code="partly")
+    found = decide(place, POLICY.nearly, FOR)
+    return found._replace(code="partly") if found.code == LOW else found
+
+
+def findings(rows: SummaryRows) -> list[Finding]:
+    """Return the finding of every measure that the rows have."""
+    scores = [
+        agreement(rows, measure.removeprefix("tau_"))
+        for experiment, measure in rows.rows
+        if experiment == "correlation" and measure in ("tau_gradient", "tau_loo")
+    ]
+    rules = (
+        shuffling, largest_change, all_heads, furthest, ranges, removal, comprehensiveness,
+    )  # fmt: skip
+    return [found for found in (*scores, *(rule(rows) for rule in rules)) if found is not None]
+
+
+def side_of(found: Iterable[Finding]) -> str:
+    """Return the side that findings take together: FOR, AGAINST, BOTH or NEITHER."""
+    sides = {one.side for one in found} - {NEITHER}
+    return BOTH if len(sides) == 2 else next(iter(sides), NEITHER)
+
+
+Named = Mapping[tuple[str, str], Finding]
+"""Findings by the experiment and measure of their card rows."""
+
+
+def class_differs(own: Named, overall: Named, rows: SummaryRows) -> bool:
+    """Tell whether the figures show that a predicted class differs from all instances.
+
+    One of the figures that decide for the class must have its interval apart from that over all
+    instances; where the class's measures disagree, one on another side than all. A class for
+    which every measure speaks must also answer each one that speaks against all, in the same way.
+
+    Args:
+        own: Findings of the class.
+        overall: Findings of all instances.
+        rows: Summary rows of all instances.
+    """
+    own = {key: one for key, one in own.items() if one.side and key in overall}
+    side, of_all = side_of(own.values()), side_of(overall.values())
+
+    def is_apart(one: Finding) -> bool:
+        all_rows = rows.get(one.experiment, one.measure)
+        if all_rows is None or one.low is None or one.high is None or all_rows["low"] is None:
+            return False
+        return one.low > all_rows["high"] or one.high < all_rows["low"]
+
+    telling = [one for one in own.values() if side != BOTH or one.side != of_all]
+    opposed = [key for key, one in overall.items() if one.side == AGAINST]
+    answered = all(key in own and is_apart(own[key]) for key in opposed)
+    return any(map(is_apart, telling)) and (side != FOR or answered)
+
+
+class Skill(NamedTuple):
+    """A model's score and the best baseline that learns nothing.
+
+    Attributes:
+        score: Summary row of the score.
+        measure: Its name without prefix.
+        baseline: The baseline's score.
+        against: The baseline's name, without prefix.
+        shown: Whether the score's interval lies above the baseline.
+    """
+
+    score: Mapping[str, Any]
+    measure: str
+    baseline: float
+    against: str
+    shown: bool
+
+
+def skill(rows: SummaryRows, experiment: str, prefix: str = "") -> Skill | None:
+    """Judge whether a model does better than a baseline that learns nothing; None if unknown.
+
+    Accuracy is compared with the share of the most frequent label: a model may rank instances well
+    and yet decide like a constant. Translations are compared by BLEU. The first score that the
+    summary has decides, since several would be as many chances of a false positive.
+
+    Args:
+        rows: Summary rows.
+        experiment: Experiment or study whose rows are read.
+        prefix: Prefix of the measures' names.
+    """
+    for measure, names in (("accuracy", ("majority",)), ("bleu", ("bleu_copy", "bleu_other"))):
+        score = rows.get(experiment, prefix + measure)
+        values = {name: rows.value(experiment, prefix + name) for name in names}
+        known = {name: value for name, value in values.items() if value is not None}
+        if score is not None and known:
+            against = max(known, key=lambda name: (known[name], name))
+            least = score["value"] if score["low"] is None else score["low"]
+            return Skill(score, measure, known[against], against, least > known[against])
+    return None

@@ -1,0 +1,172 @@
+"""Summary rows by experiment and measure: of all instances, of each class, of each head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import polars as pl
+
+from attnaudit.results.groups import OF_HEAD
+
+INSTANCE, ROW, TEXT, POSITION = "instance", "row", "text", "position"
+"""Units of a mean. A text with a row for each head, or for each position, is not one row."""
+_PREDICTED = "predicted:"
+
+Head = tuple[int, int]
+"""Layer and head, each from 0."""
+
+
+def head_of(group: str) -> Head:
+    """Return the head that a group of a summary names."""
+    layer, _, head = group.removeprefix(OF_HEAD).partition(".")
+    return int(layer), int(head)
+
+
+@dataclass(frozen=True)
+class Heads:
+    """The audited part of a model with heads.
+
+    Attributes:
+        names: The heads, in order.
+        texts: Number of texts.
+        rows: Number of rows; each head has one for every text, or for every position of it.
+    """
+
+    names: tuple[Head, ...]
+    texts: int
+    rows: int
+
+    @property
+    def positions(self) -> int:
+        """Number of rows of one head."""
+        return self.rows // len(self.names)
+
+    @property
+    def unit(self) -> str:
+        """Unit of one head's rows: a text, or a position."""
+        return POSITION if self.positions > self.texts else TEXT
+
+    @property
+    def layers(self) -> set[int]:
+        """Layers with an audited head."""
+        return {layer for layer, _ in self.names}
+
+    @classmethod
+    def of(cls, summary: pl.DataFrame) -> Heads | None:
+        """Read the heads of a summary; None if its rows are of no head."""
+        rows = summary.filter(pl.col("group").str.starts_with(OF_HEAD)).with_columns(
+            total=pl.col("n") + pl.col("undefined")
+        )
+        if not rows.height:
+            return None
+        sizes = dict(rows.group_by("group").agg(pl.col("total").max()).iter_rows())
+        texts = rows.select(pl.col("texts").max()).item() if "texts" in rows.columns else None
+        names = tuple(sorted(map(head_of, sizes)))
+        return cls(names, texts or max(sizes.values()), sum(sizes.values()))
+
+
+@dataclass(frozen=True)
+class SummaryRows:
+    """Summary rows that have a value.
+
+    Attributes:
+        rows: Rows over all instances, by experiment and measure.
+        by_class: Rows of each predicted class, by experiment and measure.
+        audited: The heads, for a model that has some.
+        by_head: Rows of each head.
+        head: The head that these rows are of.
+        row_of_head: Unit of one head's rows, a text or a position.
+    """
+
+    rows: Mapping[tuple[str, str], dict[str, Any]]
+    by_class: Mapping[tuple[str, str], Sequence[dict[str, Any]]] = field(default_factory=dict)
+    audited: Heads | None = None
+    by_head: Mapping[Head, SummaryRows] = field(default_factory=dict)
+    head: Head | None = None
+    row_of_head: str = TEXT
+
+    @classmethod
+    def of(cls, summary: pl.DataFrame) -> SummaryRows:
+        """Index the rows of a summary."""
+        known = summary.filter(pl.col("value").is_not_null(), pl.col("value").is_not_nan())
+        group = pl.col("group")
+        by_class = known.filter(group.str.starts_with(_PREDICTED))
+        of_heads = known.filter(group.str.starts_with(OF_HEAD)).partition_by("group", as_dict=True)
+        audited = Heads.of(summary)
+        unit = TEXT if audited is None else audited.unit
+        by_head = {
+            (head := head_of(str(group))): cls(_by_measure(rows), head=head, row_of_head=unit)
+            for (group,), rows in of_heads.items()
+        }
+        return cls(
+            _by_measure(known.filter(group="all")),
+            by_class.rows_by_key(["experiment", "measure"], named=True, include_key=True),
+            audited,
+            dict(sorted(by_head.items())),
+            row_of_head=unit,
+        )
+
+    @property
+    def predicted(self) -> set[str]:
+        """Classes that some instance is predicted to be of."""
+        return {
+            row["group"].removeprefix(_PREDICTED) for rows in self.by_class.values() for row in rows
+        }
+
+    def of_class(self, name: str) -> SummaryRows:
+        """Return the rows of the instances that are predicted to be of a class."""
+        own = {key: found[name] for key in self.by_class if name in (found := self.classes(*key))}
+        return replace(self, rows=own, by_class={}, by_head={})
+
+    def classes(self, experiment: str, measure: str) -> dict[str, dict[str, Any]]:
+        """Return a measure's row for every predicted class that has one."""
+        rows = self.by_class.get((experiment, measure), ())
+        return {row["group"].removeprefix(_PREDICTED): row for row in rows}
+
+    def heads(self, experiment: str, measure: str) -> dict[Head, dict[str, Any]]:
+        """Return a measure's row for every head that has one; empty if one head was audited."""
+        found = {head: rows.get(experiment, measure) for head, rows in self.by_head.items()}
+        known = {head: row for head, row in found.items() if row is not None}
+        return known if len(self.by_head) > 1 else {}
+
+    @property
+    def unit(self) -> str:
+        """Unit of the means: instances, or a head's texts or positions, or rows of several."""
+        if self.head is None and self.audited is None:
+            return INSTANCE
+        return ROW if self.audited is not None and len(self.audited.names) > 1 else self.row_of_head
+
+    @property
+    def text(self) -> str:
+        """Unit of predictions."""
+        return INSTANCE if self.unit == INSTANCE else self.row_of_head
+
+    @property
+    def counted(self) -> str:
+        """Unit of `instances`: a text with several rows counts once."""
+        return INSTANCE if self.unit == INSTANCE else TEXT
+
+    def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
+        """Return the row of a measure, None if it has no value."""
+        return self.rows.get((experiment, measure))
+
+    def value(self, experiment: str, measure: str) -> float | None:
+        """Return the value of a measure, None if it has none."""
+        row = self.get(experiment, measure)
+        return None if row is None else float(row["value"])
+
+    def instances(self, experiment: str, measure: str) -> int | None:
+        """Return the number of instances of a mean, each counted once; None if unknown."""
+        row = self.get(experiment, measure)
+        return None if row is None else instances(row)
+
+
+def instances(row: Mapping[str, Any]) -> int | None:
+    """Return the number of instances that a row is a mean over, each counted once."""
+    return row.get("texts") or row.get("n")
+
+
+def _by_measure(rows: pl.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["experiment"], row["measure"]): row for row in rows.iter_rows(named=True)}
