@@ -1,28 +1,25 @@
-"""Threads of compiled kernels and of torch in the tests: one, so that processes side by side do not wait for each other; or two."""
+"""Threads of the tests: one, so that processes side by side do not wait for each other; or two."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-import torch
-from numba.core import config
-
-SETTINGS: Any = config
+from attnaudit.core.threads import take
 
 
 def take_one() -> None:
-    """One thread from here on."""
-    SETTINGS.NUMBA_NUM_THREADS = 1
-    torch.set_num_threads(1)
+    """Use one thread from here on."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    take(1)
 
 
 @contextmanager
 def two_threads() -> Iterator[None]:
-    """Within it compiled kernels run on two threads."""
-    SETTINGS.NUMBA_NUM_THREADS = 2
+    """Use two threads within a block."""
+    take(2)
     try:
         yield
     finally:
-        SETTINGS.NUMBA_NUM_THREADS = 1
+        take(1)

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pytest
 
 from attnaudit.core.errors import TraceError
-from attnaudit.core.kernels import SETTINGS
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments import make_experiment
 from attnaudit.experiments.shards import tables_of_shards
@@ -55,7 +54,7 @@ def run(
 ) -> dict[str, pl.DataFrame]:
     made: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SETTINGS, "NUMBA_NUM_THREADS", threads)
+        patch.setenv("OMP_NUM_THREADS", str(threads))
         for name, table in tables_of_shards(experiments, shards, sum(map(len, shards)), progress):
             made[name].append(table)
     return {name: pl.concat(tables) for name, tables in made.items()}

@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.kernels import SETTINGS
 from attnaudit.core.progress import Progress, silent
+from attnaudit.core.threads import cores
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.agreement import Agreement
 from attnaudit.experiments.alignment import Alignment
@@ -134,9 +134,8 @@ def audit(
     rows = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
     kept = keep(taken, (tables or tables_of_shards)(taken, chain([first], shards), rows, progress))
     results = {}
-    with ThreadPoolExecutor(
-        SETTINGS.NUMBA_NUM_THREADS
-    ) as pool:  # of large tables, which are read piece by piece
+    with ThreadPoolExecutor(cores()) as pool:
+        # Large tables are read piece by piece; small ones would only wait for each other.
         each = pool.map if rows >= LARGE else map
         for name, summary in zip(
             kept, each(lambda name: taken[name].summarise(kept[name]), kept), strict=True

@@ -1,4 +1,4 @@
-"""The tables of all experiments on the shards of a trace, several shards at a time."""
+"""Tables of all experiments on the shards of a trace, several shards at a time."""
 
 from __future__ import annotations
 
@@ -6,24 +6,23 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 import polars as pl
 
-from attnaudit.core.kernels import SETTINGS, compiling
 from attnaudit.core.progress import Progress
+from attnaudit.core.threads import cores
 from attnaudit.experiments.adversary.exact import one_logit_decides
-from attnaudit.experiments.ahead import in_turn
 from attnaudit.experiments.registry import Experiment
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.trace import Trace
 
 PART = 128  # rows, of a shard that takes long, after which progress is reported
 Tables = list[tuple[str, pl.DataFrame]]
-Keep = Callable[
-    [str, int, Callable[[], pl.DataFrame]], pl.DataFrame
-]  # of an experiment, the number of a shard, and what makes the table
+# Name of an experiment, number of a shard, and the call that computes the table.
+Keep = Callable[[str, int, Callable[[], pl.DataFrame]], pl.DataFrame]
 
 
 def tables_of_shards(
@@ -32,59 +31,51 @@ def tables_of_shards(
     rows: int,
     progress: Progress,
     keep: Keep | None = None,
-    meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The table of every experiment on every shard, those of one experiment in order; ``progress`` reports how many rows are done.
+    """Compute the table of every experiment on every shard, those of one experiment in order.
 
-    Kernels run without Python's lock, what is around them does not: one shard after another would leave a core idle meanwhile. The first
-    is done alone, and compiles the kernels. So is each whose tail no kernel computes: a network has threads of its own. The tables of these
-    take long; with ``keep`` they are those that it has, and it keeps new ones. ``meanwhile`` is called before the wait for a process that
-    compiles kernels.
+    The first shard is done alone: it compiles the kernels. The others are done as many at a time as
+    there are threads, because the Python code around the kernels holds the GIL. A shard whose tail
+    is a network is always done alone, since the network has threads of its own.
+
+    Args:
+        experiments: Experiments by name.
+        shards: Parts of one trace.
+        rows: Rows of the whole trace.
+        progress: Told how many rows are done.
+        keep: Stores tables that take long, those through a network, and returns stored ones.
+
+    Yields:
+        Names of experiments with their tables.
     """
-    several, done = iter(shards), 0
+    several, done, threads = iter(shards), 0, cores()
     for number, shard in enumerate(several):
-        compiled = has_compiled_tail(shard.readout)
-        parts, made = _parts(shard), dict[str, pl.DataFrame]()
-        for name in in_turn(
-            shard,
-            list(experiments),
-            progress,
-            partial(_before_the_wait, experiments, made, meanwhile),
-        ):
-            make = partial(
-                _table, experiments[name], parts, _Done(progress, f"audit: {name}", done, rows)
-            )
-            with compiling(
-                partial(progress, f"audit: {name} (compiled once, on its first use)", done, rows)
-            ):
-                made[name] = make() if compiled or keep is None else keep(name, number, make)
-            yield name, made[name]
+        compiled, parts = has_compiled_tail(shard.readout), _parts(shard)
+        for name, experiment in experiments.items():
+            report = _Done(progress, f"audit: {name}", done, rows)
+            make = partial(_table, experiment, parts, report)
+            yield name, make() if compiled or keep is None else keep(name, number, make)
         done += len(shard)
-        if SETTINGS.NUMBA_NUM_THREADS > 1 and compiled:
-            yield from _at_once(
-                experiments, several, _Done(progress, "audit", done, rows, 1 / len(experiments))
-            )
+        if threads > 1 and compiled:
+            report = _Done(progress, "audit", done, rows, 1 / len(experiments))
+            yield from _at_once(experiments, several, report, threads)
             return
 
 
+@dataclass
 class _Done:
-    """Reports how many rows are done, of which an experiment is a ``share``, for several threads."""
+    """Report how many rows are done, for several threads; an experiment is a ``share`` of a row."""
 
-    def __init__(
-        self, progress: Progress, what: str, done: float, rows: int, share: float = 1.0
-    ) -> None:
-        self.progress, self.what, self.done, self.rows, self.share, self.lock = (
-            progress,
-            what,
-            done,
-            rows,
-            share,
-            threading.Lock(),
-        )
+    progress: Progress
+    name: str
+    done: float
+    rows: int
+    share: float = 1.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def report(self) -> None:
         with self.lock:
-            self.progress(self.what, round(self.done), self.rows)
+            self.progress(self.name, round(self.done), self.rows)
 
     def add(self, rows: int) -> None:
         with self.lock:
@@ -92,7 +83,10 @@ class _Done:
 
 
 def _parts(shard: Trace) -> list[Trace]:
-    """Pieces of a shard that takes long, whose adversary is one of several logits. Heads of one text, which are compared, stay together."""
+    """Cut a shard that takes long, because its adversary has several logits, for its progress.
+
+    Heads of one text are compared, so they stay together.
+    """
     readout = shard.readout
     if (
         len(shard) <= PART
@@ -108,7 +102,7 @@ def _parts(shard: Trace) -> list[Trace]:
 
 
 def _table(experiment: Experiment, parts: Iterable[Trace], done: _Done) -> pl.DataFrame:
-    """The table of all parts of a shard."""
+    """Compute the table of all parts of a shard."""
     tables = list[pl.DataFrame]()
     for part in parts:
         done.report()
@@ -117,20 +111,10 @@ def _table(experiment: Experiment, parts: Iterable[Trace], done: _Done) -> pl.Da
     return pl.concat(tables, rechunk=True)
 
 
-def _before_the_wait(
-    experiments: Mapping[str, Experiment],
-    made: Mapping[str, pl.DataFrame],
-    meanwhile: Callable[[], None],
-) -> None:
-    for name, table in made.items():
-        experiments[name].summarise(table.head(2).lazy())  # for the kernels of summaries
-    meanwhile()
-
-
 def _at_once(
-    experiments: Mapping[str, Experiment], shards: Iterable[Trace], done: _Done
+    experiments: Mapping[str, Experiment], shards: Iterable[Trace], done: _Done, threads: int
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """As many shards at a time as there are threads, while the next is read."""
+    """Compute the tables of as many shards at a time as there are threads, while one is read."""
     stopped, waiting = threading.Event(), deque[Future[Tables]]()
 
     def tables(shard: Trace) -> Tables:
@@ -141,11 +125,11 @@ def _at_once(
             if not stopped.is_set()
         ]
 
-    with ThreadPoolExecutor(SETTINGS.NUMBA_NUM_THREADS) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         try:
             for shard in shards:
                 waiting.append(pool.submit(tables, shard))
-                if len(waiting) > SETTINGS.NUMBA_NUM_THREADS:
+                if len(waiting) > threads:
                     yield from waiting.popleft().result()
             for future in waiting:
                 yield from future.result()

@@ -122,15 +122,10 @@ def tables_on(engine: Engine, trace: Path, out: Path, key: str, replay: Any = No
 
     folder = pieces_folder(out, key)
     return (
-        partial(tables_of_shards, keep=KeptTables(folder), meanwhile=_import_report)
+        partial(tables_of_shards, keep=KeptTables(folder))
         if engine == LOCAL
         else AuditOfPieces(engine, trace, folder, replay_folder(replay))
     )
-
-
-def _import_report() -> None:
-    """It takes as long as a small audit."""
-    import attnaudit.report  # noqa: F401
 
 
 def report_step(store: Store, progress: Progress, pages: Mapping[str, Page]) -> Record:

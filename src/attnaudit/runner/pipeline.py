@@ -54,7 +54,7 @@ def run(
         engine.opened(out) as opened,
         _prepared(spec, out, progress, corpus, here=here, engine=opened) as prepared,
     ):
-        prepared.train(prepared.task.extra, traced, tuple(spec.experiments) if traced else ())
+        prepared.train(prepared.task.extra, traced)
         prepared.audit(traced)
         report_step(
             prepared.job.store,
@@ -141,23 +141,18 @@ class _Run:
     engine: Engine
     corpus: Any
 
-    def train(
-        self, steps: Sequence[str], traced: bool = True, experiments: Sequence[str] = ()
-    ) -> None:
-        """Train, collect if there is attention to trace, and do the ``steps`` besides.
-
-        The kernels of ``experiments`` are compiled meanwhile, where they are not yet.
-        """
-        trained = self._train(experiments)
+    def train(self, steps: Sequence[str], traced: bool = True) -> None:
+        """Train, collect if there is attention to trace, and do the ``steps`` besides."""
+        trained = self._train()
         for name in (*(("collect",) if traced else ()), *steps):
             self._with_model(name, trained)
 
-    def _train(self, experiments: Sequence[str]) -> Record:
+    def _train(self) -> Record:
         job, plain = self.job, self.job.plain
         key = content_key("train", plain["fingerprint"], *self.task.training_key(job), job.device)
         outputs = ("model",) if job.spec.probe is None else ("model", STEP_FOLDER)
         if self.engine == LOCAL:
-            work = partial(self._fit, experiments, job.store.scratch / f"checkpoint-{key[:12]}")
+            work = partial(self._fit, job.store.scratch / f"checkpoint-{key[:12]}")
         else:
             work = partial(self._fit_by_call, pieces_folder(job.store.out, key), outputs)
         return job.store.step("train", key, outputs, work)
@@ -184,7 +179,7 @@ class _Run:
             write_with_digest(job.store.out / "spec.json", job.plain)
         return read_manifest(place)["steps"]["train"]["notes"]
 
-    def _fit(self, experiments: Sequence[str], checkpoint: Path, folder: Path) -> dict[str, Any]:
+    def _fit(self, checkpoint: Path, folder: Path) -> dict[str, Any]:
         from attnaudit.tracing.texts import trace_probe
         from attnaudit.training.loop import best_epoch
 
@@ -202,16 +197,15 @@ class _Run:
             job.store.out / "spec.json"
         ).exists():  # the folder is this run's own, now that nothing in its input was refused
             write_with_digest(job.store.out / "spec.json", job.plain)
-        with self._compiled_meanwhile(model, experiments):
-            history = task.fit(
-                job,
-                model,
-                seed=job.spec.seed,
-                device=job.device,
-                checkpoint=checkpoint,
-                progress=job.progress,
-                callback=callback,
-            )
+        history = task.fit(
+            job,
+            model,
+            seed=job.spec.seed,
+            device=job.device,
+            checkpoint=checkpoint,
+            progress=job.progress,
+            callback=callback,
+        )
         model.save(folder / "model")
         if probe is not None:
             _keep_steps(probe, checkpoint, folder)
@@ -220,21 +214,6 @@ class _Run:
             "best_epoch": best_epoch(history).epoch,
             **notes,
         }
-
-    @contextlib.contextmanager
-    def _compiled_meanwhile(self, model: Any, experiments: Sequence[str]) -> Iterator[None]:
-        """Within it another process compiles the kernels of the experiments, for such traces as the ``model`` leaves."""
-        rows = self.task.traced(self.job)
-        if not experiments or not len(rows):
-            yield
-            return
-        from attnaudit.experiments.ahead import compiled_meanwhile
-
-        traces = list(
-            self.task.shards(self.job, model, rows.take(np.arange(1)), self._origin(model), silent)
-        )
-        with compiled_meanwhile(traces[0], experiments):
-            yield
 
     def _with_model(self, name: str, trained: Record) -> None:
         """A step that follows from the trained model."""
