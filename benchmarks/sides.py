@@ -20,9 +20,8 @@ from captum.attr import FeatureAblation, InputXGradient
 from scipy.stats import kendalltau
 from torch import Tensor
 
-from attnaudit.core.kernels import kernel
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.random import shuffle
+from attnaudit.core.random import shuffled
 from attnaudit.experiments import make_experiment
 from attnaudit.experiments.rows import row_streams
 from attnaudit.models.batch import Batch, pad
@@ -38,7 +37,6 @@ from benchmarks.plain_removals import ERASED, ERASER, plain_comprehensiveness, p
 from tests.oracles.kendall import naive_kendall
 from tests.oracles.relaxed_adversary import accepted_divergence, naive_search, padded
 
-SHUFFLE = kernel(shuffle)
 TOGETHER = 128  # shortened texts in one pass of the model
 POSITIONS = 1 << 15  # tokens of a made-up trace
 HIDDEN, K, EPSILON, PERMUTATIONS = 256, 5, 0.01, 100
@@ -232,10 +230,10 @@ def median_change(trace: Trace, row: int, orders: np.ndarray) -> float:
 
 def our_orders(alpha: np.ndarray, stream: np.ndarray) -> np.ndarray:
     """One row's attention as our experiment shuffles it."""
-    weights, orders = alpha.copy(), np.empty((PERMUTATIONS, len(alpha)))
+    weights, orders = Ragged.from_rows([alpha]), np.empty((PERMUTATIONS, len(alpha)))
     for k in range(PERMUTATIONS):
-        SHUFFLE(weights, stream, k)
-        orders[k] = weights
+        weights = shuffled(weights, np.array([stream]), k)
+        orders[k] = weights.values
     return orders
 
 

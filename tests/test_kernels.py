@@ -17,7 +17,6 @@ from attnaudit.core.kernels import (
     code_folder,
     compiling,
     kernel,
-    over_rows,
     subroutine,
 )
 from attnaudit.stats.ordering import ascending, select
@@ -66,62 +65,6 @@ def test_a_kernel_that_sorts_with_numpy_would_be_found():
     assert sorts_in_kernels("@kernel\ndef compiled(x):\n    return np.sort(x)[0]\n") == [
         "compiled: sort"
     ]
-
-
-@pytest.mark.parametrize(
-    "path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE))
-)
-def test_kernels_are_compiled_in_one_way(path: Path):
-    """By ours, which keeps their code where no other version looks."""
-    assert path.name == "kernels.py" or "njit" not in path.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("rows", [0, 1, 2, 31, 1000])
-def test_every_row_is_in_one_chunk(monkeypatch: pytest.MonkeyPatch, rows: int, threads: int):
-    monkeypatch.setattr(SETTINGS, "NUMBA_NUM_THREADS", threads)
-    seen = np.zeros(rows, int)
-
-    def count(first: int, last: int, step: int) -> None:
-        seen[first:last] += step
-
-    over_rows(count, rows, 2)
-    assert (seen == 2).all()
-
-
-def test_an_error_in_a_chunk_is_raised(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(SETTINGS, "NUMBA_NUM_THREADS", 2)
-
-    def fail(first: int, last: int) -> None:
-        if last == 100:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        over_rows(fail, 100)
-
-
-THREADS = """
-import torch
-first = torch.get_num_threads()
-import numpy as np
-from attnaudit.core.ragged import Ragged
-from attnaudit.stats.kendall import kendall_tau
-scores = Ragged.from_rows(list(np.random.default_rng(0).normal(size=(200, 9))))
-kendall_tau(scores, scores)
-second = torch.get_num_threads()
-torch.set_num_threads(3)
-kendall_tau(scores, scores)
-print(first, second, torch.get_num_threads())
-"""
-
-
-def test_kernels_leave_the_threads_of_torch_alone():
-    """Fewer than those of kernels, as torch found them, or more, as it was told."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "2"}
-    done = subprocess.run(
-        [sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["1", "1", "3"]
 
 
 def test_code_of_other_sources_lies_elsewhere(tmp_path: Path):
@@ -224,37 +167,6 @@ def test_a_kernel_calls_subroutines_and_kernels(monkeypatch: pytest.MonkeyPatch,
         assert _twice(np.ones(3)).tolist() == [2.0] * 3
         for path in tmp_path.rglob("*_eight_times*"):
             path.unlink()
-
-
-INTERRUPTED = """
-import signal
-from numba.core.codegen import JITCodeLibrary
-compiled = JITCodeLibrary._object_compiled_hook.__func__
-def interrupted(cls, *arguments):  # called by LLVM, which forgets what is raised
-    signal.raise_signal(signal.SIGINT)
-    return compiled(cls, *arguments)
-JITCodeLibrary._object_compiled_hook = classmethod(interrupted)
-import numpy as np
-from attnaudit.core.ragged import Ragged
-from attnaudit.stats.kendall import kendall_tau
-scores = Ragged.from_rows([np.arange(3.0)])
-try:
-    kendall_tau(scores, scores)
-except KeyboardInterrupt:
-    print("interrupted")
-"""
-
-
-def test_an_interrupt_in_a_callback_of_llvm_is_not_lost(tmp_path: Path):
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
 def test_that_a_kernel_is_compiled_is_told_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

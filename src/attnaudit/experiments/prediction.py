@@ -22,22 +22,23 @@ from attnaudit.stats.measures import predicted_class
 from attnaudit.stats.sums import METHOD, GroupedSums
 from attnaudit.trace import Trace
 
-MOST_SCORED = (
-    1000  # outputs: a class of a corpus is one of fewer, a token of a vocabulary one of more
-)
+MOST_SCORED = 1000  # outputs: corpora have fewer classes, vocabularies have more tokens
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Accuracy, F1 (class 1 of two, else the mean over classes) and ROC-AUC (one against the rest, mean) with intervals.
+    """Accuracy, F1 and ROC-AUC of the model, with intervals.
 
-    ``majority`` is the share of the most frequent label: the accuracy of always predicting that class. ``roc_auc_chance`` is the ROC-AUC
-    of scores that are independent of the label, 0.5; undefined where some row allows only some of the classes, whose scores of 0 depend
-    on the label.
+    F1 is that of class 1 of two, else the mean over classes; ROC-AUC is the mean of one class
+    against the rest. ``majority`` is the share of the most frequent label, the accuracy of always
+    predicting that class. ``roc_auc_chance`` is the ROC-AUC of scores independent of the label,
+    0.5; it is undefined if some row allows only some of the classes, whose scores of 0 depend on
+    the label.
 
-    The table has ``label`` (class number), ``correct``, ``probability`` of the predicted class and ``probabilities``. Rows without a
-    label are excluded from the scores and counted as undefined; heads of one query share a prediction, which counts once. Of more than
-    `MOST_SCORED` outputs, those of a vocabulary, only accuracy and ``majority`` are measured, and there is no ``probabilities``.
+    The table has ``label`` (class number), ``correct``, ``probability`` of the predicted class and
+    ``probabilities``. Rows without a label are excluded from the scores and counted as undefined.
+    Heads of one query share a prediction, which counts once. With more than `MOST_SCORED` outputs,
+    those of a vocabulary, there are only accuracy and ``majority``, and no ``probabilities``.
     """
 
     name = "prediction"
@@ -62,7 +63,8 @@ class Prediction:
         Measure(
             "roc_auc_chance",
             "area under the ROC curve of random scores",
-            "Area under the ROC curve of scores that are independent of the label; undefined where a row allows only some classes.",
+            "Area under the ROC curve of scores that are independent of the label; undefined where "
+            "a row allows only some classes.",
         ),
         Measure(
             "majority",
@@ -74,29 +76,25 @@ class Prediction:
 
     def refuses(self, trace: Trace) -> str | None:
         """Return the reason why a trace cannot be used, or None."""
-        return (
-            "every gold token is of one class: BLEU measures the quality of translations"
-            if trace.task == "translation"
-            else None
-        )
+        if trace.task == "translation":
+            return "every gold token is of one class: BLEU measures the quality of translations"
+        return None
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
         probabilities, predicted = trace.prediction, trace.predicted
         chosen = probabilities.max(axis=1)
-        if probabilities.shape[1] == 1:
+        if probabilities.shape[1] == 1:  # the probability of class 1
             chosen = np.where(predicted == 1, chosen, 1.0 - chosen)
         label = pl.Series("label", trace.array("label"), dtype=pl.Int32).replace(-1, None)
-        columns = keys(trace).with_columns(
+        table = keys(trace).with_columns(
             label,
             (label == pl.Series(predicted)).alias("correct"),
             pl.Series("probability", chosen),
         )
-        return (
-            columns.with_columns(vector_column("probabilities", probabilities))
-            if probabilities.shape[1] <= MOST_SCORED
-            else columns
-        )
+        if probabilities.shape[1] > MOST_SCORED:
+            return table
+        return table.with_columns(vector_column("probabilities", probabilities))
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""
@@ -127,7 +125,7 @@ class Prediction:
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
 
     def _streamed(self, table: pl.LazyFrame) -> list[dict[str, Any]]:
-        """The summary of a large table, read twice; where few rows have a label, these are scored as in a small table."""
+        """Summarise a large table by reading it twice; few labelled rows are scored as in a small one."""
         counted, labels, allowed, total, sums = None, np.zeros(0), True, 0, GroupedSums.of(1)
         for rows, label, probabilities in _labelled_pieces(table):
             total += rows.height
@@ -183,7 +181,7 @@ class Prediction:
     def _scores(
         self, rows: pl.DataFrame
     ) -> Iterator[tuple[str, float | None, float | None, float | None]]:
-        """The names of all scores with their values and intervals."""
+        """Yield the names of all scores with their values and intervals."""
         if not len(rows):
             return
         probabilities = rows["probabilities"].explode().to_numpy().reshape(len(rows), -1)
@@ -214,7 +212,7 @@ class Prediction:
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Whether each row is predicted right."""
+        """Select accuracy: is the row predicted correctly?"""
         return table.select(accuracy="correct")
 
 
@@ -235,7 +233,7 @@ def _labelled_pieces(
 
 
 def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The sum of two counts of different length."""
+    """Add two counts of different length."""
     found = np.zeros(max(len(one), len(other)))
     found[: len(one)] += one
     found[: len(other)] += other
@@ -248,7 +246,7 @@ def _texts(rows: pl.DataFrame) -> pl.Series:
 
 
 def _one_of_each(table: pl.LazyFrame) -> pl.DataFrame:
-    """The columns that are scored, a row for each prediction: that of one query, whichever heads and layers have a row for it."""
+    """Select the scored columns, one row per prediction: heads of one query share theirs."""
     columns = table.collect_schema().names()
     named = [name for name in ("split", "instance", "query") if name in columns]
     rows = table.select(
