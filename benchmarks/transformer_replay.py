@@ -38,7 +38,7 @@ from attnaudit.hf.replay import Query, replayed, states_of, whole
 from attnaudit.hf.tail import Tail, write_tail_graph
 from attnaudit.hf.trace import choose_layers, collect_shards
 from attnaudit.trace import Trace, write_shards
-from attnaudit.trace.graph import GRAPH_FILE, ROWS, GraphTail
+from attnaudit.trace.tails import GRAPH_FILE, ROWS, GraphTail
 
 TOKENS_OF_BERT, TOKENS_OF_GPT, ALTERNATIVES, OF_WHOLE = 64, 128, 512, 8
 TOKENS, TEXTS = 20, 16  # of the search

@@ -12,8 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from scipy.special import erf
 
 from attnaudit.trace import Trace
-from attnaudit.trace.graph import GRAPH_FILE, GraphTail
-from attnaudit.trace.readout import Readout, Tail, TanhTail
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import GRAPH_FILE, GraphTail, Tail, TanhTail
 from tests.traces import make_trace
 
 
@@ -23,8 +23,8 @@ class Opaque:
 
     tail: Tail
 
-    def __call__(self, pooled: np.ndarray) -> np.ndarray:
-        return self.tail(pooled)
+    def __call__(self, pooled: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return self.tail(pooled, rows)
 
 
 def opaque(trace: Trace) -> Trace:
@@ -67,7 +67,7 @@ class Layer:
             )
         )
 
-    def __call__(self, pooled: np.ndarray) -> np.ndarray:
+    def __call__(self, pooled: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
         project, residual, up, down, pool, classify = self.weights
         x = _norm(pooled.astype(np.float32) @ project + residual)
         inner = x @ up
@@ -134,8 +134,7 @@ def layer_trace(
         contribution.with_values(values.astype(np.float64)), base.readout.offset, activation, tail
     )
     columns: dict[str, Any] = {
-        name: base.table.column(name).to_pylist()
-        for name in ("tokens", "label", "rationale", "split")
+        name: base.table[name].to_list() for name in ("tokens", "label", "rationale", "split")
     }
     columns["gradient"] = base.ragged("gradient")
     return Trace.from_arrays(

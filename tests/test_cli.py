@@ -135,9 +135,8 @@ def test_an_audit_of_one_experiment_concludes_nothing_from_a_model_that_learned_
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     trace = make_trace(60)
-    place = trace.table.column_names.index("label")
     for learned, label in ((True, trace.predicted), (False, np.arange(60) % 2)):
-        table = trace.table.set_column(place, "label", pa.array(label.astype(np.int32)))
+        table = trace.table.with_columns(pl.Series("label", label, pl.Int32))
         Trace(table, trace.metadata, trace.tail).write(tmp_path / "trace")
         said = answers(
             capsys,
@@ -391,7 +390,6 @@ def test_an_unknown_experiment_is_named(trace: Path, capsys: pytest.CaptureFixtu
 def test_a_broken_trace_is_refused_with_column_and_row(
     trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     shard = trace / "part-00000.parquet"

@@ -45,11 +45,10 @@ def model(sharpness: float = 1.5, n: int = 60) -> Trace:
 
 
 def with_tokens(trace: Trace, changed: int) -> Trace:
-    tokens = trace.table.column("tokens").to_pylist()
+    tokens = trace.table["tokens"].to_list()
     for row in range(changed):
         tokens[row][0] += "!"
-    place = trace.table.column_names.index("tokens")
-    return replace(trace, table=trace.table.set_column(place, "tokens", [tokens]))
+    return replace(trace, table=trace.table.with_columns(pl.Series("tokens", tokens)))
 
 
 @pytest.fixture(scope="module")
@@ -261,7 +260,7 @@ def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: 
     twice = model().take(np.array([0, 1, 1, 2]))
     with pytest.raises(InputError, match="instance 1: several rows alike in split, instance"):
         compare_runs([audited(tmp_path / "twice", twice), runs[0]])
-    without_labels = replace(model(), table=model().table.drop_columns(["label"]))
+    without_labels = replace(model(), table=model().table.drop(["label"]))
     alone = audited(tmp_path / "alone", without_labels, experiments=("permutation",))
     only = audited(tmp_path / "only", model(), experiments=("prediction",))
     with pytest.raises(InputError, match="no measure in common"):
@@ -352,7 +351,7 @@ def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
     def heads(trace: Trace, several: int) -> Trace:
         copies = trace.take(np.repeat(np.arange(len(trace)), several))
         numbers = np.tile(np.arange(several, dtype=np.int32), len(trace))
-        return replace(copies, table=copies.table.append_column("head", [numbers]))
+        return replace(copies, table=copies.table.with_columns(pl.Series("head", numbers)))
 
     found = []
     for several in (1, 3):

@@ -123,7 +123,7 @@ def test_tables_of_a_file_are_written_and_read_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file of several pieces, whose tables have several row groups, is audited as locally; no more than a row group is read at a time."""
-    monkeypatch.setattr("attnaudit.trace.io.PIECE", 1000)
+    monkeypatch.setattr("attnaudit.trace.files.PIECE", 1000)
     monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 8)
     heights, pieces = list[int](), list[int]()
 

@@ -26,7 +26,7 @@ from attnaudit.runner.copying import seconds_a_step
 from attnaudit.runner.pipeline import train_into
 from attnaudit.runner.studies import TRAININGS, prepared
 from attnaudit.runner.timing import Speed
-from attnaudit.trace.probe import Probe
+from attnaudit.training.probe import Probe
 
 SMALL = {
     "corpus.size": 60,

@@ -64,7 +64,7 @@ def test_the_trace_has_questions_and_a_tail(finished: Path) -> None:
     assert (finished / "trace" / TAIL_FILE).exists()
     assert trace.task == "question_answering"
     split = planted_corpus("question", size=80, length=(10, 14)).splits["test"]
-    assert trace.table.column("question").to_pylist() == split.question
+    assert trace.table["question"].to_list() == split.question
     assert trace.class_names == ["attic", "cellar", "kitchen", "office", "pantry", "studio"]
 
 
@@ -125,7 +125,7 @@ def test_a_users_own_questions(tmp_path: Path) -> None:
     )  # fmt: skip
     trace = Trace.read(run(spec, tmp_path / "run"))
     assert trace.task == "question_answering"
-    first = trace.table.column("rationale")[0].as_py()
+    first = trace.cell("rationale", 0)
     assert [word for word, mark in zip(trace.tokens(0), first, strict=True) if mark] == [
-        trace.table.column("question")[0].as_py()[2]
+        trace.cell("question", 0)[2]
     ]

@@ -112,7 +112,7 @@ def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outp
     drawn = drawn.with_values(drawn.values / drawn.spread(drawn.sum()))
     for alpha in (trace.alpha, drawn):
         assert np.abs(trace.readout(alpha) - naive(net, batches, alpha)).max() <= 1e-6
-    assert trace.table.column("label").to_pylist() == [0, 1, 0, None, None, None]
+    assert trace.table["label"].to_list() == [0, 1, 0, None, None, None]
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_several_heads_written_by_hand_pool_texts_of_any_length() -> None:
         ((ids[1:2, :1], mask[1:2, :1]), TOKENS[1:2]),
     ]
     trace = collect(net, batches, attention="pool")
-    assert trace.table.column("head").to_pylist() == [0, 1, 2] * 5
+    assert trace.table["head"].to_list() == [0, 1, 2] * 5
     assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
 
 
@@ -482,7 +482,7 @@ def test_a_multihead_attention_has_a_row_for_each_head(
     """Under any weights of one head, and of both at once, whatever form the module returns its weights in."""
     net, batches = heads(call=call, batch_first=batch_first, deep=deep)
     trace = collect(net, batches, attention="pool")
-    assert trace.table.column("head").to_pylist() == [0, 1] * 4
+    assert trace.table["head"].to_list() == [0, 1] * 4
     assert trace.instance.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
     drawn = trace.alpha.with_values(np.random.default_rng(0).random(len(trace.alpha.values)))
     drawn = drawn.with_values(drawn.values / drawn.spread(drawn.sum()))
@@ -840,7 +840,7 @@ def test_one_batch_names_in_an_array_and_a_model_that_is_a_word_are_taken() -> N
     )  # type: ignore[arg-type]
     assert trace.class_names == ["x", "y", "z"]
     assert trace.metadata["model"]["name"] == "mine"
-    assert trace.table.column("label").to_pylist() == [0, 1, 0]
+    assert trace.table["label"].to_list() == [0, 1, 0]
 
 
 def test_batches_of_other_numbers_of_classes_are_refused() -> None:

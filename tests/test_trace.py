@@ -17,9 +17,9 @@ import pytest
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.trace.io import METADATA_KEY
-from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.files import METADATA_KEY
 from attnaudit.trace.table import Trace, concatenate, write_shards
+from attnaudit.trace.tails import TanhTail
 from tests.oracles.readout import naive_prediction
 from tests.traces import make_trace
 
@@ -111,7 +111,7 @@ def test_columns_by_name():
     trace = make_trace(6, (2, 4), seed=4)
     assert trace.has("gradient", "loo")
     assert not trace.has("gradient", "importance_x")
-    assert trace.tokens(0) == trace.table.column("tokens")[0].as_py()
+    assert trace.tokens(0) == trace.cell("tokens", 0)
     np.testing.assert_allclose(trace.alpha.sum(), 1.0, rtol=1e-15)
     assert trace.ragged("rationale").values.dtype == bool
     assert trace.array("split").tolist() == ["test"] * 6
@@ -132,11 +132,9 @@ def test_the_schema_is_the_first_that_has_all_of_a_trace(tmp_path: Path):
 
 def test_null_labels_and_rationales(tmp_path: Path):
     trace = make_trace(3, [2, 3, 1], seed=5)
-    columns = {name: trace.table.column(name).to_pylist() for name in ("label", "rationale")}
+    columns = {name: trace.table[name].to_list() for name in ("label", "rationale")}
     columns["label"][1], columns["rationale"][0] = None, None
-    table = trace.table
-    for name, values in columns.items():
-        table = table.set_column(table.column_names.index(name), name, [values])
+    table = trace.table.with_columns(pl.Series(name, values) for name, values in columns.items())
     Trace(table, trace.metadata).checked("test").write(tmp_path)
     again = Trace.read(tmp_path)
     assert again.array("label")[1] == -1
@@ -144,14 +142,14 @@ def test_null_labels_and_rationales(tmp_path: Path):
 
 
 def plain_columns(trace: Trace) -> dict[str, list[Any]]:
-    return {name: trace.table.column(name).to_pylist() for name in trace.table.column_names}
+    return {name: trace.table[name].to_list() for name in trace.table.columns}
 
 
-def metadata_of(trace: Trace) -> dict[bytes, bytes]:
+def metadata_of(trace: Trace) -> dict[str, str]:
     return {
         METADATA_KEY: json.dumps(
             {"schema": 1, "activation": trace.metadata["activation"], "tail": "identity"}
-        ).encode()
+        )
     }
 
 
@@ -189,7 +187,7 @@ def test_a_trace_of_polars_is_read(tmp_path: Path):
     frame = pl.DataFrame(plain_columns(trace)).with_columns(pl.col("split").cast(pl.Categorical))
     frame.write_parquet(
         tmp_path / "part-0.parquet",
-        metadata={"attnaudit": metadata_of(trace)[METADATA_KEY].decode()},
+        metadata=metadata_of(trace),
     )
     assert Trace.read(tmp_path).table.equals(trace.table)
 
@@ -198,14 +196,14 @@ def test_further_columns_are_kept(tmp_path: Path):
     trace = make_trace(4, seed=9)
     scores = [[0.5, math.inf], [], None, [1.0]]
     noted = Trace(
-        trace.table.append_column("note", [["a", "b", None, "d"]]).append_column(
-            "scores", [scores]
+        trace.table.with_columns(
+            pl.Series("note", ["a", "b", None, "d"]), pl.Series("scores", scores)
         ),
         trace.metadata,
     )
     noted.write(tmp_path)
-    assert Trace.read(tmp_path).table.column("note").to_pylist() == ["a", "b", None, "d"]
-    assert Trace.read(tmp_path).table.column("scores").to_pylist() == scores
+    assert Trace.read(tmp_path).table["note"].to_list() == ["a", "b", None, "d"]
+    assert Trace.read(tmp_path).table["scores"].to_list() == scores
 
 
 def changed(name: str, change: Callable[[list], Any]) -> Callable[[dict], None]:
@@ -287,7 +285,7 @@ def test_what_breaks_the_schema_is_refused_by_row(
         pa.table(columns).replace_schema_metadata(metadata_of(trace)), tmp_path / "mine.parquet"
     )
     for piece in (1, 1 << 30):
-        monkeypatch.setattr("attnaudit.trace.io.PIECE", piece)
+        monkeypatch.setattr("attnaudit.trace.files.PIECE", piece)
         with pytest.raises(TraceError) as caught:
             Trace.read(tmp_path)
         message = str(caught.value)
@@ -308,14 +306,14 @@ def test_candidates_are_checked(row: int, value: list, part: str):
     candidates: list = [None] * 4
     candidates[row] = value
     with pytest.raises(TraceError, match=part):
-        Trace(trace.table.append_column("candidates", [candidates]), trace.metadata).checked("test")
+        Trace(
+            trace.table.with_columns(pl.Series("candidates", candidates)), trace.metadata
+        ).checked("test")
 
 
 def test_the_same_checks_stand_before_writing(tmp_path: Path):
     trace = make_trace(4, [3] * 4, seed=12)
-    table = trace.table.set_column(
-        trace.table.column_names.index("alpha"), "alpha", [[[0.9, 0.9, 0.9]] * 4]
-    )
+    table = trace.table.with_columns(pl.Series("alpha", [[0.9, 0.9, 0.9]] * 4))
     with pytest.raises(TraceError, match="column alpha"):
         Trace(table, trace.metadata).write(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -331,7 +329,7 @@ def test_the_same_checks_stand_before_writing(tmp_path: Path):
     ],
 )  # fmt: skip
 def test_metadata_is_checked(tmp_path: Path, metadata: bytes | None, part: str):
-    table = make_trace(3).table.replace_schema_metadata(
+    table = pa.table(plain_columns(make_trace(3))).replace_schema_metadata(
         None if metadata is None else {METADATA_KEY: metadata}
     )
     pq.write_table(table, tmp_path / "mine.parquet")
@@ -411,18 +409,14 @@ def test_places_without_a_trace(tmp_path: Path):
 def test_no_row_is_refused():
     trace = make_trace(3)
     with pytest.raises(TraceError, match="no row"):
-        Trace(trace.table.slice(0, 0), trace.metadata).checked("test")
+        Trace(trace.table.clear(), trace.metadata).checked("test")
 
 
 def test_the_residual_is_the_largest_and_is_kept(tmp_path: Path):
     trace = make_trace(10, seed=13)
     moved = trace.array("prediction").copy()
     moved[4, 0] += 5e-5 if moved[4, 0] < 0.5 else -5e-5
-    table = trace.table.set_column(
-        trace.table.column_names.index("prediction"),
-        "prediction",
-        pa.FixedSizeListArray.from_arrays(pa.array(moved.reshape(-1)), 1),
-    )
+    table = trace.table.with_columns(pl.Series("prediction", moved))
     written = Trace(table, {**trace.metadata, "residual": 0.0}).write(tmp_path)
     assert Trace.read(tmp_path).metadata["residual"] == pytest.approx(5e-5, rel=0.02)
     claimed = json.dumps({**trace.metadata, "residual": "small"})
@@ -475,7 +469,7 @@ def test_arrays_may_come_as_lists_of_arrays_lists_or_ragged() -> None:
     assert trace.table.equals(ragged.table)
     assert trace.table.equals(lists.table)
     assert trace.table.equals(rows.table)
-    assert trace.table.schema.field("alpha").type == pa.list_(pa.float32())
+    assert trace.table.schema["alpha"] == pl.List(pl.Float32)
 
 
 @pytest.mark.parametrize(

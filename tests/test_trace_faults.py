@@ -17,11 +17,11 @@ from safetensors.numpy import save_file
 from attnaudit.core.errors import TraceError
 from attnaudit.runner.store import trace_digests
 from attnaudit.trace import TAIL_FILE, Trace
-from attnaudit.trace.io import METADATA_KEY
+from attnaudit.trace.files import METADATA_KEY
 from tests.traces import make_trace
 
 PLAIN = make_trace(3, [3] * 3, 2, seed=1)
-COLUMNS = {name: PLAIN.table.column(name).to_pylist() for name in PLAIN.table.column_names}
+COLUMNS = {name: PLAIN.table[name].to_list() for name in PLAIN.table.columns}
 METADATA = {"schema": 1, "activation": "softmax", "tail": "identity"}
 
 
@@ -136,7 +136,7 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     table = pa.table(COLUMNS)
     tokens = pa.ListArray.from_arrays(pa.array([0, 3, 6, 9], pa.int32()), words)
     put(tmp_path, table.set_column(table.column_names.index("tokens"), "tokens", tokens))
-    refused(tmp_path, "column tokens", "UTF8")
+    refused(tmp_path, "a.parquet", "invalid UTF-8")
 
 
 @pytest.mark.parametrize("name", ["importance_x", "input_sufficiency_loo"])

@@ -143,5 +143,5 @@ def _is_right(trace: Trace) -> None:
         [about.title, about.class_names, about.notes, trace.class_names], ensure_ascii=False
     ).encode()
     for name in ("tokens", "question"):
-        rows = trace.table.column(name).to_pylist() if trace.has(name) else []
+        rows = trace.table[name].to_list() if trace.has(name) else []
         assert all(isinstance(word, str) for row in rows for word in row or ())

@@ -262,10 +262,10 @@ def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Pat
         trace = Trace.read(train_into(made, tmp_path / name) / "trace")
         rows = [
             k
-            for k, marks in enumerate(trace.table.column("rationale").to_pylist())
+            for k, marks in enumerate(trace.table["rationale"].to_list())
             if marks is not None and not all(marks)
         ]
-        marks = trace.table.column("rationale").to_pylist()
+        marks = trace.table["rationale"].to_list()
         on.append(sum(float(trace.alpha[k][marks[k]].sum()) for k in rows) / len(rows))
     assert on[1] < 0.5 * on[0]
 
@@ -391,7 +391,7 @@ def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind:
     trace = Trace.read(tmp_path / "run" / "trace")
     assert trace.metadata["corpus"]["name"] == f"planted-{kind}"
     assert {word[0] for row in range(len(trace)) for word in trace.tokens(row)} == {"s"}
-    marks = [row for row in trace.table.column("rationale").to_pylist() if row is not None]
+    marks = [row for row in trace.table["rationale"].to_list() if row is not None]
     assert all(sum(row) == 1 for row in marks)  # one source word for every token but the end
     assert len(trace) - len(marks) == 20
     pairs = pl.read_parquet(tmp_path / "run" / "dictionary.parquet").drop_nulls("aligned")

@@ -10,7 +10,8 @@ import numpy as np
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import Activation, activate, tvd
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import IdentityTail, Readout, Tail, TanhTail
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import IdentityTail, Tail, TanhTail
 
 FILLER = (
     "the", "a", "of", "and", "to", "in", "it", "that", "this", "with", "film", "movie", "story", "plot", "scene", "actor", "director",

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 import scipy
 from hypothesis import given
@@ -449,12 +448,10 @@ def test_only_classifiers_of_two_classes_with_one_attention_a_text_are_like_the_
     trace = make_trace(24, (4, 8), outputs=of.get("outputs", 1), seed=1)
     place, table = np.arange(24), trace.table
     if "query" in of:
-        table = table.set_column(
-            table.column_names.index("instance"), "instance", pa.array(place // of["query"])
-        )
-        table = table.append_column("query", pa.array(place % of["query"], pa.int32()))
+        instance = pl.Series("instance", place // of["query"])
+        table = table.with_columns(instance, pl.Series("query", place % of["query"], pl.Int32))
     if "question" in of:
-        table = table.append_column("question", pa.array([["is", "it"]] * 24))
+        table = table.with_columns(pl.Series("question", [["is", "it"]] * 24))
     metadata = {**trace.metadata, "class_names": trace.class_names if "named" in of else []}
     trace = Trace(table, metadata, trace.tail).checked("trace")
     trace.write(tmp_path)

@@ -33,7 +33,7 @@ def test_a_permuted_trace_is_of_the_same_function(trace: Trace) -> None:
     other = permuted(trace, None, 0)
     assert np.allclose(contributions(other), contributions(trace), atol=1e-5)
     for name in ("prediction", "gradient", "loo", "tokens", "instance"):
-        assert other.table.column(name) == trace.table.column(name)
+        assert other.table[name].equals(trace.table[name])
     assert (
         np.mean(
             [

@@ -51,7 +51,7 @@ def test_weights_and_predictions_come_to_their_own_rows(corpus: Corpus) -> None:
             there = next(
                 k
                 for k in range(len(trace))
-                if trace.instance[k] == instance and trace.table.column("split")[k].as_py() == name
+                if trace.instance[k] == instance and trace.cell("split", k) == name
             )
             np.testing.assert_array_equal(
                 split.attention[row], trace.alpha[there].astype(np.float32)
@@ -84,7 +84,7 @@ def test_a_trace_of_other_texts_is_refused(corpus: Corpus) -> None:
         InputError, match=r"place: no column 'beta'; expected one of alpha, gradient, rationale"
     ):
         taught_by(corpus, trace, "beta", "place")
-    kept = np.flatnonzero(np.array(trace.table.column("split").to_pylist()) == "test")
+    kept = np.flatnonzero(np.array(trace.table["split"].to_list()) == "test")
     with pytest.raises(
         InputError,
         match=r"no instance \d+ of train and \d+ more; expected a row for every row of the corpus",
@@ -104,9 +104,9 @@ def test_a_trace_of_other_texts_is_refused(corpus: Corpus) -> None:
 
 def test_an_unknown_rationale_is_refused(corpus: Corpus) -> None:
     trace = trace_of(corpus)
-    marks = trace.table.column("rationale").to_pylist()
+    marks = trace.table["rationale"].to_list()
     marks[0] = None
-    index = trace.table.column_names.index("rationale")
+    index = trace.table.columns.index("rationale")
     table = trace.table.set_column(index, "rationale", [marks])
     with pytest.raises(
         InputError, match=r"column rationale of place: instance \d+ of train has none"

@@ -11,7 +11,7 @@ from attnaudit.experiments.adversary.envelopes import between_planes, furthest_l
 from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.tails import TanhTail
 from tests.experiments.test_adversary_exact import check_is_allowed
 from tests.oracles.adversary_several import grid_adversary, sampled_adversary, searched_adversary
 from tests.threads import two_threads
@@ -34,10 +34,8 @@ def tail_trace(n: int, lengths: tuple[int, int], outputs: int, hidden: int, seed
     offset = rng.normal(0, 0.3, (n, hidden)).astype(np.float32)
     total = alpha.with_values(alpha.values.astype(np.float64)).sum()
     weights = alpha.values / alpha.spread(total)
-    logits = tail(
-        offset
-        + contribution.with_values(weights[:, None] * contribution.values.astype(np.float64)).sum()
-    )
+    weighted = contribution.with_values(weights[:, None] * contribution.values.astype(np.float64))
+    logits = tail(offset + weighted.sum(), np.arange(n))
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
     return Trace.from_arrays(
         activation="sigmoid" if outputs == 1 else "softmax", class_names=[f"class {c}" for c in range(max(outputs, 2))], tail=tail,
@@ -56,7 +54,8 @@ def repeated(words: int, hidden: int, seed: int) -> Trace:
     alpha = drawn.with_values(mass.values / drawn.spread(mass.sum()))
     contribution = drawn.with_values(vocabulary[drawn.values])
     tail = TanhTail(rng.normal(0, 4 / hidden**0.5, (4, hidden)), np.zeros(4))
-    logits = tail(contribution.with_values(alpha.values[:, None] * contribution.values).sum())
+    weighted = contribution.with_values(alpha.values[:, None] * contribution.values)
+    logits = tail(weighted.sum(), np.arange(len(alpha)))
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
     return Trace.from_arrays(
         activation="softmax", class_names=list("abcd"), tail=tail, instance=np.arange(len(drawn)),

@@ -7,7 +7,6 @@ from itertools import combinations
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from attnaudit.core.errors import InputError
@@ -203,14 +202,14 @@ def test_what_is_refused() -> None:
     assert "importance_loo is taken" in left_out["comprehensiveness"]
 
 
-def with_column(trace: Trace, name: str, values: list, kind: pa.DataType) -> Trace:
-    return replace(trace, table=trace.table.append_column(name, pa.array(values, kind)))
+def with_column(trace: Trace, name: str, values: list, kind: pl.DataType) -> Trace:
+    return replace(trace, table=trace.table.with_columns(pl.Series(name, values, kind)))
 
 
 def test_falls_in_the_input_may_be_lists_of_any_kind() -> None:
     trace = make_trace(6, (3, 6), seed=0)
     falls = np.random.default_rng(0).random((6, 5)).astype(np.float32)
-    for kind in (pa.list_(pa.float32()), pa.list_(pa.float32(), 5), pa.large_list(pa.float64())):
+    for kind in (pl.List(pl.Float32), pl.Array(pl.Float32, 5), pl.List(pl.Float64)):
         table = Comprehensiveness()(
             with_column(trace, "input_sufficiency_mine", falls.tolist(), kind)
         )
@@ -220,9 +219,9 @@ def test_falls_in_the_input_may_be_lists_of_any_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "kind"), [([0.5] * 6, pa.float32()), ([["a"]] * 6, pa.list_(pa.string()))]
+    ("values", "kind"), [([0.5] * 6, pl.Float32()), ([["a"]] * 6, pl.List(pl.String))]
 )
-def test_a_column_of_anything_else_is_named(values: list, kind: pa.DataType) -> None:
+def test_a_column_of_anything_else_is_named(values: list, kind: pl.DataType) -> None:
     left_out = audit(
         with_column(make_trace(6, (3, 6), seed=0), "input_sufficiency_mine", values, kind)
     ).left_out

@@ -119,8 +119,8 @@ def test_attention_that_is_the_importance_has_tau_1():
 
 
 def _with(trace, **columns: Ragged):
-    names = [name for name in ("instance", "tokens", "split") if name in trace.table.column_names]
-    kept = {name: trace.table.column(name).to_pylist() for name in names}
+    names = [name for name in ("instance", "tokens", "split") if name in trace.table.columns]
+    kept = {name: trace.table[name].to_list() for name in names}
     kept |= {name: trace.ragged(name) for name in ("alpha", "readout")}
     kept |= {name: trace.array(name) for name in ("offset", "prediction")}
     return type(trace).from_arrays(

@@ -36,9 +36,7 @@ RELEVANCE = [
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     base = sigmoid_rows(Ragged.from_rows(ALPHA), np.concatenate(RELEVANCE))
-    columns: dict[str, Any] = {
-        name: base.table.column(name).to_pylist() for name in ("tokens", "instance")
-    }
+    columns: dict[str, Any] = {name: base.table[name].to_list() for name in ("tokens", "instance")}
     gradient = Ragged.from_rows([np.abs(row) for row in RELEVANCE])
     loo = Ragged.from_rows(
         [np.abs(row) * np.array(alpha) for row, alpha in zip(RELEVANCE, ALPHA, strict=True)]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from attnaudit.core.errors import TraceError
@@ -33,12 +32,8 @@ COLUMNS = {"attention": "alpha", "gradient": "gradient", "loo": "loo"} | {
 def with_columns(trace: Trace, **columns: Any) -> Trace:
     table = trace.table
     for name, values in columns.items():
-        array = pa.array(values if isinstance(values, list) else [row.tolist() for row in values])
-        table = (
-            table.set_column(table.column_names.index(name), name, array)
-            if trace.has(name)
-            else table.append_column(name, array)
-        )
+        lists = values if isinstance(values, list) else [row.tolist() for row in values]
+        table = table.with_columns(pl.Series(name, lists))
     return Trace(table, trace.metadata, trace.tail)
 
 

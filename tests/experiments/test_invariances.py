@@ -6,14 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.experiments import EXPERIMENTS, audit
 from attnaudit.results import Results
 from attnaudit.trace import Trace, write_shards
-from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.tails import TanhTail
 from tests.threads import two_threads
 from tests.traces import make_trace
 
@@ -37,7 +36,7 @@ def one(trace: Trace | Path, name: str, settings: dict) -> tuple[pl.DataFrame, p
 
 def of_translator(trace: Trace) -> Trace:
     """The same rows as the gold tokens of a translator, each the first of its pair."""
-    table = trace.table.append_column("query", pa.array(np.zeros(len(trace), np.int32)))
+    table = trace.table.with_columns(pl.lit(0, pl.Int32).alias("query"))
     return Trace(
         table, trace.metadata | {"corpus": {"name": "random", "task": "translation"}}, trace.tail
     )
@@ -88,7 +87,7 @@ def test_a_file_in_pieces_and_tables_on_disk(
 ):
     """One file read a row, some rows, or all rows at a time, its tables written as they come: the same tables, byte for byte."""
     trace.write(tmp_path / "trace")
-    monkeypatch.setattr("attnaudit.trace.io.PIECE", piece)
+    monkeypatch.setattr("attnaudit.trace.files.PIECE", piece)
     monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 7)
     told: list[str] = []
     results = audit(

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from scipy.special import expit, softmax
 
@@ -19,7 +18,8 @@ from attnaudit.experiments.maximal_change.bounds import (
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import IdentityTail, Readout, Tail, TanhTail
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import IdentityTail, Tail, TanhTail
 from tests.oracles.maximal_change import change_under, sampled_change, single_changes, single_flips
 from tests.tails import layer_trace, opaque
 from tests.traces import make_trace, sigmoid_rows
@@ -129,7 +129,7 @@ def test_behind_tanh_a_mixture_may_flip_where_no_token_does(bias: float):
     trace = Trace.from_arrays(
         activation="sigmoid", class_names=["no", "yes"], instance=[0], tokens=[["a", "b"]], alpha=[np.array([1.0, 0.0], np.float32)],
         readout=[contribution], offset=np.zeros((1, 2), np.float32), tail=tail,
-        prediction=expit(tail(contribution[:1].astype(np.float64))).astype(np.float32),
+        prediction=expit(tail(contribution[:1].astype(np.float64), np.arange(1))).astype(np.float32),
     )  # fmt: skip
     assert not single_flips(trace, 0)
     assert MaximalChange()(trace)["flips"].to_list() == [bias == -1.0]
@@ -241,7 +241,7 @@ def test_special_tokens(hidden: int | None):
         for row, length in enumerate(base.alpha.lengths)
     ]
     trace = Trace(
-        base.table.append_column("special", pa.array(marks, pa.list_(pa.bool_()))),
+        base.table.with_columns(pl.Series("special", marks, pl.List(pl.Boolean))),
         base.metadata,
         base.tail,
     )
@@ -286,10 +286,8 @@ def test_more_special_tokens_than_are_mixed():
         Ragged.from_rows([[0.1] * 8 + [0.2], [0.5, 0.5]]),
         np.array([4.0, -4.0] * 4 + [0.1, 1.0, 2.0]),
     )
-    marks = pa.array([[True] * 8 + [False], [True, False]], pa.list_(pa.bool_()))
-    table = MaximalChange()(
-        Trace(base.table.append_column("special", marks), base.metadata, base.tail)
-    )
+    marks = pl.Series("special", [[True] * 8 + [False], [True, False]])
+    table = MaximalChange()(Trace(base.table.with_columns(marks), base.metadata, base.tail))
     expected = [single_changes(base, 0)[8], single_changes(base, 1)[1]]
     assert expected[0] < 0.1 < min(single_changes(base, 0)[:8])
     assert table["max_delta_y_words"].to_list() == pytest.approx(expected, abs=1e-12)
@@ -298,10 +296,8 @@ def test_more_special_tokens_than_are_mixed():
 def test_a_word_alone_is_mixed_with_no_special_token():
     """The mixture that changes the output is of two special tokens; the model's own attention is on the only word."""
     base = softmax_rows([0.0, 0.0, 1.0], [[2.0, 5.0, -5.0], [2.0, -5.0, 5.0], [0.0, 5.0, 5.0]])
-    marks = pa.array([[True, True, False]], pa.list_(pa.bool_()))
-    table = MaximalChange()(
-        Trace(base.table.append_column("special", marks), base.metadata, base.tail)
-    )
+    marks = pl.Series("special", [[True, True, False]])
+    table = MaximalChange()(Trace(base.table.with_columns(marks), base.metadata, base.tail))
     assert table["max_delta_y"][0] > 0.78
     assert table["max_delta_y_words"][0] == pytest.approx(0.0, abs=1e-12)
 

@@ -5,7 +5,7 @@ from math import factorial
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 import pytest
 from scipy.stats import binom
 
@@ -79,7 +79,7 @@ def test_words_are_shuffled_where_special_tokens_keep_their_weights(
         for row, size in enumerate(base.alpha.lengths.tolist())
     ]
     trace = Trace(
-        base.table.append_column("special", pa.array(marks, pa.list_(pa.bool_()))),
+        base.table.with_columns(pl.Series("special", marks, pl.List(pl.Boolean))),
         base.metadata,
         base.tail,
     )

@@ -109,10 +109,9 @@ def test_all_scores_of_the_trace_are_compared():
 
 def test_rows_whose_rationale_is_unknown_are_undefined():
     trace = make_trace(10, (2, 8), seed=2)
-    rationale: list = trace.table.column("rationale").to_pylist()
+    rationale: list = trace.table["rationale"].to_list()
     rationale[0] = None
-    position = trace.table.column_names.index("rationale")
-    table = trace.table.set_column(position, "rationale", [rationale])
+    table = trace.table.with_columns(pl.Series("rationale", rationale))
     unknown = type(trace)(table, trace.metadata, trace.tail).checked("test")
     assert Plausibility()(unknown)["precision_attention"][0] is None
     assert Plausibility()(unknown)[1:].equals(Plausibility()(trace)[1:])

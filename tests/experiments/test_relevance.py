@@ -5,25 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 import pytest
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.studies.dynamics.measures import relevance
 from attnaudit.trace import Trace
+from attnaudit.trace.schema import list_column
 from tests.traces import make_trace
+
+
+def weighted_sums(trace: Trace, alpha: Ragged) -> np.ndarray:
+    return alpha.with_values(alpha.values[:, None] * trace.readout.contribution.values).sum()
 
 
 def other_attention(trace: Trace) -> Trace:
     """The same trace under attention turned round within every row, with what it then predicts."""
     turned = trace.alpha.with_values(np.concatenate([row[::-1] for row in trace.ragged("alpha")]))
-    names = trace.table.column_names
-    alpha = pa.ListArray.from_arrays(
-        pa.array(turned.offsets.astype(np.int32)), pa.array(turned.values.astype(np.float32))
-    )
-    return Trace(
-        trace.table.set_column(names.index("alpha"), "alpha", alpha), trace.metadata, trace.tail
-    )
+    alpha = list_column("alpha", turned.with_values(turned.values.astype(np.float32)))
+    return Trace(trace.table.with_columns(alpha), trace.metadata, trace.tail)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -34,7 +35,7 @@ def test_all_attention_on_a_position_adds_its_relevance_to_the_gold_logit(output
         for t in range(len(trace.alpha[row])):
             moved = trace.alpha.with_values(trace.alpha.values.copy())
             moved[row][:] = np.arange(len(moved[row])) == t
-            logits = trace.readout.logits(moved)[row] - trace.readout.offset[row]
+            logits = weighted_sums(trace, moved)[row]
             gold = (
                 logits[label[row]] if outputs > 1 else logits[0] if label[row] == 1 else -logits[0]
             )
@@ -72,13 +73,8 @@ def test_what_has_no_relevance_is_refused():
     several = replace(trace, metadata={**trace.metadata, "activation": "sigmoid"})
     with pytest.raises(InputError, match="several sigmoid outputs"):
         relevance(several)
-    label = pa.array(
-        [None if k == 4 else int(y) for k, y in enumerate(trace.array("label"))], pa.int32()
-    )
-    unknown = Trace(
-        trace.table.set_column(trace.table.column_names.index("label"), "label", label),
-        trace.metadata,
-        trace.tail,
-    )
+    label = [None if k == 4 else int(y) for k, y in enumerate(trace.array("label"))]
+    table = trace.table.with_columns(pl.Series("label", label, pl.Int32))
+    unknown = Trace(table, trace.metadata, trace.tail)
     with pytest.raises(InputError, match="instance 4: no label"):
         relevance(unknown)

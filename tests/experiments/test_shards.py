@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from attnaudit.core.errors import TraceError
@@ -97,7 +96,7 @@ def test_heads_of_a_text_are_never_parted(monkeypatch: pytest.MonkeyPatch) -> No
     seen = Watched(seen=([], []))
     trace = make_trace(12, (2, 5), 3)
     headed = Trace(
-        trace.table.append_column("head", pa.array([0, 1] * 6, pa.int32())),
+        trace.table.with_columns(pl.Series("head", [0, 1] * 6, pl.Int32)),
         trace.metadata,
         trace.tail,
     )

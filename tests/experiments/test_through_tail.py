@@ -24,7 +24,7 @@ from attnaudit.report.cards import card
 from attnaudit.report.charts.specs import Curves
 from attnaudit.stats.measures import jsd, tvd
 from attnaudit.trace import Trace
-from attnaudit.trace.table import _to_arrow
+from attnaudit.trace.schema import list_column
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.adversary_several import sampled_adversary
 from tests.oracles.erasure import (
@@ -51,7 +51,7 @@ def with_gradient(trace: Trace) -> Trace:
     """With the column ``alpha_gradient``, in double precision."""
     gradient = Ragged.from_rows([weight_gradient(trace, row) for row in range(len(trace))])
     return Trace(
-        trace.table.append_column("alpha_gradient", _to_arrow("alpha_gradient", gradient)),
+        trace.table.with_columns(list_column("alpha_gradient", gradient)),
         trace.metadata,
         trace.tail,
     )

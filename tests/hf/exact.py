@@ -15,7 +15,7 @@ from attnaudit.hf.gate import Gate
 from attnaudit.hf.probe import probe_of
 from attnaudit.hf.replay import Query, replayed, states_at, tvd, whole
 from attnaudit.hf.tail import write_tail
-from attnaudit.trace.graph import GRAPH_FILE
+from attnaudit.trace.tails import GRAPH_FILE
 from tests.hf.encoding import random_texts
 
 

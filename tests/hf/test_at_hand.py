@@ -20,7 +20,7 @@ import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.hf import Replay, check_model, collect
 from attnaudit.trace import Trace
-from attnaudit.trace.graph import GraphTail
+from attnaudit.trace.tails import GraphTail
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
 

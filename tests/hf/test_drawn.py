@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.formats import tables
+from attnaudit.corpora.formats import parquet
 from attnaudit.corpora.formats.rows import Columns
 from attnaudit.corpora.own import Draw
 from attnaudit.hf.sources import read_texts
@@ -119,13 +119,13 @@ def test_a_text_of_a_parquet_file_is_decoded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not again with every batch that follows it in its row group."""
-    path, decoded, values = written(tmp_path, "parquet", 200), [], tables._values
-    monkeypatch.setattr(tables, "_BATCH", 10)
+    path, decoded, values = written(tmp_path, "parquet", 200), [], parquet._values
+    monkeypatch.setattr(parquet, "_BATCH", 10)
     monkeypatch.setattr(
-        tables, "_values", lambda array: decoded.append(len(array)) or values(array)
+        parquet, "_values", lambda array: decoded.append(len(array)) or values(array)
     )
     found = [
-        row.text for row in tables.parquet_rows(path, Columns("text", None, None, None, False))
+        row.text for row in parquet.parquet_rows(path, Columns("text", None, None, None, False))
     ]
     assert found == rows(200)["text"].to_list()
     assert sum(decoded) <= 2 * 200  # numbers of texts, and texts

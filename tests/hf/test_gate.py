@@ -19,7 +19,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.probe import probe_of
-from attnaudit.trace.graph import GRAPH_FILE
+from attnaudit.trace.tails import GRAPH_FILE
 from attnaudit.training.loop import evaluating
 from tests.hf.classes import AUDITED, REFUSED, tiny
 from tests.hf.exact import assert_exact_under_any_attention

@@ -121,7 +121,7 @@ def _passed(
     """The prediction of a pass of the whole model with the weights of ``rows``, those of one text."""
     places = {number: (layer.stack, layer.layer) for number, layer in enumerate(gate.layers)}
     stacks, layers, heads = (
-        trace.table.column("stack").to_pylist(),
+        trace.table["stack"].to_list(),
         trace.array("layer"),
         trace.array("head"),
     )

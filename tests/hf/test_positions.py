@@ -135,7 +135,7 @@ def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(
         np.testing.assert_allclose(trace.alpha[row], whole[: len(trace.alpha[row])], atol=1e-5)
         assert int(trace.array("label")[row]) == int(texts.next_ids[instance][query])  # type: ignore[index]
         source, written = texts.tokens[instance], texts.written_tokens[instance][: query + 1]  # type: ignore[index]
-        assert (trace.tokens(row), trace.table.column("question")[row].as_py()) == (
+        assert (trace.tokens(row), trace.cell("question", row)) == (
             (source, written) if cross else (written, source)
         )
 

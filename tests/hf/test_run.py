@@ -22,7 +22,7 @@ from attnaudit.experiments import EXPERIMENTS
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.trace import Trace
-from attnaudit.trace.graph import GRAPH_FILE, GraphTail
+from attnaudit.trace.tails import GRAPH_FILE, GraphTail
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, texts, tokenizer
 from tests.report.test_heads import data, statements

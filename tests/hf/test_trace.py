@@ -29,7 +29,7 @@ from attnaudit.hf.replay import Query, whole
 from attnaudit.hf.trace import SINK, choose_layers, collect_shards, windows
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace, write_shards
-from attnaudit.trace.graph import GRAPH_FILE
+from attnaudit.trace.tails import GRAPH_FILE
 from tests.hf.classes import AUDITED, tiny
 from tests.hf.encoding import random_texts
 
@@ -91,7 +91,7 @@ def naive(model: Any, gate: Gate, texts: Encoded, trace: Trace, alphas: list[Rag
     found = np.empty((len(alphas), *trace.prediction.shape))
     own: dict[int, Pass] = {}
     places: dict[tuple[int, str, int, int], list[int]] = {}
-    for row, stack in enumerate(trace.table.column("stack").to_pylist()):
+    for row, stack in enumerate(trace.table["stack"].to_list()):
         instance, layer, query = (
             int(trace.array(name)[row]) for name in ("instance", "layer", "query")
         )
@@ -486,7 +486,7 @@ def test_a_trace_does_not_depend_on_batches_or_shards(
     for name in ("alpha", "readout", "gradient", "loo", "alpha_gradient"):
         assert np.abs(together.ragged(name).values - alone.ragged(name).values).max() <= 1e-5
     assert np.abs(together.prediction - alone.prediction).max() <= 1e-6
-    assert together.table.column("tokens").equals(alone.table.column("tokens"))
+    assert together.table["tokens"].equals(alone.table["tokens"])
     assert (
         len({id(shard.tail) for shard in list(Trace.shards(tmp_path))}) == 1
     )  # a graph is loaded once for all shards
@@ -570,9 +570,9 @@ def test_a_sink_is_a_token_that_takes_attention_and_gives_nothing(tmp_path: Path
         collected(model, gate, random_texts(model, 2), tmp_path, "all"), Replay(model, gate)
     )
     assert all(trace.tokens(row)[-1] == SINK for row in range(len(trace)))
-    assert all(trace.table.column("special")[row].as_py()[-1] for row in range(len(trace)))
+    assert all(trace.cell("special", row)[-1] for row in range(len(trace)))
     assert not trace.ragged("readout").values[trace.alpha.offsets[1:] - 1].any()
-    assert trace.table.column("sink").to_pylist() == [True] * len(trace)
+    assert trace.table["sink"].to_list() == [True] * len(trace)
 
 
 def test_a_replayed_trace_needs_its_own_model(tmp_path: Path) -> None:

@@ -179,9 +179,9 @@ def test_a_folder_of_marian_is_audited_at_positions_of_the_targets(
     trace = Trace.first(tmp_path / "one" / "trace")
     assert trace.metadata["corpus"]["positions"] == "one"
     for row in range(len(trace)):
-        written = trace.table.column("written_ids")[row].as_py()
+        written = trace.cell("written_ids", row)
         assert len(written) == trace.array("query")[row] + 1
-        assert trace.table.column("question")[row].as_py()[0] == own.pad_token
+        assert trace.cell("question", row)[0] == own.pad_token
     capsys.readouterr()
     assert main(["hf", str(folder), str(tmp_path / "pairs"), "--positions", "some"]) == 2
     assert (

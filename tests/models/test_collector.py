@@ -14,7 +14,7 @@ from attnaudit.corpora import Split, planted_corpus
 from attnaudit.models.batch import Inputs
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace, concatenate, write_shards
-from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.tails import TanhTail
 from attnaudit.tracing.texts import collect, collect_shards
 from attnaudit.training.texts import predict
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
@@ -26,7 +26,7 @@ COLUMNS = ("alpha", "gradient", "importance_full_gradient", "loo", "readout")
 
 
 def assert_same(one: Trace, other: Trace) -> None:
-    assert one.table.column("tokens") == other.table.column("tokens")
+    assert one.table["tokens"].equals(other.table["tokens"])
     for name in COLUMNS:
         np.testing.assert_allclose(
             one.ragged(name).values, other.ragged(name).values, atol=1e-6, err_msg=name
@@ -170,7 +170,7 @@ def test_sentences_are_found_by_rule_where_none_are_given() -> None:
     )
     assert trace.tokens(0) == ["it is good .", "is it ?", "yes !", "and more"]
     assert trace.tokens(1) == ["one"]
-    assert trace.table.column("rationale").to_pylist() == [[True, False, False, False], None]
+    assert trace.table["rationale"].to_list() == [[True, False, False, False], None]
 
 
 @pytest.mark.parametrize("has_question", [False, True])
@@ -246,7 +246,7 @@ def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_pa
     np.testing.assert_allclose(trace.readout(trace.alpha), probabilities, atol=1e-6)
     assert split.candidates is not None
     np.testing.assert_array_equal(trace.candidates, split.candidates)
-    assert trace.table.column("question").to_pylist() == split.question
+    assert trace.table["question"].to_list() == split.question
 
 
 def test_gradient_of_the_predicted_answer_or_of_all() -> None:

@@ -129,13 +129,13 @@ def test_the_gold_token_stands_first(translator: Translator):
 
 def test_rows_say_what_they_are(translator: Translator):
     pairs, trace = reversed_pairs(9, seed=3), traced(translator)
-    gold = trace.table.column("gold").to_pylist()
+    gold = trace.table["gold"].to_list()
     for row in range(len(trace)):
         instance, at = int(trace.instance[row]), int(trace.array("query")[row])
         words = [*pairs.target[instance].split(), "<eos>"]
         assert gold[row] == words[at]
         assert trace.tokens(row) == pairs.source[instance].split()
-        aligned = trace.table.column("rationale").to_pylist()[row]
+        aligned = trace.table["rationale"].to_list()[row]
         length = len(words) - 1
         assert aligned == (
             None if at == length else [place == length - 1 - at for place in range(length)]
@@ -180,7 +180,7 @@ def test_a_prediction_is_right_where_the_model_is(translator: Translator, words:
     with torch.no_grad():
         translator.model.output.bias[UNK] = 1e3  # the model would write nothing else
         assert teacher_forced(translator.model, translator.inputs(pairs))[1] == 0.0
-        assert UNKNOWN in trace.table.column("gold").to_pylist()
+        assert UNKNOWN in trace.table["gold"].to_list()
         always = concatenate(
             list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words)))
         )
@@ -421,7 +421,7 @@ def test_alignment_by_hand():
     trace = traced(small_translator(reversed_pairs(60)))
     table = Alignment()(trace)
     hits, aligned = [], []
-    for row, marks in enumerate(trace.table.column("rationale").to_pylist()):
+    for row, marks in enumerate(trace.table["rationale"].to_list()):
         if marks is None:
             assert table["hit_alpha"][row] is None
         else:
@@ -504,7 +504,7 @@ def test_dictionary_by_hand():
     table = dictionary(trace, least=3)
     first = table.row(0, named=True)
     found, instances = [], set()
-    gold = trace.table.column("gold").to_pylist()
+    gold = trace.table["gold"].to_list()
     for row in range(len(trace)):
         values = trace.ragged("importance_relevance")[row].astype(np.float64)
         for value, token in zip(values, trace.tokens(row), strict=True):

@@ -16,9 +16,9 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, Split, planted_corpus
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.trace import Trace
-from attnaudit.trace.probe import STEPS, Probe, step_part
 from attnaudit.tracing.texts import collect, collect_shards, trace_probe
 from attnaudit.training.loop import StepCallback
+from attnaudit.training.probe import STEPS, Probe, step_part
 from attnaudit.training.settings import TrainingSettings
 from attnaudit.training.texts import train
 from tests.models.test_training import fresh, weights

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import xlogy
 
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.tails import TanhTail
 from tests.oracles.readout import naive_jsd, naive_readout, naive_tvd
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.tails import TanhTail
 from tests.oracles.readout import naive_jsd, naive_prediction, naive_tvd
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import IdentityTail
+from attnaudit.trace.tails import IdentityTail
 
 
 def naive_prediction(trace: Trace, row: int, alpha: np.ndarray) -> list[float]:
@@ -33,7 +33,7 @@ def naive_readout(trace: Trace, row: int) -> Callable[[np.ndarray], list[float]]
         logits = (
             pooled
             if isinstance(tail, IdentityTail)
-            else [float(z) for z in tail(np.array([pooled]))[0]]
+            else [float(z) for z in tail(np.array([pooled]), np.array([row]))[0]]
         )
         if sigmoid:
             return [

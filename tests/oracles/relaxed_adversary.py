@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.tails import TanhTail
 
 
 @dataclass(frozen=True)

@@ -53,8 +53,8 @@ def test_all_test_questions_are_there(trace: Trace) -> None:
 
 def test_the_rationale_is_the_sentence_that_supports_the_answer(trace: Trace) -> None:
     """It says where somebody went: it holds who is asked about and the answer, and ends where a sentence ends."""
-    rationales = trace.table.column("rationale").to_pylist()
-    questions = trace.table.column("question").to_pylist()
+    rationales = trace.table["rationale"].to_list()
+    questions = trace.table["question"].to_list()
     for row, (marks, question) in enumerate(zip(rationales, questions, strict=True)):
         sentence = [word for word, mark in zip(trace.tokens(row), marks, strict=True) if mark]
         assert sentence[0] == question[2]
@@ -62,7 +62,7 @@ def test_the_rationale_is_the_sentence_that_supports_the_answer(trace: Trace) ->
 
 
 def test_leave_one_out_and_gradients(model: AttentionModel, trace: Trace, rows: list[int]) -> None:
-    questions = trace.table.column("question").to_pylist()
+    questions = trace.table["question"].to_list()
     for row in rows:
         inputs = Inputs(
             model.vocabulary.ids([trace.tokens(row)]), model.vocabulary.ids([questions[row]])

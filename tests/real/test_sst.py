@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from scipy.stats import kendalltau
 
@@ -17,6 +16,7 @@ from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.trace import Trace
+from attnaudit.trace.schema import list_column
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.agreement import plain_overlap
 from tests.oracles.identifiability import weight_range
@@ -87,7 +87,7 @@ def test_measures_of_importance_agree_as_pairs_and_sets_say(sst_trace: Trace) ->
     some = sst_trace.take(np.arange(0, len(sst_trace), 18))
     loo, table = some.ragged("loo"), some.table
     trace = Trace(
-        table.append_column("importance_reversed", pa.array([(-row).tolist() for row in loo])),
+        table.with_columns(list_column("importance_reversed", loo.with_values(-loo.values))),
         some.metadata,
         some.tail,
     )

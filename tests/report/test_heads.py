@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from rich.console import Console
 
@@ -117,18 +116,8 @@ def test_predictions_are_of_texts_and_so_are_their_intervals():
 def test_several_positions_of_a_text_are_rows_of_one_text():
     trace = make_heads(60)
     one = trace.take(np.flatnonzero(trace.array("layer") == 0))
-    instance, query = (
-        pa.array(one.instance // 5),
-        pa.array(one.instance % 5, pa.int32()),
-    )  # 12 texts of 5 positions
-    table = one.table.set_column(one.table.column_names.index("instance"), "instance", instance)
-    place = (
-        table.column_names.index("query") if "query" in table.column_names else table.num_columns
-    )
-    table = (
-        table.set_column(place, "query", query)
-        if place < table.num_columns
-        else table.append_column("query", query)
+    table = one.table.with_columns(  # 12 texts of 5 positions
+        pl.Series("instance", one.instance // 5), pl.Series("query", one.instance % 5, pl.Int32)
     )
     summary = audit(Trace(table, one.metadata, one.tail), ["prediction", "permutation"]).summary
     heads = Heads.of(summary)
@@ -520,7 +509,7 @@ def _naive_words(
     words: list[str] = []
     alpha, gradient, loo, special = list[float](), list[float](), list[float](), list[bool]()
     before = None
-    ids = trace.table.column("word_id")[k].as_py()
+    ids = trace.cell("word_id", k)
     for token, word, a, g, one in zip(
         trace.tokens(k),
         ids,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
@@ -37,12 +37,9 @@ SEEN = """(box) => new Promise((done) => {
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     made = make_trace(20, [TOKENS] * 20, sharpness=1.2)
-    tokens = made.table.column("tokens").to_pylist()
+    tokens = made.table["tokens"].to_list()
     tokens[HOSTILE][-3:] = [EVIL, "x" * 10_000, "\u202eשלום"]
-    place = made.table.column_names.index("tokens")
-    return replace(
-        made, table=made.table.set_column(place, "tokens", pa.array(tokens, pa.list_(pa.string())))
-    )
+    return replace(made, table=made.table.with_columns(pl.Series("tokens", tokens)))
 
 
 @pytest.fixture(scope="module")

@@ -8,15 +8,17 @@ from html.parser import HTMLParser
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 import pytest
 from playwright.sync_api import BrowserContext
 
 from attnaudit.core import display
 from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.results import Results
 from attnaudit.trace import Trace
+from attnaudit.trace.schema import list_column
 from tests.report.test_page import EVIL, evil_trace
 from tests.traces import make_trace
 
@@ -139,14 +141,12 @@ def test_a_terminal_has_plain_text(trace: Trace, results: Results) -> None:
 
 def test_a_million_rows_show_the_first_at_once() -> None:
     rows = 1_000_000
-    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * 2)
-    words = pa.array(["some", "words"]).take(pa.array(np.arange(2 * rows) % 2))
-    ones = np.full(2 * rows, 0.5, np.float32)
-    table = pa.table({
-        "instance": np.arange(rows), "tokens": pa.ListArray.from_arrays(offsets, words),
-        "alpha": pa.ListArray.from_arrays(offsets, pa.array(ones)),
-        "prediction": pa.FixedSizeListArray.from_arrays(pa.array(ones[:rows]), 1),
-    })  # fmt: skip
+    halves = Ragged.from_lengths(np.full(2 * rows, 0.5, np.float32), np.full(rows, 2))
+    table = pl.DataFrame({
+        "instance": np.arange(rows),
+        "alpha": list_column("alpha", halves),
+        "prediction": np.full((rows, 1), 0.5, np.float32),
+    }).with_columns(tokens=pl.concat_list(pl.lit("some"), pl.lit("words")))  # fmt: skip
     trace = Trace(table, {"activation": "sigmoid", "tail": "identity", "class_names": ["a", "b"]})
     start = time.process_time()
     html = trace._repr_html_()

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from rich.console import Console
 from sklearn.metrics import roc_auc_score
@@ -338,11 +337,8 @@ def test_a_base_without_an_error_is_judged_as_the_run_of_it_is() -> None:
         ("label", label.astype(np.int32)),
         ("prediction", label[:, None].astype(np.float32).tolist()),
     ):
-        column = trace.table.schema.get_field_index(name)
-        field = trace.table.schema.field(name)
-        trace = replace(
-            trace, table=trace.table.set_column(column, field, pa.array(values, field.type))
-        )
+        column = pl.Series(name, values, trace.table.schema[name])
+        trace = replace(trace, table=trace.table.with_columns(column))
     rows = {
         row["measure"]: row
         for row in base_rows(Uniform(seeds=2), identified({"base-s0": trace, "base-s1": trace}))

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from scipy.stats import kendalltau
 
@@ -33,7 +32,7 @@ from attnaudit.studies.dynamics.measures import (
 )
 from attnaudit.studies.dynamics.study import SHOWN, Dynamics
 from attnaudit.trace import Trace, concatenate
-from attnaudit.trace.probe import step_part
+from attnaudit.training.probe import step_part
 from tests.oracles.agreement import naive_agreement
 from tests.oracles.dynamics import naive_elsewhere, naive_timing
 from tests.studies.identity import identified
@@ -48,16 +47,12 @@ def like(base: Trace, seed: int, outputs: int) -> Trace:
     """Another model's trace of the same texts."""
     other, table = make_trace(len(base), LENGTHS, outputs, seed=seed), base.table
     for name in ("alpha", "readout", "offset", "prediction", "loo"):
-        table = table.set_column(table.column_names.index(name), name, other.table.column(name))
+        table = table.with_columns(other.table[name])
     return replace(base, table=table)
 
 
 def split_of(trace: Trace, name: str) -> Trace:
-    table = trace.table
-    return replace(
-        trace,
-        table=table.set_column(table.column_names.index("split"), "split", [[name] * len(trace)]),
-    )
+    return replace(trace, table=trace.table.with_columns(pl.lit(name).alias("split")))
 
 
 def all_splits(outputs: int) -> Trace:
@@ -140,12 +135,10 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> N
     lengths = np.repeat(np.r_[np.random.default_rng(7).integers(1, 6, 70), 8], queries)
     trace = make_trace(len(lengths), lengths, 1, seed=2)
     instance, query = np.divmod(np.arange(len(lengths)), queries)
-    table = trace.table.set_column(
-        trace.table.column_names.index("instance"), "instance", pa.array(instance)
-    )
+    table = trace.table.with_columns(pl.Series("instance", instance))
     trace = replace(
         trace,
-        table=table.append_column("query", pa.array(query.astype(np.int32)))
+        table=table.with_columns(pl.Series("query", query, pl.Int32))
         if queries > 1
         else table,
     )
@@ -290,10 +283,9 @@ def test_tokens_of_a_few_instances_are_kept_at_every_step(table: pl.DataFrame) -
 
 def test_a_step_that_is_of_other_instances_is_refused(traces: dict[str, Trace]) -> None:
     name = f"{NAMES[1]}/{step_part(5)}"
-    column = traces[name].table.column_names.index("instance")
     moved = replace(
         traces[name],
-        table=traces[name].table.set_column(column, "instance", [traces[name].instance + 1000]),
+        table=traces[name].table.with_columns(pl.col("instance") + 1000),
     )
     with pytest.raises(InputError, match="trace of a step: instances that are not in test"):
         STUDY(identified({**traces, name: moved}))
@@ -401,7 +393,7 @@ def test_the_count_model_is_a_linear_model_of_shares_of_words(outputs: int) -> N
 def test_words_that_train_has_not_say_nothing() -> None:
     texts = all_splits(1)
     model = CountModel.fit(texts)
-    split = np.array(texts.table.column("split").to_pylist())
+    split = np.array(texts.table["split"].to_list())
     known = {word for row in np.flatnonzero(split == "train") for word in texts.tokens(int(row))}
     assert set(model.number) == known
     without = replace(model, number={word: k for word, k in model.number.items() if word != "the"})

@@ -34,12 +34,12 @@ def like(base: Trace, seed: int, outputs: int = 1) -> Trace:
     other = make_trace(len(base), LENGTHS, outputs, seed=seed)
     names = [
         name
-        for name in other.table.column_names
+        for name in other.table.columns
         if name not in ("tokens", "label", "instance", "rationale")
     ]
     table = base.table
     for name in names:
-        table = table.set_column(table.column_names.index(name), name, other.table.column(name))
+        table = table.with_columns(other.table[name])
     return replace(base, table=table)
 
 
@@ -301,7 +301,7 @@ def test_deceiving_models_are_measured_row_by_row() -> None:
     study = Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1)
     table = study(identified(traces))
     one = table.filter(strength=1.0).sort("instance")
-    marks = base.table.column("rationale").to_pylist()
+    marks = base.table["rationale"].to_list()
     for row, instance in enumerate(base.instance.tolist()):
         other = traces["deceive-bilstm-1-s0"]
         mass = sum(

@@ -105,7 +105,7 @@ def test_the_mean_embedding_knows_neither_order_nor_what_is_written(folder: Path
     trace = Trace.read(training(folder, "embedding-s0") / "trace")
     relevance = trace.ragged("importance_relevance")
     of_words: dict[tuple[str, str], float] = {}
-    gold = trace.table.column("gold").to_pylist()
+    gold = trace.table["gold"].to_list()
     for row in range(len(trace)):
         for word, value in zip(trace.tokens(row), relevance[row], strict=True):
             assert value == pytest.approx(of_words.setdefault((word, gold[row]), value), abs=1e-5)
@@ -160,7 +160,7 @@ def test_the_growth_of_one_whole_pair_is_shown(folder: Path):
     trace = Trace.read(training(folder, "watched-s0") / "steps" / "00012")
     rows = np.flatnonzero(trace.instance == table["instance"][0])
     shown = table.filter(step=12)
-    assert shown["gold"].to_list() == [trace.table.column("gold").to_pylist()[row] for row in rows]
+    assert shown["gold"].to_list() == [trace.table["gold"].to_list()[row] for row in rows]
     assert np.allclose(
         shown["probability"].to_numpy(), trace.prediction[rows, 0] * trace.array("covered")[rows]
     )
@@ -211,7 +211,7 @@ def test_deception_by_hand(folder: Path):
     table = pl.read_parquet(folder / "deceive" / "results" / "deceive.parquet")
     trace = Trace.read(training(folder, "deceive-bilinear-1-s0") / "trace")
     rows = table.filter(pl.col("query").is_not_null(), model="bilinear", strength=1.0, seed=0)
-    marked = trace.table.column("rationale").to_pylist()
+    marked = trace.table["rationale"].to_list()
     for row, (mass, marks) in enumerate(zip(rows["mass"].to_list(), marked, strict=True)):
         if marks is None or all(marks):
             assert mass is None

@@ -28,7 +28,7 @@ from attnaudit.studies.deceive import MODELS
 from attnaudit.studies.dynamics.study import Dynamics
 from attnaudit.studies.over_seeds import model_label
 from attnaudit.trace import Trace
-from attnaudit.trace.probe import Probe
+from attnaudit.training.probe import Probe
 from tests import killed
 from tests.forked import apart
 from tests.studies.identity import shuffled_traces
@@ -487,7 +487,7 @@ def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path) -> None:
     )
     assert ours == theirs
     only_test = next((folder / TRAININGS).glob("base-s1-*")) / "trace"
-    assert set(Trace.read(only_test).table.column("split").to_pylist()) == {"test"}
+    assert set(Trace.read(only_test).table["split"].to_list()) == {"test"}
     with pytest.raises(InputError, match=r"no instance \d+ of train"):
         run_study(
             tiny("guide", **settings | {"guide.traces": (str(only_test),)}), tmp_path / "other"

@@ -185,7 +185,7 @@ def several_heads(n: int, seed: int) -> tuple[Trace, Ragged]:
     special = np.zeros(lengths.sum(), bool)
     special[trace.alpha.offsets[:-1]] = special[trace.alpha.offsets[1:] - 1] = True
     marks = (rng.random(lengths.sum()) < 0.3) & ~special
-    columns = {name: trace.table.column(name).to_pylist() for name in ("tokens", "label", "split")}
+    columns = {name: trace.table[name].to_list() for name in ("tokens", "label", "split")}
     made = Trace.from_arrays(
         activation="sigmoid", class_names=trace.class_names, instance=np.arange(n) // 2, alpha=trace.ragged("alpha"),
         readout=trace.ragged("readout"), offset=trace.readout.offset.astype(np.float32), prediction=trace.prediction,
@@ -197,12 +197,12 @@ def several_heads(n: int, seed: int) -> tuple[Trace, Ragged]:
 
 def naive(trace: Trace, marked: Ragged, row: int) -> dict[str, float]:
     """What a reader would count of a row, token by token."""
-    marks, special = marked[row].tolist(), trace.table.column("special")[row].as_py()
+    marks, special = marked[row].tolist(), trace.cell("special", row)
     words = [place for place in range(len(marks)) if not special[place]]
     hidden = [place for place in words if marks[place]]
     found = {}
     for name, column in (("attention", "alpha"), ("gradient", "gradient"), ("loo", "loo")):
-        values = trace.table.column(column)[row].as_py()
+        values = trace.cell(column, row)
         found[f"found_{name}"] = float(max(words, key=lambda place: values[place]) in hidden)
     one = trace.take(np.array([row]))
     change = MaximalChange()(one)
@@ -293,7 +293,7 @@ def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
     hidden = {
         trace.tokens(row)[place]
         for row in range(len(trace))
-        for place in np.flatnonzero(trace.table.column("rationale")[row].as_py())
+        for place in np.flatnonzero(trace.cell("rationale", row))
     }
     assert hidden == {"good", "bad"}
     assert read_json(done / "spec.json")["study"]["words"] == ["good", "bad"]

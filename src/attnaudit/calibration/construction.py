@@ -81,7 +81,7 @@ class Cell:
         changed = trace if transform is None else transform(trace, self.strength, self.seed)
         return replace(
             changed,
-            table=changed.table.drop_columns([name for name in ("rationale",) if trace.has(name)]),
+            table=changed.table.drop("rationale", strict=False),
         )
 
 

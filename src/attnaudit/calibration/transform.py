@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import keyed
 from attnaudit.trace import Trace
+from attnaudit.trace.schema import list_column
 
 LEAST = 1e-4  # of a weight that is shown: a readout is divided by it
 
@@ -56,14 +56,9 @@ def _chosen(trace: Trace, share: float, seed: int) -> np.ndarray:
 
 def _replaced(trace: Trace, columns: dict[str, Ragged]) -> Trace:
     """The trace with columns in place of its own, checked."""
-    table = trace.table
-    for name, rows in columns.items():
-        values = rows.values.astype(np.float32)
-        inner = pa.array(values.reshape(-1))
-        if values.ndim == 2:
-            inner = pa.FixedSizeListArray.from_arrays(inner, values.shape[1])
-        made = pa.ListArray.from_arrays(pa.array(rows.offsets.astype(np.int32)), inner)
-        table = table.set_column(
-            table.column_names.index(name), name, made.cast(table.schema.field(name).type)
-        )
+    new = [
+        list_column(name, rows.with_values(rows.values.astype(np.float32)))
+        for name, rows in columns.items()
+    ]
+    table = trace.table.with_columns(new)
     return Trace(table, trace.metadata, trace.tail).checked("transformed trace")

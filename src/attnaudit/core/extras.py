@@ -6,11 +6,20 @@ from importlib.util import find_spec
 
 from attnaudit.core.errors import RunError
 
-_TRAIN = ("torch", "gensim", "spacy", "sklearn", "pooch", "requests")
+_TRAIN = ("torch", "gensim", "spacy", "sklearn", "pooch", "requests", "pyarrow")
 PACKAGES = {
+    "parquet": ("pyarrow",),
     "train": _TRAIN,
     "translate": (*_TRAIN, "sacrebleu", "sentencepiece"),
-    "hf": ("torch", "transformers", "sentencepiece", "onnx", "onnxscript", "onnxruntime"),
+    "hf": (
+        "torch",
+        "transformers",
+        "sentencepiece",
+        "onnx",
+        "onnxscript",
+        "onnxruntime",
+        "pyarrow",
+    ),
     "ray": ("ray",),
     "onnx": ("onnx", "onnxruntime"),
     "serve": ("starlette", "uvicorn"),

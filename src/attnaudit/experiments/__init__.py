@@ -45,7 +45,7 @@ from attnaudit.results import Result, Results
 from attnaudit.results.groups import LARGE, by_group
 from attnaudit.results.table import read_table, table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
-from attnaudit.trace.readout import Network
+from attnaudit.trace.tails import Network
 
 Tables = Callable[
     [Mapping[str, Experiment], Iterable[Trace], int, Progress], Iterator[tuple[str, pl.DataFrame]]

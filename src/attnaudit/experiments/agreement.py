@@ -65,7 +65,7 @@ class Agreement:
 
     def refuses(self, trace: Trace) -> str | None:
         """Return the reason why a trace cannot be used, or None."""
-        names = [name for name in trace.table.column_names if name.startswith("importance_")]
+        names = [name for name in trace.table.columns if name.startswith("importance_")]
         if len(names) < FEWEST:
             return f"for {self.scope} only, {FEWEST} columns importance_<name> or more"
         joined = ", ".join(name for name in names if AND in name.removeprefix("importance"))

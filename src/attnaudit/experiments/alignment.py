@@ -182,9 +182,9 @@ def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
         {
             "row": np.repeat(np.arange(len(trace)), relevance.lengths),
             "instance": np.repeat(trace.instance, relevance.lengths),
-            "source": [token for row in trace.table.column("tokens").to_pylist() for token in row],
+            "source": [token for row in trace.table["tokens"].to_list() for token in row],
             "target": np.repeat(
-                np.array(trace.table.column("gold").to_pylist(), dtype=object), relevance.lengths
+                np.array(trace.table["gold"].to_list(), dtype=object), relevance.lengths
             ),
             "relevance": above,
             "alpha": alpha.values,

@@ -12,7 +12,8 @@ from attnaudit.core.arrays import divide, taken
 from attnaudit.core.kernels import for_kernel, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.references import by_reference
-from attnaudit.trace.readout import Readout, TanhTail
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import TanhTail
 
 
 @by_reference

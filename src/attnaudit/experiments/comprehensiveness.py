@@ -8,7 +8,6 @@ from typing import Literal
 import numpy as np
 import polars as pl
 import polars.selectors as cs
-import pyarrow as pa
 from jaxtyping import Float
 
 from attnaudit.core.papers import DEYOUNG2020
@@ -123,7 +122,7 @@ class Comprehensiveness:
     def refuses(self, trace: Trace) -> str | None:
         named = {
             name.removeprefix("importance_")
-            for name in trace.table.column_names
+            for name in trace.table.columns
             if name.startswith("importance_")
         }
         ours = {"attention", "gradient", "loo", "random"}
@@ -136,7 +135,7 @@ class Comprehensiveness:
             return f"the name of column {', '.join(f'importance_{name}' for name in taken)} is taken by what is computed from another"
         odd = next((name for name in _of_input(trace) if not _holds_numbers(trace, name)), None)
         if odd is not None:
-            return f"column {odd} holds {trace.table.schema.field(odd).type}; it needs a list of numbers for every row"
+            return f"column {odd} holds {trace.table.schema[odd]}; it needs a list of numbers for every row"
         return no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
@@ -168,8 +167,8 @@ class Comprehensiveness:
                 vector_column(f"{way}_at_{name}", fall[:, k]) for name, fall in found.items()
             ]
         for name in _of_input(trace):
-            column = trace.table.column(name).cast(pa.large_list(pa.float64())).combine_chunks()
-            columns.append(pl.Series(name, column).list.mean().fill_nan(None))
+            drops = trace.table[name].cast(pl.List(pl.Float64))
+            columns.append(drops.list.mean().fill_nan(None))
         return keys(trace).with_columns(columns)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
@@ -189,17 +188,14 @@ def _of_input(trace: Trace) -> list[str]:
     """The columns of the trace about tokens deleted from the input."""
     return [
         name
-        for name in trace.table.column_names
+        for name in trace.table.columns
         if name.startswith(tuple(f"input_{way}_" for way in WAYS))
     ]
 
 
 def _holds_numbers(trace: Trace, name: str) -> bool:
-    kind = trace.table.schema.field(name).type
-    lists = (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
-    return lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
+    kind = trace.table.schema[name]
+    return isinstance(kind, pl.List | pl.Array) and kind.inner.is_numeric()
 
 
 def _normalised(

@@ -179,7 +179,7 @@ class Joint:
 def groups_of(trace: Trace, names: tuple[str, ...]) -> Ragged:
     """Group the rows of equal values in the columns ``names``, in the order of first rows."""
     groups: dict[tuple[object, ...], list[int]] = {}
-    columns = [trace.table.column(name).to_pylist() for name in names if trace.has(name)]
+    columns = [trace.table[name].to_list() for name in names if trace.has(name)]
     for row, key in enumerate(zip(*columns, strict=True)):
         groups.setdefault(key, []).append(row)
     return Ragged.from_rows(groups.values(), np.int64)

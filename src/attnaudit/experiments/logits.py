@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from attnaudit.trace.readout import IdentityTail, Readout
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import IdentityTail
 
 
 class OutputLayer(NamedTuple):

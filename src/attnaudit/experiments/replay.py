@@ -9,10 +9,10 @@ import numpy as np
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
-from attnaudit.stats.measures import tvd
+from attnaudit.core.tolerance import TOLERANCE
+from attnaudit.stats.measures import activate, tvd
 from attnaudit.trace import Trace, trace_metadata
-from attnaudit.trace.check import TOLERANCE
-from attnaudit.trace.readout import Network, activate
+from attnaudit.trace.tails import Network
 
 OPERATION = "audit"
 
@@ -68,13 +68,13 @@ def _check_prediction(row: Trace, network: Network) -> None:
     logits = network.current_logits(row.table)
     now = activate(logits, row.readout.activation, row.readout.candidates)
     apart = float(tvd(now, row.prediction)[0]) if now.shape == row.prediction.shape else 1.0
-    if not apart <= TOLERANCE:
+    if not apart <= TOLERANCE.trace:
         got = f"a prediction of the model {apart:.2g} (TVD) from that of the trace"
         do = (
             "the model has computed otherwise since, as with a hook: collect a trace of it as it is"
         )
         raise InputError(
-            OPERATION, f"instance {row.instance[0]}", got, f"the same within {TOLERANCE:g}", do
+            OPERATION, f"instance {row.instance[0]}", got, f"the same within {TOLERANCE.trace:g}", do
         )
 
 

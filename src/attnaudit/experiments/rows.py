@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from jaxtyping import Bool, Shaped, UInt64
 
 from attnaudit.core.errors import InputError, did_you_mean
@@ -15,25 +14,22 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.trace import ROW_KEYS, Trace
+from attnaudit.trace.schema import list_column
 
 
 def keys(trace: Trace) -> pl.DataFrame:
     """The columns that name a row: ``instance``, those of split, layer, head and query that are there, ``predicted``."""
     names = [name for name in (*ROW_KEYS, "predicted") if trace.has(name)]
-    frame = pl.from_arrow(trace.table.select(names))
-    assert isinstance(frame, pl.DataFrame)
     classes = np.array(trace.class_names, dtype=object)
-    return frame.with_columns(
-        *([pl.col("split").cast(pl.String)] if "split" in names else []),
-        pl.Series("predicted", classes[trace.predicted].tolist(), dtype=pl.String),
-    )
+    predicted = pl.Series("predicted", classes[trace.predicted].tolist(), dtype=pl.String)
+    return trace.table.select(names).with_columns(predicted)
 
 
 def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:
     """Whether each row's prediction is its label; a gold token that the vocabulary lacks cannot be written, and is never correct."""
     right = trace.predicted == trace.array("label")
     return (
-        right & (np.array(trace.table.column("gold").to_pylist(), dtype=object) != UNKNOWN)
+        right & (np.array(trace.table["gold"].to_list(), dtype=object) != UNKNOWN)
         if trace.has("gold")
         else right
     )
@@ -54,7 +50,7 @@ def importance_scores(trace: Trace) -> dict[str, Ragged]:
     columns = (
         "gradient",
         "loo",
-        *(name for name in trace.table.column_names if name.startswith("importance_")),
+        *(name for name in trace.table.columns if name.startswith("importance_")),
     )
     return {
         name.removeprefix("importance_"): trace.ragged(name) for name in columns if trace.has(name)
@@ -93,10 +89,7 @@ def require(
 
 def no_single_decision(trace: Trace) -> str | None:
     """Why the outputs of this trace give no single predicted class for a row; None where they do."""
-    if (
-        trace.metadata["activation"] == "sigmoid"
-        and trace.table.schema.field("prediction").type.list_size > 1
-    ):
+    if trace.metadata["activation"] == "sigmoid" and trace.table.schema["prediction"].size > 1:
         return "several sigmoid outputs are not a distribution and make no single decision; it needs one sigmoid output or a softmax"
     return None
 
@@ -119,16 +112,6 @@ def against_attention(columns: Iterable[str], families: Iterable[str]) -> list[t
         if name.startswith(f"{family}_")
     ]
     return [(ours, other) for ours, other in pairs if ours in known and other != ours]
-
-
-def list_column(name: str, rows: Ragged) -> pl.Series:
-    """One list of numbers per row."""
-    lists = pa.LargeListArray.from_arrays(
-        pa.array(rows.offsets), pa.array(np.ascontiguousarray(rows.values))
-    )
-    series = pl.from_arrow(lists)
-    assert isinstance(series, pl.Series)
-    return series.alias(name)
 
 
 def vector_column(name: str, values: Shaped[np.ndarray, "n C"]) -> pl.Series:

@@ -90,7 +90,7 @@ def _parts(shard: Trace) -> list[Trace]:
     readout = shard.readout
     if (
         len(shard) <= PART
-        or "head" in shard.table.column_names
+        or "head" in shard.table.columns
         or not has_compiled_tail(readout)
         or one_logit_decides(readout)
     ):

@@ -20,7 +20,8 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import over_rows
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.stats.measures import tvd
-from attnaudit.trace.readout import IdentityTail, Readout
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import IdentityTail
 
 # Shuffles of a row when an error is asked for: doubled from the first to the last as needed.
 COUNTS = (200, 400, 800, 1600, 3200, 6400, 12_800)

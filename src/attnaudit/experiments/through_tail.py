@@ -18,7 +18,8 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import predicted_class, tvd
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import IdentityTail, Readout, TanhTail
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import IdentityTail, TanhTail
 
 NUMBERS = 1 << 22  # contributions and outputs of one call: 32 MiB
 BLOCK = 1 << 14  # positions of the rows whose alternatives are considered together
@@ -202,7 +203,7 @@ def _calls(
     readout: Readout, lengths: Int64[np.ndarray, " m"], outputs: int
 ) -> list[Int64[np.ndarray, " b"]]:
     """Cut alternatives into calls of about `NUMBERS` numbers."""
-    positions, width = int(lengths.sum()), readout.contribution.values.shape[1]
+    positions, width = int(lengths.sum()), readout.offset.shape[1]
     total = positions + len(lengths) * (width + outputs)
     per_call = max(NUMBERS * positions // max(total, 1), 1)
     return list(Ragged.from_lengths(np.zeros(0), lengths).blocks(per_call))

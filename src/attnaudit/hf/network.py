@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 import torch
 from jaxtyping import Float, Int64
 from torch import nn
@@ -39,7 +39,7 @@ from attnaudit.hf.replay import (
 )
 from attnaudit.models.fingerprint import Fingerprinted
 from attnaudit.trace.schema import IDS
-from attnaudit.trace.some_classes import OutputLayer
+from attnaudit.trace.tails import OutputLayer
 
 KEPT = 1 << 30  # bytes of states of texts that are kept
 OF_TEXTS, OF_TOKENS = 64, 256  # replays in a pass, of whole texts and of one position
@@ -79,7 +79,7 @@ class Replay(Fingerprinted):
         """`model_fingerprint`, as it is."""
         return model_fingerprint(self.model)
 
-    def current_logits(self, table: pa.Table) -> Float[np.ndarray, "n C"]:
+    def current_logits(self, table: pl.DataFrame) -> Float[np.ndarray, "n C"]:
         """The logits of the rows' texts, by passes of the whole model as it is. Raises TraceError as `of_rows`."""
         assert self.gate.task is not None
         with self.reading():
@@ -90,7 +90,7 @@ class Replay(Fingerprinted):
             [logits_at_query(one.output, self.gate.task).double().cpu().numpy() for one in passes]
         )
 
-    def of_rows(self, table: pa.Table) -> Rows:
+    def of_rows(self, table: pl.DataFrame) -> Rows:
         """The tail of the rows of a trace. A model whose attention was set to another implementation since it was checked is checked again.
 
         Raises TraceError for rows that do not say where their attention stands, and InputError as `check_model`.
@@ -100,7 +100,7 @@ class Replay(Fingerprinted):
         missing = [
             name
             for name in ("ids", "stack", "layer", "head", "query")
-            if name not in table.column_names
+            if name not in table.columns
         ]
         if missing:
             raise TraceError(
@@ -171,7 +171,7 @@ class Rows:
     """The tail of some rows, ``(pooled (n, P), rows (n,)) -> logits (n, C)``."""
 
     network: Replay
-    table: pa.Table
+    table: pl.DataFrame
 
     @cached_property
     def output_layer(self) -> OutputLayer | None:
@@ -193,8 +193,8 @@ class Rows:
     @cached_property
     def places(self) -> list[dict[str, Any]]:
         names = [*IDS, "stack", "layer", "head", "query", "first_key"]
-        names = [name for name in names if name in self.table.column_names]
-        return self.table.select(names).to_pylist()
+        names = [name for name in names if name in self.table.columns]
+        return self.table.select(names).to_dicts()
 
     def __call__(
         self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
@@ -186,9 +186,9 @@ class PoolingNetwork(Fingerprinted):
         """sha256 of the weights as they are."""
         return weights_fingerprint(self.net)
 
-    def current_logits(self, table: pa.Table) -> Float[np.ndarray, "n C"]:
+    def current_logits(self, table: pl.DataFrame) -> Float[np.ndarray, "n C"]:
         """The logits of the rows' texts, by passes of the whole module as it is."""
-        places = [self.texts[instance] for instance in table.column("instance").to_pylist()]
+        places = [self.texts[instance] for instance in table["instance"].to_list()]
         return np.stack(
             [self.run(part.inputs).output[number].double().numpy() for part, number in places]
         )
@@ -197,9 +197,9 @@ class PoolingNetwork(Fingerprinted):
         """Texts that rows are of, numbered from ``start``."""
         self.texts |= {start + row: (part, row) for row in range(len(part.pooled))}
 
-    def of_rows(self, table: pa.Table) -> _Rows:
+    def of_rows(self, table: pl.DataFrame) -> _Rows:
         """The tail of the rows of a trace."""
-        return _Rows(self, table.column("instance").to_numpy())
+        return _Rows(self, table["instance"].to_numpy())
 
     def run(self, inputs: Any, weights: Tensor | None = None, pooled: Tensor | None = None) -> Ran:
         """What the module gives, with other ``weights`` (B, H, T) or another ``pooled`` vector.

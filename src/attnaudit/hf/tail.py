@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
@@ -21,7 +22,7 @@ from attnaudit.core.files import atomic
 from attnaudit.hf.capture import Attention, Mixture, forward
 from attnaudit.hf.replay import EXACT, TRIALS, States, logits_at_query, replayed, tvd
 from attnaudit.hf.resume import resumed
-from attnaudit.trace.graph import ROWS, GraphTail
+from attnaudit.trace.tails import ROWS, GraphTail
 
 MOST_PARAMETERS = (
     1 << 25
@@ -91,7 +92,8 @@ def _gap(graph: GraphTail, model: nn.Module, states: States, attention: int) -> 
     ).to(own)
     calls, first = states.calls[attention]
     hidden = calls[first].hidden[:, states.query.position].expand(TRIALS, -1)
-    found = graph(torch.cat([drawn.flatten(1), hidden], dim=1).cpu().numpy())
+    pooled = torch.cat([drawn.flatten(1), hidden], dim=1).cpu().numpy()
+    found = graph(pooled, np.arange(TRIALS))
     return tvd(
         torch.from_numpy(found), replayed(model, states, {attention: drawn}, "position").cpu()
     )

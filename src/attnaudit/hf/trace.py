@@ -38,7 +38,7 @@ from attnaudit.hf.resume import hidden_input, layers_around, record
 from attnaudit.hf.sources import read_texts
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.trace import Trace, concatenate
-from attnaudit.trace.graph import GRAPH_FILE, GraphTail
+from attnaudit.trace.tails import GRAPH_FILE, GraphTail
 from attnaudit.trace.words import SPECIAL
 
 OPERATION = "collect"

@@ -6,7 +6,7 @@ from typing import Any
 
 from attnaudit.core.papers import SNELL2021
 from attnaudit.papers.declaration import Cell, Declaration, Table
-from attnaudit.trace.probe import STEPS
+from attnaudit.training.probe import STEPS
 
 
 def until(last: int) -> tuple[int, ...]:

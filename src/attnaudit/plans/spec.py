@@ -17,8 +17,8 @@ from attnaudit.models.presets import ModelSettings, check_attention, model_prese
 
 if TYPE_CHECKING:
     from attnaudit.models.presets import PairSettings
-    from attnaudit.trace.probe import Probe
     from attnaudit.tracing.settings import CollectSettings, PairCollectSettings
+    from attnaudit.training.probe import Probe
     from attnaudit.training.settings import DeceivePairs, Objective, TrainingSettings
 
 SCHEMA = 1
@@ -138,8 +138,8 @@ class RunSpec:
     @classmethod
     def read(cls, folder: str | Path) -> RunSpec:
         """The spec of an existing run directory. Raises RunError or InputError when it is missing or damaged."""
-        from attnaudit.trace.probe import Probe
         from attnaudit.tracing.settings import CollectSettings
+        from attnaudit.training.probe import Probe
         from attnaudit.training.settings import OBJECTIVES, TrainingSettings
 
         path = Path(folder) / "spec.json"

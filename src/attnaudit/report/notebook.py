@@ -47,7 +47,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 def trace_html(trace: Trace) -> str:
     """The first rows of a trace, each shaded by its attention, however many rows there are."""
     rows = (
-        replace(trace, table=trace.table.slice(0, FIRST)).take(np.arange(min(FIRST, len(trace))))
+        replace(trace, table=trace.table.head(FIRST))
         if trace.has(*SHOWN)
         else None
     )
@@ -62,7 +62,7 @@ def trace_html(trace: Trace) -> str:
     )
     return _fragment(
         "trace", title=About.of(None, trace.metadata).name or _origin(trace), rows=len(trace), classes=classes, pictures=pictures,
-        columns=", ".join(trace.table.column_names),
+        columns=", ".join(trace.table.columns),
     )  # fmt: skip
 
 

@@ -129,9 +129,9 @@ def sentence_matrices(trace: Trace) -> list[Matrix]:
 
 def _matrix(trace: Trace, rows: np.ndarray, instance: int) -> Matrix:
     part = trace.take(rows)
-    gold: list[str] = part.table.column("gold").to_pylist()
+    gold: list[str] = part.table["gold"].to_list()
     marks: list[Any] = (
-        part.table.column("rationale").to_pylist() if part.has("rationale") else [None] * len(part)
+        part.table["rationale"].to_list() if part.has("rationale") else [None] * len(part)
     )
 
     def cells(shades: list[np.ndarray], values: list[np.ndarray]) -> list[tuple[str, list[Cell]]]:

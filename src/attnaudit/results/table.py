@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow.parquet as pq
 from rich.console import Console
 
 from attnaudit.core.display import Shown, drawn, in_notebook, show
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
-from attnaudit.results.groups import CLUSTER, LARGE, OF_HEAD, Groups, numbers_of
+from attnaudit.results.groups import CLUSTER, OF_HEAD, Groups, numbers_of
 from attnaudit.stats.bootstrap import (
     bootstrap_clusters,
     bootstrap_means,
@@ -28,12 +27,8 @@ from attnaudit.stats.bootstrap import (
 from attnaudit.stats.inference import share_interval
 from attnaudit.stats.sums import GroupedSums
 
-ROW_GROUP = 2048  # rows of a results file that are written at a time
+ROW_GROUP = 32_768  # rows of a results file that are in memory at a time
 SHOWN = 20  # measures in the repr of results
-LATER_ROW_GROUP = (
-    32768  # and beyond `EDGE` rows: every row group costs memory until the file is closed
-)
-EDGE = -(-LARGE // ROW_GROUP) * ROW_GROUP
 TOGETHER = (
     16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
 )
@@ -315,17 +310,30 @@ def _of_sums(
 
 @contextmanager
 def table_file(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
-    """A function that adds rows to the Parquet file ``path``; the file is there, whole, once the context ends without an error.
+    """Write a Parquet file in pieces; it is there, whole, once the context ends without an error.
 
-    Its bytes depend on the rows alone, not on the pieces they came in. Raises RunError.
+    Its bytes depend only on the rows, not on the pieces they come in.
+
+    Args:
+        path: The file.
+
+    Yields:
+        A function that adds rows.
+
+    Raises:
+        RunError: If the file cannot be written.
     """
     with atomic(path) as temporary:
-        pieces = _Pieces(temporary)
+        parts = _Parts(path)
         try:
-            yield pieces.add
-            pieces.write(pieces.height)
+            yield parts.add
+            parts.write(parts.height)
+            pl.scan_ipc(parts.files).sink_parquet(
+                temporary, compression="zstd", statistics=False, row_group_size=ROW_GROUP
+            )
         finally:
-            pieces.close()
+            for part in parts.files:
+                part.unlink(missing_ok=True)
 
 
 def read_table(path: Path) -> pl.LazyFrame:
@@ -342,49 +350,30 @@ def read_table(path: Path) -> pl.LazyFrame:
 
 
 def tables_in(path: Path) -> Iterator[pl.DataFrame]:
-    """The rows of the Parquet file ``path`` in order, one row group in memory at a time."""
-    with pq.ParquetFile(path) as file:
-        for number in range(file.num_row_groups):
-            yield pl.DataFrame(file.read_row_group(number))
+    """Read the rows of the Parquet file ``path`` in order, some at a time."""
+    yield from read_table(path).collect_batches(chunk_size=ROW_GROUP, maintain_order=True)
 
 
-class _Pieces:
-    """Rows on their way into a file, in row groups of one size, and of another beyond `EDGE` rows."""
+class _Parts:
+    """Rows on their way into a file: memory holds one row group, the others wait in files."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.waiting, self.height, self.written = path, list[pl.DataFrame](), 0, 0
-        self.writer: pq.ParquetWriter | None = None
+        self.path, self.files = path, list[Path]()
+        self.waiting, self.height = list[pl.DataFrame](), 0
 
     def add(self, rows: pl.DataFrame) -> None:
         self.waiting.append(rows)
         self.height += rows.height
-        while self.height >= self.group:
-            room = EDGE - self.written if self.written < EDGE else self.height
-            self.write(min(self.height - self.height % self.group, room))
-
-    @property
-    def group(self) -> int:
-        """How many rows the next row group has."""
-        return ROW_GROUP if self.written < EDGE else LATER_ROW_GROUP
+        while self.height >= ROW_GROUP:
+            self.write(ROW_GROUP)
 
     def write(self, height: int) -> None:
-        """Move the first ``height`` waiting rows into the file."""
-        if height == 0:
-            return
-        rows = pl.concat(self.waiting)
-        table = (
-            rows[:height].to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
-        )  # pages of lists end where chunks end
-        self.waiting, self.height = [rows[height:]], rows.height - height
-        self.writer = self.writer or pq.ParquetWriter(
-            self.path, table.schema, compression="zstd", write_statistics=False
-        )
-        self.writer.write_table(table, row_group_size=self.group)
-        self.written += height
-
-    def close(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
+        """Move the first ``height`` waiting rows into a file, named as leftovers of a killed run."""
+        if height > 0:
+            rows = pl.concat(self.waiting)
+            self.waiting, self.height = [rows[height:]], rows.height - height
+            self.files.append(self.path.with_name(f".{self.path.name}.{len(self.files):08}"))
+            rows[:height].rechunk().write_ipc(self.files[-1], compression="lz4")
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from attnaudit.runner.store import (
 )
 from attnaudit.runner.tasks import Job, Step, Task, task_of
 from attnaudit.trace import Trace, trace_files, write_shards
-from attnaudit.trace.probe import STEP_FOLDER, Probe, step_part
+from attnaudit.training.probe import STEP_FOLDER, Probe, step_part
 
 
 def run(

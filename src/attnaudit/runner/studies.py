@@ -50,7 +50,7 @@ from attnaudit.runner.tasks.texts import TEACHER
 from attnaudit.studies import EVERY_STUDY, Study, Training
 from attnaudit.studies.base import base_rows
 from attnaudit.trace import Trace, trace_task
-from attnaudit.trace.probe import STEP_FOLDER
+from attnaudit.training.probe import STEP_FOLDER
 
 TRAININGS, AUDIT = "trainings", "audit"
 OF_A_BILSTM = (

@@ -235,7 +235,7 @@ class Deceive:
     def _impermissible(self, trace: Trace) -> list[list[bool] | None]:
         """For each row, which tokens the penalty is on."""
         if self.words is None:
-            return trace.table.column("rationale").to_pylist()
+            return trace.table["rationale"].to_list()
         return [[token in self.words for token in trace.tokens(row)] for row in range(len(trace))]
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -321,7 +321,7 @@ class PairDeceive:
                 else traces[replace(training, strength=min(self.strengths))]
             )
             scores = [score for score in SCORES if trace.has(score)]
-            found = [measured(trace, honest, trace.table.column("rationale").to_pylist(), scores)]
+            found = [measured(trace, honest, trace.table["rationale"].to_list(), scores)]
             if isinstance(traces, Written):
                 found.append(_written(traces.translations(training)))
             parts += [named(rows, training) for rows in found]

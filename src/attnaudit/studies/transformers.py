@@ -233,7 +233,7 @@ class TransformerDeceive:
         if training.strength is None:
             unknown = {measure.name: pl.lit(None, dtype=pl.Float64) for measure in UNCOVERING}
             return over_heads(unmeasured(trace).with_columns(**unknown), True, AUDITED)
-        impermissible = trace.table.column("rationale").to_pylist()
+        impermissible = trace.table["rationale"].to_list()
         rows = measured(
             trace, traces[replace(training, strength=min(self.strengths))], impermissible
         )

@@ -1,8 +1,8 @@
-"""The trace: a table with a row per attention distribution, all that an analysis may know of a model."""
+"""The trace: a table with a row per attention distribution, read, checked and written."""
 
 from __future__ import annotations
 
-from attnaudit.trace.io import (
+from attnaudit.trace.files import (
     TAIL_FILE,
     tail_file,
     trace_files,

@@ -1,4 +1,4 @@
-"""What the model predicts when the attention of several rows, all heads of a query, is replaced at once."""
+"""The prediction when the attention of several rows, all heads of a query, is replaced at once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,22 @@ from jaxtyping import Float, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import activate
-from attnaudit.trace.readout import LayersTail, Readout
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import JointTail, LayersTail
 
 
 @dataclass(frozen=True)
 class JointReadout:
-    """Groups of rows whose attention acts on one prediction; ``groups`` has the numbers of the rows of each.
+    """Groups of rows whose attention acts on one prediction.
 
-    What a row contributes is its attended sum ``Σ_t alpha_t · contribution_t``. The prediction of a group follows from the offset of its
-    first row, which holds what the model's own attention gives in the other rows, with the sums of all rows replaced.
+    A row contributes its attended sum ``Σ_t alpha_t · contribution_t``. The offset of a group's
+    first row holds what the model's own attention gives in the other rows, so the prediction
+    follows from that offset with the sums of all rows replaced.
+
+    Attributes:
+        readout: Readout of all rows.
+        alpha: The model's own attention.
+        groups: Numbers of the rows of each group.
     """
 
     readout: Readout
@@ -26,7 +33,7 @@ class JointReadout:
     groups: Ragged
 
     def sums(self, alpha: Ragged) -> Float[np.ndarray, "n P"]:
-        """The attended sum of every row under ``alpha``."""
+        """Return the attended sum of every row under ``alpha``."""
         return alpha.with_values(alpha.values[:, None] * self.readout.contribution.values).sum()
 
     @cached_property
@@ -37,59 +44,60 @@ class JointReadout:
     def predict(
         self, chosen: Int64[np.ndarray, " m"], sums: Float[np.ndarray, "M P"]
     ) -> Float[np.ndarray, "m C"]:
-        """Predictions of the groups ``chosen``, which may repeat; ``sums`` are those of all their rows, one group after another."""
+        """Return the predictions of groups with other attended sums.
+
+        Args:
+            chosen: Numbers of groups, which may repeat.
+            sums: Sums of all rows of the chosen groups, one group after another.
+        """
         readout, rows = self.readout, self.groups.take(chosen)
-        if readout.rows is not None:
-            logits = readout.tail.together(sums, rows.with_values(readout.rows[rows.values]))
-        else:
-            logits = readout.tail(self._pooled(rows.values[rows.offsets[:-1]], rows, sums))
-        return self._activated(logits, rows)
+        if isinstance(readout.tail, JointTail):
+            return self._activated(readout.tail.together(sums, self._in_trace(rows)), rows)
+        first = rows.values[rows.offsets[:-1]]
+        return self._activated(readout.tail(self._pooled(first, rows, sums), first), rows)
 
     def predict_from_attention(
         self, chosen: Int64[np.ndarray, " m"], alpha: Ragged
     ) -> Float[np.ndarray, "m C"]:
-        """Predictions of the groups ``chosen``, which may repeat; ``alpha`` are the weights of all their rows, one group after another.
+        """Return the predictions of groups with other attention.
 
-        Values of upper layers are those that follow from it where a model is at hand, else those of the trace.
+        With a model at hand, values of upper layers follow from the attention; else they are those
+        of the trace.
+
+        Args:
+            chosen: Numbers of groups, which may repeat.
+            alpha: Weights of all rows of the chosen groups, one group after another.
         """
         readout, rows = self.readout, self.groups.take(chosen)
-        if readout.rows is None:
-            contribution = readout.contribution.take(rows.values)
-            return self.predict(
-                chosen, alpha.with_values(alpha.values[:, None] * contribution.values).sum()
-            )
-        assert isinstance(readout.tail, LayersTail)  # a network of one layer has no rows of others
-        return self._activated(
-            readout.tail.logits_from_attention(alpha, rows.with_values(readout.rows[rows.values])),
-            rows,
-        )
+        if isinstance(readout.tail, LayersTail):
+            logits = readout.tail.logits_from_attention(alpha, self._in_trace(rows))
+            return self._activated(logits, rows)
+        contribution = readout.contribution.take(rows.values)
+        weighted = alpha.with_values(alpha.values[:, None] * contribution.values)
+        return self.predict(chosen, weighted.sum())
+
+    def _in_trace(self, rows: Ragged) -> Ragged:
+        return rows.with_values(self.readout.in_trace(rows.values))
 
     def _activated(
         self, logits: Float[np.ndarray, "m C"], rows: Ragged
     ) -> Float[np.ndarray, "m C"]:
         candidates = self.readout.candidates
-        return activate(
-            logits,
-            self.readout.activation,
-            None if candidates is None else candidates[rows.values[rows.offsets[:-1]]],
-        )
+        if candidates is not None:
+            candidates = candidates[rows.values[rows.offsets[:-1]]]
+        return activate(logits, self.readout.activation, candidates)
 
     def _pooled(
         self, first: Int64[np.ndarray, " m"], rows: Ragged, sums: Float[np.ndarray, "M P"]
     ) -> Float[np.ndarray, "m Q"]:
-        readout, columns, change = (
-            self.readout,
-            np.arange(sums.shape[1]),
-            sums - self.own[rows.values],
-        )
-        pooled = readout.offset[first].copy()
-        if readout.start is None:
+        change, start = sums - self.own[rows.values], self.readout.start
+        pooled = self.readout.offset[first].copy()
+        if start is None:
             pooled += self.own[first] + rows.with_values(change).sum()
             return pooled
-        pooled[np.arange(len(first))[:, None], readout.start[first][:, None] + columns] += self.own[
-            first
-        ]
-        pooled[rows.row_of_value[:, None], readout.start[rows.values][:, None] + columns] += (
-            change  # each head at a place of its own
-        )
+        columns = np.arange(sums.shape[1])
+        own_place = start[first][:, None] + columns
+        pooled[np.arange(len(first))[:, None], own_place] += self.own[first]
+        # Each head has a place of its own.
+        pooled[rows.row_of_value[:, None], start[rows.values][:, None] + columns] += change
         return pooled

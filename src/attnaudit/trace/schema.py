@@ -1,247 +1,322 @@
-"""Schema versions 1 and 2 of the trace: the type of every column, casts to it, and columns as numpy arrays."""
+"""Columns of the trace, schema versions 1 and 2: one table, its checks, casts and arrays.
+
+`docs/trace.md` shows the same table to programs that write traces of their own.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 
-REQUIRED = ("instance", "tokens", "alpha", "readout", "offset", "prediction")
+# The width of a vector is set by the model; 1 stands for it in the types below.
+_VECTOR = pl.Array(pl.Float32, 1)
+_FLOATS, _BOOLEANS, _IDS = pl.List(pl.Float32), pl.List(pl.Boolean), pl.List(pl.Int32)
+_TEXTS = pl.List(pl.String)
 
-_SCALARS = {
-    "instance": pa.int64(),
-    "split": pa.dictionary(pa.int32(), pa.string()),
-    "label": pa.int32(),
-    "layer": pa.int32(),
-    "head": pa.int32(),
-    "query": pa.int32(),
-    "stack": pa.dictionary(pa.int32(), pa.string()),
-    "sink": pa.bool_(),
-    "first_key": pa.int32(),
-}
-_PER_POSITION = {
-    "tokens": pa.list_(pa.string()),
-    "alpha": pa.list_(pa.float32()),
-    "gradient": pa.list_(pa.float32()),
-    "loo": pa.list_(pa.float32()),
-    "rationale": pa.list_(pa.bool_()),
-    "special": pa.list_(pa.bool_()),
-    "word_id": pa.list_(pa.int32()),
-    "alpha_gradient": pa.list_(pa.float32()),
-}
-IDS = ("ids", "type_ids", "written_ids")  # what a network was given, for a replay
-OF_OTHER_LENGTH = {
-    "candidates": pa.list_(pa.bool_()),
-    "question": pa.list_(pa.string()),
-    **dict.fromkeys(IDS, pa.list_(pa.int32())),
-}
-OF_TRANSFORMERS = (
-    "special",
-    "word_id",
-    "stack",
-    "sink",
-    "first_key",
-    "alpha_gradient",
-    *IDS,
-)  # since schema 2
-_OF_THE_MODEL = {
-    "readout": 2,
-    "offset": 1,
-    "prediction": 1,
-}  # lists within lists, of a width that the model sets
-_NESTED = ("one value a row", "a list of values a row", "a list of lists of values a row")
-_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
-_VALUES = (  # what a type of ours is read from: by the type, what it is called, and which types it may be
-    (
-        pa.types.is_string,
-        "text",
-        (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the schema.
+
+    Attributes:
+        type: Polars type of its values; the width of an array is that of the model.
+        meaning: Description in Markdown, for `docs/trace.md`.
+        required: Every trace has the column.
+        nullable: A row may have no value.
+        per_position: A row is a list as long as ``alpha``.
+        since: First version of the schema that has the column.
+    """
+
+    type: pl.DataType
+    meaning: str
+    required: bool = False
+    nullable: bool = False
+    per_position: bool = False
+    since: int = 1
+
+    @property
+    def holds_floats(self) -> bool:
+        """Whether the values, within their lists, are floats."""
+        return _leaf(self.type).is_float()
+
+
+COLUMNS = {
+    "instance": Column(
+        pl.Int64(),
+        "a stable number that identifies the text; no two rows are alike in `instance`, `split`, "
+        "`layer`, `head` and `query`",
+        required=True,
     ),
-    (pa.types.is_boolean, "true and false", (pa.types.is_boolean, pa.types.is_integer)),
-    (pa.types.is_integer, "whole numbers", _NUMBERS),
-    (pa.types.is_floating, "numbers", _NUMBERS),
-)
-_NULLABLE = {
-    "label",
-    "candidates",
-    "question",
-    "rationale",
-    "layer",
-    "head",
-    "query",
-    "split",
-    "stack",
+    "tokens": Column(
+        _TEXTS,
+        "exactly the positions that attention covers: no BOS, EOS or padding",
+        required=True,
+        per_position=True,
+    ),
+    "alpha": Column(_FLOATS, "the attention: 0 or more, sum 1", required=True, per_position=True),
+    "readout": Column(
+        pl.List(_VECTOR),
+        "contribution of each position, before the tail",
+        required=True,
+        per_position=True,
+    ),
+    "offset": Column(
+        _VECTOR,
+        "the part of the output that does not depend on attention: bias and query",
+        required=True,
+    ),
+    "prediction": Column(
+        _VECTOR, "probabilities; C = 1: the probability of class 1", required=True
+    ),
+    "split": Column(pl.String(), "train, dev or test", nullable=True),
+    "label": Column(pl.Int32(), "the gold class, from 0", nullable=True),
+    "question": Column(
+        _TEXTS,
+        "what the model read with the text, such as a question, a hypothesis, or the decoder's "
+        "output so far; shown in the report; without `corpus.task`, the column means that the "
+        "model reads questions",
+        nullable=True,
+    ),
+    "candidates": Column(_BOOLEANS, "which answers are allowed; null: all", nullable=True),
+    "gradient": Column(
+        _FLOATS,
+        "importance by gradient, [defined below](#gradient-and-leave-one-out)",
+        per_position=True,
+    ),
+    "loo": Column(
+        _FLOATS,
+        "importance by leave-one-out, [defined below](#gradient-and-leave-one-out)",
+        per_position=True,
+    ),
+    "rationale": Column(
+        _BOOLEANS,
+        "tokens known, or annotated, to matter",
+        nullable=True,
+        per_position=True,
+    ),
+    "layer": Column(
+        pl.Int32(), "layer of the attention, in a model that has several", nullable=True
+    ),
+    "head": Column(pl.Int32(), "head of the attention within its layer", nullable=True),
+    "query": Column(pl.Int32(), "position that the attention belongs to", nullable=True),
+    "alpha_gradient": Column(
+        _FLOATS,
+        "derivative of the predicted class's probability with respect to each weight, without the "
+        "constraint that weights sum to 1; read by [erasure](experiments/erasure.md) where the "
+        "tail is neither `identity` nor `tanh_mlp`",
+        per_position=True,
+        since=2,
+    ),
+    "special": Column(
+        _BOOLEANS,
+        "tokens that are not part of the text, such as [CLS] and [SEP]; importance is compared "
+        "over the other tokens; read by [maximal_change](experiments/maximal_change.md)",
+        per_position=True,
+        since=2,
+    ),
+    "word_id": Column(
+        _IDS,
+        "the word that a piece belongs to, −1 for special tokens; heatmaps join the pieces of a "
+        "word",
+        per_position=True,
+        since=2,
+    ),
+    "stack": Column(pl.String(), "encoder, decoder or cross", nullable=True, since=2),
+    "sink": Column(
+        pl.Boolean(),
+        "whether the last position is the sink of the attention, with a readout of 0",
+        since=2,
+    ),
+    "first_key": Column(
+        pl.Int32(),
+        "the place in the text of the row's first token if the query sees only a part of the "
+        "text, as in a sliding window; else 0",
+        since=2,
+    ),
+    "ids": Column(_IDS, "token ids that the model read, for a replay", since=2),
+    "type_ids": Column(_IDS, "token type ids that the model read, for a replay", since=2),
+    "written_ids": Column(_IDS, "token ids that the decoder read, for a replay", since=2),
 }
+IDS = ("ids", "type_ids", "written_ids")
+REQUIRED = tuple(name for name, column in COLUMNS.items() if column.required)
+IMPORTANCE = Column(_FLOATS, "any further importance measure", per_position=True)
+_NESTING = ("one value a row", "a list of values a row", "a list of lists of values a row")
 
 
-def arrow_type(name: str) -> pa.DataType | None:
-    """The type of a column, None where it depends on the model (``readout``, ``offset``, ``prediction``)."""
-    if name.startswith("importance_"):
-        return pa.list_(pa.float32())
-    return _SCALARS.get(name) or _PER_POSITION.get(name) or OF_OTHER_LENGTH.get(name)
-
-
-def is_ours(name: str) -> bool:
-    """Whether the schema knows a column; others are kept as they are."""
-    return name in REQUIRED or arrow_type(name) is not None
+def column_of(name: str) -> Column | None:
+    """Return the schema's column of this name, None for a column that the schema does not know."""
+    return IMPORTANCE if name.startswith("importance_") else COLUMNS.get(name)
 
 
 def is_read(name: str) -> bool:
-    """Whether an experiment reads a column: one of the schema, or one about tokens deleted from the input."""
-    return is_ours(name) or name.startswith("input_")
+    """Tell whether an experiment reads a column; ``input_…`` hold deletions from the input."""
+    return column_of(name) is not None or name.startswith("input_")
 
 
-def check_schema(schema: pa.Schema, origin: str, needed: Sequence[str] = REQUIRED) -> None:
-    """Raise TraceError unless the columns ``needed`` are there, each column once, and those of ours are nested as `docs/trace.md` says,
-    of values of its kind.
+def check_schema(schema: pl.Schema, origin: str, needed: Sequence[str] = REQUIRED) -> None:
+    """Refuse a table that lacks columns or has one of another nesting or kind of values.
+
+    Args:
+        schema: Names and types of the columns.
+        origin: Name of the table in errors.
+        needed: Columns that must be there.
+
+    Raises:
+        TraceError: For the first fault.
     """
-    twice = [name for name, count in Counter(schema.names).items() if count > 1]
-    if twice:
-        raise TraceError(
-            "check trace",
-            f"{origin}: column {twice[0]}",
-            f"{schema.names.count(twice[0])} columns of this name",
-            "each column once",
-        )
-    missing = [name for name in needed if name not in schema.names]
+    missing = [name for name in needed if name not in schema]
     if missing:
-        got = f"columns {', '.join(schema.names) or '(none)'}"
-        raise TraceError(
-            "check trace", origin, got, f"also {', '.join(missing)}", "see docs/trace.md"
-        )
-    for name in filter(is_ours, schema.names):
-        found, expected = (
-            schema.field(name).type,
-            _OF_THE_MODEL.get(name, _nesting(arrow_type(name))),
-        )
-        words, types = _values(arrow_type(name) or pa.float32())
-        readable = pa.types.is_null(leaf := _leaf(found)) or any(is_one(leaf) for is_one in types)
-        if not pa.types.is_null(found) and (_nesting(found) != expected or not readable):
-            raise TraceError(
-                "check trace",
-                f"{origin}: column {name}",
-                f"type {found}",
-                f"{_NESTED[expected]}: {words}",
-                "see docs/trace.md",
-            )
+        got, expected = f"columns {', '.join(schema) or '(none)'}", f"also {', '.join(missing)}"
+        raise TraceError("check trace", origin, got, expected, "see docs/trace.md")
+    for name, stored in schema.items():
+        column = column_of(name)
+        if column is None or stored == pl.Null:
+            continue
+        nesting = _depth(column.type)
+        kind, is_readable = _kind_of_values(_leaf(column.type), _leaf(stored))
+        if _depth(stored) != nesting or not is_readable:
+            got, expected = f"type {stored}", f"{_NESTING[nesting]}: {kind}"
+            where = f"{origin}: column {name}"
+            raise TraceError("check trace", where, got, expected, "see docs/trace.md")
 
 
-def _values(kind: pa.DataType) -> tuple[str, Sequence[Callable[[pa.DataType], bool]]]:
-    """What the values of a type of ours are called, and the types that they are read from: a cast to it would take others, too."""
-    return next((words, types) for is_one, words, types in _VALUES if is_one(_leaf(kind)))
+def _kind_of_values(ours: pl.DataType, stored: pl.DataType) -> tuple[str, bool]:
+    """Name a kind of values, and tell whether ``stored`` is of it: a cast would take others too."""
+    null = stored == pl.Null
+    if ours == pl.String:
+        return "text", null or stored in (pl.String, pl.Categorical, pl.Enum)
+    if ours == pl.Boolean:
+        return "true and false", null or stored == pl.Boolean or stored.is_integer()
+    return "whole numbers" if ours.is_integer() else "numbers", null or stored.is_numeric()
 
 
-def _leaf(kind: pa.DataType) -> pa.DataType:
-    """The type of the values within lists and dictionaries."""
-    while _is_list(kind) or pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return kind
+def _depth(kind: pl.DataType) -> int:
+    return 1 + _depth(kind.inner) if isinstance(kind, pl.List | pl.Array) else 0
 
 
-def _is_list(kind: pa.DataType) -> bool:
-    return (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    )
-
-
-def _nesting(kind: pa.DataType | None) -> int:
-    """How many lists lie around the values; -1 where these are no plain values."""
-    depth = 0
-    while kind is not None and _is_list(kind):
-        kind, depth = kind.value_type, depth + 1
-    return -1 if kind is None or pa.types.is_nested(kind) else depth
+def _leaf(kind: pl.DataType) -> pl.DataType:
+    return _leaf(kind.inner) if isinstance(kind, pl.List | pl.Array) else kind
 
 
 def conform(
-    table: pa.Table, origin: str, first_row: int = 0, needed: Sequence[str] = REQUIRED
-) -> pa.Table:
-    """``table`` cast to the schema, unknown columns kept as they are. Raises TraceError."""
+    table: pl.DataFrame, origin: str, first_row: int = 0, needed: Sequence[str] = REQUIRED
+) -> pl.DataFrame:
+    """Cast a table to the schema; columns that the schema does not know are left as they are.
+
+    Args:
+        table: Columns by name.
+        origin: Name of the table in errors.
+        first_row: Number that errors give to the first row.
+        needed: Columns that must be there.
+
+    Raises:
+        TraceError: For a missing column, an empty table, a null where the schema has none, and
+            values of another type.
+    """
     check_schema(table.schema, origin, needed)
-    if table.num_rows == 0:
+    if table.height == 0:
         raise TraceError("check trace", origin, "no row", "at least one attention distribution")
-    columns = {name: _conform_column(table, name, origin, first_row) for name in table.column_names}
-    return pa.table(columns)
+    return pl.DataFrame([_conform_column(one, origin, first_row) for one in table])
 
 
-def _conform_column(table: pa.Table, name: str, origin: str, first_row: int) -> pa.Array:
-    array = table.column(name).combine_chunks()
-    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    if array.null_count and name not in _NULLABLE and is_ours(name):
-        row = first_row + int(np.flatnonzero(np.asarray(array.is_null()))[0])
-        raise TraceError("check trace", f"{origin}: column {name}, row {row}", "null", "a value")
+def _conform_column(values: pl.Series, origin: str, first_row: int) -> pl.Series:
+    column, where = column_of(values.name), f"{origin}: column {values.name}"
+    if column is None:
+        return values
+    if values.has_nulls() and not column.nullable:
+        row = first_row + int(values.is_null().arg_max() or 0)
+        raise TraceError("check trace", f"{where}, row {row}", "null", "a value")
     try:
-        target = arrow_type(name) or _model_type(name, array)
-        conformed = array if target is None or array.type == target else array.cast(target)
-        conformed.validate(full=is_ours(name))  # text must be UTF-8
-        return conformed
-    except (pa.ArrowException, ValueError) as error:
-        reason = " ".join(str(error).split())
-        raise TraceError(
-            "check trace",
-            f"{origin}: column {name}",
-            f"type {array.type} ({reason})",
-            "the type of docs/trace.md",
-        ) from error
+        return _cast(values, column.type)
+    except (pl.exceptions.PolarsError, ValueError) as error:
+        got = f"type {values.dtype} ({_first_line(error)})"
+        raise TraceError("check trace", where, got, "the type of docs/trace.md") from error
 
 
-def _model_type(name: str, array: pa.Array) -> pa.DataType | None:
-    if name in ("offset", "prediction"):
-        return pa.list_(pa.float32(), _width(array))
-    if name == "readout":
-        return pa.list_(pa.list_(pa.float32(), _width(array.flatten())))
-    return None
+def _cast(values: pl.Series, kind: pl.DataType) -> pl.Series:
+    """Cast to a type of the schema. Raises ValueError or a polars error."""
+    if kind in (pl.List(_VECTOR), _VECTOR):
+        rows = flat(values) if kind == pl.List(_VECTOR) else values
+        vector = pl.Array(pl.Float32, _width(rows))
+        return values.cast(pl.List(vector) if kind == pl.List(_VECTOR) else vector)
+    if _leaf(kind).is_integer() and not _leaf(values.dtype).is_integer():
+        numbers = (flat(values) if _depth(kind) else values).cast(pl.Float64)
+        # Polars would cut off fractions without a word.
+        if (numbers != numbers.round()).any():
+            raise ValueError("numbers that are not whole")
+    return values.cast(kind)
 
 
-def _width(array: pa.Array) -> int:
-    fixed = pa.types.is_fixed_size_list(array.type)
-    widths = (
-        {array.type.list_size}
-        if fixed
-        else set(array.value_lengths().drop_null().unique().to_pylist())
-    )
+def _width(rows: pl.Series) -> int:
+    """Return the length that all lists of a series share."""
+    if isinstance(rows.dtype, pl.Array):
+        return rows.dtype.size
+    widths = rows.list.len().drop_nulls().unique().to_list()
     if len(widths) != 1:
         raise ValueError(f"rows of {len(widths)} different widths")
-    if 0 in widths:
+    if widths == [0]:
         raise ValueError("rows of width 0")
-    return widths.pop()
+    return widths[0]
 
 
-def ragged_column(table: pa.Table, name: str) -> Ragged:
-    """A column with a value per position; a null row has length 0."""
-    array = table.column(name).combine_chunks()
-    lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
-    return Ragged.from_lengths(_numpy_rows(array.flatten()), lengths)
+def _first_line(error: Exception) -> str:
+    """Return the first line of a message: polars adds hints for the code that called it."""
+    return str(error).strip().partition("\n")[0]
 
 
-def array_column(table: pa.Table, name: str) -> np.ndarray:
-    """A column with one value, or one fixed-size row of values, per trace row; null becomes -1."""
-    array = table.column(name).combine_chunks()
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(pa.string())
-    if pa.types.is_integer(array.type):
-        array = array.fill_null(-1)
-    return _numpy_rows(array)
+def flat(column: pl.Series) -> pl.Series:
+    """Return the entries of all lists, row after row; a null row has none."""
+    return column.explode(empty_as_null=False, keep_nulls=False)
 
 
-def candidates_column(table: pa.Table) -> np.ndarray | None:
-    """Candidate answers, bool ``(n, C)``; None where all are allowed."""
-    if "candidates" not in table.column_names:
-        return None
-    rows = table.column("candidates").to_pylist()
-    classes = array_column(table, "prediction").shape[1]
-    return np.array([[True] * classes if row is None else row for row in rows], dtype=bool).reshape(
-        -1, classes
-    )
+def lengths_of(column: pl.Series) -> np.ndarray:
+    """Return the number of entries of every list, int64 ``(n,)``; -1 for a null row."""
+    return column.list.len().cast(pl.Int64).fill_null(-1).to_numpy()
 
 
-def _numpy_rows(array: pa.Array) -> np.ndarray:
-    if pa.types.is_fixed_size_list(array.type):
-        return (
-            array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), array.type.list_size)
-        )
-    return array.to_numpy(zero_copy_only=False)
+def ragged_column(column: pl.Series) -> Ragged:
+    """Return a column with a value per position; a null row has length 0."""
+    return Ragged.from_lengths(flat(column).to_numpy(), np.maximum(lengths_of(column), 0))
+
+
+def array_column(column: pl.Series) -> np.ndarray:
+    """Return one value, or one vector, per row; a null number becomes -1."""
+    return (column.fill_null(-1) if column.dtype.is_integer() else column).to_numpy()
+
+
+def list_column(name: str, rows: Ragged) -> pl.Series:
+    """Make a column with a list of numbers, or of vectors, per row."""
+    values = pl.Series(name, np.ascontiguousarray(rows.values))
+    if len(rows) == 0:
+        return pl.Series(name, [], dtype=pl.List(values.dtype))
+    slices = pl.DataFrame({"start": rows.offsets[:-1], "length": rows.lengths})
+    return slices.select(pl.lit(values).implode().list.slice("start", "length")).to_series()
+
+
+def series_of(name: str, values: object) -> pl.Series:
+    """Make the column ``name`` from numpy arrays, lists or a `Ragged`.
+
+    Raises:
+        ValueError, TypeError, OverflowError, polars error: For values that make no column.
+    """
+    if isinstance(values, list | tuple) and values:
+        if all(isinstance(row, np.ndarray) for row in values):
+            values = Ragged.from_rows(values)
+        else:
+            values = [row.tolist() if isinstance(row, np.ndarray) else row for row in values]
+    if isinstance(values, Ragged):
+        return list_column(name, values)
+    column = column_of(name)
+    if column is None or isinstance(values, np.ndarray) or _has_vectors(column.type):
+        return pl.Series(name, values)
+    return pl.Series(name, values, dtype=column.type)
+
+
+def _has_vectors(kind: pl.DataType) -> bool:
+    return kind in (_VECTOR, pl.List(_VECTOR))

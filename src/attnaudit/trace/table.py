@@ -1,19 +1,18 @@
-"""The trace: a table with a row per attention distribution, all that an analysis may know of a model; made, read and written.
+"""The trace: a row per attention distribution, which is all that an analysis may know of a model.
 
-Schema versions 1 and 2; `docs/trace.md` describes every column for programs that write traces of their own.
+`docs/trace.md` describes every column for programs that write traces of their own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 
 from attnaudit.core.display import Shown, drawn
 from attnaudit.core.errors import TraceError
@@ -21,41 +20,30 @@ from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.check import check_rows
-from attnaudit.trace.distinct import alike, alike_in_files, names_of
-from attnaudit.trace.graph import GraphTail
-from attnaudit.trace.io import (
+from attnaudit.trace.files import (
     read_pieces,
-    remove_others,
+    remove_other_shards,
+    scan_shard,
     task_of,
     trace_files,
     with_question,
     write_shard,
     write_tail,
 )
-from attnaudit.trace.readout import (
-    IdentityTail,
-    Network,
-    Readout,
-    Tail,
-    TanhTail,
-    readout_of,
-    rescaled_alpha,
-)
+from attnaudit.trace.readout import Readout, candidates_of, readout_of, rescaled_alpha
 from attnaudit.trace.schema import (
-    OF_TRANSFORMERS,
     array_column,
-    arrow_type,
-    candidates_column,
+    column_of,
     conform,
     is_read,
     ragged_column,
+    series_of,
 )
+from attnaudit.trace.tails import GraphTail, IdentityTail, Network, Tail, TanhTail
 
-ASKING = (
-    "question_answering",
-    "inference",
-)  # tasks whose text is read with a question or a hypothesis
-SEVERAL = ("layer", "head", "query")  # with one of these an instance has several rows
+# Tasks whose model reads a question or a hypothesis with the text.
+ASKING = ("question_answering", "inference")
+SEVERAL = ("layer", "head", "query")  # with one of these columns an instance has several rows
 ROW_KEYS = ("split", "instance", *SEVERAL)  # the columns that name a row
 
 
@@ -63,11 +51,15 @@ ROW_KEYS = ("split", "instance", *SEVERAL)  # the columns that name a row
 class Trace:
     """Rows of attention with what each position contributes to the output.
 
-    ``table`` follows the schema of `docs/trace.md`; ``metadata`` holds at least ``activation`` and ``tail``.
-    Use `Trace.read`, `Trace.shards` or `Trace.from_arrays` to make one: they check every row and raise TraceError.
+    Make one by `Trace.read`, `Trace.shards` or `Trace.from_arrays`: they check every row.
+
+    Attributes:
+        table: Columns of `docs/trace.md`.
+        metadata: At least ``activation`` and ``tail``.
+        tail: What follows the weighted sum; a `Network` where the model itself is run.
     """
 
-    table: pa.Table
+    table: pl.DataFrame
     metadata: dict[str, Any]
     tail: Tail | Network = field(default_factory=IdentityTail)
 
@@ -76,25 +68,35 @@ class Trace:
         origin = f" of {corpus['name']}" if isinstance(corpus, Mapping) and "name" in corpus else ""
         positions = f", {len(self.ragged('alpha').values):,} positions" if self.has("alpha") else ""
         classes = f"; classes {', '.join(self.class_names)}" if self.has("prediction") else ""
+        columns = ", ".join(self.table.columns)
         return printable(
-            f"Trace{origin}: {len(self):,} rows{positions}{classes}; columns {', '.join(self.table.column_names)}"
+            f"Trace{origin}: {len(self):,} rows{positions}{classes}; columns {columns}"
         )
 
     def _repr_html_(self) -> str:
         return drawn("trace_html", self)
 
     def heatmap(self, instance: int, results: Any = None) -> Shown:
-        """The text ``instance`` shaded by its attention, by gradient and by leave-one-out, a picture for each of its rows.
+        """Shade the text ``instance`` by its attention, by gradient and by leave-one-out.
 
-        With ``results`` of this trace also by the adversary's attention. In a terminal a bar behind each token. Raises InputError for an
-        unknown instance, and for results of another trace; TypeError where either is something else.
+        Args:
+            instance: Id of a text; each of its rows gets a picture.
+            results: Results of this trace, to add the attention of the adversary.
+
+        Returns:
+            HTML for a notebook, and text with a bar behind each token for a terminal.
+
+        Raises:
+            InputError: For an unknown instance, or results of another trace.
+            TypeError: If an argument is something else.
         """
         return drawn("heatmap_of", self, instance, results)
 
     def playground(self, instance: int, results: Any = None) -> Shown:
-        """The text ``instance`` with weights that a reader can change, and the output under them; for a notebook.
+        """Show the text ``instance`` with weights that a reader can change, and the output.
 
-        Without ``results`` of this trace the adversary and the ranges of its rows are computed. Raises as `heatmap`.
+        Without ``results`` of this trace, the adversary and the ranges of its rows are computed.
+        Raises as `heatmap`.
         """
         return drawn("playground_of", self, instance, results)
 
@@ -109,117 +111,183 @@ class Trace:
         origin: str = "trace",
         **columns: Any,
     ) -> Trace:
-        """A checked trace of n rows, each column an argument by its name in `docs/trace.md`; None is no column.
+        """Make a checked trace of n rows; each column is an argument with its name.
 
-        Row i has T_i positions, each position P numbers of readout, and the model C outputs. Required:
+        Row i has T_i positions, each position P numbers of readout, and the model C outputs.
+        "n arrays" is a list of numpy arrays, or a `Ragged`; numbers of any width are stored as
+        float32 and int64 or int32. Required are
 
         - ``instance``: (n,) integers, the ids of the texts;
         - ``tokens``: n lists of T_i strings;
         - ``alpha``: n arrays (T_i,), 0 or more, sum 1;
-        - ``readout``: n arrays (T_i, P), what each position adds to the output where all attention is on it;
+        - ``readout``: n arrays (T_i, P), contributions with all attention on a position;
         - ``offset``: (n, P); ``prediction``: (n, C), probabilities.
 
-        Optional: ``gradient``, ``loo`` and ``importance_<name>``, n arrays (T_i,); ``rationale``, n lists of T_i booleans; ``label``
-        (n,), from 0; ``split``, n strings; ``question``, n lists of strings; ``candidates``, n lists of C booleans; ``layer``, ``head``,
-        ``query`` (n,). None in a row of these is unknown; further columns are kept. "n arrays" is a list of numpy arrays, or a `Ragged`;
-        numbers of any width are stored as float32 and int64 or int32.
+        Optional are ``gradient``, ``loo``, ``alpha_gradient`` and ``importance_<name>``, n arrays
+        (T_i,); ``rationale`` and ``special``, n lists of T_i booleans; ``label`` (n,), from 0;
+        ``split`` and ``stack``, n strings; ``question``, n lists of strings; ``candidates``, n
+        lists of C booleans; ``layer``, ``head``, ``query`` (n,); ``word_id``, n lists of T_i
+        integers; ``sink`` (n,) booleans; ``first_key`` (n,); ``ids``, ``type_ids`` and
+        ``written_ids``, n lists of integers. None in a row of a column that `docs/trace.md` calls
+        nullable is unknown. Further columns are stored unchanged.
 
-        Of a transformer also: ``special``, n lists of T_i booleans; ``word_id``, n lists of T_i integers, −1 for none; ``stack``, n
-        strings; ``sink`` (n,) booleans; ``first_key`` (n,), the place of the first token in the text; ``alpha_gradient``, n arrays (T_i,);
-        ``ids``, ``type_ids`` and ``written_ids``, n lists of integers.
+        Args:
+            activation: ``sigmoid`` or ``softmax``.
+            class_names: Names of the max(C, 2) classes.
+            metadata: Further metadata.
+            tail: Tail of the model; the identity if None. Behind a `GraphTail` the offset may be
+                wider than the readout, (n, Q): the readout is added to it from ``head`` · P on.
+            origin: Name of the trace in errors.
+            **columns: Columns by name; None is no column.
 
-        ``activation`` is ``sigmoid`` or ``softmax``; ``class_names`` has max(C, 2) names; ``metadata`` adds to the metadata; ``tail``
-        is the identity, a `TanhTail`, a `GraphTail` or a `Network`; ``origin`` is what errors call the trace. Behind a `GraphTail` the
-        offset may be wider than the readout, (n, Q), which is then added to its numbers from ``head`` · P on.
-
-        Raises TraceError with column, instance and row for a missing column, another shape or type, columns of different lengths, numbers
-        that are not finite, an ``alpha`` that is no distribution, and a ``prediction`` farther than 1e-4 (TVD) from
-        ``activation(tail(offset + Σ_t alpha_t · readout_t))``.
+        Raises:
+            TraceError: For a missing column, another shape or type, columns of different lengths,
+                numbers that are not finite, an ``alpha`` that is no distribution, and a
+                ``prediction`` farther than 1e-4 (TVD) from
+                ``activation(tail(offset + Σ_t alpha_t · readout_t))``.
         """
         tail = IdentityTail() if tail is None else tail
-        arrays = {
-            name: _column(name, value, origin)
-            for name, value in columns.items()
-            if value is not None
+        given = {name: values for name, values in columns.items() if values is not None}
+        series = [_column(name, values, origin) for name, values in given.items()]
+        for one in series:
+            if len(one) != len(series[0]):
+                where, got = f"{origin}: column {one.name}", f"{len(one)} rows"
+                expected = f"{len(series[0])}, as {series[0].name} has"
+                raise TraceError("make trace", where, got, expected)
+        of_tail = _metadata_of(tail)
+        is_newer = of_tail["tail"] in ("onnx", "replay") or _is_of_transformers(given)
+        full = {
+            # The first version that has all of the trace: more programs can read it.
+            "schema": 2 if is_newer else 1,
+            "activation": activation,
+            **of_tail,
+            "class_names": list(class_names),
+            **(metadata or {}),
         }
-        _check_heights(arrays, origin)
-        fixed = {"activation": activation, **_tail_metadata(tail), "class_names": list(class_names)}
-        full = {"schema": _schema_of(fixed["tail"], arrays), **fixed, **(metadata or {})}
-        return cls(pa.table(arrays), full, tail).checked(origin)
+        return cls(pl.DataFrame(series), full, tail).checked(origin)
 
     @classmethod
     def read(cls, path: str | Path, replay: Network | None = None) -> Trace:
-        """The whole trace of a folder of shards, or of one Parquet file; ``replay`` as in `shards`. Raises TraceError."""
+        """Read a whole trace, a folder of shards or one Parquet file; see `shards`."""
         return concatenate(list(cls.shards(path, replay)))
 
     @classmethod
     def shards(
         cls, path: str | Path, replay: Network | None = None, fixed: Mapping[str, Any] | None = None
     ) -> Iterator[Trace]:
-        """The trace piece by piece, its files in the order of their names, large ones some `PIECE` bytes at a time. Raises TraceError.
+        """Read and check a trace piece by piece, its files in the order of their names.
 
-        ``replay`` is the model of a trace without a tail of its own, which is refused without it. ``fixed`` is that of another shard of the
-        same trace.
+        Args:
+            path: A folder of shards, a run directory or one Parquet file.
+            replay: Model of a trace without a tail of its own.
+            fixed: `fixed` of another shard of the same trace, which these must share.
+
+        Raises:
+            TraceError: For a file that is no trace, a row that breaks the schema, two rows with
+                the same name, shards of different models, and a missing model.
         """
-        return _of_one_model(trace_files(Path(path)), replay, fixed)
-
-    @property
-    def fixed(self) -> dict[str, Any]:
-        """What all shards of one trace share: activation, tail, classes, and the columns with their types."""
-        return _fixed(self)
+        files = trace_files(Path(path))
+        first, tail, repeated = dict(fixed or {}), None, _repeated_in(files)
+        for file in files:
+            expected = "as in the first file" if fixed else f"as in {files[0].name}"
+            for shard in _checked_pieces(file, replay):
+                if isinstance(tail, GraphTail) and shard.tail == tail:
+                    # One loaded graph serves all shards.
+                    shard = Trace(shard.table, shard.metadata, tail)
+                tail = shard.tail
+                for name, value in shard.fixed.items():
+                    if first.setdefault(name, value) != value:
+                        raise TraceError(
+                            "read trace",
+                            str(file),
+                            f"{name} {value}",
+                            f"{name} {first[name]}, {expected}",
+                            "put the shards of each model into a folder of their own",
+                        )
+                # Shards of two models number their texts alike: that they differ is the better
+                # reason, so that all files are compared before a repeated text is named.
+                if repeated is None:
+                    yield shard
+        if repeated is not None:
+            raise repeated
 
     @classmethod
-    def columns(cls, path: str | Path, names: Sequence[str]) -> Iterator[Trace]:
-        """The trace piece by piece, only those of its columns that are among ``names``; rows are not checked. Raises TraceError."""
+    def columns(cls, path: str | Path, names: Collection[str]) -> Iterator[Trace]:
+        """Read some columns of a trace piece by piece; rows are not checked. Raises TraceError."""
         for file in trace_files(Path(path)):
             for table, metadata, tail in read_pieces(file, names):
                 yield cls(conform(table, str(file), needed=()), metadata, tail)
 
     @classmethod
     def first(cls, path: str | Path) -> Trace:
-        """The first piece of the trace, for what it has; its rows are not checked, and a model that it lacks is not missed."""
+        """Read the first piece of a trace without a check of its rows, and without its model."""
         file = trace_files(Path(path))[0]
-        return next(cls.columns(file, pq.read_schema(file).names))
+        return next(cls.columns(file, scan_shard(file).collect_schema()))
 
     def write(self, folder: str | Path) -> Path:
-        """Write the trace as one shard of ``folder`` and return its path; see `write_shards` for many."""
+        """Write the trace as one shard of ``folder`` and return its path; see `write_shards`."""
         return write_shards(folder, [self])[0]
 
     def checked(self, origin: str, first_row: int = 0) -> Trace:
-        """This trace in the schema's types, all rows checked, ``metadata["residual"]`` set; errors count rows from ``first_row``."""
+        """Return this trace in the schema's types, with all rows checked.
+
+        Args:
+            origin: Name of the trace in errors.
+            first_row: Number that errors give to the first row.
+
+        Returns:
+            A trace whose ``metadata["residual"]`` is the largest TVD between readout and
+            prediction, of all rows checked so far.
+
+        Raises:
+            TraceError: For the first fault.
+        """
         table = conform(self.table, origin, first_row)
         residual = check_rows(table, self.metadata, self.tail, origin, first_row)
-        if several := alike(names_of(table, ROW_KEYS), [origin] * table.num_rows):
-            raise several
-        metadata = with_question(self.metadata, table.column_names)
-        return Trace(
-            table,
-            {**metadata, "residual": max(residual, float(self.metadata.get("residual") or 0.0))},
-            self.tail,
-        )
+        if repeated := _repeated(_names_of(table), [origin] * table.height):
+            raise repeated
+        metadata = with_question(self.metadata, table.columns)
+        metadata["residual"] = max(residual, float(self.metadata.get("residual") or 0.0))
+        return Trace(table, metadata, self.tail)
 
     def __len__(self) -> int:
-        return self.table.num_rows
+        return self.table.height
 
     def has(self, *names: str) -> bool:
-        """Whether all these columns are there."""
-        return all(name in self.table.column_names for name in names)
+        """Tell whether all these columns are there."""
+        return all(name in self.table.columns for name in names)
 
     def ragged(self, name: str) -> Ragged:
-        """A column with a value per position; a null row has length 0."""
-        return ragged_column(self.table, name)
+        """Return a column with a value per position; a null row has length 0."""
+        return ragged_column(self.table[name])
 
     def array(self, name: str) -> np.ndarray:
-        """A column with one value, or one fixed-size row of values, per trace row; null becomes -1."""
-        return array_column(self.table, name)
+        """Return a column with one value, or one vector, per row; a null number becomes -1."""
+        return array_column(self.table[name])
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What all shards of one trace share: activation, tail, classes, columns and types."""
+        schema = self.table.schema
+        types = {name: kind for name, kind in schema.items() if name.startswith("input_")}
+        return {
+            "activation": self.metadata["activation"],
+            "tail": self.metadata["tail"],
+            "numbers a row of offset": schema["offset"].size,
+            "numbers a row of prediction": schema["prediction"].size,
+            "class names": ", ".join(self.class_names),
+            "columns": ", ".join(sorted(filter(is_read, schema))),
+            **{f"type of column {name}": kind for name, kind in types.items()},
+        }
 
     @property
     def task(self) -> str | None:
-        """The task of the model, from the metadata: classification, question_answering, …; None where it is unknown."""
+        """Task of the model, such as classification or question_answering; None if unknown."""
         return task_of(self.metadata)
 
     @property
     def instance(self) -> np.ndarray:
+        """Id of every row's text, int64 ``(n,)``."""
         return self.array("instance")
 
     @cached_property
@@ -239,13 +307,13 @@ class Trace:
 
     @property
     def candidates(self) -> np.ndarray | None:
-        """Candidate answers, bool ``(n, C)``; None where all are allowed."""
-        return candidates_column(self.table)
+        """Allowed answers, bool ``(n, C)``; None if all are allowed."""
+        return candidates_of(self.table)
 
     @property
     def class_names(self) -> list[str]:
-        outputs = self.table.schema.field("prediction").type.list_size
-        names = self.metadata.get("class_names")
+        """Names of the classes; their numbers if the metadata have none."""
+        names, outputs = self.metadata.get("class_names"), self.table.schema["prediction"].size
         return list(names) if names else [str(k) for k in range(max(outputs, 2))]
 
     @property
@@ -253,168 +321,137 @@ class Trace:
         """Predicted class of every row, int64 ``(n,)``."""
         return predicted_class(self.array("prediction"))
 
+    def cell(self, name: str, row: int) -> Any:
+        """Return the value of a row in a column as Python's own; None for a null."""
+        return self.table[name].slice(row, 1).to_list()[0]
+
     def tokens(self, row: int) -> list[str]:
-        return self.table.column("tokens")[row].as_py()
+        """Return the tokens of a row."""
+        return self.cell("tokens", row)
 
     def take(self, rows: np.ndarray) -> Trace:
-        """The chosen rows, in the order given."""
-        return Trace(self.table.take(pa.array(rows)).combine_chunks(), self.metadata, self.tail)
+        """Return the chosen rows, in the order given."""
+        return Trace(self.table[rows], self.metadata, self.tail)
 
 
 def concatenate(shards: Sequence[Trace]) -> Trace:
-    """One trace of several shards of the same model. Raises TraceError for columns whose types do not go together."""
+    """Join shards of the same model. Raises TraceError if types of columns do not go together."""
     first = shards[0]
     residual = max(float(shard.metadata.get("residual") or 0.0) for shard in shards)
     try:
-        table = pa.concat_tables(
-            [shard.table for shard in shards], promote_options="permissive"
-        ).combine_chunks()
-    except pa.ArrowException as error:
-        raise TraceError(
-            "read trace",
-            "columns",
-            " ".join(str(error).split()),
-            "one type of each column in all shards",
-        ) from error
+        table = pl.concat([shard.table for shard in shards], how="diagonal_relaxed", rechunk=True)
+    except pl.exceptions.PolarsError as error:
+        schemas = [shard.table.schema for shard in shards]
+        names = [
+            name for name in first.table.columns if len({one.get(name) for one in schemas}) > 1
+        ]
+        reason = " ".join(str(error).split())
+        expected = "one type of each column in all shards"
+        raise TraceError("read trace", f"column {', '.join(names)}", reason, expected) from error
     return Trace(table, {**first.metadata, "residual": residual}, first.tail)
 
 
 def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
-    """Write ``part-00000.parquet``, … into ``folder``, each whole or not at all, in place of a trace that is there.
+    """Write ``part-00000.parquet``, … into ``folder``, in place of a trace that is there.
 
-    Raises TraceError and RunError.
+    Args:
+        folder: Made if it is not there.
+        shards: Traces of one model; each is checked, and written whole or not at all.
+
+    Returns:
+        The files of the shards.
+
+    Raises:
+        TraceError: For a row that breaks the schema.
+        RunError: If a file cannot be written.
     """
-    folder, written, tail = Path(folder), [], IdentityTail()
+    folder, written = Path(folder), []
     for number, shard in enumerate(shards):
         path = folder / f"part-{number:05d}.parquet"
         checked = shard.checked(str(path))
-        if number == 0 and isinstance(shard.tail, TanhTail | GraphTail):
+        if number == 0:
             write_tail(folder, shard.tail)
         write_shard(path, checked.table, checked.metadata)
         written.append(path)
-        tail = shard.tail
     if written:
-        remove_others(folder, written, tail)
+        remove_other_shards(folder, written)
     return written
 
 
-def _of_one_model(
-    files: Sequence[Path], replay: Network | None, of_others: Mapping[str, Any] | None = None
-) -> Iterator[Trace]:
-    """The shards of ``files``, refused where they differ in what is fixed within a trace, or from that ``of_others``."""
-    fixed, tail, several = dict(of_others or {}), None, alike_in_files(files, ROW_KEYS)
-    for file in files:
-        for shard in _checked_pieces(file, replay):
-            if isinstance(tail, GraphTail) and shard.tail == tail:
-                shard = Trace(
-                    shard.table, shard.metadata, tail
-                )  # what it has loaded serves all shards
-            tail = shard.tail
-            for name, value in _fixed(shard).items():
-                if fixed.setdefault(name, value) != value:
-                    got, expected = (
-                        f"{name} {value}",
-                        f"{name} {fixed[name]}, as in {'the first file' if of_others else files[0].name}",
-                    )
-                    raise TraceError(
-                        "read trace",
-                        str(file),
-                        got,
-                        expected,
-                        "put the shards of each model into a folder of their own",
-                    )
-            if (
-                several is None
-            ):  # else shards of two models, which number their texts alike, are told from a text that is there twice
-                yield shard
-    if several is not None:
-        raise several
-
-
-def _fixed(shard: Trace) -> dict[str, Any]:
-    """What all shards of a trace share."""
-    schema = shard.table.schema
-    return {
-        "activation": shard.metadata["activation"],
-        "tail": shard.metadata["tail"],
-        **{
-            f"numbers a row of {name}": schema.field(name).type.list_size
-            for name in ("offset", "prediction")
-        },
-        "class names": ", ".join(shard.class_names),
-        "columns": ", ".join(sorted(filter(is_read, schema.names))),
-        **{
-            f"type of column {name}": schema.field(name).type
-            for name in schema.names
-            if name.startswith("input_")
-        },
-    }
-
-
 def _checked_pieces(path: Path, replay: Network | None) -> Iterator[Trace]:
-    done = 0
+    first_row = 0
     for table, metadata, tail in read_pieces(path, replay=replay):
-        yield Trace(table, metadata, tail).checked(str(path), done)
-        done += table.num_rows
+        yield Trace(table, metadata, tail).checked(str(path), first_row)
+        first_row += table.height
 
 
-def _tail_metadata(tail: Tail | Network) -> dict[str, Any]:
-    """What the metadata say of a tail."""
+def _metadata_of(tail: Tail | Network) -> dict[str, Any]:
     if isinstance(tail, GraphTail):
         return {"tail": "onnx", "tail_sha256": tail.sha256}
-    kinds = {IdentityTail: "identity", TanhTail: "tanh_mlp"}
-    return {"tail": kinds.get(type(tail), "replay")}
+    if isinstance(tail, TanhTail):
+        return {"tail": "tanh_mlp"}
+    return {"tail": "identity" if isinstance(tail, IdentityTail) else "replay"}
 
 
-def _schema_of(tail: str, columns: Iterable[str]) -> int:
-    """The first version of the schema that has all of it."""
-    return (
-        2 if tail in ("onnx", "replay") or any(name in OF_TRANSFORMERS for name in columns) else 1
-    )
+def _is_of_transformers(names: Iterable[str]) -> bool:
+    columns = map(column_of, names)
+    return any(column is not None and column.since > 1 for column in columns)
 
 
-def _check_heights(arrays: Mapping[str, pa.Array], origin: str) -> None:
-    rows = len(next(iter(arrays.values()), ()))
-    for name, array in arrays.items():
-        if len(array) != rows:
-            raise TraceError(
-                "make trace",
-                f"{origin}: column {name}",
-                f"{len(array)} rows",
-                f"{rows}, as {next(iter(arrays))} has",
-            )
-
-
-def _column(name: str, value: Any, origin: str) -> pa.Array:
+def _column(name: str, values: Any, origin: str) -> pl.Series:
     try:
-        return _to_arrow(name, value)
-    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
-        reason = " ".join(str(error).split())
-        raise TraceError(
-            "make trace", f"{origin}: column {name}", reason, "what docs/trace.md says of it"
-        ) from error
+        return series_of(name, values)
+    except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
+        where, reason = f"{origin}: column {name}", str(error).strip().partition("\n")[0]
+        expected = "what docs/trace.md says of it"
+        raise TraceError("make trace", where, reason, expected) from error
 
 
-def _to_arrow(name: str, value: Any) -> pa.Array:
-    if (
-        isinstance(value, list | tuple)
-        and value
-        and all(isinstance(row, np.ndarray) for row in value)
-    ):
-        value = Ragged.from_rows(value)
-    if isinstance(value, Ragged):
-        values = np.ascontiguousarray(value.values)
-        inner = pa.array(values.reshape(-1))
-        if values.ndim == 2:
-            inner = pa.FixedSizeListArray.from_arrays(inner, values.shape[1])
-        return pa.ListArray.from_arrays(pa.array(value.offsets.astype(np.int32)), inner)
-    if isinstance(value, np.ndarray) and value.ndim == 2:
-        return pa.FixedSizeListArray.from_arrays(
-            pa.array(np.ascontiguousarray(value).reshape(-1)), value.shape[1]
-        )
-    known = arrow_type(name)
-    return (
-        pa.array(value, type=known)
-        if known is not None and not isinstance(value, np.ndarray)
-        else pa.array(value)
+def _repeated_in(files: Sequence[Path]) -> TraceError | None:
+    """Return the error of two rows of a trace with the same name.
+
+    Only the columns that name a row are read, and 8 bytes a row are in memory.
+    """
+    codes = [names.hash_rows().to_numpy() for _, names in _names_in(files)]
+    code = np.sort(np.concatenate(codes)) if codes else np.zeros(0, np.uint64)
+    repeated = np.unique(code[1:][code[1:] == code[:-1]])
+    if not len(repeated):
+        return None
+    # Codes may be equal by chance: the names themselves decide.
+    found = [
+        (file, names.filter(np.isin(names.hash_rows().to_numpy(), repeated)))
+        for file, names in _names_in(files)
+    ]
+    origins = [str(file) for file, names in found for _ in range(names.height)]
+    return _repeated(pl.concat([names for _, names in found], how="diagonal_relaxed"), origins)
+
+
+def _repeated(names: pl.DataFrame, origins: Sequence[str]) -> TraceError | None:
+    """Return the error of the first row whose name another row has; ``origins`` are of each row.
+
+    A text that is counted twice would make every interval too narrow.
+    """
+    if names.width == 0 or names.n_unique() == names.height:
+        return None
+    row = int((~names.select(pl.struct(pl.all()).is_first_distinct()).to_series()).arg_max() or 0)
+    return TraceError(
+        "check trace",
+        f"{origins[row]}: column instance, instance {names['instance'][row]}",
+        f"several rows alike in {', '.join(names.columns)}",
+        "a row of its own for each",
+        "number the texts, or add a column split, layer, head or query",
     )
+
+
+def _names_of(table: pl.DataFrame) -> pl.DataFrame:
+    """Return the columns that name a row; none if there are no instances."""
+    names = [name for name in ROW_KEYS if name in table.columns]
+    return table.select(names if "instance" in names else [])
+
+
+def _names_in(files: Sequence[Path]) -> Iterator[tuple[Path, pl.DataFrame]]:
+    for file in files:
+        for table, _, _ in read_pieces(file, ROW_KEYS):
+            names = _names_of(conform(table, str(file), needed=()))
+            if names.width:
+                yield file, names

@@ -23,12 +23,12 @@ from attnaudit.corpora.corpus import Pairs
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.models.classifier import AttentionModel, Forward, TanhHead
 from attnaudit.trace import Trace, concatenate, write_shards
-from attnaudit.trace.probe import Probe, step_part
-from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.tails import TanhTail
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.settings import CollectSettings, Outputs, Score
 from attnaudit.training.loop import StepCallback, evaluating, torch_threads
+from attnaudit.training.probe import Probe, step_part
 
 SHARD_ROWS = 2048
 BUDGET = {

@@ -18,7 +18,6 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import sha256
 from attnaudit.core.progress import Progress
 from attnaudit.models.batch import Inputs, PairInputs
-from attnaudit.trace.probe import STEP_FOLDER
 from attnaudit.training.checkpoint import (
     load_checkpoint,
     restore_training,
@@ -26,6 +25,7 @@ from attnaudit.training.checkpoint import (
     training_tensors,
     with_prefix,
 )
+from attnaudit.training.probe import STEP_FOLDER
 from attnaudit.training.settings import TrainingSettings
 
 CHECKPOINT = "checkpoint.safetensors"

@@ -93,7 +93,7 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
     """
     known = [
         name
-        for name in trace.table.column_names
+        for name in trace.table.columns
         if name in ("alpha", "gradient", "loo", RATIONALE) or name.startswith("importance_")
     ]
     if column not in known:
@@ -122,7 +122,7 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
 def _rows(trace: Trace, name: str, split: Split, origin: str) -> np.ndarray:
     """Where the trace holds each row of the split. Raises InputError where it does not, or holds another text."""
     there = (
-        np.flatnonzero(np.array(trace.table.column("split").to_pylist()) == name)
+        np.flatnonzero(np.array(trace.table["split"].to_list()) == name)
         if trace.has("split")
         else np.arange(0)
     )
@@ -163,7 +163,7 @@ def _weights(trace: Trace, column: str, name: str, origin: str) -> tuple[Ragged,
 
 
 def _marks(trace: Trace, name: str, origin: str) -> Ragged:
-    rows = trace.table.column(RATIONALE).to_pylist()
+    rows = trace.table[RATIONALE].to_list()
     for row, marks in enumerate(rows):
         if marks is None:
             got = f"instance {trace.instance[row]} of {name} has none"

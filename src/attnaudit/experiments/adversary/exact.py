@@ -19,7 +19,8 @@ from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import LN2
 from attnaudit.stats.ordering import ascending
-from attnaudit.trace.readout import IdentityTail, Readout
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import IdentityTail
 
 
 @dataclass(frozen=True)

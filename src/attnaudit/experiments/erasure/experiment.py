@@ -37,7 +37,7 @@ from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.tails import TanhTail
 
 OTHERS = {"any": ANY_OTHER, "code": AS_RELEASED}
 ROUNDING = 1e-15  # of a divergence: a difference below it has no sign

@@ -23,7 +23,8 @@ from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.logits import output_layer
 from attnaudit.experiments.through_tail import Outputs, has_compiled_tail, two_classes
 from attnaudit.stats.measures import activate
-from attnaudit.trace.readout import IdentityTail, Readout
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import IdentityTail
 
 CLASSES = 24  # of more classes every logit is bounded, and not the difference of every two
 NUMBERS = 1 << 21  # held at a time

@@ -81,7 +81,7 @@ class MaximalChange:
         singles = single_tokens(outputs)
         change = largest_change(outputs, singles)
         upper = np.maximum(change_bound(outputs), change.largest)
-        tokens = pl.Series(trace.table.column("tokens")).list.get(pl.Series(change.position))
+        tokens = trace.table["tokens"].list.get(pl.Series(change.position))
         columns = {
             "max_delta_y": change.largest,
             "max_delta_y_upper": upper,

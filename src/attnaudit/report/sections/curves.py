@@ -28,7 +28,7 @@ from attnaudit.report.sections.played import (
 )
 from attnaudit.stats.measures import jsd, tvd
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import Network
+from attnaudit.trace.tails import Network
 
 SHARES = (0.1, 0.25, 0.5, 0.75, 1.0)
 MOST_TOKENS = 40  # of an instance

@@ -312,7 +312,7 @@ def _instance(
     figures = {name: facts.get(name) for name in MEASURES} | {
         "max_alpha": float(weights["alpha"].max())
     }
-    question = trace.table.column("question")[k].as_py() if trace.has("question") else None
+    question = trace.cell("question", k) if trace.has("question") else None
     text = _Text.of(trace, k, weights)
     ends = [facts.get(name) for name in _ENDS]
     return Instance(
@@ -338,7 +338,7 @@ class _Text:
     @classmethod
     def of(cls, trace: Trace, k: int, weights: dict[str, np.ndarray]) -> _Text:
         rationale, special = (
-            trace.table.column(name)[k].as_py() if trace.has(name) else None
+            trace.cell(name, k) if trace.has(name) else None
             for name in ("rationale", "special")
         )
         text = cls(trace.tokens(k), weights, rationale, special)

@@ -34,7 +34,7 @@ def without_playground(reason: str, unit: str) -> Section:
 def described(rows: Trace, k: int, positions: Int64[np.ndarray, " s"]) -> dict[str, Any]:
     """What a row is called, what was predicted, and the tokens at ``positions``; ``gaps`` are those before which tokens are skipped."""
     chosen, label = int(rows.predicted[k]), int(rows.array("label")[k]) if rows.has("label") else -1
-    question = rows.table.column("question")[k].as_py() if rows.has("question") else None
+    question = rows.cell("question", k) if rows.has("question") else None
     tokens = rows.tokens(k)
     return {
         "title": row_name(str(rows.instance[k]), head_of_row(rows, k)), "id": full_name(rows, k).replace(" ", "-"),

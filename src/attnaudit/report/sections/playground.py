@@ -35,7 +35,7 @@ from attnaudit.report.sections.played import (
 from attnaudit.results.about import About
 from attnaudit.results.summary import INSTANCE
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.tails import TanhTail
 
 SCRIPTS = (
     "colours.js",

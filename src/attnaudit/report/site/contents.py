@@ -18,6 +18,7 @@ from attnaudit.report.sections.instances import overview
 from attnaudit.report.site.packing import pack, quantised
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import ROW_KEYS, Trace
+from attnaudit.trace.schema import flat
 
 FINE = 240  # bins of a run's own histogram, from which those of a common axis are made
 SHADES = 255
@@ -215,13 +216,8 @@ def _marks(trace: Path, name: str, positions: int) -> np.ndarray | None:
     parts = list(Trace.columns(trace, ("instance", name)))
     if not all(part.has(name) for part in parts):
         return None
-    columns = [part.table.column(name).combine_chunks() for part in parts]
-    marks = np.concatenate(
-        [
-            np.asarray(column.flatten().fill_null(False).to_numpy(zero_copy_only=False), np.uint8)
-            for column in columns
-        ]
-    )
+    entries = [flat(part.table[name]).fill_null(False) for part in parts]
+    marks = np.concatenate([entry.to_numpy().astype(np.uint8) for entry in entries])
     return marks if len(marks) == positions else None
 
 

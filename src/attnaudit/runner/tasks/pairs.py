@@ -20,7 +20,7 @@ from attnaudit.results import CLUSTER, read_table, summarise_means, summary_row
 from attnaudit.runner.tasks.task import Job, Notes, Step, Task, refuse_options
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, corpus_bleu
 from attnaudit.studies import PAIR_STUDIES
-from attnaudit.trace.probe import Probe
+from attnaudit.training.probe import Probe
 
 if TYPE_CHECKING:
     from attnaudit.corpora.corpus import Pairs, ParallelCorpus

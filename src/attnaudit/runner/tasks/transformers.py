@@ -13,7 +13,7 @@ from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.transformer import OF_WORDS, TransformerCollect, TransformerTraining
 from attnaudit.runner.tasks.task import Job, Notes, Task, refuse_options
 from attnaudit.studies import TRANSFORMER_STUDIES
-from attnaudit.trace.probe import Probe
+from attnaudit.training.probe import Probe
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus

@@ -21,7 +21,7 @@ from attnaudit.stats.bootstrap import drawn_seeds, resample, resample_keys
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies.over_seeds import PLACE, placed, seeds_row
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import IdentityTail
+from attnaudit.trace.tails import IdentityTail
 
 Pair = tuple[str, str]
 PAIRS: tuple[Pair, ...] = (
@@ -186,13 +186,13 @@ def token_rows(trace: Trace, uniform: Trace) -> pl.DataFrame:
     )
     if trace.has("gold"):
         gold, probability = (
-            trace.table.column("gold").to_pylist(),
+            trace.table["gold"].to_list(),
             probability * trace.array("covered"),
         )  # of the whole vocabulary
     else:
         gold = [trace.class_names[k] for k in label]
     return placed(trace).with_columns(
-        pl.Series("tokens", trace.table.column("tokens").to_pylist()), list_column("alpha", trace.alpha),
+        pl.Series("tokens", trace.table["tokens"].to_list()), list_column("alpha", trace.alpha),
         list_column("relevance", relevance(trace)), list_column("relevance_uniform", relevance(uniform)), pl.Series("gold", gold),
         pl.Series("probability", probability),
     )  # fmt: skip
@@ -257,7 +257,7 @@ class CountModel:
     def fit(cls, texts: Trace) -> CountModel:
         """The model of the train split of a trace of all splits, its penalty chosen by accuracy on dev, of equal ones the strongest."""
         split, label = texts.array("split"), texts.array("label").astype(np.int64)
-        tokens = texts.table.column("tokens").to_pylist()
+        tokens = texts.table["tokens"].to_list()
         parts = {name: np.flatnonzero(split == name) for name in ("train", "dev")}
         number = {
             word: k
@@ -283,7 +283,7 @@ class CountModel:
         place = np.array(
             [
                 self.number.get(word, -1)
-                for row in trace.table.column("tokens").to_pylist()
+                for row in trace.table["tokens"].to_list()
                 for word in row
             ],
             dtype=np.int64,
@@ -299,7 +299,7 @@ class CountModel:
     def correct(self, trace: Trace) -> Bool[np.ndarray, " n"]:
         """Whether it decides for the gold class."""
         return self._decide(
-            _shares(trace.table.column("tokens").to_pylist(), self.number)
+            _shares(trace.table["tokens"].to_list(), self.number)
         ) == trace.array("label")
 
     def _decide(self, counts: Any) -> Int64[np.ndarray, " n"]:

@@ -34,7 +34,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.studies.dynamics import facts, measures
 from attnaudit.studies.over_seeds import PLACE, means
 from attnaudit.trace import Trace
-from attnaudit.trace.probe import STEPS, Probe, step_part
+from attnaudit.training.probe import STEPS, Probe, step_part
 
 if TYPE_CHECKING:
     from attnaudit.corpora.corpus import ParallelCorpus

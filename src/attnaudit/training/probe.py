@@ -1,4 +1,4 @@
-"""The probe: a few instances that are traced again and again while a model trains, and after which optimizer steps."""
+"""The probe: a few instances that are traced again and again while a model trains."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ STEP_FOLDER = "steps"
 
 @dataclass(frozen=True)
 class Probe:
-    """At most ``size`` instances of the test split, drawn with ``seed``, at each of ``steps``; step k is after k updates, 0 untrained.
+    """Some instances of the test split, traced after chosen optimizer steps.
 
-    Raises InputError for steps that do not go up from 0 or more, and for a probe of nothing.
+    Attributes:
+        steps: Numbers of updates, 0 for the untrained model, each larger than the one before.
+        size: Largest number of instances.
+        seed: Seed of their choice.
+
+    Raises:
+        InputError: For steps that do not go up from 0 or more, and for a probe of nothing.
     """
 
     steps: tuple[int, ...] = STEPS
@@ -40,11 +46,11 @@ class Probe:
             raise InputError("watch training", "probe", f"{self.size} instances", "1 or more")
 
     def rows(self, instance: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " m"]:
-        """Which rows of a split are in the probe, in their order; whether one is does not depend on where it stands."""
-        drawn = np.argsort(stream_keys(self.seed, "probe", instance), kind="stable")[: self.size]
-        return np.sort(drawn)
+        """Choose rows of a split by their ids, whatever their order; return them in order."""
+        order = np.argsort(stream_keys(self.seed, "probe", instance), kind="stable")
+        return np.sort(order[: self.size])
 
 
 def step_part(step: int) -> str:
-    """Where the trace of a step lies within the folder of its training."""
+    """Return the place of a step's trace within the folder of its training."""
     return f"{STEP_FOLDER}/{step:05d}"
