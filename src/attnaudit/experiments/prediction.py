@@ -125,7 +125,7 @@ class Prediction:
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
 
     def _streamed(self, table: pl.LazyFrame) -> list[dict[str, Any]]:
-        """Summarise a large table by reading it twice; few labelled rows are scored as in a small one."""
+        """Summarise a large table in two passes; few labelled rows are scored at once."""
         counted, labels, allowed, total, sums = None, np.zeros(0), True, 0, GroupedSums.of(1)
         for rows, label, probabilities in _labelled_pieces(table):
             total += rows.height

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import permutations
 from math import factorial, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int64, UInt64
@@ -83,8 +83,8 @@ def median_delta_y(
         else:  # a network has threads of its own
             chunk(0, len(rows))
 
-    def draw(*block: Any) -> Shuffled:
-        return _draw(*block, counts, error)
+    def draw(block: Readout, weights: Ragged, keys: np.ndarray) -> Shuffled:
+        return _draw(block, weights, keys, counts, error)
 
     if not as_needed:
         in_blocks(draw, np.arange(len(alpha)), counts[0])
