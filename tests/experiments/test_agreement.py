@@ -10,7 +10,7 @@ import pytest
 
 from attnaudit.experiments import audit, make_experiment, refusal
 from attnaudit.experiments.adversary import through_tail
-from attnaudit.experiments.identifiability.null_space import RANGES, Movement, movement
+from attnaudit.experiments.identifiability.null_space import RANGES, Movements, movements
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.network import Replay
 from attnaudit.report.card import verdict
@@ -64,16 +64,14 @@ def same_sum(trace: Trace) -> np.ndarray:
     """The largest JSD of the attentions that `identifiability` finds to have the same output."""
     return np.array(
         [
-            jsd(one.ends, np.tile(own, (len(one.ends), 1))).max()
-            for one, own in zip(movements(trace), trace.alpha, strict=True)
+            jsd(ends, np.tile(own, (len(ends), 1))).max()
+            for ends, own in zip(moved(trace).ends, trace.alpha, strict=True)
         ]
     )
 
 
-def movements(trace: Trace) -> list[Movement]:
-    return [
-        movement(r, a, RANGES) for r, a in zip(trace.readout.contribution, trace.alpha, strict=True)
-    ]
+def moved(trace: Trace) -> Movements:
+    return movements(trace.readout.contribution, trace.alpha, RANGES)
 
 
 def least_jsd(distance: np.ndarray) -> np.ndarray:

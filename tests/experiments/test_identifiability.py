@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.identifiability import null_space
 from attnaudit.experiments.identifiability.experiment import Identifiability
-from attnaudit.experiments.identifiability.null_space import movement, movements
+from attnaudit.experiments.identifiability.null_space import movements
 from attnaudit.experiments.programs import Constraints, Solution
 from attnaudit.trace import Trace
 from tests.oracles.identifiability import largest_distance, null_dimension, weight_range
@@ -22,6 +22,26 @@ KINDS: list[dict[str, Any]] = [
     {"outputs": 3},
     {"outputs": 3, "hidden": 4},
 ]
+
+
+class Moved(NamedTuple):
+    """`Movements` of a single row."""
+
+    dimension: int
+    reach: float
+    upper: float
+    least: np.ndarray
+    most: np.ndarray
+    ends: np.ndarray
+
+
+def movement(readout: np.ndarray, alpha: np.ndarray, tokens: int) -> Moved:
+    return Moved(
+        *(
+            part[0]
+            for part in movements(Ragged.from_rows([readout]), Ragged.from_rows([alpha]), tokens)
+        )
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,21 +104,19 @@ def test_the_other_weights_of_a_saturated_row_are_not_lost():
 
 
 def test_readouts_on_a_line_need_no_program(monkeypatch: pytest.MonkeyPatch):
-    """Whatever the width; the numbers are those of the programs."""
+    """Whatever the width; the numbers are those of programs and of enumeration."""
     base = make_trace(10, (3, 9), seed=2)
     line = [r @ np.array([[0.6, -1.2, 0.3]]) for r in base.readout.contribution]
-    programs = [_by_programs(r, a) for r, a in zip(line, base.alpha, strict=True)]
+    known = [
+        [weight_range(base, row, token) for token in range(len(base.alpha[row]))]
+        for row in range(10)
+    ]
     monkeypatch.setattr("scipy.optimize.linprog", None)
-    for r, a, known in zip(line, base.alpha, programs, strict=True):
-        moved = movement(r, a, 20)
-        np.testing.assert_allclose([moved.least, moved.most], [known.least, known.most], atol=1e-7)
-        assert moved.reach >= known.reach - 1e-7
-        assert moved.upper <= known.upper + 1e-7
-
-
-def _by_programs(contribution: np.ndarray, alpha: np.ndarray) -> null_space.Movement:
-    top = np.argsort(-alpha, kind="stable")
-    return null_space._by_programs(null_space.directions(contribution), alpha, top)
+    for row, (r, a) in enumerate(zip(line, base.alpha, strict=True)):
+        found, top = movement(r, a, 20), np.argsort(-a, kind="stable")
+        expected = np.array(known[row])[top].T
+        np.testing.assert_allclose([found.least, found.most], expected, atol=1e-6)
+        assert found.reach == found.upper == pytest.approx(largest_distance(base, row), abs=1e-6)
 
 
 def test_wide_readouts_determine_the_weights(monkeypatch: pytest.MonkeyPatch):

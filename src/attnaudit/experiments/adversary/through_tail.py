@@ -48,7 +48,7 @@ from attnaudit.experiments.adversary.some_classes import (
     of_some_classes,
     representatives,
 )
-from attnaudit.experiments.identifiability.null_space import RANGES, movement
+from attnaudit.experiments.identifiability.null_space import RANGES, movements
 from attnaudit.experiments.through_tail import NOISE, Outputs, few_tokens, row_blocks, two_classes
 from attnaudit.stats.measures import LN2, jsd_terms
 from attnaudit.trace.readout import Readout
@@ -535,8 +535,8 @@ def _moved_within(outputs: Outputs, found: Ragged, limit: float) -> Ragged:
 def _furthest_of_same_sum(contribution: Ragged, alpha: Ragged, rows: np.ndarray) -> Ragged:
     """Of each of the ``rows`` the attention found with the same attended sum that differs most; of the others their own."""
     values = alpha.values.copy()
-    for row in rows.tolist():
-        ends = movement(contribution[row], alpha[row], RANGES).ends
+    moved = movements(contribution.take(rows), alpha.take(rows), RANGES)
+    for row, ends in zip(rows.tolist(), moved.ends, strict=True):
         furthest = jsd_terms(ends, np.broadcast_to(alpha[row], ends.shape)).sum(axis=1).argmax()
         values[alpha.offsets[row] : alpha.offsets[row + 1]] = ends[furthest]
     return alpha.with_values(values)

@@ -28,35 +28,25 @@ LARGEST = 10_000  # T · rank of the rows whose programs are solved, a matter of
 RANGES = 4  # positions of most attention whose ranges are computed, by default
 
 
-class Movement(NamedTuple):
-    """How far the attention of one row can move; NaN where the programs are too large.
+class Movements(NamedTuple):
+    """Freedom of the attention of every row; NaN where the programs are too large.
 
     Attributes:
-        dimension: Dimension of the null space.
-        reach: Largest TVD found.
-        upper: TVD that no attention exceeds.
+        dimension: Dimension of the null space, ``(n,)``.
+        reach: Largest TVD found, ``(n,)``.
+        upper: TVD that no attention exceeds, ``(n,)``.
         least: Least weights of the tokens of most attention.
         most: Largest weights of the same tokens.
-        ends: Attentions found with the same sum, the one at distance ``reach`` among them; the
-            row's own if there is no other.
+        ends: For each row the attentions found with the same sum, ``(e, T)``, one at distance
+            ``reach`` among them; the row's own if there is no other.
     """
-
-    dimension: int
-    reach: float
-    upper: float
-    least: Float[np.ndarray, " k"]
-    most: Float[np.ndarray, " k"]
-    ends: Float[np.ndarray, "e T"]
-
-
-class Movements(NamedTuple):
-    """`Movement` of every row, ``(n,)`` each; ``least`` and ``most`` have a number per range."""
 
     dimension: Int64[np.ndarray, " n"]
     reach: Float[np.ndarray, " n"]
     upper: Float[np.ndarray, " n"]
     least: Ragged
     most: Ragged
+    ends: list[Float[np.ndarray, "_ T"]]
 
 
 def movements(contribution: Ragged, alpha: Ragged, tokens: int) -> Movements:
@@ -68,32 +58,15 @@ def movements(contribution: Ragged, alpha: Ragged, tokens: int) -> Movements:
         tokens: Number of positions of most attention whose ranges are computed.
     """
     if contribution.values.shape[1] == 1:
-        return _on_line(contribution.values[:, 0], alpha, tokens)[0]
-    rows = [movement(r, a, tokens) for r, a in zip(contribution, alpha, strict=True)]
-    dimension, reach, upper = (np.array([row[k] for row in rows]) for k in range(3))
-    least, most = (Ragged.from_rows([row[k] for row in rows], np.float64) for k in (3, 4))
-    return Movements(dimension, reach, upper, least, most)
-
-
-def movement(
-    contribution: Float[np.ndarray, "T P"], alpha: Float[np.ndarray, " T"], tokens: int
-) -> Movement:
-    """Compute how far the attention of one row can move, as `movements`."""
-    spanned = directions(contribution)
-    rank = spanned.shape[1]
-    dimension = len(alpha) - 1 - rank
-    if rank < 2:
-        value = spanned[:, 0] if rank else np.zeros(len(alpha))
-        moved, ends = _on_line(value, Ragged.from_rows([alpha]), tokens)
-        _, (reach,), (upper,), least, most = moved
-        return Movement(dimension, reach, upper, least.values, most.values, ends[None])
-    top = np.argsort(-alpha, kind="stable")[:tokens]
-    if dimension == 0:
-        return Movement(0, 0.0, 0.0, alpha[top], alpha[top], alpha[None])
-    if len(alpha) * rank > LARGEST:
-        unknown = np.full(len(top), np.nan)
-        return Movement(dimension, np.nan, np.nan, unknown, unknown, alpha[None])
-    return _by_programs(spanned, alpha, top)
+        return _on_line(contribution.values[:, 0], alpha, tokens)
+    spanned = [directions(readout) for readout in contribution]
+    # Rows that span more than one direction are replaced below.
+    line = np.concatenate([part[:, 0] if part.size else np.zeros(len(part)) for part in spanned])
+    moved = _on_line(line, alpha, tokens)
+    for row, part in enumerate(spanned):
+        if part.shape[1] > 1:
+            _replace(moved, row, part, alpha[row])
+    return moved
 
 
 def directions(contribution: Float[np.ndarray, "T P"]) -> Float[np.ndarray, "T rank"]:
@@ -107,38 +80,39 @@ def directions(contribution: Float[np.ndarray, "T P"]) -> Float[np.ndarray, "T r
     return spanned / np.abs(spanned).max(axis=0)
 
 
-def _by_programs(
-    spanned: Float[np.ndarray, "T rank"],
-    alpha: Float[np.ndarray, " T"],
-    top: Int64[np.ndarray, " k"],
-) -> Movement:
-    same_sum, each, own = (
-        Constraints(spanned.T, alpha @ spanned, True),
-        np.eye(len(alpha)),
-        alpha[top],
-    )
-    signs = np.where(alpha > 1.0 / len(alpha), -1.0, 1.0)
-    ends = maximise(np.vstack([-each[top], each[top], signs]), same_sum, alpha).attention
-    lows, highs = ends[: len(top)], ends[len(top) : -1]
-    least = np.minimum(lows[np.arange(len(top)), top], own)
-    most = np.maximum(highs[np.arange(len(top)), top], own)
+def _replace(
+    moved: Movements, row: int, spanned: Float[np.ndarray, "T rank"], alpha: Float[np.ndarray, " T"]
+) -> None:
+    """Set what is known of a row whose readouts span two or more directions."""
+    least, most, length = moved.least[row], moved.most[row], len(alpha)
+    top = np.argsort(-alpha, kind="stable")[: len(least)]
+    moved.dimension[row] = length - 1 - spanned.shape[1]
+    moved.reach[row], moved.upper[row], moved.ends[row] = 0.0, 0.0, alpha[None]
+    least[:], most[:] = alpha[top], alpha[top]
+    if moved.dimension[row] == 0:
+        return
+    if spanned.size > LARGEST:
+        least[:] = most[:] = moved.reach[row] = moved.upper[row] = np.nan
+        return
+    same_sum, each = Constraints(spanned.T, alpha @ spanned, True), np.eye(length)[top]
+    signs = np.where(alpha > 1.0 / length, -1.0, 1.0)
+    ends = maximise(np.vstack([-each, each, signs]), same_sum, alpha).attention
+    np.minimum(least, ends[np.arange(len(top)), top], out=least)
+    np.maximum(most, ends[len(top) + np.arange(len(top)), top], out=most)
     # The signs of the farthest end lead to one at least as far (Frank & Wolfe 1956).
     farthest = ends[np.abs(ends - alpha).sum(axis=1).argmax()]
     further = maximise(np.where(farthest < alpha, -1.0, 1.0)[None], same_sum, alpha).attention
-    ends = np.vstack([ends, further])
-    reach = float(0.5 * np.abs(ends - alpha).sum(axis=1).max())
+    moved.ends[row] = np.vstack([ends, further])
+    moved.reach[row] = 0.5 * np.abs(moved.ends[row] - alpha).sum(axis=1).max()
     # Weights can fall as far as their ranges allow, those of the other tokens to 0.
     upper = 1.0 - least.sum()
-    if len(top) == len(alpha):
-        upper = min(upper, (most - own).sum())
-    dimension = len(alpha) - 1 - spanned.shape[1]
-    return Movement(dimension, reach, max(float(upper), reach), least, most, ends)
+    if len(top) == length:
+        upper = min(upper, (most - alpha[top]).sum())
+    moved.upper[row] = max(upper, moved.reach[row])
 
 
-def _on_line(
-    readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int
-) -> tuple[Movements, Float[np.ndarray, " N"]]:
-    """Compute the movement of rows of one number per token, and the attentions farthest away."""
+def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) -> Movements:
+    """Compute the movement of rows whose readouts are one number per token."""
     rows, order = alpha.with_values(readout), np.lexsort((-alpha.values, alpha.row_of_value))
     centred = readout - alpha.spread(rows.sum() / alpha.lengths)
     size, norm = (np.sqrt(rows.with_values(part**2).sum()) for part in (centred, readout))
@@ -150,6 +124,8 @@ def _on_line(
     dimension = alpha.lengths - 1 - differ
     fixed, zero = alpha.spread(dimension == 0), np.zeros(len(alpha))
     ends, reach = _farthest(value, alpha)
+    reach = np.where(dimension == 0, 0.0, reach)
+    ends = alpha.with_values(np.where(fixed, alpha.values, ends))
     count = np.minimum(alpha.lengths, tokens)
     within = np.arange(len(order)) - alpha.spread(alpha.offsets[:-1])
     top = order[within < alpha.spread(count)]
@@ -157,9 +133,7 @@ def _on_line(
         Ragged.from_lengths(np.where(fixed, alpha.values, weights)[top], count)
         for weights in ranges_on_line(value, alpha, zero, zero)
     )
-    reach = np.where(dimension == 0, 0.0, reach)
-    ends = np.where(fixed, alpha.values, ends)
-    return Movements(dimension, reach, reach, least, most), ends
+    return Movements(dimension, reach, reach.copy(), least, most, [end[None] for end in ends])
 
 
 def _farthest(

@@ -9,7 +9,6 @@ import polars as pl
 from jaxtyping import Bool, Int64
 
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
-from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import one_logit_decides, slab_within
@@ -129,14 +128,25 @@ class Ranges:
         else:
             solved = self._solved(trace)
             bounds = self._search(trace, np.flatnonzero(solved))
-        lists = {
-            name: list_column(name, alpha.with_values(v)) for name, v in bounds._asdict().items()
+        table = keys(trace).with_columns(
+            pl.when(pl.Series(solved))
+            .then(list_column(name, alpha.with_values(weights)))
+            .alias(name)
+            for name, weights in bounds._asdict().items()
+        )
+        is_top = alpha.with_values((alpha.values == alpha.spread(alpha.max())).astype(float))
+        top = list_column("top", is_top)
+        measures = {
+            "mean_possible": pl.col("possible").list.mean(),
+            "mean_possible_upper": pl.col("possible_upper").list.mean(),
+            "any_necessary": pl.col("necessary_lower").list.max() > TOLERANCE.solver,
+            "any_necessary_upper": pl.col("necessary").list.max() > TOLERANCE.solver,
+            "top_necessary": (pl.col("necessary") * top).list.max(),
+            "top_necessary_lower": (pl.col("necessary_lower") * top).list.max(),
         }
-        several = solved & (alpha.lengths > 1)
-        return keys(trace).with_columns(
-            pl.when(pl.Series(known)).then(values).alias(name)
-            for known, columns in ((solved, lists), (several, _measures(alpha, bounds)))
-            for name, values in columns.items()
+        several = pl.col("possible").list.len() > 1
+        return table.with_columns(
+            pl.when(several).then(measure).alias(name) for name, measure in measures.items()
         )
 
     def _solved(self, trace: Trace) -> Bool[np.ndarray, " n"]:
@@ -166,20 +176,3 @@ class Ranges:
         return summarise_means(
             self.name, by_group(table, lambda rows: rows.select(names)), self.seed
         )
-
-
-def _measures(alpha: Ragged, bounds: Bounds) -> dict[str, pl.Series]:
-    """Summarise the weights of the tokens in each row."""
-    rows = Bounds(*map(alpha.with_values, bounds))
-    top = alpha.values == alpha.spread(alpha.max())
-    of_top = (alpha.with_values(np.where(top, v, 0.0)) for v in (bounds[1], bounds[3]))
-    necessary, necessary_lower = (part.max() for part in of_top)
-    columns = {
-        "mean_possible": rows.possible.sum() / alpha.lengths,
-        "mean_possible_upper": rows.possible_upper.sum() / alpha.lengths,
-        "any_necessary": rows.necessary_lower.max() > TOLERANCE.solver,
-        "any_necessary_upper": rows.necessary.max() > TOLERANCE.solver,
-        "top_necessary": necessary,
-        "top_necessary_lower": necessary_lower,
-    }
-    return {name: pl.Series(values) for name, values in columns.items()}

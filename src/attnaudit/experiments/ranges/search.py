@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int64
 
+from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.experiments.identifiability.null_space import RANGES, movement
+from attnaudit.experiments.identifiability.null_space import RANGES, movements
 from attnaudit.experiments.programs import Constraints, maximise
 from attnaudit.experiments.ranges.half_spaces import (
     SUBSETS,
@@ -88,7 +89,8 @@ def attentions_within(
     outside = each[change > limit]
     known = np.vstack([row.alpha, other, each])
     if row.layer.tanh:  # else the programs find attention with the same sum
-        known = np.vstack([known, movement(row.single, row.alpha, RANGES).ends])
+        one_row = (Ragged.from_rows([part]) for part in (row.single, row.alpha))
+        known = np.vstack([known, *movements(*one_row, RANGES).ends])
     found = known[row.change(known) <= limit]
     found = np.vstack([found, _proposals(row, inner, outside, epsilon)])
     if len(outside):
