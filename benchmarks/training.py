@@ -89,7 +89,7 @@ def plain_scores(model: PlainClassifier, ids: Ragged, label: np.ndarray):
         ]
     probability = torch.cat(parts).double().numpy()[:, None]
     return classification_scores(
-        label.astype(np.int64), predicted_class(probability), probability, seed=0, resamples=1
+        label.astype(np.int64), predicted_class(probability), probability
     )
 
 
@@ -122,7 +122,7 @@ def main() -> None:
         )
         probability = predict(model, Inputs(ids["test"]))
         test = classification_scores(
-            label, predicted_class(probability), probability, seed=0, resamples=1
+            label, predicted_class(probability), probability
         )
         scored = f"{max(epoch.dev for epoch in ours):.4f} | {test.f1:.4f} | {test.roc_auc:.4f}"
         mine.append((threads, float(np.median([epoch.seconds for epoch in ours])), scored))

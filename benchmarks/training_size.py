@@ -16,7 +16,7 @@ from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import build_model
 from attnaudit.runner import RunSpec
-from attnaudit.stats.bootstrap import bootstrap_means
+from attnaudit.stats.inference import share_interval
 from attnaudit.stats.measures import predicted_class
 from attnaudit.training.loop import best_epoch
 from attnaudit.training.texts import predict, train
@@ -54,7 +54,7 @@ def size_row(spec: RunSpec, corpus: Corpus) -> list[str]:
     )
     best = best_epoch(train(model, corpus, spec.training, seed=spec.seed))
     right = predicted_class(predict(model, Inputs.of(test, vocabulary))) == test.label
-    (low,), (high,) = bootstrap_means(right[:, None].astype(float), seed=0)
+    low, high = share_interval(right.astype(float), np.arange(len(right)))
     unseen = np.mean([word not in vocabulary for text in test.tokens for word in text])
     figures = (
         len(split),

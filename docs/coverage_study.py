@@ -10,14 +10,15 @@ from collections.abc import Callable
 import numpy as np
 
 from attnaudit.stats.bootstrap import (
-    bootstrap_clusters,
-    bootstrap_means,
+    Units,
     means_over_seeds,
     percentile_interval,
+    ratio_intervals,
 )
 from attnaudit.stats.inference import share_interval
+from attnaudit.stats.sums import UnitSums
 
-SAMPLES, RESAMPLES = 2000, 1000
+SAMPLES = 2000
 SIZES = (10, 20, 50, 100, 200)
 SEEDS = (3, 5, 10, 20)
 Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
@@ -41,18 +42,14 @@ def held(low: np.ndarray, high: np.ndarray, truth: float) -> str:
 
 
 def of_means(draw: Draw, truth: float, n: int, clustered: bool) -> str:
-    rng = np.random.default_rng(n)
+    rng, text = np.random.default_rng(n), np.arange(n)
     values = draw(rng, (n, SAMPLES))
-    if not clustered:
-        return held(*bootstrap_means(values, seed=0, resamples=RESAMPLES), truth)
-    return held(
-        *bootstrap_clusters(
-            np.repeat(values, 3, axis=0) + rng.normal(size=(3 * n, SAMPLES)),
-            np.repeat(np.arange(n), 3),
-            seed=0,
-        ),
-        truth,
-    )
+    if clustered:
+        text = np.repeat(text, 3)
+        values = values[text] + rng.normal(size=(3 * n, SAMPLES))
+    sums = UnitSums(Units.of_texts(text), SAMPLES)
+    sums.add(values)
+    return held(*ratio_intervals(sums.total, sums.count, seed=0), truth)
 
 
 def of_shares(share: float, n: int, clustered: bool) -> str:
@@ -75,7 +72,7 @@ def of_seeds(spread: float, seeds: int, n: int = 50) -> str:
         + rng.normal(0, spread, size=(samples, seeds, 1))
         + rng.normal(size=(samples, seeds, n))
     )
-    return held(*percentile_interval(means_over_seeds(values, seed=0).T), 0.0)
+    return held(*percentile_interval(means_over_seeds(values, 0)), 0.0)
 
 
 def table(head: str, columns: tuple[int, ...], rows: dict[str, list[str]]) -> None:

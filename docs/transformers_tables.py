@@ -190,13 +190,13 @@ def agreement(taus: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, Any]]:
     values = np.array([[of_seed[name] for of_seed in taus] for name in names])
     known = ~np.isnan(values).any(axis=(0, 1))  # the same texts for all
     values = values[:, :, known]
-    means, resampled = values.mean(axis=2), means_over_seeds(values, seed=0)
+    means, resampled = values.mean(axis=2), means_over_seeds(values, 0)
     order = np.argsort(-means.mean(axis=1), kind="stable")
     rows = []
     for k in order.tolist():
-        (low,), (high,) = percentile_interval(resampled[k][:, None])
+        (low,), (high,) = percentile_interval(resampled[:, [k]])
         (less_low,), (less_high,) = percentile_interval(
-            (resampled[k] - resampled[order[0]])[:, None]
+            resampled[:, [k]] - resampled[:, order[:1]]
         )
         rows.append({
             "score": names[k], "seeds": means[k].tolist(), "value": float(means[k].mean()), "low": float(low), "high": float(high),

@@ -9,8 +9,8 @@ from attnaudit.report.card import VerdictCard
 from attnaudit.report.cards.card import card_row
 from attnaudit.report.sections.power import WIDTHS, documents_needed, power_section
 from attnaudit.results.summary import SummaryRows
-from attnaudit.stats.bootstrap import bootstrap_clusters
 from tests.report.runs import summary_of
+from tests.stats.means import mean_intervals
 
 NONE = SummaryRows({})
 
@@ -21,7 +21,7 @@ def test_the_number_predicted_from_few_clusters_gives_the_width_asked_for() -> N
     def half(documents: int) -> float:
         of = np.repeat(np.arange(documents), 3)
         values = rng.random(documents)[of] + rng.random(len(of))
-        low, high = bootstrap_clusters(values[:, None], of, seed=0)
+        low, high = mean_intervals(values[:, None], seed=0, texts=of)
         return float(high[0] - low[0]) / 2
 
     (needed,) = documents_needed(200, half(200), (0.02,))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, expanded_tail
-from tests.threads import two_threads
+from attnaudit.stats.bootstrap import expanded_tail
+from tests.stats.means import mean_intervals
 
 
 def values(n: int = 400) -> np.ndarray:
@@ -17,7 +17,7 @@ def values(n: int = 400) -> np.ndarray:
 
 def test_the_interval_is_that_of_the_normal_approximation():
     """To 5 % of its width in every column; at so many resamples chance moves an end by 0.7 %."""
-    low, high = bootstrap_means(values(), seed=1, resamples=40_000)
+    low, high = mean_intervals(values(), seed=1, resamples=40_000)
     table = values()
     known = (~np.isnan(table)).sum(axis=0)
     error = 1.96 * np.nanstd(table, axis=0) / np.sqrt(known)
@@ -29,7 +29,7 @@ def test_clusters_are_drawn_whole():
     """Against every resample written out; many rows that say the same are worth no more than one."""
     table, cluster = values(60), np.random.default_rng(3).integers(0, 12, 60)
     table[cluster == 4] = np.nan
-    found = bootstrap_clusters(table, cluster, seed=2)
+    found = mean_intervals(table, texts=cluster, seed=2)
     for k in range(3):
         rows = [table[cluster == c, k] for c in range(12)]
         drawn = (
@@ -41,13 +41,13 @@ def test_clusters_are_drawn_whole():
         assert found[1][k] - found[0][k] == pytest.approx(2 * reach * spread, rel=0.12)
     once, copied = values(40), np.repeat(values(40), 5, axis=0)
     whole, again = (
-        bootstrap_clusters(once, np.arange(40), seed=7),
-        bootstrap_clusters(copied, np.repeat(np.arange(40), 5), seed=7),
+        mean_intervals(once, texts=np.arange(40), seed=7),
+        mean_intervals(copied, texts=np.repeat(np.arange(40), 5), seed=7),
     )
     np.testing.assert_allclose(again[1] - again[0], whole[1] - whole[0], rtol=0.15)
     order = np.random.default_rng(0).permutation(60)
-    np.testing.assert_array_equal(
-        bootstrap_clusters(table[order], cluster[order] * 7, seed=2), found
+    np.testing.assert_allclose(
+        mean_intervals(table[order], texts=cluster[order] * 7, seed=2), found, rtol=1e-12
     )
 
 
@@ -55,38 +55,44 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     rng = np.random.default_rng(5)
     inside = 0
     for seed in range(300):
-        low, high = bootstrap_means(rng.exponential(size=(60, 1)), seed=seed, resamples=400)
+        low, high = mean_intervals(rng.exponential(size=(60, 1)), seed=seed, resamples=400)
         inside += bool(low[0] <= 1.0 <= high[0])
     assert 0.88 <= inside / 300 <= 0.98
 
 
-def test_order_of_rows_and_threads_do_not_matter():
-    table = values()
-    whole = bootstrap_means(table, seed=7)
-    np.testing.assert_array_equal(bootstrap_means(table[::-1].copy(), seed=7), whole)
-    with two_threads():
-        np.testing.assert_array_equal(bootstrap_means(table, seed=7), whole)
+@pytest.mark.parametrize("rows", [400, 9000])
+def test_order_of_rows_and_threads_do_not_matter(
+    rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither with texts as units nor with groups of texts."""
+    table, order = values(rows), np.random.default_rng(1).permutation(rows)
+    whole = mean_intervals(table, seed=7)
+    permuted = mean_intervals(table[order], texts=np.arange(rows)[order], seed=7)
+    np.testing.assert_allclose(permuted, whole, rtol=1e-12)
+    for threads in ("1", "2", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+        np.testing.assert_array_equal(mean_intervals(table, seed=7), whole)
 
 
 def test_another_seed_is_another_interval():
-    assert not np.array_equal(bootstrap_means(values(), seed=1), bootstrap_means(values(), seed=2))
+    assert not np.array_equal(mean_intervals(values(), seed=1), mean_intervals(values(), seed=2))
 
 
 def test_all_columns_share_their_resamples():
     column = np.random.default_rng(0).normal(size=(50, 1))
-    low, high = bootstrap_means(np.column_stack([column, 2 * column]), seed=0)
+    low, high = mean_intervals(np.column_stack([column, 2 * column]), seed=0)
     np.testing.assert_allclose([low[1], high[1]], [2 * low[0], 2 * high[0]])
 
 
 @pytest.mark.parametrize("table", [np.zeros((0, 2)), np.full((3, 2), np.nan)])
 def test_nothing_defined_has_no_interval(table: np.ndarray):
-    low, high = bootstrap_means(table, seed=0)
+    low, high = mean_intervals(table, seed=0)
     assert np.isnan(low).all()
     assert np.isnan(high).all()
 
 
 def test_a_column_that_some_resamples_miss():
-    low, high = bootstrap_means(np.array([[1.0], [np.nan], [np.nan]]), seed=0)
+    low, high = mean_intervals(np.array([[1.0], [np.nan], [np.nan]]), seed=0)
     assert low[0] == high[0] == 1.0
 
 

@@ -8,11 +8,16 @@ import pytest
 from scipy.stats import norm
 
 from attnaudit.results import CLUSTER, summarise_means
-from attnaudit.stats.bootstrap import bootstrap_ratios, means_over_seeds, percentile_interval
-from attnaudit.stats.classification import classification_scores
+from attnaudit.stats.bootstrap import (
+    Units,
+    means_over_seeds,
+    percentile_interval,
+    ratio_intervals,
+)
+from attnaudit.stats.classification import ScoreIntervals, ScoreSums, columns_of
 from attnaudit.stats.inference import median_interval
 from attnaudit.stats.paired import paired_means
-from attnaudit.stats.survival import area_contributions, event_curve
+from attnaudit.stats.survival import EventSteps, event_curve
 
 SAMPLES = 1000
 WITHIN = (0.93, 0.97)
@@ -106,7 +111,7 @@ def test_shares_of_what_is_possible() -> None:
     ours = chance + 0.4 * (least - chance) + rng.normal(0, 0.2, size=shape)
     assert (
         WITHIN[0]
-        <= coverage(*bootstrap_ratios(ours - chance, least - chance, seed=0), 0.4)
+        <= coverage(*ratio_intervals((ours - chance).T, (least - chance).T, seed=0), 0.4)
         <= WITHIN[1]
     )
 
@@ -119,7 +124,9 @@ def lost_early(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray
 def test_areas_and_curves_of_rows_that_are_lost_early() -> None:
     rng, n = np.random.default_rng(5), 80
     samples = [lost_early(rng, n) for _ in range(SAMPLES)]
-    areas = np.stack([area_contributions(*sample) for sample in samples], axis=1)
+    areas = np.stack(
+        [EventSteps.of_rows(*sample).area_contributions(*sample) for sample in samples], axis=1
+    )
     assert WITHIN[0] <= covered(areas, 1.0 - 0.8 * (1.0 - np.exp(-1.25))) <= WITHIN[1]
     bands = [event_curve(*sample, np.arange(n), np.array([0.5])) for sample in samples]
     low, high = (np.array([band[k][0] for band in bands]) for k in (1, 2))
@@ -149,7 +156,7 @@ def test_the_expected_correlation_of_two_seeds() -> None:
     rng, n, error = np.random.default_rng(6), 150, 0.5
     noisy = rng.normal(size=(n, SAMPLES)) + rng.normal(0, error, size=(n, SAMPLES))
     squared = (noisy - noisy.mean(axis=0)) ** 2
-    low, high = bootstrap_ratios(squared - error**2, squared, seed=0)
+    low, high = ratio_intervals((squared - error**2).T, squared.T, seed=0)
     assert WITHIN[0] <= coverage(low, high, 1 / (1 + error**2)) <= WITHIN[1]
 
 
@@ -161,8 +168,16 @@ def test_ten_seeds_of_the_same_instances() -> None:
         + rng.normal(0, 0.3, size=(SAMPLES, seeds, 1))
         + rng.normal(size=(SAMPLES, seeds, n))
     )
-    low, high = percentile_interval(means_over_seeds(values, seed=0).T)
+    low, high = percentile_interval(means_over_seeds(values, seed=0))
     assert WITHIN[0] <= coverage(low, high, 0.0) <= WITHIN[1]
+
+
+def intervals(
+    label: np.ndarray, predicted: np.ndarray, score: np.ndarray, seed: int, resamples: int = 1000
+) -> ScoreIntervals:
+    units = Units.of_texts(np.arange(len(label)))
+    sums = ScoreSums(label, predicted, columns_of(score), score.shape[1], units)
+    return sums.intervals(seed, resamples)
 
 
 @pytest.mark.parametrize(("classes", "n", "error"), [(2, 50, 0.03), (6, 60, 0.03)])
@@ -175,9 +190,7 @@ def test_scores_of_a_model_that_is_rarely_wrong(classes: int, n: int, error: flo
         predicted = np.where(
             rng.random(n) < error, (label + rng.integers(1, classes, n)) % classes, label
         )
-        scores = classification_scores(
-            label, predicted, np.eye(classes)[predicted], seed=seed, resamples=200
-        )
+        scores = intervals(label, predicted, np.eye(classes)[predicted], seed, resamples=200)
         ends.append((scores.low[1:], scores.high[1:]))
     low, high = np.moveaxis(np.array(ends), 0, -1)
     assert coverage(low[0], high[0], 1.0 - error) >= 0.93
@@ -193,9 +206,7 @@ def test_the_area_under_the_roc_curve() -> None:
     for seed in range(300):
         label = (np.arange(80) % 3 == 0).astype(np.int64)
         score = norm.cdf(rng.normal(size=80) + label)[:, None]
-        scores = classification_scores(
-            label, (score[:, 0] > 0.5).astype(np.int64), score, seed=seed
-        )
-        ends.append((scores.low[2], scores.high[2]))
+        scores = intervals(label, (score[:, 0] > 0.5).astype(np.int64), score, seed)
+        ends.append((scores.low.roc_auc, scores.high.roc_auc))
     low, high = np.array(ends).T
     assert 0.92 <= coverage(low, high, float(norm.cdf(np.sqrt(0.5)))) <= 0.975

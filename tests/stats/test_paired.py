@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from attnaudit.core.random import below
 from attnaudit.stats import inference
-from attnaudit.stats.bootstrap import expanded_tail, resample, resample_keys
+from attnaudit.stats.bootstrap import expanded_tail, resample_keys
 from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.paired import paired_means
 
@@ -36,13 +37,9 @@ def test_means_and_interval_are_those_of_pairs_drawn_one_by_one() -> None:
         )
         means = []
         for key in resample_keys(3, 1000):
-            drawn = [
-                gap[row]
-                for row, times in enumerate(resample(key, len(first)))
-                for _ in range(times)
-                if row in gap
-            ]
-            means.append(sum(drawn) / len(drawn))
+            drawn = below(key, np.arange(len(first)), len(first)).tolist()
+            pairs_drawn = [gap[row] for row in drawn if row in gap]
+            means.append(sum(pairs_drawn) / len(pairs_drawn))
         tail = 100 * expanded_tail(np.array([len(pairs)]))[0]
         assert (found.low[k], found.high[k]) == pytest.approx(
             tuple(np.percentile(means, [tail, 100 - tail]))

@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import false_discovery_control
 from sklearn.metrics import f1_score, roc_auc_score
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.agreement import rationale_agreement
-from attnaudit.stats.classification import _roc_auc, classification_scores, resampled_over_seeds
-from attnaudit.stats.counted_scores import CountedScores
+from attnaudit.stats.bootstrap import Units
+from attnaudit.stats.classification import (
+    ScoreIntervals,
+    ScoreSums,
+    classification_scores,
+    columns_of,
+    scores_over_seeds,
+)
 from attnaudit.stats.inference import benjamini_hochberg, wilson_interval
 from tests.oracles.scores import naive_benjamini_hochberg, naive_f1, naive_roc_auc
 
@@ -28,40 +35,50 @@ def classifier(classes: int, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.n
     return label, score.argmax(axis=1), score
 
 
+def score_intervals(
+    label: np.ndarray,
+    predicted: np.ndarray,
+    score: np.ndarray,
+    resamples: int = 1000,
+    text: np.ndarray | None = None,
+) -> ScoreIntervals:
+    units = Units.of_texts(np.arange(len(label)) if text is None else text)
+    sums = ScoreSums(label, predicted, columns_of(score), score.shape[1], units)
+    return sums.intervals(0, resamples)
+
+
 def test_two_classes_match_sklearn_and_the_loops():
     label, predicted, score = classifier(2)
-    found = classification_scores(label, predicted, score, seed=0)
+    found = classification_scores(label, predicted, score)
     assert found.f1 == pytest.approx(f1_score(label, predicted), abs=1e-12)
     assert found.f1 == pytest.approx(naive_f1(label, predicted), abs=1e-12)
     assert found.roc_auc == pytest.approx(roc_auc_score(label, score[:, 1]), abs=1e-12)
     assert found.roc_auc == pytest.approx(naive_roc_auc(label, score[:, 1]), abs=1e-12)
     assert found.accuracy == pytest.approx((label == predicted).mean())
-    single = classification_scores(label, predicted, score[:, 1:], seed=0)
-    assert (single.f1, single.roc_auc, single.low.tolist()) == (
-        found.f1,
-        found.roc_auc,
-        found.low.tolist(),
-    )
+    both = score_intervals(label, predicted, score)
+    assert score_intervals(label, predicted, score[:, 1:]) == both
+    assert both.value == found
 
 
 @pytest.mark.parametrize("classes", [3, 6])
 def test_more_classes_are_averaged_as_sklearn_does(classes: int):
     label, predicted, score = classifier(classes)
-    found = classification_scores(label, predicted, score, seed=0)
+    found = classification_scores(label, predicted, score)
     assert found.f1 == pytest.approx(f1_score(label, predicted, average="macro"), abs=1e-12)
     assert found.roc_auc == pytest.approx(roc_auc_score(label, score, multi_class="ovr"), abs=1e-12)
-    assert (found.low < [found.accuracy, found.f1, found.roc_auc]).all()
-    assert (found.high > [found.accuracy, found.f1, found.roc_auc]).all()
+    ends = score_intervals(label, predicted, score)
+    assert (np.array(ends.low) < found).all()
+    assert (np.array(ends.high) > found).all()
 
 
 def test_the_interval_is_that_of_resampled_rows():
     label, predicted, score = classifier(2)
-    found = classification_scores(label, predicted, score, seed=0, resamples=4000)
+    found = score_intervals(label, predicted, score, resamples=4000)
     rng = np.random.default_rng(0)
     draws = [rng.integers(0, len(label), len(label)) for _ in range(1000)]
     auc = [roc_auc_score(label[d], score[d, 1]) for d in draws]
     np.testing.assert_allclose(
-        [found.low[2], found.high[2]], np.percentile(auc, [2.5, 97.5]), atol=0.01
+        [found.low.roc_auc, found.high.roc_auc], np.percentile(auc, [2.5, 97.5]), atol=0.01
     )
 
 
@@ -70,8 +87,9 @@ def test_a_class_that_a_resample_lacks_stays_in_the_mean():
     label = np.repeat([0, 1, 2], [1000, 1000, 2])
     predicted = np.where((label == 2) | (np.arange(2002) % 50 == 0), 0, label)
     score = np.where(np.arange(3) == predicted[:, None], 0.9, 0.05)
-    whole = classification_scores(label, predicted, score, seed=0)
-    assert whole.f1 == pytest.approx(f1_score(label, predicted, average="macro"), abs=1e-12)
+    whole = score_intervals(label, predicted, score)
+    expected = f1_score(label, predicted, average="macro")
+    assert whole.value.f1 == pytest.approx(expected, abs=1e-12)
     rng = np.random.default_rng(0)
     draws = [rng.integers(0, len(label), len(label)) for _ in range(300)]
     any_number: Any = 0  # scikit-learn's annotation of zero_division is str
@@ -82,14 +100,8 @@ def test_a_class_that_a_resample_lacks_stays_in_the_mean():
         for d in draws
     ]
     naive = np.percentile(f1, [2.5, 97.5])
-    np.testing.assert_allclose([whole.low[1], whole.high[1]], naive, atol=0.002)
-    counted = CountedScores.of(3)
-    counted.add(label, predicted, score, np.arange(len(label)))
-    counted.add_ranks(label, score, np.arange(len(label)))
-    low, high = counted.intervals(0)
-    np.testing.assert_allclose([low[0], high[0]], naive, atol=0.002)
-    np.testing.assert_allclose([low[1], high[1]], [whole.low[2], whole.high[2]], atol=0.01)
-    _, resampled = resampled_over_seeds(label, predicted[None, None], score[None, None], seed=0)
+    np.testing.assert_allclose([whole.low.f1, whole.high.f1], naive, atol=0.002)
+    resampled = scores_over_seeds(label, predicted[None, None], score[None, None], 0).resampled
     assert resampled[..., 1].max() <= 2 / 3
     assert not np.isnan(resampled).any()
 
@@ -98,39 +110,30 @@ def test_the_lower_ends_of_perfect_scores():
     """F1 has a lower end of its class's rows alone; a mean over classes lies between the worst class and all; a cluster counts once."""
     label = np.repeat([0, 1], [1000, 6])
     score = np.where(label == 1, 0.9, 0.1)[:, None]
-    found = classification_scores(label, label, score, seed=0)
+    found = score_intervals(label, label, score)
     share = wilson_interval(6, 6)[0]
-    assert found.low[1] == pytest.approx(2 * share / (1 + share))
-    assert 0.5 < found.low[2] < 1.0
-    assert found.high[1:].tolist() == [1.0, 1.0]
-    counted = CountedScores.of(1)
-    counted.add(label, label, score, np.arange(1006))
-    counted.add_ranks(label, score, np.arange(1006))
-    np.testing.assert_allclose(counted.intervals(0)[0], found.low[1:])
-    clusters = np.arange(1006) // 2
-    assert (
-        classification_scores(label, label, score, seed=0, cluster=clusters).low[1:] < found.low[1:]
-    ).all()
-    assert classification_scores(label, label, score, seed=0, cluster=np.zeros(1006, int)).low[
-        1:
-    ].tolist() == [0.0, 0.0]
+    assert found.low.f1 == pytest.approx(2 * share / (1 + share))
+    assert 0.5 < found.low.roc_auc < 1.0
+    assert found.high == (1.0, 1.0, 1.0)
+    pairs = score_intervals(label, label, score, text=np.arange(1006) // 2)
+    assert pairs.low.f1 < found.low.f1
+    assert pairs.low.roc_auc < found.low.roc_auc
+    one_text = score_intervals(label, label, score, text=np.zeros(1006, int))
+    assert one_text.low[1:] == (0.0, 0.0)
     several = np.repeat([0, 1, 2], [50, 50, 4])
-    mean = classification_scores(several, several, np.eye(3)[several], seed=0).low[1]
+    mean = score_intervals(several, several, np.eye(3)[several]).low.f1
     assert wilson_interval(4, 4)[0] < mean < wilson_interval(104, 104)[0]
 
 
 def test_one_class_alone_has_no_auc():
-    found = classification_scores(
-        np.ones(5, int), np.ones(5, int), np.linspace(0.5, 0.9, 5)[:, None], seed=0
-    )
-    assert np.isnan(found.roc_auc)
-    assert np.isnan(found.low[2])
-    assert found.f1 == found.accuracy == 1.0
+    found = score_intervals(np.ones(5, int), np.ones(5, int), np.linspace(0.5, 0.9, 5)[:, None])
+    assert np.isnan([found.value.roc_auc, found.low.roc_auc, found.high.roc_auc]).all()
+    assert found.value.f1 == found.value.accuracy == 1.0
 
 
 def test_no_row_has_no_scores():
-    found = classification_scores(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 3)), seed=0)
-    assert np.isnan([found.accuracy, found.f1, found.roc_auc, *found.low, *found.high]).all()
+    found = score_intervals(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 3)))
+    assert np.isnan([*found.value, *found.low, *found.high]).all()
 
 
 @pytest.mark.parametrize("score", [np.nan, np.inf])
@@ -139,13 +142,10 @@ def test_a_score_that_is_not_finite_is_refused(score: float):
     with pytest.raises(
         InputError, match="1 of 4 rows: scores that are not finite; expected finite scores"
     ):
-        classification_scores(label, label, scores, seed=0, resamples=2)
+        classification_scores(label, label, scores)
 
 
 def test_the_walk_down_a_ranking_ends_at_a_score_that_equals_nothing():
-    assert (
-        _roc_auc(np.array([0, 1]), 1, np.full((2, 1), np.nan), 0, np.arange(2), np.ones(2)) == 1.0
-    )
     score, rationale = (
         Ragged.from_rows([[0.5, np.nan, 0.1]]),
         Ragged.from_rows([[True, False, False]], bool),
@@ -159,11 +159,14 @@ def test_benjamini_hochberg_rejects_what_the_step_up_rule_does(p_values: list[fl
     near = np.abs(p[:, None] - 0.05 * np.arange(1, len(p) + 1) / len(p)) < 1e-12
     if not near.any():
         np.testing.assert_array_equal(
-            benjamini_hochberg(p) <= 0.05, naive_benjamini_hochberg(p, 0.05)
+            p <= benjamini_hochberg(p, 0.05), naive_benjamini_hochberg(p, 0.05)
         )
 
 
-def test_benjamini_hochberg_leaves_undefined_tests_out():
-    p = np.array([0.01, np.nan, 0.04, 0.03, np.nan])
-    np.testing.assert_allclose(benjamini_hochberg(p), [0.03, np.nan, 0.04, 0.04, np.nan])
-    assert np.isnan(benjamini_hochberg(np.array([np.nan]))).all()
+@pytest.mark.parametrize("level", [0.001, 0.05, 0.5])
+def test_benjamini_hochberg_is_that_of_scipy_and_leaves_undefined_tests_out(level: float):
+    p = np.random.default_rng(0).random(400) ** 4
+    adjusted = false_discovery_control(p, method="bh")
+    with_unknown = np.insert(p, [3, 90, 400], np.nan)
+    np.testing.assert_array_equal(p <= benjamini_hochberg(with_unknown, level), adjusted <= level)
+    assert benjamini_hochberg(np.array([np.nan]), level) < 0

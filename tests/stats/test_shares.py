@@ -13,14 +13,11 @@ from scipy.stats import binomtest
 from attnaudit.stats.inference import median_interval, newcombe_interval, wilson_interval
 
 
-@given(
-    st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
-    st.sampled_from([0.8, 0.95, 0.99]),
-)
-def test_it_is_that_of_scipy(counts: tuple[int, int], level: float) -> None:
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_it_is_that_of_scipy(counts: tuple[int, int]) -> None:
     successes, n = counts
-    other = binomtest(successes, n).proportion_ci(level, "wilson")
-    assert wilson_interval(successes, n, level) == pytest.approx((other.low, other.high), abs=1e-9)
+    other = binomtest(successes, n).proportion_ci(0.95, "wilson")
+    assert wilson_interval(successes, n) == pytest.approx((other.low, other.high), abs=1e-9)
 
 
 @given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

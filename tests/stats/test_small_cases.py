@@ -12,8 +12,13 @@ from scipy.stats import chisquare
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffled, stream_keys
 from attnaudit.experiments.rows import row_streams
-from attnaudit.stats.bootstrap import bootstrap_means, bootstrap_ratios, means_over_seeds
-from attnaudit.stats.classification import classification_scores, resampled_over_seeds
+from attnaudit.stats.bootstrap import Units, means_over_seeds, resampled
+from attnaudit.stats.classification import (
+    ScoreSums,
+    classification_scores,
+    columns_of,
+    scores_over_seeds,
+)
 from attnaudit.trace import Trace
 
 RESAMPLES = 4000
@@ -28,37 +33,31 @@ def assert_as_often(values: np.ndarray, expected: dict[float, float]) -> None:
     assert chisquare(counts, shares * len(values)).pvalue > LIKELY
 
 
-@pytest.mark.parametrize(("level", "low", "high"), [(0.2, 0.5, 0.5), (0.6, 0.0, 1.0)])
-def test_the_mean_of_two_rows_is_each_of_them_in_a_quarter_of_the_resamples(
-    level: float, low: float, high: float
-):
-    table = np.array([[0.0], [1.0]])
-    assert [end[0] for end in bootstrap_means(table, seed=3, resamples=RESAMPLES, level=level)] == [
-        low,
-        high,
-    ]
-    ratio = bootstrap_ratios(table, np.ones((2, 1)), seed=3, resamples=RESAMPLES, level=level)
-    assert [end[0] for end in ratio] == [low, high]
+def test_the_mean_of_two_rows_is_each_of_them_in_a_quarter_of_the_resamples():
+    rows = np.array([0.0, 1.0])
+    means = resampled(lambda weights: weights @ rows / 2, 2, seed=3, resamples=RESAMPLES)
+    assert_as_often(means, {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
 
 def test_a_resample_over_seeds_draws_seeds_with_replacement():
     one_row = np.array([0.0, 1.0])[None, :, None]
     assert_as_often(
-        means_over_seeds(one_row, seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25}
+        means_over_seeds(one_row, seed=1, resamples=RESAMPLES)[:, 0],
+        {0.0: 0.25, 0.5: 0.5, 1.0: 0.25},
     )
 
 
 def test_a_resample_over_seeds_draws_rows_with_replacement():
     """One seed, two rows."""
     assert_as_often(
-        means_over_seeds(np.array([[[0.0, 1.0]]]), seed=1, resamples=RESAMPLES)[0],
+        means_over_seeds(np.array([[[0.0, 1.0]]]), seed=1, resamples=RESAMPLES)[:, 0],
         {0.0: 0.25, 0.5: 0.5, 1.0: 0.25},
     )
 
 
 def test_what_is_undefined_counts_in_no_mean():
     """One seed; of three rows one has no value, and what is left are the means of the other two."""
-    means = means_over_seeds(np.array([[[1.0, np.nan, 3.0]]]), seed=1, resamples=400)[0]
+    means = means_over_seeds(np.array([[[1.0, np.nan, 3.0]]]), seed=1, resamples=400)[:, 0]
     assert np.isnan(means).any()
     assert {1.0, 2.0, 3.0} <= set(means[~np.isnan(means)].tolist())
     assert ((means >= 1.0) & (means <= 3.0) | np.isnan(means)).all()
@@ -69,45 +68,30 @@ def test_scores_of_several_models_and_seeds_are_those_of_each(classes: int):
     rng = np.random.default_rng(classes)
     label, predicted = rng.integers(0, classes, 50), rng.integers(0, classes, (3, 2, 50))
     score = rng.dirichlet(np.ones(classes), (3, 2, 50))
-    values, _ = resampled_over_seeds(label, predicted, score, seed=0, resamples=2)
+    values, _ = scores_over_seeds(label, predicted, score, seed=0, resamples=2)
     for model, seed in np.ndindex(3, 2):
-        one = classification_scores(
-            label, predicted[model, seed], score[model, seed], seed=0, resamples=2
-        )
-        np.testing.assert_allclose(values[model, seed], (one.accuracy, one.f1, one.roc_auc))
+        one = classification_scores(label, predicted[model, seed], score[model, seed])
+        np.testing.assert_allclose(values[model, seed], one)
 
 
 def test_scores_over_seeds_draw_seeds_with_replacement():
     """One seed is always right and one always wrong, so that only the draw of seeds moves the mean."""
     label = np.array([0, 1] * 10)
     predicted = np.stack([label, 1 - label])[None]
-    values, resampled = resampled_over_seeds(
+    values, drawn = scores_over_seeds(
         label, predicted, predicted[..., None].astype(float), seed=2, resamples=RESAMPLES
     )
     np.testing.assert_array_equal(values[0, :, 0], [1.0, 0.0])
-    assert_as_often(resampled[0, :, 0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
+    assert_as_often(drawn[:, 0, 0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
 
 def test_accuracy_of_one_right_and_one_wrong_row():
     """Both right, both wrong, or one of each: the interval ends at 0 and 1."""
-    found = classification_scores(
-        np.array([0, 1]), np.array([0, 0]), np.array([[0.1], [0.4]]), seed=0, resamples=RESAMPLES
-    )
-    assert (found.accuracy, found.low[0], found.high[0]) == (0.5, 0.0, 1.0)
-
-
-@pytest.mark.parametrize("streams", ["one", "of rows"])
-def test_all_orders_of_three_tokens_are_as_likely(streams: str):
-    keys, draws = stream_keys(5, "erasure", np.arange(6000)), 6000
-    if streams == "one":
-        one = Ragged.from_rows([np.arange(3)])
-        orders = [shuffled(one, keys[:1], number).values for number in range(draws)]
-    else:
-        rows = Ragged.from_lengths(np.tile(np.arange(3), draws), np.full(draws, 3))
-        orders = shuffled(rows, keys, 0).values.reshape(draws, 3)
-    counts = Counter(tuple(order.tolist()) for order in orders)
-    assert set(counts) == set(permutations(range(3)))
-    assert chisquare(list(counts.values())).pvalue > LIKELY
+    score = columns_of(np.array([[0.1], [0.4]]))
+    units = Units.of_texts(np.arange(2))
+    sums = ScoreSums(np.array([0, 1]), np.array([0, 0]), score, 1, units)
+    found = sums.intervals(seed=0, resamples=RESAMPLES)
+    assert (found.value.accuracy, found.low.accuracy, found.high.accuracy) == (0.5, 0.0, 1.0)
 
 
 def test_rows_of_one_instance_have_streams_of_their_own():

@@ -6,14 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import CensoredData, ecdf
 
-from attnaudit.stats import survival
 from attnaudit.stats.inference import wilson_interval
-from attnaudit.stats.survival import (
-    area_contributions,
-    event_area,
-    event_curve,
-    share_contributions,
-)
+from attnaudit.stats.survival import EventSteps, event_curve
 
 
 def some(n: int, seed: int = 0, early: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -22,6 +16,14 @@ def some(n: int, seed: int = 0, early: bool = True) -> tuple[np.ndarray, np.ndar
     flip, lost = rng.integers(1, 15, n) / 10, rng.integers(1, 12, n) / 10 if early else np.ones(n)
     lost = np.minimum(lost, 1.0)
     return np.minimum(flip, lost), flip < lost
+
+
+def event_area(time: np.ndarray, event: np.ndarray) -> float:
+    return EventSteps.of_rows(time, event).area()
+
+
+def area_contributions(time: np.ndarray, event: np.ndarray) -> np.ndarray:
+    return EventSteps.of_rows(time, event).area_contributions(time, event)
 
 
 def left_after(time: np.ndarray, event: np.ndarray, until: float) -> float:
@@ -33,10 +35,8 @@ def test_where_rows_are_lost_at_1_alone_the_curve_is_the_plain_share(seed: int) 
     time, event = some(60, seed, early=False)
     assert event_area(time, event) == pytest.approx((1 - time).mean(), abs=1e-14)
     np.testing.assert_array_equal(area_contributions(time, event), 1 - time)
-    steps = survival._Steps.of(time, event)  # the general way gives the same
-    after = np.diff([*steps.at, 1.0]) * steps.left
-    found = event_area(time, event) - steps.derivatives(time, event, np.cumsum(after[::-1])[::-1])
-    np.testing.assert_allclose(found, 1 - time, atol=1e-12)
+    general = EventSteps.of_rows(time, event)._replace(lost=True)  # the way of rows lost early
+    np.testing.assert_allclose(general.area_contributions(time, event), 1 - time, atol=1e-12)
     curve = event_curve(time, event, np.arange(60), np.array([0.05, 0.5, 1.0]))
     flipped = [int((event & (time <= until)).sum()) for until in (0.05, 0.5, 1.0)]
     np.testing.assert_allclose(curve.share, np.array(flipped) / 60)
@@ -55,9 +55,9 @@ def test_contributions_average_to_the_estimate_of_kaplan_and_meier(seed: int) ->
     assert event_area(time, event) == pytest.approx(by_hand, abs=1e-12)
     assert area_contributions(time, event).mean() == pytest.approx(by_hand, abs=1e-12)
     for until in grid[[0, 2000, 9000, 13_001, 20_000]].tolist():
-        assert share_contributions(time, event, until).mean() == pytest.approx(
-            1.0 - left_after(time, event, until), abs=1e-12
-        )
+        assert EventSteps.of_rows(time, event).share_contributions(
+            time, event, until
+        ).mean() == pytest.approx(1.0 - left_after(time, event, until), abs=1e-12)
 
 
 def test_a_contribution_says_what_a_little_more_weight_of_its_row_changes() -> None:
@@ -91,3 +91,12 @@ def test_none_and_all(event: list[bool], area: float) -> None:
 
 def test_no_rows_have_no_area() -> None:
     assert np.isnan(event_area(np.zeros(0), np.zeros(0, bool)))
+
+
+def test_rows_that_occur_several_times_count_as_often() -> None:
+    random = np.random.default_rng(3)
+    time, event = random.random(50) ** 3, random.random(50) < 0.7
+    count = random.integers(1, 9, 50)
+    found = EventSteps.of_rows(time, event, count.astype(float)).area_contributions(time, event)
+    expected = area_contributions(np.repeat(time, count), np.repeat(event, count))
+    np.testing.assert_allclose(np.repeat(found, count), expected, atol=1e-12)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
@@ -13,7 +12,6 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.progress import Progress, silent
-from attnaudit.core.threads import cores
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.agreement import Agreement
 from attnaudit.experiments.alignment import Alignment
@@ -42,7 +40,7 @@ from attnaudit.experiments.replay import network_of
 from attnaudit.experiments.rows import keys, row_streams
 from attnaudit.experiments.shards import tables_of_shards
 from attnaudit.results import Result, Results
-from attnaudit.results.groups import LARGE, by_group
+from attnaudit.results.groups import by_group
 from attnaudit.results.table import read_table, table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 from attnaudit.trace.tails import Network
@@ -134,14 +132,9 @@ def audit(
     rows = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
     kept = keep(taken, (tables or tables_of_shards)(taken, chain([first], shards), rows, progress))
     results = {}
-    with ThreadPoolExecutor(cores()) as pool:
-        # Large tables are read piece by piece; small ones would only wait for each other.
-        each = pool.map if rows >= LARGE else map
-        for name, summary in zip(
-            kept, each(lambda name: taken[name].summarise(kept[name]), kept), strict=True
-        ):
-            results[name] = Result(name, kept[name], summary)
-            progress("summarise", len(results), len(kept))
+    for name, table in kept.items():
+        results[name] = Result(name, table, taken[name].summarise(table))
+        progress("summarise", len(results), len(kept))
     return Results(results, skipped, first.metadata)
 
 

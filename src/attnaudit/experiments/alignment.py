@@ -16,9 +16,9 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import keys
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
-from attnaudit.results.groups import text_of
+from attnaudit.results.groups import text_number
 from attnaudit.results.measures import Measure
-from attnaudit.stats.bootstrap import bootstrap_ratios
+from attnaudit.stats.bootstrap import ratio_intervals
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.trace import Trace
 
@@ -119,15 +119,15 @@ class Alignment:
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""
         table = table.lazy().collect()
-        known = table.drop_nulls("aligned").with_columns(text_of(table.columns).alias("text"))
+        known = table.drop_nulls("aligned").with_columns(text_number(table.columns).alias("text"))
         by_text = known.sort("text", maintain_order=True).group_by("text", maintain_order=True)
         sums = by_text.agg(pl.len().alias("rows"), pl.col("^hit_.*$", "aligned", "chance").sum())
         if not len(sums):
             return pl.DataFrame([], schema=SUMMARY_SCHEMA)
         ratios = _ratios(sums)
-        top, bottom = (np.stack(parts, axis=1) for parts in zip(*ratios.values(), strict=True))
-        low, high = bootstrap_ratios(top, bottom, seed=self.seed)
-        values, counts = top.sum(axis=0) / bottom.sum(axis=0), (len(known), len(table) - len(known))
+        top, bottom = (np.stack(parts) for parts in zip(*ratios.values(), strict=True))
+        low, high = ratio_intervals(top, bottom, self.seed)
+        values, counts = top.sum(axis=1) / bottom.sum(axis=1), (len(known), len(table) - len(known))
         rows = [
             summary_row(self.name, *row, n=counts[0], undefined=counts[1])
             for row in zip(ratios, values, low, high, strict=True)

@@ -21,15 +21,13 @@ from attnaudit.experiments.rows import (
     taken_names,
 )
 from attnaudit.results import summarise_means
-from attnaudit.results.groups import Together, by_group, numbers_of
+from attnaudit.results.groups import by_group, numbers_of
 from attnaudit.results.measures import Measure
-from attnaudit.stats.inference import benjamini_hochberg, benjamini_hochberg_counted
+from attnaudit.stats.inference import benjamini_hochberg
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace
 
 YARDSTICK = "gradient_loo"
-# Bins of the p-values of a large table: so many halvings from 1 down, each in so many bins.
-_HALVINGS, _BINS = 64, 256
 
 
 @dataclass(frozen=True)
@@ -139,34 +137,7 @@ class Correlation:
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""
-        return summarise_means(
-            self.name, by_group(table, self.of_rows, together=self._together(table)), self.seed
-        )
-
-    def _together(self, table: pl.DataFrame | pl.LazyFrame) -> list[Together]:
-        """Describe how rows of a large table are tested together for significance."""
-        names = [
-            column.removeprefix("p_")
-            for column in table.lazy().collect_schema().names()
-            if column.startswith("p_")
-        ]
-
-        def significant(p_values: np.ndarray, tests: np.ndarray) -> np.ndarray:
-            return (benjamini_hochberg_counted(p_values, tests) <= self.significance).astype(
-                np.float64
-            )
-
-        return [
-            Together(
-                f"significant_{name}_bh",
-                lambda rows, name=name: numbers_of(rows.select(f"p_{name}")),
-                _code,
-                _HALVINGS * _BINS + 1,
-                significant,
-                True,
-            )
-            for name in names
-        ]
+        return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
 
     def of_rows(self, table: pl.LazyFrame) -> pl.LazyFrame:
         """Select τ and its significance for every row, with the differences of τ."""
@@ -174,11 +145,8 @@ class Correlation:
         names = [name.removeprefix("tau_") for name in known if name.startswith("tau_")]
 
         def significant_together(name: str) -> pl.Expr:
-            if f"significant_{name}_bh" in known:  # a large table
-                return pl.col(f"significant_{name}_bh")
-            return pl.col(f"p_{name}").map_batches(
-                self._significant_together, return_dtype=pl.Boolean
-            )
+            p_values = numbers_of(table.select(f"p_{name}").collect()).ravel()
+            return pl.col(f"p_{name}") <= benjamini_hochberg(p_values, self.significance)
 
         measures = {f"tau_{name}": pl.col(f"tau_{name}") for name in names}
         measures |= {
@@ -188,16 +156,6 @@ class Correlation:
         measures |= {f"above_chance_{name}": _above_chance(name) for name in names}
         pairs = [(f"tau_{YARDSTICK}", f"tau_{name}") for name in names if name != YARDSTICK]
         return table.select(*differences(*pairs, ("tau_gradient", "tau_loo")), **measures)
-
-    def _significant_together(self, p_values: pl.Series) -> pl.Series:
-        """Find the rows that stay significant when all rows of the group are tested at once."""
-        adjusted = benjamini_hochberg(p_values.fill_null(float("nan")).to_numpy())
-        return pl.Series(adjusted, nan_to_null=True) <= self.significance
-
-
-def _code(p_values: np.ndarray) -> np.ndarray:
-    """Find the bin of each p-value; those below 2⁻⁶⁴ share one."""
-    return np.rint(-_BINS * np.log2(np.maximum(p_values, 2.0**-_HALVINGS)))
 
 
 def _above_chance(name: str) -> pl.Expr:

@@ -19,14 +19,13 @@ from attnaudit.core.settings import setting
 from attnaudit.experiments.rows import keys, require, row_streams, words_of
 from attnaudit.experiments.shuffles import Shuffled, median_delta_y
 from attnaudit.results import summarise_means, summarise_ratios
-from attnaudit.results.groups import Together, by_group, numbers_of
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
 
 # Every thread holds as many numbers; a median is exact enough long before.
 MOST_PERMUTATIONS = 1_000_000
-_BINS = 1 << 14
 _MEANS = ("median_delta_y", "median_delta_y_words", "max_alpha", "median_error", "shuffles")
 _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
 
@@ -130,7 +129,7 @@ class Permutation:
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""
         means = summarise_means(self.name, by_group(table, self.of_rows), self.seed)
-        noise = by_group(table, _noise, together=(_SQUARED,))
+        noise = by_group(table, _noise)
         return pl.concat([means, summarise_ratios(self.name, noise, _RELIABILITY, self.seed)])
 
     @staticmethod
@@ -139,24 +138,11 @@ class Permutation:
         return table.select(pl.col(rf"^({'|'.join(_MEANS)})$"))
 
 
-# In a large table the medians are counted in bins.
-_SQUARED = Together(
-    "squared",
-    lambda rows: numbers_of(rows.select("median_delta_y")),
-    lambda median: np.rint(median * _BINS),
-    _BINS + 1,
-    lambda median, rows: (median - np.average(median, weights=rows)) ** 2,
-)
-
-
 def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
     """Compute the squared distance of each row from the mean, and it less the Monte Carlo error."""
-    squared = pl.col("squared")
-    if "squared" not in table.collect_schema().names():
-        # An exact sum does not depend on the order of the rows.
-        squared = pl.col("median_delta_y").map_batches(
-            lambda median: (median - fsum(median) / len(median)) ** 2
-        )
+    medians = table.select("median_delta_y").collect().to_series()
+    mean = fsum(medians) / max(len(medians), 1)  # exact, whatever the order of the rows
+    squared = (pl.col("median_delta_y") - mean) ** 2
     return table.select(
         (squared - pl.col("median_error") ** 2).alias("beyond noise"),
         pl.lit(0.0).alias("nothing"),

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
+from jaxtyping import Int
 
 from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
-from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
-from attnaudit.results.groups import by_group, numbers_of, pieces_of, text_of
+from attnaudit.results import SUMMARY_SCHEMA, summary_row
+from attnaudit.results.groups import LARGE, numbers_of, text_number
 from attnaudit.results.measures import CHANCE, Measure
-from attnaudit.results.table import with_method
-from attnaudit.stats.classification import classification_scores
-from attnaudit.stats.counted_scores import CountedScores
-from attnaudit.stats.inference import share_interval
-from attnaudit.stats.measures import predicted_class
-from attnaudit.stats.sums import METHOD, GroupedSums
+from attnaudit.stats.bootstrap import Units
+from attnaudit.stats.classification import ScoreSums
+from attnaudit.stats.sums import UnitSums
 from attnaudit.trace import Trace
 
 MOST_SCORED = 1000  # outputs: corpora have fewer classes, vocabularies have more tokens
@@ -98,117 +94,56 @@ class Prediction:
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""
-        groups = by_group(table, lambda rows: rows, ("probabilities",))
-        if groups.is_large and not groups.several:
-            return of_large(self._streamed(groups.table))
         rows = _one_of_each(table.lazy())
-        several = "query" in rows.columns
-        labelled = rows.filter(pl.col("label").is_not_null())
-        known, missing = len(labelled), len(rows) - len(labelled)
-        majority = float(np.bincount(labelled["label"].to_numpy()).max()) / known if known else None
-        scored = {
-            name: value
-            for name, *value in (
-                self._scores(labelled) if "probabilities" in rows.columns else self._share(labelled)
-            )
-        }
+        columns, known = rows.collect_schema().names(), rows.drop_nulls("label")
+        facts = known.select("label", "correct", text=text_number(columns)).collect()
+        label, n = facts["label"].to_numpy(), facts.height
+        units = Units.of_texts(facts["text"].to_numpy())
+        figures: dict[str, tuple[float | None, ...]] = {}
+        if n:
+            sums = UnitSums(units, 1)
+            sums.add(numbers_of(facts.select("correct")))
+            figures["accuracy"] = sums.mean(0), *sums.share_interval(0)
+            figures["majority"] = (float(np.bincount(label).max()) / n,)
+        if n and "probabilities" in columns:
+            figures |= self._scores(known, label, units)
         counts = {
-            "n": known,
-            "undefined": missing,
-            "texts": _texts(labelled).n_unique() if several else None,
+            "n": n,
+            "undefined": rows.select(pl.len()).collect().item() - n,
+            "texts": units.texts if "query" in columns else None,
         }
-        names = ("accuracy", "f1", "roc_auc", "roc_auc_chance")
+        names = ("accuracy", "f1", "roc_auc", "roc_auc_chance", "majority")
         summary = [
-            summary_row(self.name, name, *scored.get(name, [None]), **counts) for name in names
+            summary_row(self.name, name, *figures.get(name, (None,)), **counts) for name in names
         ]
-        summary.append(summary_row(self.name, "majority", majority, **counts))
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
 
-    def _streamed(self, table: pl.LazyFrame) -> list[dict[str, Any]]:
-        """Summarise a large table in two passes; few labelled rows are scored at once."""
-        counted, labels, allowed, total, sums = None, np.zeros(0), True, 0, GroupedSums.of(1)
-        for rows, label, probabilities in _labelled_pieces(table):
-            total += rows.height
-            labels = _added(labels, np.bincount(label))
-            known = rows.drop_nulls("label")
-            sums.add(numbers_of(known.select("correct")), known["instance"].to_numpy())
-            if probabilities is not None:
-                counted = counted or CountedScores.of(probabilities.shape[1])
-                counted.add(
-                    label,
-                    predicted_class(probabilities),
-                    probabilities,
-                    known["instance"].to_numpy(),
-                )
-                allowed = allowed and (probabilities.shape[1] == 1 or bool(probabilities.all()))
-        n = int(labels.sum())
-        scored: dict[str, list[Any]] = {"majority": [float(labels.max()) / n if n else None]}
-        method = sums.method(0)
-        if counted is not None and method == METHOD:
-            self._rank(table, counted)
-            ends = zip(*counted.intervals(self.seed), strict=True)
-            scored |= {
-                name: [getattr(counted, name), *pair]
-                for name, pair in zip(("f1", "roc_auc"), ends, strict=True)
-            }
-        elif counted is not None:
-            scored |= {
-                name: value
-                for name, *value in self._scores(
-                    _one_of_each(table.filter(pl.col("label").is_not_null()))
-                )
-            }
-        scored["accuracy"] = [sums.value(0), *sums.share_interval(0)] if n else [None]
-        scored["roc_auc_chance"] = [CHANCE if counted is not None and allowed else None]
-        names = ("accuracy", "f1", "roc_auc", "roc_auc_chance", "majority")
-        found = [
-            (
-                name,
-                summary_row(self.name, name, *scored.get(name, [None]), n=n, undefined=total - n),
-            )
-            for name in names
-        ]
-        return [with_method(row, method, is_share=name == "accuracy") for name, row in found]
-
-    @staticmethod
-    def _rank(table: pl.LazyFrame, counted: CountedScores) -> None:
-        for rows, label, probabilities in _labelled_pieces(table):
-            if probabilities is not None:
-                counted.add_ranks(
-                    label, probabilities, rows.drop_nulls("label")["instance"].to_numpy()
-                )
-
     def _scores(
-        self, rows: pl.DataFrame
-    ) -> Iterator[tuple[str, float | None, float | None, float | None]]:
-        """Yield the names of all scores with their values and intervals."""
-        if not len(rows):
-            return
-        probabilities = rows["probabilities"].explode().to_numpy().reshape(len(rows), -1)
-        label, of = (
-            rows["label"].to_numpy(),
-            _texts(rows).to_numpy() if "query" in rows.columns else None,
-        )
-        predicted = predicted_class(probabilities)
-        scores = classification_scores(label, predicted, probabilities, seed=self.seed, cluster=of)
-        correct = (predicted == label).astype(np.float64)
-        yield (
-            "accuracy",
-            scores.accuracy,
-            *share_interval(correct, np.arange(len(rows)) if of is None else of),
-        )
-        for k, name in enumerate(("f1", "roc_auc"), start=1):
-            yield name, getattr(scores, name), scores.low[k], scores.high[k]
-        if probabilities.shape[1] == 1 or probabilities.all():  # 0: a class that is not allowed
-            yield "roc_auc_chance", CHANCE, None, None
+        self, rows: pl.LazyFrame, label: Int[np.ndarray, " n"], units: Units
+    ) -> dict[str, tuple[float, ...]]:
+        """Score rows with a label, reading the probabilities of one class at a time."""
+        listed = pl.col("probabilities")
 
-    def _share(
-        self, rows: pl.DataFrame
-    ) -> Iterator[tuple[str, float | None, float | None, float | None]]:
-        """Accuracy, with its interval."""
-        correct, of = rows["correct"].cast(pl.Float64).to_numpy(), _texts(rows).to_numpy()
-        if len(rows):
-            yield "accuracy", float(correct.mean()), *share_interval(correct, of)
+        def read(column: pl.Expr) -> np.ndarray:
+            return rows.select(column).collect(engine="streaming").to_series().to_numpy()
+
+        outputs = int(rows.select(listed.list.len().first()).collect().item())
+        predicted = listed.list.get(0) >= 0.5 if outputs == 1 else listed.list.arg_max()
+        sums = ScoreSums(
+            label,
+            read(predicted.cast(pl.Int32)),
+            lambda k: read(listed.list.get(min(k, outputs - 1))),
+            outputs,
+            units,
+        )
+        found = sums.intervals(self.seed)
+        figures: dict[str, tuple[float, ...]] = {
+            name: tuple(getattr(part, name) for part in found) for name in ("f1", "roc_auc")
+        }
+        # A probability of 0 is that of a class which the row does not allow.
+        if outputs == 1 or read((listed.list.min() != 0.0).all())[0]:
+            figures["roc_auc_chance"] = (CHANCE,)
+        return figures
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -216,43 +151,13 @@ class Prediction:
         return table.select(accuracy="correct")
 
 
-def _labelled_pieces(
-    table: pl.LazyFrame,
-) -> Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray | None]]:
-    """All rows, piece by piece, with the labels of those that have one, and their probabilities."""
-    for rows in pieces_of(table):
-        known = rows.drop_nulls("label")
-        listed = "probabilities" in rows.columns and known.height > 0
-        yield (
-            rows,
-            known["label"].to_numpy(),
-            known["probabilities"].explode().to_numpy().reshape(known.height, -1)
-            if listed
-            else None,
-        )
-
-
-def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Add two counts of different length."""
-    found = np.zeros(max(len(one), len(other)))
-    found[: len(one)] += one
-    found[: len(other)] += other
-    return found
-
-
-def _texts(rows: pl.DataFrame) -> pl.Series:
-    """Which text each row is of."""
-    return rows.select(text_of(rows.columns).alias("text")).to_series()
-
-
-def _one_of_each(table: pl.LazyFrame) -> pl.DataFrame:
-    """Select the scored columns, one row per prediction: heads of one query share theirs."""
+def _one_of_each(table: pl.LazyFrame) -> pl.LazyFrame:
+    """Select what is scored, with one row for each query, whatever heads and layers have a row."""
     columns = table.collect_schema().names()
     named = [name for name in ("split", "instance", "query") if name in columns]
-    rows = table.select(
-        name for name in (*named, "label", "correct", "probabilities") if name in columns
-    )
-    several = "layer" in columns or "head" in columns
-    return (
-        rows.unique(subset=named, keep="first", maintain_order=True) if several else rows
-    ).collect()
+    scored = [name for name in (*named, "label", "correct", "probabilities") if name in columns]
+    rows = table.select(scored)
+    if "layer" in columns or "head" in columns:
+        rows = rows.unique(subset=named, keep="first", maintain_order=True).collect().lazy()
+    small = rows.select(pl.len()).collect().item() < LARGE
+    return rows.collect().lazy() if small else rows  # what is read several times stays in memory

@@ -33,7 +33,6 @@ from attnaudit.report.sections.provenance import citations, left_out, provenance
 from attnaudit.report.words import row_of_heads
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.results.summary import ROW, SummaryRows
-from attnaudit.stats.sums import METHOD
 from attnaudit.trace import Trace
 
 
@@ -75,7 +74,7 @@ def write_report(
         f"{f' A row is {row_of_heads(heads)}.' if heads is not None and card.unit == ROW else ''}"
     )
     if record.sample is not None:
-        lead += f" Intervals: {METHOD}. Figures show a random sample of {count(len(record.sample), card.unit)} of {thousands(record.height)}."
+        lead += f" Figures show a random sample of {count(len(record.sample), card.unit)} of {thousands(record.height)}."
     figures, legend = draw_figures(rows, about.class_names, card.unit)
     sections = [
         card_section(card, missing),

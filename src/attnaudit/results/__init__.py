@@ -1,19 +1,15 @@
-"""Results: the tidy table of an experiment and its summary with intervals."""
+"""Results: tables of experiments and their summaries with intervals."""
 
 from __future__ import annotations
 
-from attnaudit.results.groups import CLUSTER, OF_HEAD
-from attnaudit.results.table import (
+from attnaudit.results.estimates import (
     SUMMARY_SCHEMA,
-    Result,
-    Results,
-    counted,
-    of_large,
-    read_table,
     summarise_means,
     summarise_ratios,
     summary_row,
 )
+from attnaudit.results.groups import CLUSTER, OF_HEAD
+from attnaudit.results.table import Result, Results, counted, read_table
 
 __all__ = [
     "CLUSTER",
@@ -22,7 +18,6 @@ __all__ = [
     "Result",
     "Results",
     "counted",
-    "of_large",
     "read_table",
     "summarise_means",
     "summarise_ratios",

@@ -17,7 +17,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.results import SUMMARY_SCHEMA, read_table
 from attnaudit.results.about import About
-from attnaudit.results.groups import LARGE, pieces_of, text_of
+from attnaudit.results.groups import LARGE, pieces_of, text_number
 from attnaudit.trace import ROW_KEYS, Trace, trace_metadata
 
 FEW = 50  # rows that are looked up one by one: each costs a row group
@@ -48,7 +48,7 @@ class RunRecord:
     def documents(self, rows: pl.DataFrame) -> int:
         """How many texts there are; ``rows`` are the `columns` of them."""
         if self.sample is None:
-            return rows.select(text_of(rows.columns)).to_series().n_unique()
+            return rows.select(text_number(rows.columns)).to_series().n_unique()
         texts = self.summary["texts"].max()
         return texts if isinstance(texts, int) else self.height
 

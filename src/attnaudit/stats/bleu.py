@@ -1,51 +1,73 @@
-"""BLEU of several trainings (Papineni et al. 2002), as sacrebleu counts it, resampled over seeds and pairs."""
+"""BLEU of translations (Papineni et al. 2002), as sacrebleu counts it, with bootstrap intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int64
 
 from attnaudit.stats.bootstrap import (
-    canonical_order,
-    drawn_seeds,
+    RESAMPLES,
     percentile_interval,
-    resample,
-    resample_keys,
+    resampled,
+    resampled_over_seeds,
+    weighted_sums,
 )
 
-RESAMPLES, SEED = 1000, 0
-ORDERS = 4
-COUNTS = (
-    2 * ORDERS + 2
-)  # matching and all n-grams of each order, the lengths of translation and reference
+ORDERS = 4  # of n-grams
+
+
+class CorpusBleu(NamedTuple):
+    """BLEU of a corpus, from 0 to 100, its 95 % interval and sacrebleu's signature."""
+
+    score: float
+    low: float
+    high: float
+    signature: str
+
+
+class BleuOverSeeds(NamedTuple):
+    """BLEU of each training, and of resamples of trainings and pairs."""
+
+    values: Float[np.ndarray, " S"]
+    resampled: Float[np.ndarray, " resamples"]
 
 
 def bleu_counts(written: Sequence[str], references: Sequence[str]) -> Int64[np.ndarray, "n counts"]:
-    """What BLEU is made from, of every pair; their sums over pairs give that of a corpus."""
+    """Count what BLEU is made from in every pair; a corpus has the sums over its pairs.
+
+    Returns:
+        The matching n-grams of each order, all n-grams of each order, and the lengths of
+        translation and reference.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
-    one = BLEU(effective_order=True)  # of the score of a sentence alone, not of its counts
+    metric = BLEU(effective_order=True)  # silences a warning about scores of single sentences
     scores = [
-        one.sentence_score(text, [reference])
+        metric.sentence_score(text, [reference])
         for text, reference in zip(written, references, strict=True)
     ]
     rows = [(*score.counts, *score.totals, score.sys_len, score.ref_len) for score in scores]
-    return np.array(rows, dtype=np.int64).reshape(-1, COUNTS)
+    return np.array(rows, dtype=np.int64).reshape(-1, 2 * ORDERS + 2)
 
 
-def bleu(counts: Int64[np.ndarray, " counts"]) -> float:
-    """BLEU, from 0 to 100, of counts summed over a corpus."""
-    return _score(counts.tolist())
+def bleu(counts: np.ndarray) -> float:
+    """Return BLEU, from 0 to 100, of counts that are summed over a corpus."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    *grams, length, reference = map(int, counts)
+    matching, total = grams[:ORDERS], grams[ORDERS:]
+    return BLEU.compute_bleu(matching, total, length, reference, smooth_method="exp").score
 
 
 def bleu_of_others(written: Sequence[str], references: Sequence[str]) -> float | None:
-    """BLEU of every translation against another reference than its own, from 0 to 100: what can be written without the source.
+    """Return BLEU of every translation against the reference of another pair.
 
-    Which one follows from the texts alone, and does not change with the order of the pairs. None of a single pair.
+    It is what can be written without the source. The other pair follows from the texts only, not
+    from the order of the pairs. A single pair has none.
     """
     if len(references) < 2:
         return None
@@ -56,44 +78,33 @@ def bleu_of_others(written: Sequence[str], references: Sequence[str]) -> float |
     return bleu(bleu_counts(written, [other[text] for text in references]).sum(axis=0))
 
 
-def _score(counts: Any) -> float:
-    from sacrebleu.metrics.bleu import BLEU
-
-    matching, total, (length, reference) = (
-        list(counts[:ORDERS]),
-        list(counts[ORDERS:-2]),
-        map(int, counts[-2:]),
-    )
-    return BLEU.compute_bleu(matching, total, length, reference, smooth_method="exp").score
-
-
-def corpus_bleu(
-    written: Sequence[str], references: Sequence[str]
-) -> tuple[float, float, float, str]:
-    """BLEU of a corpus, its 95 % percentile interval over pairs, which does not depend on their order, and sacrebleu's signature."""
+def corpus_bleu(written: Sequence[str], references: Sequence[str]) -> CorpusBleu:
+    """Return BLEU of a corpus and its interval over pairs, which do not depend on their order."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
     score = metric.corpus_score(list(written), [list(references)]).score
-    counts = canonical_order(bleu_counts(written, references).astype(np.float64)).astype(np.int64)
-    again = np.array(
-        [
-            [bleu(resample(key, len(counts)).astype(np.int64) @ counts)]
-            for key in resample_keys(SEED, RESAMPLES)
-        ]
-    )
-    low, high = percentile_interval(again, rows=np.array([len(counts)]))
-    return score, float(low[0]), float(high[0]), str(metric.get_signature())
+    counts = bleu_counts(written, references)
+    ordered = counts[np.lexsort(counts.T)]
+    again = resampled(lambda weights: _of_resamples(weights, ordered), len(ordered), seed=0)
+    (low,), (high,) = percentile_interval(again[:, None], np.array([len(ordered)]))
+    return CorpusBleu(score, float(low), float(high), str(metric.get_signature()))
 
 
 def bleu_over_seeds(
-    counts: Int64[np.ndarray, "S n counts"], *, seed: int, resamples: int = 1000
-) -> tuple[Float[np.ndarray, " S"], Float[np.ndarray, " resamples"]]:
-    """BLEU of every seed, and the mean over seeds of resampled seeds and pairs."""
-    keys, drawn = resample_keys(seed, resamples), drawn_seeds(seed, resamples, len(counts))
-    again = np.empty(resamples)
-    for b, key in enumerate(keys):
-        weight = resample(key, counts.shape[1]).astype(np.int64)
-        of_seed = np.array([bleu(weight @ part) for part in counts])
-        again[b] = of_seed[drawn[b]].mean()
-    return np.array([bleu(part.sum(axis=0)) for part in counts]), again
+    counts: Int64[np.ndarray, "S n counts"], seed: int, resamples: int = RESAMPLES
+) -> BleuOverSeeds:
+    """Return BLEU of each of S trainings, and its means over resampled trainings and pairs."""
+
+    def scores(weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b S"]:
+        return np.stack([_of_resamples(weights, part) for part in counts], axis=1)
+
+    seeds, pairs, _ = counts.shape
+    again = resampled_over_seeds(scores, pairs, seeds, seed, resamples)
+    return BleuOverSeeds(np.array([bleu(part.sum(axis=0)) for part in counts]), again)
+
+
+def _of_resamples(
+    weights: Float[np.ndarray, "b n"], counts: Int64[np.ndarray, "n counts"]
+) -> Float[np.ndarray, " b"]:
+    return np.array([bleu(row) for row in weighted_sums(weights, counts.T.astype(np.float64))])

@@ -1,240 +1,247 @@
-"""Accuracy, F1 and ROC-AUC from weighted rows, so that a bootstrap resample is only another set of weights."""
+"""Accuracy, F1 and ROC-AUC, and their bootstrap intervals."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
-from attnaudit.core.arrays import sum_of
 from attnaudit.core.errors import InputError
-from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.stats.bootstrap import (
-    canonical_order,
-    drawn_seeds,
+    RESAMPLES,
+    Units,
     percentile_interval,
-    resample,
-    resample_keys,
+    ratio,
+    resampled,
+    resampled_over_seeds,
+    weighted_sums,
 )
-from attnaudit.stats.inference import z_of_clusters
-from attnaudit.stats.perfect import perfect_ends
+from attnaudit.stats.inference import cluster_quantile, newcombe_interval
+
+ScoreOf = Callable[[int], Float[np.ndarray, " n"]]
 
 
-@dataclass(frozen=True)
-class Scores:
-    """Figures of a classifier; NaN where undefined. ``low`` and ``high`` hold their bootstrap intervals in the same order."""
+class Scores(NamedTuple):
+    """Figures of a classifier; NaN if undefined."""
 
     accuracy: float
     f1: float
     roc_auc: float
-    low: Float[np.ndarray, " 3"]
-    high: Float[np.ndarray, " 3"]
+
+
+class ScoreIntervals(NamedTuple):
+    """Figures of a classifier with the ends of their 95 % intervals."""
+
+    value: Scores
+    low: Scores
+    high: Scores
 
 
 def classification_scores(
     label: Int[np.ndarray, " n"],
     predicted: Int[np.ndarray, " n"],
     score: Float[np.ndarray, "n K"],
-    *,
-    seed: int,
-    resamples: int = 1000,
-    cluster: Int[np.ndarray, " n"] | None = None,
 ) -> Scores:
-    """Accuracy, F1 and ROC-AUC with 95 % percentile intervals over rows, or over clusters of rows, each drawn with all its rows.
+    """Score predictions.
 
-    Where F1 or ROC-AUC is 1 the lower end is that of `attnaudit.stats.perfect`.
+    Args:
+        label: Class of each row, from 0.
+        predicted: Predicted class of each row.
+        score: Score of each class, or a single column for class 1 of two.
 
-    ``score`` has a column per class that is distinguished from the rest, or a single one for class 1 of two. F1 is that of class 1 for a
-    single column or two classes, else the mean over the classes that occur or are predicted (0 for one that is only predicted, as in
-    scikit-learn). ROC-AUC is the mean over the classes that some rows have and some rows lack. Raises InputError for a score that is not
-    finite.
+    Returns:
+        F1 is that of class 1 for a single column or two classes, else the mean over the classes
+        that occur or are predicted. ROC-AUC is the mean over the classes that some rows have and
+        some lack, each against the rest.
+
+    Raises:
+        InputError: If a score is not finite.
     """
-    if score.shape[1] == 2:
-        score = score[:, 1:]
-    clusters = [] if cluster is None else [np.unique(cluster, return_inverse=True)[1]]
-    rows = canonical_order(np.column_stack([label, predicted, *clusters, score]).astype(np.float64))
-    first = 2 + len(clusters)
-    columns = (
-        rows[:, 0].astype(np.int64),
-        rows[:, 1].astype(np.int64),
-        np.ascontiguousarray(rows[:, first:]),
-    )
-    of = rows[:, 2].astype(np.int64) if clusters else np.arange(len(rows))
-    value, statistics = _scores_and_resamples(*columns, of, resample_keys(seed, resamples))
-    low, high = percentile_interval(statistics)
-    z = z_of_clusters(int(of.max(initial=-1)) + 1, len(rows))
-    low[1:] = perfect_ends(
-        value[1:], low[1:], *_clusters_by_class(columns[0], of, score.shape[1]), z
-    )
-    return Scores(float(value[0]), float(value[1]), float(value[2]), low, high)
+    units = Units.of_texts(np.arange(len(label)))
+    return ScoreSums(label, predicted, columns_of(score), score.shape[1], units).value
 
 
-def _clusters_by_class(
-    label: np.ndarray, cluster: np.ndarray, columns: int
-) -> tuple[Float[np.ndarray, " K"], Float[np.ndarray, " K"]]:
-    """How many clusters have rows of the class of each column, and how many have rows of others."""
-    classes = [1] if columns == 1 else range(columns)
-    found = [[len(np.unique(cluster[rows])) for rows in (label == k, label != k)] for k in classes]
-    positives, negatives = np.array(found, np.float64).T
-    return positives, negatives
+def columns_of(score: Float[np.ndarray, "n K"]) -> ScoreOf:
+    """Return the scores of a class; a single column has those of class 1."""
+    return lambda k: score[:, min(k, score.shape[1] - 1)]
 
 
-def resampled_over_seeds(
+class ScoreSums:
+    """Sums over resampling units, from which the scores of every resample follow.
+
+    Accuracy and F1 are exact. The ROC-AUC of a resample is linear: each row counts by its
+    placement, the share of the rows of the other side that it is ordered rightly with (DeLong,
+    DeLong & Clarke-Pearson 1988), and a resample changes the mean placement of the positives and
+    that of the negatives. The product of the two changes is left out.
+
+    Attributes:
+        units: Units of the rows.
+        value: Scores of all rows.
+    """
+
+    def __init__(
+        self,
+        label: Int[np.ndarray, " n"],
+        predicted: Int[np.ndarray, " n"],
+        score: ScoreOf,
+        outputs: int,
+        units: Units,
+    ) -> None:
+        """Add up all rows, one class after another, so that only one has its scores in memory.
+
+        Args:
+            label: Class of each row, from 0.
+            predicted: Predicted class of each row.
+            score: Returns the scores of a class.
+            outputs: Number of scores of a row; two classes may have one or two.
+            units: Units of the rows.
+
+        Raises:
+            InputError: If a score is not finite.
+        """
+
+        def summed(rows: np.ndarray, values: np.ndarray | None = None) -> Float[np.ndarray, " u"]:
+            return np.bincount(units.row[rows], values, units.number).astype(np.float64)
+
+        self.units, hit = units, label == predicted
+        self._right, self._rows = summed(hit), summed(np.ones(len(label), bool))
+        hits, occurs, side, won, texts = [], [], [], [], []
+        for k in [1] if outputs <= 2 else range(outputs):
+            positive = label == k
+            sides = positive, ~positive
+            hits.append(summed(positive & hit))
+            occurs.append(summed(positive) + summed(predicted == k))
+            beaten = _beaten(_finite(score(k)), positive)
+            won.append([summed(rows, beaten[rows]) for rows in sides])
+            side.append([summed(rows) for rows in sides])
+            texts.append([np.count_nonzero(np.bincount(units.text[rows])) for rows in sides])
+        self._hits, self._occurs = np.array(hits), np.array(occurs)
+        self._won, self._side = np.array(won), np.array(side)
+        self._texts = np.array(texts, np.float64)
+        self._f1 = ratio(2.0 * self._hits.sum(axis=1), self._occurs.sum(axis=1))
+        # Sums of half integers are exact, so the area is right to the last digit.
+        self._areas = ratio(self._won[:, 0].sum(axis=1), self._side.sum(axis=2).prod(axis=1))
+        accuracy = ratio(self._right.sum(), self._rows.sum())
+        means = (_mean_over_classes(each[None], each)[0] for each in (self._f1, self._areas))
+        self.value = Scores(*(float(score) for score in (accuracy, *means)))
+
+    def scores(self, weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b 3"]:
+        """Return accuracy, F1 and ROC-AUC of resamples.
+
+        A class that is undefined in a resample has its value in the whole sample there: a mean over
+        the other classes would be another score.
+        """
+        right, rows = (weighted_sums(weights, sums) for sums in (self._right, self._rows))
+        hits, occurs = (weighted_sums(weights, sums) for sums in (self._hits, self._occurs))
+        # Mean placements, of positives among all negatives and of negatives among all positives.
+        others = self._side.sum(axis=2)[:, ::-1]
+        beaten = ratio(weighted_sums(weights, self._won), weighted_sums(weights, self._side))
+        placements = ratio(beaten, np.broadcast_to(others, beaten.shape))
+        areas = np.clip(placements.sum(axis=2) - self._areas, 0.0, 1.0)
+        f1 = _mean_over_classes(ratio(2.0 * hits, occurs), self._f1)
+        return np.stack([ratio(right, rows), f1, _mean_over_classes(areas, self._areas)], axis=1)
+
+    def intervals(self, seed: int, resamples: int = RESAMPLES) -> ScoreIntervals:
+        """Return the scores with their 95 % percentile intervals.
+
+        If F1 or ROC-AUC is 1, every resample has 1 too, and the lower end is that of Wilson or of
+        Newcombe. F1 of a class is 2J/(1 + J), where J is the share predicted right of the rows that
+        have the class or are predicted to have it.
+        """
+        drawn = resampled(self.scores, self.units.number, seed, resamples)
+        low, high = percentile_interval(drawn)
+        z = cluster_quantile(self.units.texts, len(self.units.row))
+        positives = self._texts[:, 0]
+        if self.value.f1 == 1.0:
+            some = positives[positives > 0]
+            low[1] = _mean_below_1(2.0 * some / (2.0 * some + z * z))
+        if self.value.roc_auc == 1.0:
+            both = self._texts[(self._texts > 0).all(axis=1)].tolist()
+            low[2] = _mean_below_1(np.array([newcombe_interval(1.0, *one, z)[0] for one in both]))
+        return ScoreIntervals(self.value, Scores(*low.tolist()), Scores(*high.tolist()))
+
+
+class ScoresOverSeeds(NamedTuple):
+    """Scores of M models that were trained with S seeds each, in the order of `Scores`.
+
+    Attributes:
+        values: Scores of each training, ``(M, S, 3)``.
+        resampled: Means over seeds of every resample, ``(resamples, M, 3)``.
+    """
+
+    values: Float[np.ndarray, "M S 3"]
+    resampled: Float[np.ndarray, "resamples M 3"]
+
+
+def scores_over_seeds(
     label: Int[np.ndarray, " n"],
     predicted: Int[np.ndarray, "M S n"],
     score: Float[np.ndarray, "M S n K"],
-    *,
     seed: int,
-    resamples: int = 1000,
-) -> tuple[Float[np.ndarray, "M S 3"], Float[np.ndarray, "M resamples 3"]]:
-    """Accuracy, F1 and ROC-AUC of M models trained with S seeds each, and resamples of their means over seeds.
+    resamples: int = RESAMPLES,
+) -> ScoresOverSeeds:
+    """Score several models and resample rows and seeds, alike for all models.
 
-    A resample draws rows, and seeds, alike for all models: what two models differ by, resample by resample, is a paired difference.
-    ``score`` is as in `classification_scores`.
+    So the difference of two models, resample by resample, is a paired one. Rows must be sorted if
+    the draws must not depend on their order.
     """
-    models, seeds, n, _ = score.shape
-    score = score[..., 1:] if score.shape[3] == 2 else score
-    flat = np.moveaxis(score, 2, 0).reshape(n, -1), np.moveaxis(predicted, 2, 0).reshape(n, -1)
-    rows = canonical_order(np.column_stack([label, *flat]).astype(np.float64))
-    ordered = rows[:, 0].astype(np.int64)
-    scores = np.ascontiguousarray(
-        np.moveaxis(rows[:, 1 : 1 + flat[0].shape[1]].reshape(n, models, seeds, -1), 0, 2)
-    )
-    chosen = np.moveaxis(rows[:, 1 + flat[0].shape[1] :].reshape(n, models, seeds), 0, 2).astype(
-        np.int64
-    )
-    keys = resample_keys(seed, resamples)
-    alone = np.arange(n)
-    each = [
+    models, seeds, rows, outputs = score.shape
+    units = Units.of_texts(np.arange(rows))
+    sums = [
         [
-            _scores_and_resamples(ordered, chosen[m, s], scores[m, s], alone, keys)
-            for s in range(seeds)
+            ScoreSums(label, predicted[m, s], columns_of(score[m, s]), outputs, units)
+            for m in range(models)
         ]
-        for m in range(models)
+        for s in range(seeds)
     ]
-    values = np.array([[value for value, _ in row] for row in each])
-    resampled = np.array([[statistics for _, statistics in row] for row in each])
-    drawn = drawn_seeds(seed, resamples, seeds)
-    means = np.stack([resampled[:, drawn[b], b].mean(axis=1) for b in range(resamples)], axis=1)
-    return values, means
+
+    def scores(weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b S M 3"]:
+        return np.stack(
+            [np.stack([one.scores(weights) for one in row], axis=1) for row in sums], axis=1
+        )
+
+    values = np.array([[one.value for one in row] for row in sums])
+    drawn = resampled_over_seeds(scores, units.number, seeds, seed, resamples)
+    return ScoresOverSeeds(np.moveaxis(values, 0, 1), drawn)
 
 
-def _scores_and_resamples(
-    label: np.ndarray,
-    predicted: np.ndarray,
-    score: np.ndarray,
-    cluster: np.ndarray,
-    keys: np.ndarray,
-) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, "resamples 3"]]:
-    bad = ~np.isfinite(score).all(axis=1)
-    if bad.any():
+def _finite(score: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    bad = int((~np.isfinite(score)).sum())
+    if bad:
+        got = "scores that are not finite"
         raise InputError(
-            "classification scores",
-            f"{int(bad.sum())} of {len(score)} rows",
-            "scores that are not finite",
-            "finite scores",
+            "classification scores", f"{bad} of {len(score)} rows", got, "finite scores"
         )
-    accuracy, (f1, auc) = (
-        np.full(1 + len(keys), np.nan),
-        np.full((2, 1 + len(keys), score.shape[1]), np.nan),
-    )
-    if len(label):
-        score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
-        order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
-        over_rows(
-            _score_rows,
-            len(accuracy),
-            label,
-            predicted,
-            score,
-            cluster,
-            int(cluster.max()) + 1,
-            order,
-            keys,
-            accuracy,
-            f1,
-            auc,
-        )
-    statistics = np.stack(
-        [accuracy, mean_over_classes(f1, f1[0]), mean_over_classes(auc, auc[0])], axis=1
-    )
-    return statistics[0], statistics[1:]
+    return score
 
 
-def mean_over_classes(
-    values: Float[np.ndarray, "b K"], of_all: Float[np.ndarray, " K"]
+def _beaten(
+    score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"]
+) -> Float[np.ndarray, " n"]:
+    """Count the rows of the other side below each positive and above each negative; ties half."""
+    beaten = np.empty(len(score))
+    for rows, sign in ((positive, 1.0), (~positive, -1.0)):
+        others, own = np.sort(sign * score[~rows]), sign * score[rows]
+        beaten[rows] = 0.5 * (np.searchsorted(others, own) + np.searchsorted(others, own, "right"))
+    return beaten
+
+
+def _mean_over_classes(
+    values: Float[np.ndarray, "b K"], whole: Float[np.ndarray, " K"]
 ) -> Float[np.ndarray, " b"]:
-    """The mean over the classes that are defined in the whole sample, whose values are ``of_all``; NaN where none is.
+    """Average over the classes that are defined in the whole sample; NaN if there are none."""
+    known = ~np.isnan(whole)
+    filled = np.where(np.isnan(values), whole, values)[:, known]
+    return sum(filled.T, np.zeros(len(values))) / known.sum() if known.any() else values.sum(axis=1)
 
-    A class that is undefined in a resample has there its value in the whole sample: a mean over other classes would be another score.
+
+def _mean_below_1(ends: Float[np.ndarray, " K"]) -> float:
+    """Combine the lower ends of K perfect classes (Zou & Donner 2008).
+
+    The mean of the ends would take all classes to be at their worst together.
     """
-    known = ~np.isnan(of_all)
-    total = np.zeros(len(values))
-    for k in np.flatnonzero(known):  # in order: the last digit of a sum depends on it
-        total += np.where(np.isnan(values[:, k]), of_all[k], values[:, k])
-    return total / known.sum() if known.any() else np.full(len(values), np.nan)
-
-
-@kernel
-def _score_rows(
-    first, last, label, predicted, score, cluster, clusters, order, keys, accuracy, f1, auc
-):
-    """First the scores themselves, then those of every resample; F1 and ROC-AUC of each class."""
-    for b in range(first, last):
-        times, weight = resample(keys[max(b - 1, 0)], clusters), np.empty(len(label))
-        for i in range(len(label)):
-            weight[i] = times[cluster[i]] if b > 0 else 1.0
-        accuracy[b] = _weighted_scores(label, predicted, score, order, weight, f1[b], auc[b])
-
-
-@subroutine
-def _weighted_scores(label, predicted, score, order, weight, f1, auc):
-    """Accuracy, and into ``f1`` and ``auc`` those of each column of ``score``, when row i counts ``weight[i]`` times.
-
-    ``order[k]`` sorts column k of ``score``.
-    """
-    columns = score.shape[1]
-    classes, first = max(columns, 2), 1 if columns == 1 else 0
-    confusion, correct = np.zeros((classes, classes)), 0.0
-    for i in range(len(label)):
-        confusion[label[i], predicted[i]] += weight[i]
-    for k in range(classes):
-        correct += confusion[k, k]
-    for k in range(columns):
-        f1[k] = _f1(confusion, first + k)
-        auc[k] = _roc_auc(label, first + k, score, k, order[k], weight)
-    return correct / sum_of(weight)
-
-
-@subroutine
-def _f1(confusion, k):
-    """2 TP / (2 TP + FP + FN), undefined for a class that neither occurs nor is predicted."""
-    occurs, predicted = 0.0, 0.0
-    for other in range(len(confusion)):
-        occurs += confusion[k, other]
-        predicted += confusion[other, k]
-    return 2.0 * confusion[k, k] / (occurs + predicted) if occurs + predicted > 0 else math.nan
-
-
-@subroutine
-def _roc_auc(label, positive, score, column, order, weight):
-    """Share of pairs (positive, negative) in the right order, ties counted half: one walk up a sorted column of the scores."""
-    below, won, positives = 0.0, 0.0, 0.0
-    start = 0
-    while start < len(order):
-        tied_positive, tied_negative = 0.0, 0.0
-        stop = start + 1
-        while stop < len(order) and score[order[stop], column] == score[order[start], column]:
-            stop += 1
-        for i in order[start:stop]:
-            if label[i] == positive:
-                tied_positive += weight[i]
-            else:
-                tied_negative += weight[i]
-        won += tied_positive * (below + 0.5 * tied_negative)
-        below += tied_negative
-        positives += tied_positive
-        start = stop
-    return won / (positives * below) if positives > 0 and below > 0 else math.nan
+    if len(ends) == 0:
+        return np.nan
+    return max(1.0 - float(np.sqrt(np.square(1.0 - ends).sum())) / len(ends), 0.0)

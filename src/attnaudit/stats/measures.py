@@ -1,4 +1,4 @@
-"""Distances between predictions and between attention distributions, as in Jain & Wallace 2019."""
+"""Distances between predictions and between attention distributions (Jain & Wallace 2019)."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from scipy.special import expit, rel_entr
 
 Activation = Literal["sigmoid", "softmax"]
 LN2 = float(np.log(2.0))
-ERASURE_WAYS = ("comprehensiveness", "sufficiency")  # without the best tokens, and with them alone
+ERASURE_WAYS = ("comprehensiveness", "sufficiency")  # without the best tokens, with only them
 ERASED_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens, DeYoung et al. 2020
 
 
 def tvd(p: Float[np.ndarray, "*n C"], q: Float[np.ndarray, "*n C"]) -> Float[np.ndarray, "*n"]:
-    """Total variation distance ``½ Σ|p − q|`` over the last axis, in ``[0, 1]``.
+    """Compute the total variation distance ``½ Σ|p − q|`` over the last axis, from 0 to 1.
 
-    A single column is the probability of class 1, so that the distance is ``|p − q|`` (both classes counted).
+    A single column is the probability of class 1, so the distance is ``|p − q|``.
     """
     gap = np.abs(p - q).sum(axis=-1)
     return gap if p.shape[-1] == 1 else 0.5 * gap
 
 
 def jsd(p: Float[np.ndarray, "*n T"], q: Float[np.ndarray, "*n T"]) -> Float[np.ndarray, "*n"]:
-    """Jensen-Shannon divergence over the last axis, in nats: 0 for equal distributions, at most ``ln 2``."""
+    """Compute the Jensen-Shannon divergence over the last axis, in nats, from 0 to ``ln 2``."""
     return jsd_terms(p, q).sum(axis=-1)
 
 
 def jsd_terms(p: Float[np.ndarray, "*n"], q: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
-    """What each entry adds to the divergence; an entry that is zero in both adds 0."""
+    """Compute what each entry adds to the divergence; one that is 0 in both adds 0."""
     middle = 0.5 * (p + q)
     return 0.5 * (rel_entr(p, middle) + rel_entr(q, middle))
 
@@ -50,7 +50,7 @@ def activate(
 
 
 def predicted_class(prediction: Float[np.ndarray, "n C"]) -> np.ndarray:
-    """The class of highest probability; a single sigmoid output predicts class 1 from 0.5 upwards."""
+    """Return the most probable class; a single sigmoid output predicts class 1 from 0.5 upwards."""
     if prediction.shape[1] == 1:
         return (prediction[:, 0] >= 0.5).astype(np.int64)
     return prediction.argmax(axis=1)

@@ -1,12 +1,13 @@
-"""Shares that have flipped by a fraction removed, where some rows never flip: Kaplan & Meier 1958, and what each row contributes.
+"""Shares of rows that have flipped by a fraction removed, if some rows never flip.
 
-A row has a ``time``, from 0 to 1, and an ``event``: it flips at that time, or is seen until then without a flip (right-censored). Where no
-row is lost before 1 the curve is the plain share of rows, and its area the mean of 1 − time. Where some are, the curve assumes that they
-would later have flipped as often as the rows still observed do.
+A row has a ``time``, from 0 to 1, and an ``event``: it flips at that time, or is seen until then
+without a flip (right-censored). If no row is lost before 1, the curve is the plain share of rows
+and its area the mean of 1 − time. Otherwise the curve assumes that the rows lost would later have
+flipped as often as those still observed (Kaplan & Meier 1958).
 
-The contribution of a row is the infinitesimal jackknife's: the estimate plus n times its derivative by the row's weight. Contributions
-average to the estimate exactly, are 1 − time where none is lost, and a mean of them has the interval of the estimate, so that whatever
-is done with the values of rows, in pairs, clusters or between two runs, can be done with areas.
+The contribution of a row is the infinitesimal jackknife's: the estimate plus n times its derivative
+by the row's weight (Andersen, Klein & Rosthøj 2003). Contributions average to the estimate, and
+their mean has its interval, so they are paired, clustered and compared like values of any measure.
 """
 
 from __future__ import annotations
@@ -14,110 +15,110 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 from jaxtyping import Bool, Float, Int64
 
 from attnaudit.stats.inference import share_interval
 
 
 class EventCurve(NamedTuple):
-    """The share of rows with an event up to each fraction, and its pointwise 95 % band, ``(m,)`` each."""
+    """The share of rows with an event up to each fraction, and its pointwise 95 % band."""
 
     share: Float[np.ndarray, " m"]
     low: Float[np.ndarray, " m"]
     high: Float[np.ndarray, " m"]
 
 
-def event_area(time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"]) -> float:
-    """The area under the curve of events from 0 to 1: 1 where all flip at once, 0 where none ever does; NaN of no rows."""
-    if len(time) == 0:
-        return float("nan")
-    if not event.any():
-        return 0.0
-    left = scipy.stats.ecdf(scipy.stats.CensoredData(uncensored=time[event], right=time[~event])).sf
-    inside = left.quantiles < 1.0
-    steps, remaining = left.quantiles[inside], left.probabilities[inside]
-    return float(((1.0 - remaining) * np.diff([*steps, 1.0])).sum())
+class EventSteps(NamedTuple):
+    """Steps of the curve of a sample, from which each row's contribution follows.
 
+    Attributes:
+        at: Distinct times of events, ``(k,)``.
+        seen: Number of rows still observed at each of them.
+        flips: Number of rows that flip then.
+        left: Share of rows without an event afterwards.
+        rows: Number of rows.
+        lost: Whether a row is lost before 1.
+    """
 
-def area_contributions(
-    time: Float[np.ndarray, " n"],
-    event: Bool[np.ndarray, " n"],
-    times: Float[np.ndarray, " n"] | None = None,
-) -> Float[np.ndarray, " n"]:
-    """What every row contributes to `event_area`; their mean is that area. ``times`` is how often each row is there, by default once."""
-    if (event | (time >= 1.0)).all():
-        return np.where(event, 1.0 - time, 0.0)
-    curve = _Steps.of(time, event, times)
-    after = np.diff([*curve.at, 1.0]) * curve.left
-    area = event_area(time, event) if times is None else curve.area()
-    return area - curve.derivatives(time, event, np.cumsum(after[::-1])[::-1])
+    at: Float[np.ndarray, " k"]
+    seen: Float[np.ndarray, " k"]
+    flips: Float[np.ndarray, " k"]
+    left: Float[np.ndarray, " k"]
+    rows: float
+    lost: bool
 
+    @classmethod
+    def of_rows(
+        cls,
+        time: Float[np.ndarray, " n"],
+        event: Bool[np.ndarray, " n"],
+        count: Float[np.ndarray, " n"] | None = None,
+    ) -> EventSteps:
+        """Estimate the curve; ``count`` says how often each row occurs, by default once."""
+        weight = np.ones(len(time)) if count is None else count
+        at, step = np.unique(time[event], return_inverse=True)
+        flips, order = np.bincount(step, weight[event], len(at)), np.argsort(time, kind="stable")
+        before = np.concatenate([[0.0], np.cumsum(weight[order])])
+        seen = before[-1] - before[np.searchsorted(time[order], at, side="left")]
+        left = np.cumprod(1.0 - flips / seen)
+        return cls(at, seen, flips, left, float(before[-1]), bool((~event & (time < 1.0)).any()))
 
-def share_contributions(
-    time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], until: float
-) -> Float[np.ndarray, " n"]:
-    """What every row contributes to the share with an event up to ``until``."""
-    happened = event & (time <= until)
-    if (event | (time > until)).all():
-        return happened.astype(np.float64)
-    curve = _Steps.of(time, event)
-    last = np.searchsorted(curve.at, until, side="right") - 1
-    left = curve.left[last] if last >= 0 else 1.0
-    passed = np.arange(len(curve.at)) <= last
-    return 1.0 - left - curve.derivatives(time, event, np.where(passed, left, 0.0))
+    def area(self) -> float:
+        """Return the area under the curve from 0 to 1: 0 if none ever flips, NaN without rows."""
+        if self.rows == 0:
+            return float("nan")
+        inside = self.at < 1.0
+        return float(((1.0 - self.left[inside]) * np.diff([*self.at[inside], 1.0])).sum())
+
+    def area_contributions(
+        self, time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """Return the contributions of rows of the sample to its area."""
+        if not self.lost:
+            return np.where(event, 1.0 - time, 0.0)
+        after = np.diff([*self.at, 1.0]) * self.left
+        return self.area() - self._derivatives(time, event, np.cumsum(after[::-1])[::-1])
+
+    def share_contributions(
+        self, time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], until: float
+    ) -> Float[np.ndarray, " n"]:
+        """Return the contributions to the share with an event up to ``until``."""
+        passed = self.at <= until
+        left = self.left[passed][-1] if passed.any() else 1.0
+        return 1.0 - left - self._derivatives(time, event, np.where(passed, left, 0.0))
+
+    def _derivatives(
+        self,
+        time: Float[np.ndarray, " n"],
+        event: Bool[np.ndarray, " n"],
+        weight: Float[np.ndarray, " k"],
+    ) -> Float[np.ndarray, " n"]:
+        """Return n times the derivative, by each row's weight, of the weighted sum of ``left``."""
+        stay = self.seen - self.flips
+        # If all flip in a step, nothing is left that a row could change.
+        each = np.divide(weight, stay, out=np.zeros(len(weight)), where=stay > 0)
+        passed = np.concatenate([[0.0], np.cumsum(each * self.flips / self.seen)])
+        steps = np.searchsorted(self.at, time, side="right")
+        own = np.zeros(len(time))
+        own[event] = each[steps[event] - 1]
+        return self.rows * (passed[steps] - own)
 
 
 def event_curve(
     time: Float[np.ndarray, " n"],
     event: Bool[np.ndarray, " n"],
-    cluster: Int64[np.ndarray, " n"],
+    text: Int64[np.ndarray, " n"],
     until: Float[np.ndarray, " m"],
 ) -> EventCurve:
-    """The curve at the fractions ``until``; its band is Wilson's at the number of independent rows that weigh as much as the clusters."""
-    rows = [share_contributions(time, event, fraction) for fraction in until.tolist()]
-    ends = np.array([share_interval(values, cluster) for values in rows]).reshape(-1, 2)
+    """Estimate the curve at the fractions ``until``, with the band of `share_interval`.
+
+    Args:
+        time: Fraction removed at the flip, or when the row was last seen.
+        event: Whether the row flips.
+        text: Number of each row's text.
+        until: Fractions from 0 to 1.
+    """
+    steps = EventSteps.of_rows(time, event)
+    rows = [steps.share_contributions(time, event, fraction) for fraction in until.tolist()]
+    ends = np.array([share_interval(values, text) for values in rows]).reshape(-1, 2)
     return EventCurve(np.array([values.mean() for values in rows]), ends[:, 0], ends[:, 1])
-
-
-class _Steps(NamedTuple):
-    """The distinct times of events ``at``; the rows still seen then, and those of them that flip; the share left after; ``rows`` in all."""
-
-    at: Float[np.ndarray, " k"]
-    seen: Float[np.ndarray, " k"]
-    flip: Float[np.ndarray, " k"]
-    left: Float[np.ndarray, " k"]
-    rows: float
-
-    @classmethod
-    def of(
-        cls,
-        time: Float[np.ndarray, " n"],
-        event: Bool[np.ndarray, " n"],
-        times: Float[np.ndarray, " n"] | None = None,
-    ) -> _Steps:
-        weight = np.ones(len(time)) if times is None else times
-        at, which = np.unique(time[event], return_inverse=True)
-        flip, order = np.bincount(which, weight[event], len(at)), np.argsort(time, kind="stable")
-        before = np.concatenate([[0.0], np.cumsum(weight[order])])
-        seen = before[-1] - before[np.searchsorted(time[order], at, side="left")]
-        return cls(at, seen, flip, np.cumprod(1.0 - flip / seen), float(before[-1]))
-
-    def area(self) -> float:
-        """`event_area` of these rows."""
-        inside = self.at < 1.0
-        return float(((1.0 - self.left[inside]) * np.diff([*self.at[inside], 1.0])).sum())
-
-    def derivatives(
-        self, time: np.ndarray, event: np.ndarray, weight: Float[np.ndarray, " k"]
-    ) -> Float[np.ndarray, " n"]:
-        """n times the derivative, by every row's weight, of the share left, summed with what depends on each step as ``weight``."""
-        stay = self.seen - self.flip
-        each = np.divide(
-            weight, stay, out=np.zeros(len(weight)), where=stay > 0
-        )  # where all flip, nothing is left to change
-        seen = np.concatenate([[0.0], np.cumsum(each * self.flip / self.seen)])
-        steps = np.searchsorted(self.at, time, side="right")
-        own = np.zeros(len(time))
-        own[event] = each[steps[event] - 1]
-        return self.rows * (seen[steps] - own)

@@ -165,12 +165,12 @@ class ModelAdversary:
             rows.append(f1_row(self.name, f"f1_{label}", part, self.seed))
             if label.startswith("adversary_"):
                 values = by_seed(part, ("tvd", "jsd"))
-                curve.append((values.mean(axis=(1, 2)), means_over_seeds(values, seed=self.seed)))
+                curve.append((values.mean(axis=(1, 2)), means_over_seeds(values, self.seed)))
         points = np.array([point for point, _ in curve])
         areas = np.array(
             [
                 self.area(resampled)
-                for resampled in np.moveaxis(np.array([one for _, one in curve]), 2, 0)
+                for resampled in np.array([one for _, one in curve]).swapaxes(0, 1)
             ]
         )
         rows.append(

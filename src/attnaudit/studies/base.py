@@ -115,7 +115,7 @@ def _of_translations(
     ]
     counts = np.stack([bleu_counts(*pair) for pair in columns])
     copied = bleu(bleu_counts([row["source"] for row in written[0]], columns[0][1]).sum(axis=0))
-    over_seeds = bleu_over_seeds(counts, seed=study.seed)
+    over_seeds = bleu_over_seeds(counts, study.seed)
     n = counts.shape[1]
     others = [found for pair in columns if (found := bleu_of_others(*pair)) is not None]
     baselines = {

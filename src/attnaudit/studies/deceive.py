@@ -354,7 +354,7 @@ class PairDeceive:
                     seeds_row(
                         self.name,
                         f"bleu_{label}",
-                        *bleu_over_seeds(counts, seed=self.seed),
+                        *bleu_over_seeds(counts, self.seed),
                         counts.shape[1],
                     )
                 )

@@ -17,7 +17,7 @@ from attnaudit.plans.training import Study, strength_text
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.measures import Measure
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
-from attnaudit.stats.classification import resampled_over_seeds
+from attnaudit.stats.classification import scores_over_seeds
 from attnaudit.stats.inference import unseen_interval
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
@@ -104,20 +104,20 @@ def compare_models(experiment: str, table: pl.DataFrame, against: str, seed: int
     models = table["model"].unique(maintain_order=True).to_list()
     label, score = _stacked(table, models)
     predicted = predicted_class(score.reshape(-1, score.shape[-1])).reshape(score.shape[:-1])
-    values, resampled = resampled_over_seeds(label, predicted, score, seed=seed)
+    values, resampled = scores_over_seeds(label, predicted, score, seed)
     reference, rows = models.index(against), []
     rarest = int(np.unique(label[label >= 0], return_counts=True)[1].min(initial=len(label)))
     for k, figure in enumerate(FIGURES):
         counted = len(label) if figure == "accuracy" else rarest
         for m, model in enumerate(models):
             own = seeds_row(
-                experiment, f"{figure}_{model}", values[m, :, k], resampled[m, :, k], len(label)
+                experiment, f"{figure}_{model}", values[m, :, k], resampled[:, m, k], len(label)
             )
             rows.append(_of_a_point(own, counted))
             if m != reference:
                 gap = (
                     values[m, :, k] - values[reference, :, k],
-                    resampled[m, :, k] - resampled[reference, :, k],
+                    resampled[:, m, k] - resampled[:, reference, k],
                 )
                 row = seeds_row(experiment, f"difference_{figure}_{model}", *gap, len(label))
                 rows.append(_of_a_point(row, counted, least=-1.0))
@@ -128,14 +128,14 @@ def f1_row(experiment: str, measure: str, table: pl.DataFrame, seed: int) -> dic
     """F1 over seeds and instances of one model, of a table with ``label`` and ``predicted`` for each of both."""
     label, predicted = by_seed(table, ("label", "predicted")).astype(np.int64)
     classes = 1 + max(label.max(initial=1), predicted.max(initial=1))
-    values, resampled = resampled_over_seeds(
-        label[0], predicted[None], np.eye(classes)[predicted][None], seed=seed
+    values, resampled = scores_over_seeds(
+        label[0], predicted[None], np.eye(classes)[predicted][None], seed
     )
     row = seeds_row(
         experiment,
         measure,
         values[0, :, FIGURES.index("f1")],
-        resampled[0, :, FIGURES.index("f1")],
+        resampled[:, 0, FIGURES.index("f1")],
         label.shape[1],
     )
     return _of_a_point(
@@ -169,12 +169,12 @@ def means(
     if table.is_empty():
         return []
     values, rows = by_seed(table, list(measures.values())), []
-    resampled = means_over_seeds(values, seed=seed)
+    resampled = means_over_seeds(values, seed)
     for k, (measure, column) in enumerate(measures.items()):
         undefined = int(np.isnan(values[k]).any(axis=0).sum())
         known = values.shape[2] - undefined
         row = seeds_row(
-            experiment, measure, defined_mean(values[k]), resampled[k], known, undefined, group
+            experiment, measure, defined_mean(values[k]), resampled[:, k], known, undefined, group
         )
         rows.append(_of_a_point(row, known) if column in SHARES else row)
     return rows

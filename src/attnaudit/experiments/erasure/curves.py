@@ -6,15 +6,15 @@ What never flips is censored, not excluded: it stays in the curve as not flipped
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float
 
 from attnaudit.experiments.erasure.removal import RANKINGS
-from attnaudit.results.groups import Together, text_of
-from attnaudit.stats.survival import area_contributions, event_curve
+from attnaudit.results.groups import pieces_of, text_number
+from attnaudit.stats.survival import EventSteps, event_curve
 
 MINIMUM, RANDOM = "minimum", "random"
 LISTS = ("observed_by_order", "flipped_by_order")
@@ -31,7 +31,6 @@ CURVE = {
     "low": pl.Float64,
     "high": pl.Float64,
 }
-_GRID = 1 << 12
 STEPS = 50  # fractions at which a curve is drawn
 
 
@@ -64,74 +63,70 @@ def walks(rows: pl.DataFrame, ranking: str) -> Walks:
     return Walks(_numbers(first)[:, None], second.is_not_null().to_numpy()[:, None])
 
 
-def area(ranking: str) -> pl.Expr:
-    """What every row contributes to the area under the curve of a ranking, random orders averaged; null where it is unknown."""
+def area(table: pl.LazyFrame, ranking: str) -> pl.Expr:
+    """Return what each row contributes to the area under the curve of a ranking over all rows.
 
-    def of(read: pl.Series) -> pl.Series:
-        found = walks(read.struct.unnest(), ranking)
-        out, known = np.full(len(read), np.nan), found.known
-        time, flips = found.time[known], found.flips[known]
-        out[known] = (
-            area_contributions(time.ravel(), flips.ravel()).reshape(time.shape).mean(axis=1)
+    Random orders are averaged; a row for which the area is unknown is null.
+    """
+    # Times are fractions of few tokens: of many rows only some thousand are distinct.
+    events = pl.DataFrame(schema={"time": pl.Float64, "event": pl.Boolean, "count": pl.Float64})
+    for piece in pieces_of(table.select(READ[ranking])):
+        found = walks(piece, ranking)
+        time, flips = found.time[found.known].ravel(), found.flips[found.known].ravel()
+        more = pl.DataFrame({"time": time, "event": flips}).with_columns(count=1.0)
+        events = pl.concat([events, more]).group_by("time", "event").agg(pl.col("count").sum())
+    distinct = events.sort("time", "event").get_columns()
+    steps = EventSteps.of_rows(*(column.to_numpy() for column in distinct))
+
+    def contributions(found: Walks) -> Float[np.ndarray, " n"]:
+        each = np.full(found.time.shape, np.nan)
+        time, flips = found.time[found.known], found.flips[found.known]
+        each[found.known] = steps.area_contributions(time.ravel(), flips.ravel()).reshape(
+            time.shape
         )
-        return pl.Series(out, nan_to_null=True)
+        return each.mean(axis=1)
 
-    return (
-        pl.struct(READ[ranking]).map_batches(of, return_dtype=pl.Float64).alias(f"area_{ranking}")
-    )
-
-
-def area_together(ranking: str) -> Together:
-    """`area` of a large table, whose times are counted in steps of 1 / `_GRID`."""
-
-    def numbers(rows: pl.DataFrame) -> Float[np.ndarray, "n k"]:
-        found = walks(rows, ranking)
-        return np.where(found.flips, found.time, -1.0 - found.time)
-
-    def of(
-        numbers: Float[np.ndarray, " c"], times: Float[np.ndarray, " c"]
-    ) -> Float[np.ndarray, " c"]:
-        flips = numbers >= 0.0
-        time = np.round(
-            np.where(flips, numbers, -1.0 - numbers), 12
-        )  # a flip and a loss at the same time must be that to the last bit
-        return area_contributions(time, flips, times)
-
-    return Together(
-        f"area_{ranking}",
-        numbers,
-        lambda numbers: np.rint((numbers + 2.0) * _GRID),
-        3 * _GRID + 1,
-        of,
-    )
+    return _of_walks(ranking, contributions, pl.Float64).alias(f"area_{ranking}")
 
 
 def never(ranking: str) -> pl.Expr:
-    """Whether no removal of a ranking flips a row; of random orders the share of orders. Null where it is unknown."""
-    return _of_walks(ranking, lambda found: ~found.flips).alias(f"never_{ranking}")
+    """Return whether no removal of a ranking flips a row; for random orders the share of orders.
+
+    A row for which it is unknown is null.
+    """
+    return _share(ranking, lambda found: ~found.flips).alias(f"never_{ranking}")
 
 
 def exhausted(ranking: str) -> pl.Expr:
-    """Whether a row does not flip until no weight is left, before all tokens are removed; of random orders the share of orders."""
-    return _of_walks(ranking, lambda found: ~found.flips & (found.time < 1.0)).alias(
-        f"exhausted_{ranking}"
-    )
+    """Return whether no weight is left before a row flips or all tokens are removed.
+
+    For random orders it is the share of orders.
+    """
+    lost = _share(ranking, lambda found: ~found.flips & (found.time < 1.0))
+    return lost.alias(f"exhausted_{ranking}")
 
 
-def _of_walks(ranking: str, says: Callable[[Walks], Bool[np.ndarray, "n k"]]) -> pl.Expr:
-    def of(read: pl.Series) -> pl.Series:
-        found = walks(read.struct.unnest(), ranking)
-        share = pl.Series(np.where(found.known, says(found).mean(axis=1), np.nan), nan_to_null=True)
-        return share if ranking == RANDOM else share.cast(pl.Boolean)
+def _share(ranking: str, condition: Callable[[Walks], Bool[np.ndarray, "n k"]]) -> pl.Expr:
+    def shares(found: Walks) -> Float[np.ndarray, " n"]:
+        return np.where(found.known, condition(found).mean(axis=1), np.nan)
 
-    return pl.struct(READ[ranking]).map_batches(
-        of, return_dtype=pl.Float64 if ranking == RANDOM else pl.Boolean
-    )
+    return _of_walks(ranking, shares, pl.Float64 if ranking == RANDOM else pl.Boolean)
+
+
+def _of_walks(
+    ranking: str, values: Callable[[Walks], Float[np.ndarray, " n"]], dtype: Any
+) -> pl.Expr:
+    def measure(read: pl.Series) -> pl.Series:
+        found = values(walks(read.struct.unnest(), ranking))
+        return pl.Series(found, nan_to_null=True).cast(dtype)
+
+    rows = pl.struct(READ[ranking])
+    return rows.map_batches(measure, return_dtype=dtype, is_elementwise=True)
 
 
 def flip_curves(rows: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
     """A curve for each ranking of ``names`` that is known, with its 95 % band over the texts: {name, x, value, low, high}."""
-    text = rows.select(text_of(rows.columns)).to_series().to_numpy()
+    text = rows.select(text_number(rows.columns)).to_series().to_numpy()
     until, frames = np.arange(STEPS + 1) / STEPS, [pl.DataFrame(schema=CURVE)]
     for ranking, name in names.items():
         found = walks(rows, ranking)

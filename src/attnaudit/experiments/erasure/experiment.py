@@ -15,7 +15,6 @@ from attnaudit.experiments.erasure.curves import (
     LISTS,
     MINIMUM,
     area,
-    area_together,
     exhausted,
     is_recorded,
     never,
@@ -263,24 +262,14 @@ class Erasure:
         return erase_through_tail(trace.readout, trace.alpha, streams, Choices(*choices), gradient)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        recorded = is_recorded(table.lazy().collect_schema().names())
-        together = [area_together(name) for name in _EVERY] if recorded else []
-        means = summarise_means(
-            self.name, by_group(table, self.of_rows, LISTS, together), self.seed
-        )
-        if not recorded:
+        means = summarise_means(self.name, by_group(table, self.of_rows, LISTS), self.seed)
+        if not is_recorded(table.lazy().collect_schema().names()):
             return means
         ratios = {
             f"gain_{name}": (f"area_{name}", "area_random", "area_minimum") for name in RANKINGS[1:]
         }
-        return pl.concat(
-            [
-                means,
-                summarise_ratios(
-                    self.name, by_group(table, _areas, LISTS, together), ratios, self.seed
-                ),
-            ]
-        )
+        groups = by_group(table, _areas, LISTS)
+        return pl.concat([means, summarise_ratios(self.name, groups, ratios, self.seed)])
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -306,7 +295,7 @@ class Erasure:
             for name in _EVERY
         ]
         found = table.select(
-            *(_areas_of(table) if recorded else []),
+            *([area(table, name) for name in _EVERY] if recorded else []),
             "delta_js",
             "delta_alpha",
             (pl.col("delta_js") < 0).alias("negative_delta_js"),
@@ -342,13 +331,7 @@ class Erasure:
 
 
 def _areas(table: pl.LazyFrame) -> pl.LazyFrame:
-    return table.select(_areas_of(table))
-
-
-def _areas_of(table: pl.LazyFrame) -> list[pl.Expr]:
-    """The area of every ranking; of a large table they are there."""
-    known = table.collect_schema().names()
-    return [pl.col(f"area_{name}") if f"area_{name}" in known else area(name) for name in _EVERY]
+    return table.select(area(table, name) for name in _EVERY)
 
 
 def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:

@@ -22,9 +22,8 @@ from attnaudit.report.site.packing import pack
 from attnaudit.report.words import figure, interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import INSTANCE
-from attnaudit.stats.bootstrap import expanded_tail, resample_keys
+from attnaudit.stats.bootstrap import RESAMPLES, expanded_tail, resample_keys
 from attnaudit.stats.inference import FEWEST
-from attnaudit.stats.paired import RESAMPLES
 
 BINS = 30
 MOST_VALUES = 24  # of a setting that runs can be filtered by

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.rows import is_correct, list_column
 from attnaudit.plans.training import row_numbers
 from attnaudit.stats.agreement import agreement, chance_agreement
-from attnaudit.stats.bootstrap import drawn_seeds, resample, resample_keys
+from attnaudit.stats.bootstrap import resampled_over_seeds, weighted_sums
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies.over_seeds import PLACE, placed, seeds_row
 from attnaudit.trace import Trace
@@ -47,7 +46,6 @@ STRENGTHS = (
     1000.0,
     10000.0,
 )  # C of scikit-learn, the inverse of the penalty: the best on dev is taken
-RESAMPLES = 1000
 NEEDED = ("agreement_reference_alpha", "agreement_reference_uniform", "correct")
 RELEVANCE = "importance_relevance"
 MEASURES = (
@@ -347,18 +345,13 @@ def timing_rows(experiment: str, fresh: pl.DataFrame, seed: int) -> list[Mapping
     values, steps = _by_seed(fresh)
     _, seeds, _, instances = values.shape
     each = _figures(values.mean(axis=3), steps)
-    drawn = zip(resample_keys(seed, RESAMPLES), drawn_seeds(seed, RESAMPLES, seeds), strict=True)
-    resampled = np.array(
-        [
-            _figures(values[:, chosen] @ resample(key, instances) / instances, steps)
-            for key, chosen in drawn
-        ]
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", RuntimeWarning
-        )  # no seed has such a checkpoint: the mean is NaN, as it should be
-        found = zip(MEASURES, each, np.nanmean(resampled, axis=2).T, strict=True)
+
+    def figures(weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b S M"]:
+        drawn = weighted_sums(weights, values) / instances
+        return np.stack([_figures(means, steps).T for means in drawn])
+
+    resampled = resampled_over_seeds(figures, instances, seeds, seed)
+    found = zip(MEASURES, each, resampled.T, strict=True)
     rows = []
     for (
         name,

@@ -1,0 +1,163 @@
+"""Summaries: means, shares and ratios of every group of rows, with 95 % intervals over texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from attnaudit.core.tolerance import TOLERANCE
+from attnaudit.results.groups import ALL, CLUSTER, INSTANCE_ID, numbers_of, pieces_of
+from attnaudit.stats.bootstrap import Units, ratio_intervals
+from attnaudit.stats.sums import UnitSums
+
+SUMMARY_SCHEMA = {
+    "experiment": pl.String,
+    "measure": pl.String,
+    "group": pl.String,
+    "value": pl.Float64,
+    "std": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "n": pl.Int64,
+    "undefined": pl.Int64,
+    "reference": pl.Float64,
+    "source": pl.String,
+    "texts": pl.Int64,
+}
+
+
+def summary_row(
+    experiment: str,
+    measure: str,
+    value: float | None,
+    low: float | None = None,
+    high: float | None = None,
+    *,
+    n: int,
+    undefined: int = 0,
+    std: float | None = None,
+    group: str = ALL,
+    source: str | None = None,
+    texts: int | None = None,
+) -> dict[str, Any]:
+    """Return one row of a summary; numbers that are NaN are null in it.
+
+    Args:
+        experiment: Name of the experiment.
+        measure: Name of the measure.
+        value: Mean, or share, over ``n`` rows.
+        low: Lower end of its 95 % interval.
+        high: Upper end.
+        n: Number of rows in which the measure is defined.
+        undefined: Number of other rows.
+        std: Standard deviation over the rows.
+        group: Name of the group of rows.
+        source: Where the number comes from, if not from the rows.
+        texts: Number of texts, which an interval draws, if a text may have several rows.
+    """
+    numbers = {"value": value, "std": std, "low": low, "high": high}
+    known = {
+        name: None if number is None or np.isnan(number) else float(number)
+        for name, number in numbers.items()
+    }
+    return {
+        "experiment": experiment,
+        "measure": measure,
+        "group": group,
+        **known,
+        "n": n,
+        "undefined": undefined,
+        "reference": None,
+        "source": source,
+        "texts": texts,
+    }
+
+
+def summarise_means(
+    experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], seed: int
+) -> pl.DataFrame:
+    """Summarise every column of every group: mean, standard deviation and 95 % interval.
+
+    Null and NaN are undefined: excluded and counted. A boolean column gives a share.
+
+    Args:
+        experiment: Name of the experiment.
+        groups: Names of groups and their measures (`by_group`). A column `CLUSTER` names the text
+            of each row if a text may have several: all its rows are drawn, or counted, together.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        A row per measure and group. The interval of a mean is the percentile bootstrap over texts,
+        that of a share Wilson's. A measure that is defined nowhere has null figures.
+    """
+    rows = []
+    for group, frame in groups:
+        schema = frame.collect_schema()
+        names = [name for name in schema if name not in (CLUSTER, INSTANCE_ID)]
+        sums = _summed(frame, names)
+        means = [k for k, name in enumerate(names) if schema[name] != pl.Boolean]
+        low, high = ratio_intervals(sums.total[means], sums.count[means], seed)
+        ends = dict(zip(means, zip(low, high, strict=True), strict=True))
+        for k, name in enumerate(names):
+            figures: tuple[float | None, ...] = (None,)
+            if sums.n(k):
+                figures = (sums.mean(k), *(ends[k] if k in ends else sums.share_interval(k)))
+            counts = _counts(frame, sums, k) | {"std": sums.std(k) if sums.n(k) else None}
+            rows.append(summary_row(experiment, name, *figures, group=group, **counts))
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def summarise_ratios(
+    experiment: str,
+    groups: Iterable[tuple[str, pl.LazyFrame]],
+    ratios: Mapping[str, tuple[str, str, str]],
+    seed: int,
+) -> pl.DataFrame:
+    """Summarise where the mean of a column lies between those of two others, 0 and 1.
+
+    Args:
+        experiment: Name of the experiment.
+        groups: As of `summarise_means`.
+        ratios: The column, the one that is 0 and the one that is 1, by the name of the measure.
+        seed: Seed of the bootstrap.
+
+    Returns:
+        A row per measure and group over the rows that have all three columns; null figures if the
+        means of the two others are equal.
+    """
+    rows = []
+    for group, frame in groups:
+        for measure, names in ratios.items():
+            value, low, high = (pl.col(name).cast(pl.Float64) for name in names)
+            top, bottom = value - low, high - low
+            # Adding 0 times the other makes both unknown if one is.
+            pair = frame.with_columns(top=top + 0.0 * bottom, bottom=bottom + 0.0 * top)
+            sums = _summed(pair, ("top", "bottom"))
+            numerator, denominator = sums.total.sum(axis=1).tolist()
+            figures: tuple[float | None, ...] = (None,)
+            if abs(denominator) > TOLERANCE.rounding * sums.n(0):
+                (start,), (end,) = ratio_intervals(sums.total[:1], sums.total[1:], seed)
+                figures = numerator / denominator, start, end
+            counts = _counts(frame, sums, 0)
+            rows.append(summary_row(experiment, measure, *figures, group=group, **counts))
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _summed(frame: pl.LazyFrame, names: Sequence[str]) -> UnitSums:
+    """Add up columns over the resampling units of a group; rows without a text are one each."""
+    schema = frame.collect_schema()
+    own = [name for name in (CLUSTER, INSTANCE_ID) if name in schema]
+    text = pl.col(own[0]) if own else pl.int_range(pl.len())
+    units = Units.of_texts(frame.select(text).collect().to_series().to_numpy())
+    sums = UnitSums(units, len(names))
+    for piece in pieces_of(frame.select(names)):
+        sums.add(numbers_of(piece))
+    return sums
+
+
+def _counts(frame: pl.LazyFrame, sums: UnitSums, k: int) -> dict[str, Any]:
+    texts = sums.texts(k) if CLUSTER in frame.collect_schema() else None
+    return {"n": sums.n(k), "undefined": sums.rows - sums.n(k), "texts": texts}
