@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,10 @@ Measures = Callable[[pl.LazyFrame], pl.LazyFrame]
 
 
 def by_group(
-    table: pl.DataFrame | pl.LazyFrame, measures: Measures, lists: Sequence[str] = ()
+    table: pl.DataFrame | pl.LazyFrame,
+    measures: Measures,
+    lists: Sequence[str] = (),
+    further: Mapping[str, pl.Expr] | None = None,
 ) -> Iterator[tuple[str, pl.LazyFrame]]:
     """Measure the rows of every group of a table.
 
@@ -30,6 +33,7 @@ def by_group(
         measures: Returns a column per measure for the rows of a group, row by row, so that they
             can be read in pieces. To depend on all rows of the group, it may read columns itself.
         lists: Columns with a list per row that ``measures`` needs; it sees no others.
+        further: Conditions of further groups, by their names.
 
     Yields:
         The name of a group and its measures, not read yet, with the text of each row: in column
@@ -39,7 +43,7 @@ def by_group(
     columns = rows.collect_schema().names()
     several = any(name in SEVERAL for name in columns)
     text = text_number(columns).alias(CLUSTER if several else INSTANCE_ID)
-    for name, chosen in _filters(rows, columns).items():
+    for name, chosen in (_filters(rows, columns) | dict(further or {})).items():
         group = rows if chosen is None else rows.filter(chosen)
         yield name, pl.concat([measures(group), group.select(text)], how="horizontal")
 

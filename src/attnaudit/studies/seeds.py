@@ -124,9 +124,8 @@ def _groups(table: pl.LazyFrame) -> Iterator[tuple[str, pl.LazyFrame]]:
     def measures(rows: pl.LazyFrame) -> pl.LazyFrame:
         return rows.select("jsd", "tvd", "^tau_.*$")
 
-    yield from by_group(table, measures)
-    for low, high, inside in bins():
-        yield f"max_alpha:{low:g}-{high:g}", measures(table.filter(inside))
+    further = {f"max_alpha:{low:g}-{high:g}": inside for low, high, inside in bins()}
+    return by_group(table, measures, further=further)
 
 
 def bins() -> Iterator[tuple[float, float, pl.Expr]]:
