@@ -39,10 +39,9 @@ from attnaudit.experiments import audit
 from attnaudit.report.calibration_page import write_calibration
 from attnaudit.report.cards.calibration import is_of_a_calibrated_kind, standing_row
 from attnaudit.report.cards.card import CardRow
-from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
-from attnaudit.results.table import summary_row
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.trace import Trace, trace_metadata
 from tests.oracles.auc import every_pair, over_constructions

@@ -16,8 +16,8 @@ from attnaudit.report.card import verdict
 from attnaudit.report.cards import card
 from attnaudit.report.cards.card import WITHHELD
 from attnaudit.report.charts.instances import draw_summaries
+from attnaudit.results import summary_row
 from attnaudit.results.summary import SummaryRows
-from attnaudit.results.table import summary_row
 from attnaudit.trace import Trace
 from tests.oracles.agreement import naive_overlap, plain_overlap
 from tests.oracles.kendall import naive_kendall

@@ -33,11 +33,10 @@ from attnaudit.report.sections.heatmaps import heatmap, read_instances
 from attnaudit.report.sections.instances import STRIKING, overview, select
 from attnaudit.report.sections.numbers import summary_tables
 from attnaudit.report.words import describe_heads, of_unit
-from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.results.summary import INSTANCE, ROW, TEXT, Heads, SummaryRows
-from attnaudit.results.table import summary_row
 from attnaudit.trace import Trace
 from attnaudit.trace.words import join_tokens, to_words
 from tests.report.heads import CHECKS, make_heads, write_heads
