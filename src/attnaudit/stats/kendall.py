@@ -42,16 +42,17 @@ def kendall_tau(x: Ragged, y: Ragged) -> Kendall:
 
     size = x.lengths.astype(np.float64)
     twice = size * (size - 1.0)  # twice the number of pairs
-    untied = np.sqrt(0.5 * twice - ties_x.pairs) * np.sqrt(0.5 * twice - ties_y.pairs)
+    untied_x, untied_y = 0.5 * twice - ties_x.pairs, 0.5 * twice - ties_y.pairs
+    defined = (untied_x > 0.0) & (untied_y > 0.0)
     with np.errstate(invalid="ignore", divide="ignore"):
         # Variance of the balance of two unrelated orders with these ties (Kendall 1970, ch. 4).
         variance = (twice * (2.0 * size + 5.0) - ties_x.spread - ties_y.spread) / 18.0
         variance += 2.0 * ties_x.pairs * ties_y.pairs / twice
         third = ties_x.triples * ties_y.triples / (9.0 * twice * (size - 2.0))
         variance += np.where(size > 2.0, third, 0.0)
-        tau = np.where(untied > 0.0, np.clip(balance / untied, -1.0, 1.0), np.nan)
-        p_value = np.where(untied > 0.0, erfc(np.abs(balance) / np.sqrt(2.0 * variance)), np.nan)
-    return Kendall(tau, p_value)
+        tau = np.clip(balance / np.sqrt(untied_x) / np.sqrt(untied_y), -1.0, 1.0)
+        p_value = erfc(np.abs(balance) / np.sqrt(2.0 * variance))
+    return Kendall(np.where(defined, tau, np.nan), np.where(defined, p_value, np.nan))
 
 
 class _Ties(NamedTuple):
