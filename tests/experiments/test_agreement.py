@@ -179,8 +179,8 @@ def test_the_card_of_a_transformer_does_not_contradict_itself(
     summary = pl.concat([results[name].summary for name in ("adversary", "identifiability")])
     rows = SummaryRows.of(summary)
     emax, same = (
-        rows.of_heads("adversary", "emax_jsd"),
-        rows.of_heads("identifiability", "max_tvd_alpha"),
+        rows.heads("adversary", "emax_jsd"),
+        rows.heads("identifiability", "max_tvd_alpha"),
     )
     assert same
     for head, row in same.items():

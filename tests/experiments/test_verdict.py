@@ -16,7 +16,6 @@ from attnaudit.experiments.verdict import (
     agreement,
     comprehensiveness,
     decide,
-    findings,
     furthest,
     ranges,
     removal,
@@ -69,7 +68,8 @@ def test_an_end_of_the_interval_decides(
 )
 def test_a_figure_without_an_interval_or_of_few_texts_decides_nothing(row: dict) -> None:
     row |= {"experiment": "permutation", "measure": "median_delta_y", "value": 0.4}
-    assert decide(row, 0.15, FOR, AGAINST)[2:4] == (NEITHER, "few")
+    found = decide(row, 0.15, FOR, AGAINST)
+    assert (found.side, found.code) == (NEITHER, "few")
 
 
 def test_how_many_texts_would_decide_follows_from_the_width() -> None:
@@ -201,16 +201,9 @@ def test_the_figure_that_decides_is_named() -> None:
 
 
 def test_findings_take_a_side_together() -> None:
-    rows = SummaryRows.of(
-        summary_of(
-            permutation__median_delta_y={"value": 0.5},
-            permutation__max_alpha={"value": 0.9},
-            ranges__mean_possible={"value": 0.9},
-        )
-    )
-    assert side_of(findings(rows)) == BOTH
-    assert side_of(one for one in findings(rows) if one.experiment == "ranges") == AGAINST
-    assert side_of([]) == NEITHER
+    assert side_of([FOR, NEITHER, FOR]) == FOR
+    assert side_of([FOR, AGAINST]) == BOTH
+    assert side_of([NEITHER]) == side_of([]) == NEITHER
 
 
 def test_attention_that_is_close_to_uniform_proves_nothing() -> None:

@@ -10,7 +10,7 @@ decides nothing, and neither does a difference that is merely not significant.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -66,7 +66,8 @@ POLICY = Policy()
 MOST_TEXTS = 1_000_000  # an estimate above it says that no number of texts would do
 
 
-class Finding(NamedTuple):
+@dataclass(frozen=True)
+class Finding:
     """What one figure decides.
 
     Attributes:
@@ -86,6 +87,11 @@ class Finding(NamedTuple):
     low: float | None = None
     high: float | None = None
     needed: int | None = None
+
+    @property
+    def figure(self) -> tuple[str, str]:
+        """Experiment and measure of the figure that decides."""
+        return self.experiment, self.measure
 
 
 def decide(
@@ -109,16 +115,16 @@ def decide(
     if low is None or high is None or (number is not None and number < fewest):
         return found
     if low >= limit:
-        return found._replace(side=above, code=HIGH)
+        return replace(found, side=above, code=HIGH)
     if high < limit:
-        return found._replace(side=below, code=LOW)
+        return replace(found, side=below, code=LOW)
     half = value - low if value > limit else high - value
     needed = None
     if number is not None and value != limit:
         # Widths of intervals shrink as 1/sqrt(n).
         estimate = ceil(number * (half / (value - limit)) ** 2)
         needed = estimate if estimate <= MOST_TEXTS else None
-    return found._replace(code=UNCLEAR, needed=needed)
+    return replace(found, code=UNCLEAR, needed=needed)
 
 
 def shuffling(rows: SummaryRows) -> Finding | None:
@@ -128,7 +134,7 @@ def shuffling(rows: SummaryRows) -> Finding | None:
         return None
     found = decide(row, POLICY.matters, FOR, AGAINST)
     if found.side == AGAINST and peak is not None and decide(peak, POLICY.flat).code != HIGH:
-        return found._replace(side=NEITHER, code="flat")
+        return replace(found, side=NEITHER, code="flat")
     return found
 
 
@@ -147,10 +153,10 @@ def agreement(rows: SummaryRows, score: str) -> Finding | None:
     if reference is None:
         return nothing
     if decide(reference, POLICY.reference).code != HIGH:
-        return nothing._replace(code="weak_reference")
+        return replace(nothing, code="weak_reference")
     gap = rows.get("correlation", measure)
     if gap is None:
-        return nothing._replace(code=FEW)
+        return replace(nothing, code=FEW)
     missing = 1.0 - POLICY.agrees
     # The reference has an interval too: its lower end for a small gap, its upper for a large one.
     as_well = decide(gap, missing * reference["low"], NEITHER, FOR)
@@ -158,7 +164,7 @@ def agreement(rows: SummaryRows, score: str) -> Finding | None:
         return as_well
     less_well = decide(gap, missing * reference["high"], AGAINST)
     none = less_well.side and tau["high"] is not None and tau["high"] <= 0
-    return less_well._replace(code="none") if none else less_well
+    return replace(less_well, code="none") if none else less_well
 
 
 def largest_change(rows: SummaryRows) -> Finding | None:
@@ -184,7 +190,7 @@ def furthest(rows: SummaryRows) -> Finding | None:
     if upper is not None and (close := decide(upper, POLICY.close, NEITHER, FOR)).side:
         return close
     found = decide(row, POLICY.close, AGAINST)
-    return found._replace(code="open") if found.code == LOW else found
+    return replace(found, code="open") if found.code == LOW else found
 
 
 def ranges(rows: SummaryRows) -> Finding | None:
@@ -207,10 +213,10 @@ def removal(rows: SummaryRows) -> Finding | None:
         return None
     found = decide(gain, POLICY.nearly, FOR, AGAINST)
     if decide(never, 1.0 - POLICY.flips).code != LOW:
-        return found._replace(side=NEITHER, code="few_flip", needed=None)
+        return replace(found, side=NEITHER, code="few_flip", needed=None)
     better = rows.get("erasure", "area_attention_minus_area_random")
     if found.side == AGAINST and better is not None and better["high"] <= 0:
-        return found._replace(code="no_sooner")
+        return replace(found, code="no_sooner")
     return found
 
 
@@ -234,37 +240,24 @@ def comprehensiveness(rows: SummaryRows) -> Finding | None:
     others = falls.keys() - {f"{name}_attention", f"{name}_random"}
     largest = max(falls.values(), key=lambda row: row["value"])
     if others and decide(largest, POLICY.matters).code != HIGH:
-        return decide(fall, POLICY.matters)._replace(code="nothing_falls", needed=None)
+        return replace(decide(fall, POLICY.matters), code="nothing_falls", needed=None)
     random = decide(gap, 0.0)
-    if gap["high"] is not None and random.code != FEW and gap["high"] <= 0:
-        return random._replace(side=AGAINST, code=LOW)
+    if random.code != FEW and gap["high"] <= 0:
+        return replace(random, side=AGAINST, code=LOW)
     matters = decide(fall, POLICY.matters)
     if matters.code != HIGH:
-        return matters._replace(code="small") if matters.code == LOW else matters
+        return replace(matters, code="small") if matters.code == LOW else matters
     place = rows.get(name, f"normalised_{name}_attention")
     if place is None:
-        return matters._replace(code="partly")
+        return replace(matters, code="partly")
     found = decide(place, POLICY.nearly, FOR)
-    return found._replace(code="partly") if found.code == LOW else found
+    return replace(found, code="partly") if found.code == LOW else found
 
 
-def findings(rows: SummaryRows) -> list[Finding]:
-    """Return the finding of every measure that the rows have."""
-    scores = [
-        agreement(rows, measure.removeprefix("tau_"))
-        for experiment, measure in rows.rows
-        if experiment == "correlation" and measure in ("tau_gradient", "tau_loo")
-    ]
-    rules = (
-        shuffling, largest_change, all_heads, furthest, ranges, removal, comprehensiveness,
-    )  # fmt: skip
-    return [found for found in (*scores, *(rule(rows) for rule in rules)) if found is not None]
-
-
-def side_of(found: Iterable[Finding]) -> str:
+def side_of(sides: Iterable[str]) -> str:
     """Return the side that findings take together: FOR, AGAINST, BOTH or NEITHER."""
-    sides = {one.side for one in found} - {NEITHER}
-    return BOTH if len(sides) == 2 else next(iter(sides), NEITHER)
+    taken = set(sides) - {NEITHER}
+    return BOTH if len(taken) == 2 else next(iter(taken), NEITHER)
 
 
 Named = Mapping[tuple[str, str], Finding]
@@ -284,10 +277,10 @@ def class_differs(own: Named, overall: Named, rows: SummaryRows) -> bool:
         rows: Summary rows of all instances.
     """
     own = {key: one for key, one in own.items() if one.side and key in overall}
-    side, of_all = side_of(own.values()), side_of(overall.values())
+    side, of_all = (side_of(one.side for one in found.values()) for found in (own, overall))
 
     def is_apart(one: Finding) -> bool:
-        all_rows = rows.get(one.experiment, one.measure)
+        all_rows = rows.get(*one.figure)
         if all_rows is None or one.low is None or one.high is None or all_rows["low"] is None:
             return False
         return one.low > all_rows["high"] or one.high < all_rows["low"]

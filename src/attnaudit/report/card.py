@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnaudit.calibration.degree import shipped
-from attnaudit.calibration.separation import separations
+from attnaudit.calibration.separation import Separation, separations
 from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS
@@ -84,14 +84,10 @@ class VerdictCard:
     def to_json(self) -> dict[str, Any]:
         """Return the card as plain values, with the line on top."""
         plain = asdict(replace(self, classes={}))
-        plain["classes"] = {
+        classes = {
             name: {"side": own.side, "differs": own.differs} for name, own in self.classes.items()
         }
-        for row, made in zip(
-            plain["rows"] + plain["further"], self.rows + self.further, strict=True
-        ):
-            row["finding"] = None if made.finding is None else made.finding._asdict()
-        return {**plain, "lead": self.lead}
+        return {**plain, "classes": classes, "lead": self.lead}
 
     def print(self, console: Console | None = None) -> None:
         """Print the card as a table, the sentences beside their figures."""
@@ -203,16 +199,16 @@ def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[CardRow, ..
     """
     known, calibrated = separations(), is_of_a_calibrated_kind(found, about)
 
-    def auc(row: CardRow) -> float:
-        one = None if row.finding is None else known.get(row.finding[:2])
-        return 0.0 if one is None or one.auc is None else one.auc
+    def separation(row: CardRow) -> Separation | None:
+        return None if row.finding is None else known.get(row.finding.figure)
 
-    def marked(row: CardRow) -> CardRow:
-        one = None if row.finding is None else known.get(row.finding[:2])
-        return replace(row, separates=separates(one)) if one and calibrated else row
+    def place(row: CardRow) -> tuple[bool, float]:
+        one = separation(row)
+        return not row.of_model, -one.auc if one is not None and one.auc is not None else 0.0
 
-    rows = [row for name in EXPERIMENTS for row in card(name).rows(found, about)]
-    rows = [marked(row) for row in sorted(rows, key=lambda row: (not row.of_model, -auc(row)))]
+    rows = sorted((row for name in EXPERIMENTS for row in card(name).rows(found, about)), key=place)
+    if calibrated:
+        rows = [replace(row, separates=separates(separation(row))) for row in rows]
     return tuple(without_conclusions(rows) if withheld else of_enough(rows, found))
 
 

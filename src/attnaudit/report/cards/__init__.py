@@ -25,21 +25,22 @@ from attnaudit.report.cards import (
 )
 from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 
-_CARDS: dict[str, Card] = {
-    "prediction": prediction.CARD,
-    "correlation": correlation.CARD,
-    "permutation": permutation.CARD,
-    "maximal_change": maximal_change.CARD,
-    "joint": joint.CARD,
-    "adversary": adversary.CARD,
-    "ranges": ranges.CARD,
-    "identifiability": identifiability.CARD,
-    "erasure": erasure.CARD,
-    "comprehensiveness": comprehensiveness.CARD,
-    "plausibility": plausibility.CARD,
-    "agreement": agreement.CARD,
-    "alignment": alignment.CARD,
-}
+_MODULES = (
+    prediction,
+    correlation,
+    permutation,
+    maximal_change,
+    joint,
+    adversary,
+    ranges,
+    identifiability,
+    erasure,
+    comprehensiveness,
+    plausibility,
+    agreement,
+    alignment,
+)
+_CARDS: dict[str, Card] = {module.__name__.rpartition(".")[2]: module.CARD for module in _MODULES}
 
 __all__ = ["Card", "CardRow", "Claim", "card", "card_row", "columns_of_figures", "register_card"]
 

@@ -38,9 +38,9 @@ def is_of_a_calibrated_kind(rows: SummaryRows, about: About) -> bool:
     return one_a_text and about.has_two_classes and not about.translates and not about.has_question
 
 
-def separates(known: Separation) -> str:
-    """Say how well a measure tells faithful from unfaithful models; empty if undefined."""
-    if known.auc is None or known.low is None or known.high is None:
+def separates(known: Separation | None) -> str:
+    """Say how well a measure tells faithful from unfaithful models; empty if unknown."""
+    if known is None or known.auc is None:
         return ""
     auc = f"AUC {figure(known.auc)} [{figure(known.low)}, {figure(known.high)}]"
     pairs = f"({known.faithful} × {known.unfaithful})"

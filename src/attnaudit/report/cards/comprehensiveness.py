@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.experiments.verdict import AGAINST, POLICY, comprehensiveness
+from attnaudit.experiments.verdict import AGAINST, LOW, POLICY, comprehensiveness, decide
 from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import across, kept_words, of_head, undecided
 from attnaudit.report.words import amount, percent, with_interval
@@ -38,7 +38,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             f" No measured ranking is shown to make the probability fall by {POLICY.matters:g}, a "
             "limit chosen for this card: no conclusion."
         )
-    elif row["value"] < POLICY.matters:
+    elif decide(row, POLICY.matters).code == LOW:
         limit = (
             f" Below {POLICY.matters:g}, a limit chosen for this card, tokens are not said to be "
             "needed."

@@ -96,8 +96,8 @@ def _sentence(row: Mapping[str, Any], absent: Mapping[str, Any], rows: SummaryRo
         )
     if finding is not None and finding.code == "few_flip":
         text += (
-            f" No conclusion: fewer than {percent(POLICY.flips)} of predictions are shown to flip "
-            "at all."
+            f" No conclusion: it is not shown that {percent(POLICY.flips)} of predictions, or "
+            "more, can flip at all."
         )
     return text + undecided(finding, f"whether the gain is {percent(POLICY.nearly)} or more")
 

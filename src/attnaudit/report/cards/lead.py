@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from attnaudit.experiments.verdict import AGAINST, BOTH, FOR
+from attnaudit.experiments.verdict import AGAINST, BOTH, FOR, side_of
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.words import listed
 
@@ -26,7 +26,7 @@ class ClassRows(NamedTuple):
     @property
     def side(self) -> str:
         """The side that the rows take together."""
-        return _side(_claims(self.rows))
+        return side_of(row.side for row in self.rows)
 
 
 Claims = tuple[tuple[str, str], ...]
@@ -38,18 +38,13 @@ def _claims(rows: Iterable[CardRow], general: bool = False) -> Claims:
     return tuple(dict.fromkeys(claims))
 
 
-def _side(claims: Claims) -> str:
-    sides = {side for side, _ in claims}
-    return BOTH if len(sides) == 2 else next(iter(sides), "")
-
-
 def _clauses(claims: Claims, side: str) -> str:
     return "; ".join(clause for own, clause in claims if own == side)
 
 
 def _because(claims: Claims) -> str:
     """Return the clauses, to be put behind a sentence that says which side they take."""
-    side = _side(claims)
+    side = side_of(own for own, _ in claims)
     if side == BOTH:
         return f". For: {_clauses(claims, FOR)}. Against: {_clauses(claims, AGAINST)}"
     return f": {_clauses(claims, side)}" if side else ""
@@ -71,7 +66,7 @@ def claimed(
         classes: The rows of each predicted class, which a mean over all need not describe.
     """
     claims, by_class = _claims(rows), classes or {}
-    side = _side(claims)
+    side = side_of(own for own, _ in claims)
     if divided := _by_class(model, by_class):
         return divided
     exceptions = _exceptions(side, by_class)
@@ -152,7 +147,7 @@ def _of_side(side: str, classes: Mapping[str, ClassRows]) -> tuple[str, str]:
     shared = _claims(next(iter(known.values())), general=len(known) > 1)
     for rows in known.values():
         shared = tuple(claim for claim in shared if claim in _claims(rows, len(known) > 1))
-    because = _because(shared) if _side(shared) == side else ""
+    because = _because(shared) if side_of(own for own, _ in shared) == side else ""
     return listed([_quoted(name) for name in known]), because
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import nan
 
 import polars as pl
 
-from attnaudit.experiments.verdict import AGAINST, POLICY, Finding, decide
+from attnaudit.experiments.verdict import AGAINST, NEITHER, POLICY, Finding, decide
 from attnaudit.report.cards.adversary import furthest_trained, trained_adversaries
 from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.specs import Distances, StudyFigure, StudyPanel
@@ -47,7 +48,7 @@ def different_model(rows: SummaryRows) -> Finding | None:
         )
         if same and one.side:
             return one
-        found = found or one._replace(side="")
+        found = found or replace(one, side=NEITHER)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -118,7 +119,7 @@ def _deceived(rows: Compared, without: str) -> tuple[str, Finding | None]:
                 "is anything to hide."
             )
         return text, finding
-    finding = finding._replace(side=AGAINST, code=HIGH)
+    finding = replace(finding, side=AGAINST, code=HIGH)
     if as_good:
         text = (
             f" That is no lower, within the intervals, and higher than {without}: its attention "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
@@ -41,7 +42,7 @@ def _of_model(rows: SummaryRows, model: str) -> Iterator[CardRow]:
     )
     if row["low"] > -POLICY.hardly:
         # Such a corpus cannot decide anything about attention, so nothing is claimed.
-        finding = finding._replace(side=NEITHER, code="not_needed")
+        finding = replace(finding, side=NEITHER, code="not_needed")
         sentence += (
             f"This corpus hardly needs {needed} (a loss of {POLICY.hardly} is outside the interval)"
             f"{', and says little about attention' if everywhere else ''}."
