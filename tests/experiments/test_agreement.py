@@ -187,7 +187,7 @@ def test_the_card_of_a_transformer_does_not_contradict_itself(
         assert (
             emax[head]["value"] >= least_jsd(np.array(row["value"])) - ROUNDING
         )  # which is convex
-    exactly, nearly = (
+    nearly, exactly = (
         row.sentence for row in verdict(summary.with_columns(n=pl.lit(100), texts=pl.lit(100))).rows
     )
     assert (
