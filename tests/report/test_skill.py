@@ -199,6 +199,7 @@ def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(
     rows = pl.DataFrame(
         {
             "label": label.astype(np.int32),
+            "correct": score.argmax(axis=1) == label,
             "probabilities": (score[:, 1:] if outputs == 1 else score).tolist(),
         }
     )
