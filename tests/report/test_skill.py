@@ -198,6 +198,7 @@ def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(
     score /= score.sum(axis=1, keepdims=True)
     rows = pl.DataFrame(
         {
+            "instance": np.arange(2000),
             "label": label.astype(np.int32),
             "correct": score.argmax(axis=1) == label,
             "probabilities": (score[:, 1:] if outputs == 1 else score).tolist(),
