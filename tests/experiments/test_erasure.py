@@ -153,25 +153,6 @@ def test_the_band_of_a_curve_is_over_texts_of_all_splits() -> None:
     assert not flip_curves(twice.drop("split"), names).equals(flip_curves(apart, names))
 
 
-def test_a_table_of_an_earlier_version_is_summarised_without_areas() -> None:
-    trace = some_trace("sigmoid", lengths=(2, 12))
-    table = Erasure()(trace)
-    new, old = (
-        Erasure().summarise(one)
-        for one in (table, table.drop("observed_by_order", "flipped_by_order"))
-    )
-    names = old["measure"].unique()
-    assert not names.str.starts_with("area_").any()
-    same = pl.col("measure").is_in(names.to_list()) & (
-        pl.col("measure") != "never_random"
-    )  # then the share that no order flips
-    assert (
-        old.filter(same)
-        .select("measure", "value")
-        .equals(new.filter(same).select("measure", "value"))
-    )
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_one_weight_against_another(kind: str) -> None:
     trace = some_trace(kind, seed=2)
@@ -304,9 +285,9 @@ def test_behind_a_tail_the_set_flips_and_is_honestly_labelled(kind: str) -> None
             assert least is not None
             assert size >= least
         found.append(size == (least or 0))
-        assert table["minimum_proven"][row] == (size == 1)
+        assert table["minimum_proven"][row] == (0 < size <= 2)
         if table["minimum_proven"][row]:
-            assert least == 1
+            assert least == size
     assert np.mean(found) > 0.8  # greedy, and near
 
 

@@ -17,9 +17,10 @@ from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.experiments.adversary.through_tail import CLASSES, STEPS, attention_within
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
-from attnaudit.experiments.erasure import left, through_tail
+from attnaudit.experiments.erasure import removal
 from attnaudit.experiments.erasure.experiment import Erasure
-from attnaudit.experiments.through_tail import NOISE, Outputs
+from attnaudit.experiments.erasure.removal import Rows, Walks, order_by
+from attnaudit.experiments.through_tail import NOISE
 from attnaudit.report.cards import card
 from attnaudit.report.charts.specs import Curves
 from attnaudit.stats.measures import jsd, tvd
@@ -64,7 +65,7 @@ def assert_equal(found: pl.DataFrame, expected: pl.DataFrame, columns: list[str]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_removals_are_those_of_the_compiled_way(kind: dict[str, Any]):
+def test_removals_are_those_of_the_same_tail_as_a_formula(kind: dict[str, Any]):
     trace = with_gradient(make_trace(30, (1, 20), seed=1, zeros=0.1, **kind))
     found, expected = Erasure()(opaque(trace)), Erasure()(trace)
     names = [
@@ -101,7 +102,7 @@ def test_the_smallest_set(kind: dict[str, Any]):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_falls_are_those_of_the_compiled_way(kind: dict[str, Any]):
+def test_falls_are_those_of_the_same_tail_as_a_formula(kind: dict[str, Any]):
     trace = make_trace(30, (1, 20), seed=3, **kind)
     found, expected = Comprehensiveness()(opaque(trace)), Comprehensiveness()(trace)
     names = [
@@ -115,48 +116,22 @@ def test_falls_are_those_of_the_compiled_way(kind: dict[str, Any]):
 def test_a_long_row_is_searched_in_steps_and_between_them(monkeypatch: pytest.MonkeyPatch):
     """With few steps the first flip is found between two of them, where one flip is the first of a run of flips."""
     trace = opaque(make_trace(12, (20, 30), seed=4, sharpness=0.5))
-    outputs = Outputs.of(trace.readout, trace.alpha)
-    ranks = left.ranks_of(trace.alpha)[None]
-    rows = np.arange(len(trace))
-    exact = left.Removals(left.Read(outputs), ranks).first(
-        rows, np.zeros(12, np.int64), False, outputs.flips
-    )
-    monkeypatch.setattr(left, "SIZES", 6)
-    coarse = left.Removals(left.Read(outputs), ranks).first(
-        rows, np.zeros(12, np.int64), False, outputs.flips
-    )
+    rows = Rows(trace.readout, trace.alpha)
+    walks = Walks(rows, order_by(trace.alpha)[None], keep=False)
+    exact = walks.first(rows.flips)
+    monkeypatch.setattr(removal, "STEPS", 6)
+    coarse = walks.first(rows.flips)
     order = [np.argsort(-alpha, kind="stable").tolist() for alpha in trace.alpha]
     assert exact.tolist() == [
-        naive_first_flip(trace, row, order[row]) or 0 for row in rows.tolist()
+        naive_first_flip(trace, row, order[row]) or 0 for row in range(len(trace))
     ]
     lasting = [
         row
-        for row in rows.tolist()
+        for row in range(len(trace))
         if all(flips(trace, row, order[row][:k]) for k in range(exact[row], len(order[row])))
     ]
     assert len(lasting) > 3
     assert coarse[lasting].tolist() == exact[lasting].tolist()
-
-
-def test_what_is_left_in_several_ways_is_read_out_once(monkeypatch: pytest.MonkeyPatch):
-    trace = opaque(make_trace(12, (2, 12), seed=4, zeros=0.1))
-    seen: list[np.ndarray] = []
-    honest = Outputs.under
-
-    def noted(self: Outputs, rows: np.ndarray, attention: Any, measure: Any) -> np.ndarray:
-        made = attention(np.arange(len(rows)))
-        seen.extend(np.append(row, weights) for row, weights in zip(rows, made, strict=True))
-        return honest(self, rows, attention, measure)
-
-    monkeypatch.setattr(Outputs, "under", noted)
-    kept = Comprehensiveness()(trace)
-    once = {tuple(one.round(12).tolist()) for one in seen}
-    assert len(seen) == len(once)
-    monkeypatch.setattr(left, "KEPT", 0)
-    assert Comprehensiveness()(trace).equals(kept)
-    found = Erasure()(trace)
-    monkeypatch.undo()
-    assert Erasure()(trace).equals(found)
 
 
 def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_that_never_flips():
@@ -318,6 +293,7 @@ def test_calls_of_any_size_give_the_same(name: str, monkeypatch: pytest.MonkeyPa
     whole = experiment(trace)
     monkeypatch.setattr("attnaudit.experiments.through_tail.NUMBERS", 400)
     monkeypatch.setattr("attnaudit.experiments.through_tail.BLOCK", 20)
+    monkeypatch.setattr(removal, "NUMBERS", 400)
     pieces = experiment(trace)
     for column in whole.columns:
         if whole[column].dtype == pl.Float64:
@@ -366,13 +342,20 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
             Adversary(epsilon=0.05)(opaque(trace))["emax_jsd"].to_numpy() < exact - 2e-3
         ).sum() > 3
         return
-    honest_left = left.Removals._left
+    honest_measure, honest_sums = Rows.measure, removal.added_up
+
+    def not_rescaled(self: Rows, left: np.ndarray, rows: np.ndarray, measure: Any) -> np.ndarray:
+        whole = np.column_stack([left[:, :-1], left[:, -1] > 0.0])
+        return honest_measure(self, whole, rows, measure)
+
     if bug == "kept for removed":
         monkeypatch.setattr(
-            left.Removals, "_left", lambda self, r, o, c, keep: honest_left(self, r, o, c, ~keep)
+            removal,
+            "added_up",
+            lambda rows, terms, backwards: honest_sums(rows, terms, not backwards),
         )
     else:
-        monkeypatch.setattr(left, "rescaled", lambda weights: weights)
+        monkeypatch.setattr(Rows, "measure", not_rescaled)
     table = Erasure()(opaque(trace))
     order = [np.argsort(-alpha, kind="stable").tolist() for alpha in trace.alpha]
     expected = [naive_first_flip(trace, row, order[row]) for row in range(25)]
@@ -390,4 +373,3 @@ def test_the_single_removals_are_the_papers():
         largest = int(np.argmax(trace.alpha[row]))
         assert table["flip_max"][row] == flips(trace, row, [largest])
         assert after_removal(trace, row, [largest]) is not None
-    assert through_tail.TRIED > 1

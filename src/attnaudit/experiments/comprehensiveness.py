@@ -14,8 +14,7 @@ from attnaudit.core.papers import DEYOUNG2020
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
-from attnaudit.experiments.erasure.falls import bounds, falls, falls_by_chance
-from attnaudit.experiments.erasure.falls_through_tail import falls_through_tail
+from attnaudit.experiments.erasure.falls import bounds, falls
 from attnaudit.experiments.rows import (
     against_attention,
     differences,
@@ -26,7 +25,6 @@ from attnaudit.experiments.rows import (
     row_streams,
     vector_column,
 )
-from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
@@ -142,11 +140,7 @@ class Comprehensiveness:
         readout, alpha = trace.readout, trace.alpha
         scores = {"attention": alpha, **importance_scores(trace)}
         streams = row_streams(trace, self.seed, self.name)
-        if has_compiled_tail(readout):
-            found = {name: falls(readout, alpha, score) for name, score in scores.items()}
-            found["random"] = falls_by_chance(readout, alpha, streams, self.orders)
-        else:
-            found = falls_through_tail(readout, alpha, scores, streams, self.orders)
+        found = falls(readout, alpha, scores, streams, self.orders)
         limits = (
             bounds(readout, alpha)
             if one_logit_decides(readout) and readout.candidates is None

@@ -121,7 +121,9 @@ class Outputs:
         """Return ``measure(predictions, rows)`` under m attended sums, of ``terms`` terms each."""
         numbers = (terms + 1) * self.readout.offset.shape[1] + self.own.shape[1]
         parts = [measure(self.own[:0], rows[:0])]
-        for chosen in Ragged.from_lengths(rows, np.full(len(rows), numbers)).blocks(NUMBERS):
+        per_call = max(NUMBERS // numbers, 1)
+        for first in range(0, len(rows), per_call):
+            chosen = np.arange(first, min(first + per_call, len(rows)))
             predictions = self.readout.of_sums(sums(chosen), rows[chosen])
             parts.append(measure(predictions, rows[chosen]))
         return np.concatenate(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Literal
 
 import numpy as np
@@ -10,6 +11,8 @@ from scipy.special import expit, rel_entr
 
 Activation = Literal["sigmoid", "softmax"]
 LN2 = float(np.log(2.0))
+# Up to here numpy reduces one class after another many times faster than each row by itself.
+FEW_CLASSES = 16
 ERASURE_WAYS = ("comprehensiveness", "sufficiency")  # without the best tokens, with only them
 ERASED_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens, DeYoung et al. 2020
 
@@ -19,7 +22,7 @@ def tvd(p: Float[np.ndarray, "*n C"], q: Float[np.ndarray, "*n C"]) -> Float[np.
 
     A single column is the probability of class 1, so the distance is ``|p − q|``.
     """
-    gap = np.abs(p - q).sum(axis=-1)
+    gap = _over_classes(np.add, np.abs(p - q))
     return gap if p.shape[-1] == 1 else 0.5 * gap
 
 
@@ -43,10 +46,15 @@ def activate(
     if activation == "sigmoid":
         return expit(logits)
     masked = logits if candidates is None else np.where(candidates, logits, -np.inf)
-    # A row per class: numpy reduces a short last axis ten times more slowly than a first one.
-    by_class = np.array(masked.T, order="C")
-    np.exp(by_class - by_class.max(axis=0), out=by_class)
-    return (by_class / by_class.sum(axis=0)).T
+    raised = np.exp(masked - _over_classes(np.maximum, masked)[..., None])
+    return raised / _over_classes(np.add, raised)[..., None]
+
+
+def _over_classes(reduction: np.ufunc, values: Float[np.ndarray, "*n C"]) -> np.ndarray:
+    """Reduce the last axis; few classes one after another, which takes numpy a tenth of the time."""
+    if values.shape[-1] > FEW_CLASSES:
+        return reduction.reduce(values, axis=-1)
+    return functools.reduce(reduction, np.moveaxis(values, -1, 0))
 
 
 def predicted_class(prediction: Float[np.ndarray, "n C"]) -> np.ndarray:

@@ -20,8 +20,7 @@ from attnaudit.experiments.erasure.curves import (
     never,
 )
 from attnaudit.experiments.erasure.removal import RANKINGS
-from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
-from attnaudit.experiments.erasure.through_tail import Choices, erase_through_tail
+from attnaudit.experiments.erasure.table import Choices, Erased, erase
 from attnaudit.experiments.rows import (
     differences,
     keys,
@@ -31,14 +30,12 @@ from attnaudit.experiments.rows import (
     row_streams,
     vector_column,
 )
-from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
-from attnaudit.trace.tails import TanhTail
 
-OTHERS = {"any": ANY_OTHER, "code": AS_RELEASED}
+OTHERS = ("any", "code")
 ROUNDING = 1e-15  # of a divergence: a difference below it has no sign
 MOST_ORDERS = 10_000
 _EVERY = (*RANKINGS, MINIMUM)
@@ -231,35 +228,24 @@ class Erasure:
         require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        alpha, (erased, proven) = trace.alpha, self._erased(trace)
+        alpha, choices = trace.alpha, Choices(self.other == "code", self.orders, self.epsilon)
+        gradient = trace.ragged("alpha_gradient") if trace.has("alpha_gradient") else None
+        streams = row_streams(trace, self.seed, self.name)
+        erased = erase(trace.readout, alpha, streams, choices, gradient)
         columns, walks = _columns(erased, alpha.lengths), erased.observed / alpha.lengths[:, None]
         return (
             keys(trace)
             .with_columns(
                 *(pl.Series(name, values, nan_to_null=True) for name, values in columns.items()),
                 pl.when(pl.Series(alpha.lengths > 1))
-                .then(pl.Series(proven))
+                .then(pl.Series(erased.proven))
                 .alias("minimum_proven"),
-                list_column(MINIMUM, _positions(erased.smallest)),
+                list_column(MINIMUM, _positions(alpha.with_values(erased.smallest))),
                 vector_column(LISTS[0], walks[:, : self.orders]),
                 vector_column(LISTS[1], erased.flips[:, : self.orders]),
             )
             .with_columns(cs.starts_with("flip_").cast(pl.Boolean))
         )
-
-    def _erased(self, trace: Trace) -> tuple[Erased, np.ndarray]:
-        """What was erased, and of which rows the smallest set is proven smallest."""
-        streams, choices = (
-            row_streams(trace, self.seed, self.name),
-            (OTHERS[self.other], self.orders, self.epsilon),
-        )
-        if has_compiled_tail(trace.readout):
-            erased = erase(trace.readout, trace.alpha, streams, *choices)
-            return erased, (erased.removed[:, -1] == 1) | (
-                not isinstance(trace.readout.tail, TanhTail)
-            )
-        gradient = trace.ragged("alpha_gradient") if trace.has("alpha_gradient") else None
-        return erase_through_tail(trace.readout, trace.alpha, streams, Choices(*choices), gradient)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         means = summarise_means(self.name, by_group(table, self.of_rows, LISTS), self.seed)

@@ -1,210 +1,282 @@
-"""Weights removed in the order of a ranking, the rest rescaled to sum to 1, and the decision read out again: one row, compiled.
+"""Remove attention weights, rescale the others to sum to 1, and read the output again.
 
-What is left of the attention after the removal of ``S`` gives ``offset + Σ_{t∉S} alpha_t · contribution_t / Σ_{t∉S} alpha_t``: no encoder
-runs again. Sums are taken over what is left, from the last position removed towards the first, so that nothing cancels. A removal that
-leaves no weight leaves no attention, and counts as none.
-
-Rankings are random, by attention, by the gradient of the decision by each weight, and by the product of the two. The weights taken as
-free, ``∂p_max/∂alpha_t`` is the derivative of the decided class's probability along ``contribution_t``: it comes from the readout alone.
-Any positive factor leaves the order as it is, so that the log-odds of the decided class against the others are differentiated in place of
-its probability: where that is 1 to machine precision the order is still defined.
+Without the positions ``S`` the tail gets ``offset + Σ_{t∉S} alpha_t · contribution_t / Σ_{t∉S} alpha_t``.
+No encoder runs again, and cumulative sums along an order give all of its removals at once. Sums are
+taken over the positions that are left, so that nothing cancels. A removal that leaves no weight
+leaves no attention, and counts as none.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
+from jaxtyping import Bool, Float, Int64, UInt64
 
-from attnaudit.core.arrays import divide, largest_size, numbers_below
-from attnaudit.core.kernels import subroutine
-from attnaudit.core.random import shuffle
-from attnaudit.core.references import by_reference
-from attnaudit.experiments.compiled_readout import (
-    Head,
-    logits_into,
-    pool,
-    pooled_logits,
-    predict_into,
-    pull_back,
-    tvd_row,
-)
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import shuffled
+from attnaudit.core.threads import over_rows
+from attnaudit.core.tolerance import TOLERANCE
+from attnaudit.experiments.through_tail import Measure, Outputs, has_compiled_tail
+from attnaudit.stats.measures import predicted_class
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import TanhTail
 
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
-SLACK = 1e-13  # of the size of what is added up
+STEPS = 128  # removals along an order that a network reads before those between two of them
+CHUNK = 8  # removals of an order that are read first; then twice as many, and so on
+ORDERS = 8  # orders walked together: the default of five random ones and the three rankings
+NUMBERS = 1 << 20  # cumulative sums, and outputs, that are held at a time
 
 
-@by_reference
-@dataclass(frozen=True)
-class Row:
-    """One row of a trace: its attention ``weights`` (T,), what each position contributes (T, P), the offset (P,), the head.
+class Rows:
+    """Rows of two positions or more, and their outputs without some of the positions.
 
-    Logits no farther apart than ``slack`` count as equal: far more than rounding makes of equal ones, far less than matters.
+    Attributes:
+        readout: Readout of these rows.
+        alpha: Their attention, T positions each, N in all.
+        exact: Whether the tail is computed in float64, each row by itself.
+        terms: ``alpha_t · contribution_t`` and ``alpha_t`` of every position, ``(N, P + 1)``.
+        slack: Largest difference of two logits, or probabilities, that rounding makes of none.
+        own_sums: Attended sums under the attention itself, ``(n, P)``.
+        outputs: Outputs under it.
     """
 
-    weights: np.ndarray
-    contribution: np.ndarray
-    offset: np.ndarray
-    head: Head
-    slack: float
+    def __init__(self, readout: Readout, alpha: Ragged) -> None:
+        self.readout, self.alpha = readout, alpha
+        self.exact = has_compiled_tail(readout)
+        weight = alpha.values[:, None]
+        self.terms = np.hstack([weight * readout.contribution.values, weight])
+        contribution, every = readout.contribution, np.arange(len(alpha))
+        size = contribution.with_values(np.abs(contribution.values).max(axis=1)).max()
+        self.slack = TOLERANCE.rounding * (size + np.abs(readout.offset).max(axis=1))
+        self.own_sums = alpha.with_values(self.terms[:, :-1]).sum()
+        own = readout.of_sums(self.own_sums, every)
+        decided = self._decide(own, every) if self.exact else predicted_class(own)
+        self.outputs = Outputs(readout, alpha, own, decided)
+
+    def _decide(self, prediction: np.ndarray, rows: np.ndarray) -> Int64[np.ndarray, " m"]:
+        """Choose the first of the likeliest classes, and class 1 if a sigmoid is at 0.5."""
+        if self.readout.activation == "sigmoid":
+            return (prediction[:, 0] >= 0.5 - self.slack[rows]).astype(np.int64)
+        highest = prediction.max(axis=1) - self.slack[rows]
+        return (prediction >= highest[:, None]).argmax(axis=1)
+
+    def measure(
+        self, left: Float[np.ndarray, "m P1"], rows: Int64[np.ndarray, " m"], measure: Measure
+    ) -> Float[np.ndarray, " m"]:
+        """Measure the outputs that some of the positions give; NaN where they have no weight.
+
+        Args:
+            left: Sums of the `terms` of the positions that are left, of m removals.
+            rows: Row of each removal, in these rows.
+            measure: Maps predictions ``(m, C)`` and their rows to a number each.
+        """
+        mass = left[:, -1:]
+        sums = left[:, :-1] / np.where(mass > 0.0, mass, 1.0)
+        found = self.outputs.under_sums(rows, lambda one: sums[one], measure).astype(np.float64)
+        found[mass[:, 0] <= 0.0] = np.nan
+        return found
+
+    def flips(self, prediction: np.ndarray, rows: np.ndarray) -> Bool[np.ndarray, " m"]:
+        """Tell where another class is decided for."""
+        if self.exact:
+            return self._decide(prediction, rows) != self.outputs.decided[rows]
+        return self.outputs.flips(prediction, rows)
+
+    def random_orders(
+        self, streams: UInt64[np.ndarray, " n"], numbers: Iterable[int]
+    ) -> Int64[np.ndarray, "k N"]:
+        """Random orders of the positions of every row, of these numbers in the rows' streams."""
+        counted = np.array(list(numbers), np.int64)
+        start = self.alpha.spread(self.alpha.offsets[:-1])
+        within = np.tile(np.arange(len(start)) - start, len(counted))
+        rows = Ragged.from_lengths(within, np.tile(self.alpha.lengths, len(counted)))
+        number = np.repeat(counted, len(self.alpha))
+        order = shuffled(rows, np.tile(streams, len(counted)), number)
+        return order.values.reshape(len(counted), -1) + start
+
+    def gradient(self) -> Float[np.ndarray, " N"]:
+        """Compute ``∂ log-odds of the predicted class / ∂alpha_t``, the weights taken as free.
+
+        Its order is that of ``∂p_max/∂alpha_t``, and is defined where that underflows.
+        """
+        every = np.arange(len(self.alpha))
+        slopes = self.slopes(self.own_sums, every, nearest=False)
+        return (self.readout.contribution.values * self.alpha.spread(slopes)).sum(axis=1)
+
+    def slopes(
+        self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"], nearest: bool
+    ) -> Float[np.ndarray, "m P"]:
+        """Differentiate the lead of the predicted class, as a logit, by the attended sum.
+
+        Args:
+            sums: Attended sums at which the slope is taken; the tail is identity or tanh.
+            rows: Row of each.
+            nearest: Whether the lead is that over the likeliest rival, or over all (log-odds).
+        """
+        tail, pooled = self.readout.tail, self.readout.offset[rows] + sums
+        if self.readout.activation == "sigmoid":
+            slopes = np.where(self.outputs.decided[rows] == 1, 1.0, -1.0)[:, None]
+        else:
+            mine = np.arange(len(rows)), self.outputs.decided[rows]
+            rivals = tail(pooled, self.readout.in_trace(rows)).copy()
+            if self.readout.candidates is not None:
+                rivals[~self.readout.candidates[rows]] = -np.inf
+            rivals[mine] = -np.inf
+            highest = rivals.max(axis=1, keepdims=True)
+            share = np.exp(rivals - np.where(np.isfinite(highest), highest, 0.0))
+            if nearest:
+                share = np.eye(share.shape[1])[rivals.argmax(axis=1)]
+            slopes = -share / np.where(share.any(axis=1), share.sum(axis=1), 1.0)[:, None]
+            slopes[mine] = np.isfinite(highest[:, 0])
+        if isinstance(tail, TanhTail):
+            slopes = np.matmul(slopes[:, None], tail.weight)[:, 0] * (1.0 - np.tanh(pooled) ** 2)
+        return slopes
 
 
-@subroutine
-def row_of(parts):
-    """A row from its `row_parts`."""
-    weights, contribution, offset, head = parts
-    return Row(weights, contribution, offset, head, _slack(contribution, offset, head))
+class Walks:
+    """Removals along several orders: walk ``k · n + i`` removes, or keeps, positions of row ``i``.
 
-
-@subroutine
-def _slack(contribution, offset, head):
-    largest, total = 0.0, 0.0
-    if head.tail:
-        for p in range(len(offset)):
-            for c in range(len(head.bias)):
-                total += abs(head.weight[p, c])
-        return SLACK * (largest_size(head.bias) + 1.0) * max(total, 1.0)
-    for t in range(len(contribution)):
-        largest = max(largest, largest_size(contribution[t]))
-    return SLACK * (largest_size(offset) + largest)
-
-
-@subroutine
-def own_sum(row):
-    """The attended sum under the model's own attention."""
-    return pool(row.weights, row.contribution, row.offset)
-
-
-@subroutine
-def decision(logits, row):
-    """The class decided for: of one sigmoid output class 1 from 0 upwards, else the first of the largest that are allowed."""
-    if row.head.sigmoid:
-        return 1 if logits[0] >= -row.slack else 0
-    highest = -math.inf
-    for c in range(len(logits)):
-        if row.head.allowed[c]:
-            highest = max(highest, logits[c])
-    for c in range(len(logits)):
-        if row.head.allowed[c] and logits[c] >= highest - row.slack:
-            return c
-    return -1
-
-
-@subroutine
-def random_order(size, stream, number):
-    """Random order ``number`` of a row."""
-    order = numbers_below(size)
-    shuffle(order, stream, number)
-    return order
-
-
-@subroutine
-def weight_gradient(row, decided):
-    """``∂ log-odds of the decided class / ∂alpha_t`` at the model's own attention, ``(T,)``."""
-    pooled = own_sum(row)
-    slopes = np.zeros(len(row.head.allowed))
-    if row.head.sigmoid:
-        slopes[0] = 1.0 if decided == 1 else -1.0
-    else:
-        _against_the_others(pooled_logits(pooled, row.head), row.head.allowed, decided, slopes)
-    return along(row.contribution, pull_back(pooled, row.head, slopes))
-
-
-@subroutine
-def along(contribution, pull):
-    """What every position contributes along ``pull``, ``(T,)``."""
-    total = np.zeros(len(contribution))
-    for t in range(len(contribution)):
-        for p in range(len(pull)):
-            total[t] += contribution[t, p] * pull[p]
-    return total
-
-
-@subroutine
-def _against_the_others(logits, allowed, decided, slopes):
-    """``∂(z_y − log Σ_{c≠y} exp z_c)/∂z``: 1 for the decided class, minus the softmax of the others among themselves."""
-    highest, total = -math.inf, 0.0
-    for c in range(len(logits)):
-        if allowed[c] and c != decided:
-            highest = max(highest, logits[c])
-    for c in range(len(logits)):
-        if allowed[c] and c != decided:
-            slopes[c] = -math.exp(logits[c] - highest)
-            total -= slopes[c]
-    if total > 0.0:
-        divide(slopes, total)
-        slopes[decided] = 1.0
-
-
-@subroutine
-def left_after(order, weights, contribution):
-    """For every number of removals, 0 to T, the weight that is left ``(T + 1,)`` and its contributions ``(T + 1, P)``."""
-    size, width = contribution.shape
-    mass, moment = np.zeros(size + 1), np.zeros((size + 1, width))
-    for k in range(size - 1, -1, -1):
-        t = order[k]
-        mass[k] = mass[k + 1] + weights[t]
-        for p in range(width):
-            moment[k, p] = moment[k + 1, p] + weights[t] * contribution[t, p]
-    return mass, moment
-
-
-@subroutine
-def left_without(removed, row):
-    """The weight that is left without the positions marked in ``removed``, and its contributions ``(P,)``."""
-    mass, moment = 0.0, np.zeros(len(row.offset))
-    for t in range(len(removed)):
-        if not removed[t]:
-            mass += row.weights[t]
-            for p in range(len(moment)):
-                moment[p] += row.weights[t] * row.contribution[t, p]
-    return mass, moment
-
-
-@subroutine
-def sum_left(row, mass, moment):
-    """The attended sum of what is left, its weights divided by their sum."""
-    pooled = np.empty(len(moment))
-    for p in range(len(moment)):
-        pooled[p] = row.offset[p] + moment[p] / mass
-    return pooled
-
-
-@subroutine
-def first_flip(order, row, decided):
-    """After how many removals in this order the decision is another one, and the weight removed; 0 where it never is.
-
-    And how many removals were observed: those until that flip, else until no weight is left, which is all unless some weights are 0.
+    Attributes:
+        row: Row of every walk, ``(k · n,)``.
+        lengths: Number of positions of its row.
     """
-    mass, moment = left_after(order, row.weights, row.contribution)
-    pooled, logits = np.empty(len(row.offset)), np.empty(len(row.head.bias))
-    for k in range(1, len(order)):
-        if mass[k] > 0.0:
-            for p in range(len(pooled)):
-                pooled[p] = row.offset[p] + moment[k, p] / mass[k]
-            logits_into(logits, pooled, row.head)
-            if decision(logits, row) != decided:
-                return k, mass[0] - mass[k], k
-    last = len(order)
-    while mass[last - 1] == 0.0:
-        last -= 1
-    return 0, 0.0, last
+
+    def __init__(self, rows: Rows, orders: Int64[np.ndarray, "k N"], keep: bool) -> None:
+        self.rows, self.keep = rows, keep
+        n, positions = len(rows.alpha), orders.shape[1]
+        self.row, self.lengths = (
+            np.tile(values, len(orders)) for values in (np.arange(n), rows.alpha.lengths)
+        )
+        self._start = np.repeat(np.arange(len(orders)) * positions, n)
+        self._start += np.tile(rows.alpha.offsets[:-1], len(orders)) - keep
+        left = added_up(rows.alpha, rows.terms.take(orders, axis=0), backwards=not keep)
+        self._left = left.reshape(-1, left.shape[2])
+
+    def measure(
+        self, walk: Int64[np.ndarray, " m"], count: Int64[np.ndarray, " m"], measure: Measure
+    ) -> Float[np.ndarray, " m"]:
+        """Measure outputs without the first ``count`` positions of walks, or with them alone."""
+        left = self._left.take(self._start[walk] + count, axis=0)
+        return self.rows.measure(left, self.row[walk], measure)
+
+    def mass(self, count: Int64[np.ndarray, " walks"]) -> Float[np.ndarray, " walks"]:
+        """Weight that is left of each walk after this many positions."""
+        return self._left[self._start + count, -1]
+
+    def last(self) -> Int64[np.ndarray, " walks"]:
+        """Number of removals after which each walk has no weight left."""
+        some = self._left[:, -1] > 0.0
+        return np.add.reduceat(some, self._start, dtype=np.int64)
+
+    def first(self, happens: Measure) -> Int64[np.ndarray, " walks"]:
+        """Count the positions of each walk at which ``happens`` is first true; 0 if it never is.
+
+        Behind a network `STEPS` numbers of positions, evenly spaced, are tried in a longer row, and
+        then those between the last at which it is not true and the first at which it is.
+        """
+        if self.rows.exact:
+            return self._search(happens, self.lengths - 1, lambda walk, step: 1 + step)
+        steps = np.minimum(self.lengths - 1, STEPS)
+        spacing = (self.lengths - 2) / np.maximum(steps - 1, 1)
+
+        def count(walk: np.ndarray, step: np.ndarray) -> Int64[np.ndarray, " m"]:
+            return 1 + np.round(step * spacing[walk]).astype(np.int64)
+
+        step, every = self._search(happens, steps, count), np.arange(len(steps))
+        high = np.where(step > 0, count(every, step - 1), 0)
+        low = np.where(step > 1, count(every, step - 2), 0)
+        between = self._search(happens, high - low - 1, lambda walk, step: low[walk] + 1 + step)
+        return np.where(between > 0, low + between, high)
+
+    def _search(
+        self, happens: Measure, steps: Int64[np.ndarray, " walks"], count: Callable[..., Any]
+    ) -> Int64[np.ndarray, " walks"]:
+        """Number of the first step at which ``happens`` is true, 0 for none; few steps are read first."""
+        first = np.zeros(len(steps), np.int64)
+        begin, size = 0, CHUNK
+        while len(pending := np.flatnonzero((first == 0) & (steps > begin))):
+            tried = np.arange(begin, begin + size) < steps[pending, None]
+            which, step = np.nonzero(tried)
+            walk = pending[which]
+            tried[tried] = self.measure(walk, count(walk, begin + step), happens) == 1.0
+            first[pending] = np.where(tried.any(axis=1), begin + tried.argmax(axis=1) + 1, 0)
+            begin, size = begin + size, 2 * size
+        return first
 
 
-@subroutine
-def fewest_kept(order, row, target, epsilon):
-    """How many of the first in this order must be kept, and all others removed, for an output within TVD ``epsilon`` of ``target``."""
-    mass, moment = 0.0, np.zeros(len(row.offset))
-    pooled, prediction = np.empty(len(row.offset)), np.empty(len(target))
-    for k in range(len(order) - 1):
-        weight = row.weights[order[k]]
-        mass += weight
-        for p in range(len(pooled)):
-            moment[p] += weight * row.contribution[order[k], p]
-            pooled[p] = row.offset[p] + moment[p] / mass if mass > 0.0 else 0.0
-        if mass > 0.0:
-            predict_into(prediction, pooled, row.head)
-            if tvd_row(prediction, target) <= epsilon:
-                return k + 1
-    return len(order)
+def order_by(score: Ragged) -> Int64[np.ndarray, " N"]:
+    """Order positions by score, the largest of each row first, equal ones as they stand."""
+    order = np.empty(len(score.values), np.int64)
+    for run, shape in runs(score):
+        within = np.argsort(-score.values[run].reshape(shape), axis=1, kind="stable")
+        order[run] = within.reshape(-1)
+    return order + score.spread(score.offsets[:-1])
+
+
+def added_up(rows: Ragged, terms: Float[np.ndarray, "k N D"], backwards: bool) -> np.ndarray:
+    """Sum terms cumulatively along rows, each by itself, from its first or its last position."""
+    sums, step = np.empty_like(terms), -1 if backwards else 1
+    for run, shape in runs(rows):
+        matrix = (len(terms), *shape, terms.shape[2])
+        parts, out = terms[:, run].reshape(matrix), sums[:, run].reshape(matrix)
+        np.cumsum(parts[:, :, ::step], axis=2, out=out[:, :, ::step])
+    return sums
+
+
+def without_each(rows: Ragged, terms: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
+    """Sum the terms of a row without each of its positions."""
+    before, behind = (added_up(rows, terms[None], backwards)[0] for backwards in (False, True))
+    left, first = np.zeros_like(terms), rows.offsets[:-1]
+    left[1:] = before[:-1]
+    left[first] = behind[first] = 0.0
+    left[:-1] += behind[1:]
+    return left
+
+
+def runs(rows: Ragged) -> Iterator[tuple[slice, tuple[int, int]]]:
+    """Positions of neighbouring rows of one length, and the shape of these as a matrix."""
+    ends = np.flatnonzero(np.diff(rows.lengths, append=0)) + 1
+    for first, last in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        start, stop = rows.offsets[[first, last]].tolist()
+        yield slice(start, stop), (last - first, (stop - start) // (last - first))
+
+
+def in_blocks(
+    compute: Callable[[Rows, Int64[np.ndarray, " m"]], Any], readout: Readout, alpha: Ragged
+) -> Iterator[tuple[Int64[np.ndarray, " m"], Any]]:
+    """Call ``compute(rows, numbers)`` for all rows of two positions or more.
+
+    Yields:
+        Numbers of some rows, and the result for them. Memory bounds how many are computed at once;
+        rows of like length are, and those of float64 tails on all threads.
+    """
+    order = np.argsort(alpha.lengths, kind="stable")
+    longer = order[alpha.lengths[order] > 1]
+    width = readout.contribution.values.shape[1] + 1
+    lengths = alpha.take(longer)
+
+    def blocks(first: int, last: int) -> list[tuple[Int64[np.ndarray, " m"], Any]]:
+        rows = Ragged.from_lengths(np.zeros(0), lengths.lengths[first:last])
+        found = []
+        for block in rows.blocks(max(NUMBERS // (ORDERS * width), 1)):
+            numbers = longer[first:last][block]
+            found.append(
+                (numbers, compute(Rows(readout.take(numbers), alpha.take(numbers)), numbers))
+            )
+        return found
+
+    # A network may be a model at hand, which is not asked by several threads.
+    parts = (
+        over_rows(blocks, len(longer)) if has_compiled_tail(readout) else [blocks(0, len(longer))]
+    )
+    for part in parts:
+        yield from part
+
+
+def in_chunks(number: int) -> Iterator[range]:
+    """The orders that are walked together."""
+    for first in range(0, number, ORDERS):
+        yield range(first, min(first + ORDERS, number))
