@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.joint import Found, Joint, JointSearch, _shuffled, groups_of
+from attnaudit.experiments.joint import Found, Joint, JointSearch, groups_of, shuffles_of
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 
@@ -171,7 +171,7 @@ def test_measures_of_all_layers_are_those_of_the_definition() -> None:
     """In a linear model a layer does not change those above it: all layers are one layer of all their heads."""
     trace, parts = made(seed=5, layers=2)
     table = Joint(shuffles=5)(trace)
-    drawn = [[row.copy() for row in shuffled] for shuffled in _shuffled(trace, 0, 5)]
+    drawn = [[row.copy() for row in shuffled] for shuffled in shuffles_of(trace, 0, 5)]
     for text, part in parts.items():
         rows, size = np.flatnonzero(trace.instance == text), part["alpha"].shape[1]
         tried = [naive(part, np.stack([alpha[row] for row in rows])) for alpha in drawn]

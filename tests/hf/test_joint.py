@@ -44,7 +44,7 @@ def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: P
         collected(model, gate, texts, tmp_path, layers="all", scores=()), Replay(model, gate)
     )
     table = Joint(shuffles=SHUFFLES, sweeps=SWEEPS)(trace)
-    drawn = [[row.copy() for row in shuffled] for shuffled in joint._shuffled(trace, 0, SHUFFLES)]
+    drawn = [[row.copy() for row in shuffled] for shuffled in joint.shuffles_of(trace, 0, SHUFFLES)]
     for text in range(TEXTS):
         rows = np.flatnonzero(trace.instance == text)
 

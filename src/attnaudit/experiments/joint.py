@@ -21,10 +21,13 @@ from attnaudit.core.settings import setting
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.maximal_change.search import largest_change, single_tokens
 from attnaudit.experiments.ranges.line import lowest
-from attnaudit.experiments.rows import keys, require, row_streams
+from attnaudit.experiments.rows import (
+    keys,
+    require,
+    row_streams,
+    summarise_measures,
+)
 from attnaudit.experiments.through_tail import Outputs
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
@@ -116,6 +119,7 @@ class Joint:
             "at once.",
         ),
     )
+    summarise = summarise_measures
     seed: int = 0
     shuffles: int = setting("Number of random shuffles of the weights of all heads.", 20)
     sweeps: int = setting(
@@ -136,17 +140,18 @@ class Joint:
         readout, alpha = trace.readout, trace.alpha
         outputs = Outputs.of(readout, alpha)
         alone = largest_change(outputs, single_tokens(outputs))
-        tried = [_uniform(alpha), *_shuffled(trace, self.seed, self.shuffles)]
+        uniform = alpha.with_values(1.0 / alpha.spread(alpha.lengths))
+        tried = [uniform, *shuffles_of(trace, self.seed, self.shuffles)]
         layer = JointSearch(JointReadout(readout, alpha, groups_of(trace, (*TEXT, "layer"))))
         most = layer.search(self.sweeps)
         largest = np.maximum(alone.largest, layer.to_rows(most.change))
         flips = alone.flips | layer.to_rows(most.flips)
-        columns = self._measure("joint", layer, layer.with_sums(tried), largest, flips)
+        columns = self._measure("joint", layer, layer.compare(tried, follow=False), largest, flips)
         if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
             text = JointSearch(JointReadout(readout, alpha, groups_of(trace, TEXT)))
             found = columns["joint_max_delta_y"], columns["joint_flips"]
             columns |= self._measure(
-                "layers", text, text.with_attention([*tried, most.alpha]), *found
+                "layers", text, text.compare([*tried, most.alpha], follow=True), *found
             )
         return keys(trace).with_columns(pl.Series(name, v) for name, v in columns.items())
 
@@ -167,33 +172,20 @@ class Joint:
         }
         return {f"{name}_{measure}": search.to_rows(v) for measure, v in measures.items()}
 
-    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Average the measures, over all rows and by predicted class."""
-        columns = table.lazy().collect_schema().names()
-        known = [measure.name for measure in self.measures if measure.name in columns]
-        return summarise_means(
-            self.name, by_group(table, lambda rows: rows.select(known)), self.seed
-        )
 
-
-def groups_of(trace: Trace, names: tuple[str, ...]) -> Ragged:
+def groups_of(trace: Trace, names: Sequence[str]) -> Ragged:
     """Group the rows of equal values in the columns ``names``, in the order of first rows."""
-    groups: dict[tuple[object, ...], list[int]] = {}
-    columns = [trace.table[name].to_list() for name in names if trace.has(name)]
-    for row, key in enumerate(zip(*columns, strict=True)):
-        groups.setdefault(key, []).append(row)
-    return Ragged.from_rows(groups.values(), np.int64)
+    present = [name for name in names if trace.has(name)]
+    rows = trace.table.with_row_index("row").group_by(present, maintain_order=True).agg("row")
+    return Ragged.from_rows(rows["row"].to_list(), np.int64)
 
 
-def _uniform(alpha: Ragged) -> Ragged:
-    return alpha.with_values(1.0 / alpha.spread(alpha.lengths.astype(np.float64)))
-
-
-def _shuffled(trace: Trace, seed: int, shuffles: int) -> Iterator[Ragged]:
-    streams, alpha = row_streams(trace, seed, Joint.name), trace.alpha
+def shuffles_of(trace: Trace, seed: int, shuffles: int) -> list[Ragged]:
+    """Shuffle the weights of every row, one shuffle after another."""
+    streams, alphas = row_streams(trace, seed, Joint.name), [trace.alpha]
     for k in range(shuffles):
-        alpha = shuffled(alpha, streams, k)
-        yield alpha
+        alphas.append(shuffled(alphas[-1], streams, k))
+    return alphas[1:]
 
 
 class Compared(NamedTuple):
@@ -238,28 +230,24 @@ class JointSearch:
         rows[self.joint.groups.values] = self.joint.groups.spread(values)
         return rows
 
-    def with_sums(self, alphas: Sequence[Ragged]) -> Compared:
-        """Compare under each of ``alphas``, with the values that the trace holds."""
-        joint, groups = self.joint, np.arange(len(self.joint.groups))
+    def compare(self, alphas: Sequence[Ragged], follow: bool) -> Compared:
+        """Compare under each of ``alphas``.
 
-        def compare(sums: np.ndarray) -> Compared:
-            return self._compare(
-                groups, lambda part, members: joint.predict(part, sums[members.values])
-            )
-
-        compared = [compare(joint.sums(alpha)) for alpha in alphas]
-        return Compared(*map(np.stack, zip(*compared, strict=True)))
-
-    def with_attention(self, alphas: Sequence[Ragged]) -> Compared:
-        """Compare under each of ``alphas``, with the values that follow from it."""
-        joint, rows, every = self.joint, len(self.joint.alpha), concatenate(list(alphas))
+        Args:
+            alphas: Attention of all rows.
+            follow: Whether values of upper layers follow from it; else they are the trace's.
+        """
+        joint, rows = self.joint, len(self.joint.alpha)
+        every = concatenate(list(alphas)) if follow else np.vstack([joint.sums(a) for a in alphas])
         # The alternatives of a text stand together: a network reads them in one batch.
         groups = np.repeat(np.arange(len(joint.groups)), len(alphas))
         which = np.tile(np.arange(len(alphas)), len(joint.groups))
 
         def predict(part: np.ndarray, members: Ragged) -> np.ndarray:
-            alpha = every.take(members.values + rows * members.spread(which[part]))
-            return joint.predict_from_attention(groups[part], alpha)
+            chosen = members.values + rows * members.spread(which[part])
+            if isinstance(every, Ragged):
+                return joint.predict_from_attention(groups[part], every.take(chosen))
+            return joint.predict(groups[part], every[chosen])
 
         compared = self._compare(groups, predict)
         return Compared(*(values.reshape(-1, len(alphas)).T for values in compared))

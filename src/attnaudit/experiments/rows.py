@@ -13,6 +13,8 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
+from attnaudit.results import summarise_means
+from attnaudit.results.groups import by_group
 from attnaudit.trace import ROW_KEYS, Trace
 from attnaudit.trace.schema import list_column
 
@@ -118,4 +120,16 @@ def vector_column(name: str, values: Shaped[np.ndarray, "n C"]) -> pl.Series:
     """One list of C values per row."""
     return list_column(
         name, Ragged.from_lengths(values.reshape(-1), np.full(len(values), values.shape[1]))
+    )
+
+
+def summarise_measures(experiment: Any, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+    """Average the measures that a table has, over all rows and by predicted class.
+
+    Experiments that need no other summary take it as their method ``summarise``.
+    """
+    columns = table.lazy().collect_schema().names()
+    names = [measure.name for measure in experiment.measures if measure.name in columns]
+    return summarise_means(
+        experiment.name, by_group(table, lambda rows: rows.select(names)), experiment.seed
     )

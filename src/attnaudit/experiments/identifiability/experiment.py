@@ -10,9 +10,7 @@ import polars as pl
 from attnaudit.core.papers import BRUNNER2020
 from attnaudit.core.settings import setting
 from attnaudit.experiments.identifiability.null_space import RANGES, movements
-from attnaudit.experiments.rows import keys, require
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
+from attnaudit.experiments.rows import keys, require, summarise_measures
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
@@ -90,6 +88,7 @@ class Identifiability:
             "lower",
         ),
     )
+    summarise = summarise_measures
     seed: int = 0
     tokens: int = setting(
         "Number of most attended positions whose weight ranges are computed.", RANGES
@@ -119,11 +118,4 @@ class Identifiability:
             pl.Series("identifiable", moved.dimension == 0),
             pl.Series("null_dimension", moved.dimension.astype(np.int32)),
             *(pl.Series(name, values, nan_to_null=True) for name, values in columns.items()),
-        )
-
-    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Average the measures, over all rows and by predicted class."""
-        names = [measure.name for measure in self.measures]
-        return summarise_means(
-            self.name, by_group(table, lambda rows: rows.select(names)), self.seed
         )

@@ -10,10 +10,13 @@ import polars as pl
 from attnaudit.core.papers import JAIN2019, SERRANO2019
 from attnaudit.experiments.maximal_change.bounds import change_bound
 from attnaudit.experiments.maximal_change.search import Singles, largest_change, single_tokens
-from attnaudit.experiments.rows import keys, no_single_decision, words_of
+from attnaudit.experiments.rows import (
+    keys,
+    no_single_decision,
+    summarise_measures,
+    words_of,
+)
 from attnaudit.experiments.through_tail import Outputs
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
@@ -72,6 +75,7 @@ class MaximalChange:
             "higher",
         ),
     )
+    summarise = summarise_measures
     seed: int = 0
     refuses = staticmethod(no_single_decision)
 
@@ -100,11 +104,3 @@ class MaximalChange:
             ).largest
             columns["max_delta_y_words"] = pl.Series(of_words, nan_to_null=True)
         return keys(trace).with_columns(pl.Series(name, v) for name, v in columns.items())
-
-    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Average the measures, over all rows and by predicted class."""
-        columns = table.lazy().collect_schema().names()
-        known = [measure.name for measure in self.measures if measure.name in columns]
-        return summarise_means(
-            self.name, by_group(table, lambda rows: rows.select(known)), self.seed
-        )

@@ -22,10 +22,9 @@ from attnaudit.experiments.rows import (
     no_single_decision,
     require,
     row_streams,
+    summarise_measures,
 )
 from attnaudit.experiments.through_tail import through_network
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
@@ -98,6 +97,7 @@ class Ranges:
             "stays within ε, 0 to 1.",
         ),
     )
+    summarise = summarise_measures
     seed: int = 0
     epsilon: float = setting(
         "Largest change of the output, in TVD, that counts as nearly the same; default: as for "
@@ -169,10 +169,3 @@ class Ranges:
             weights = weight_bounds(logits, self.epsilon, furthest[number])
             bounds[:, alpha.offsets[row] : alpha.offsets[row + 1]] = weights
         return Bounds(*bounds)
-
-    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Average the measures, over all rows and by predicted class."""
-        names = [measure.name for measure in self.measures]
-        return summarise_means(
-            self.name, by_group(table, lambda rows: rows.select(names)), self.seed
-        )
