@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numba
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -26,7 +25,6 @@ from attnaudit.core.files import read_json
 from attnaudit.core.progress import within
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.planted.sequences import SYMBOLS
-from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.trace import Trace
 from tests.pages import FEW, experiments, summaries_as_pages
@@ -751,24 +749,6 @@ def test_a_bar_can_be_read(
     )
     assert "(3 of 4) · train, epoch 2 of 5" in longer
     assert "━" * 5 in longer
-
-
-@pytest.mark.usefixtures("quick")
-def test_an_audit_says_what_is_compiled(
-    trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = ("audit", trace, "--experiment", "adversary", "--json")
-    assert stages(capsys, *asked).count("audit: adversary") == 1
-    usual = Adversary.__call__
-
-    def compiling_first(experiment: Adversary, trace: Trace) -> pl.DataFrame:
-        numba.njit(lambda number: number + 1)(1)
-        return usual(experiment, trace)
-
-    monkeypatch.setattr(Adversary, "__call__", compiling_first)
-    assert "audit: adversary (compiled once, on its first use)" in stages(
-        capsys, *asked, "--set", "adversary.epsilon=0.02"
-    )
 
 
 def test_a_lost_cluster_ends_a_command_at_once(tmp_path: Path) -> None:
