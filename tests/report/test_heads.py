@@ -275,6 +275,14 @@ def test_heads_whose_sum_leaves_weights_open_are_counted(determined: tuple[float
     assert said in _sentence(summary)
 
 
+def test_how_well_measures_separate_is_not_known_of_heads():
+    """It was measured on classifiers of two classes with one attention."""
+    summary = _of_heads({"adversary__emax_jsd": _same(*(0.6,) * 4)})
+    card = verdict(summary, About(class_names=("no", "yes")))
+    assert card.rows[0].side == "against"
+    assert card.rows[0].separates == card.footnote == ""
+
+
 def test_lines_about_nearly_and_exactly_the_same_output_agree():
     """Weights with exactly the same output are among those with nearly the same."""
     same = {

@@ -91,6 +91,7 @@ def test_few_instances_carry_no_conclusion() -> None:
         said = f"No conclusion from {texts or n} instances: 20 or more are needed."
         assert (card.rows[1].sentence == said) is not enough
         assert (card.rows[1].side == "") is not enough
+        assert card.lead.startswith("No conclusion about heatmaps of this model") is not enough
         assert "Correct on 90 %" in card.rows[0].sentence
 
 

@@ -184,7 +184,8 @@ def test_a_study_of_few_instances_carries_no_conclusion(n: int, told: str) -> No
         ]
     )
     assert told in row.sentence
-    assert (row.finding is None) == (n < 20)
+    assert row.finding is not None
+    assert (row.finding.code == "few") == (n < 20)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from attnaudit.core.numbers import count
-from attnaudit.experiments.verdict import NEITHER, Finding
+from attnaudit.experiments.verdict import FEW, NEITHER, Finding
 from attnaudit.report.charts.specs import FigureSpec, StudyFigure
 from attnaudit.report.words import figure, interval
 from attnaudit.results.about import About
@@ -129,7 +129,8 @@ def of_enough(rows: Iterable[CardRow], found: SummaryRows) -> list[CardRow]:
             return row
         few = count(number, found.counted)
         said = f"No conclusion from {few}: {FEWEST} or more are needed."
-        return replace(row, sentence=said, finding=None)
+        finding = row.finding and replace(row.finding, side=NEITHER, code=FEW)
+        return replace(row, sentence=said, finding=finding)
 
     return [checked(row) for row in rows]
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from attnaudit.experiments.verdict import AGAINST, BOTH, FOR, side_of
+from attnaudit.experiments.verdict import AGAINST, BOTH, FEW, FOR, UNCLEAR, side_of
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.words import listed
 
@@ -51,7 +51,7 @@ def _because(claims: Claims) -> str:
 
 
 def claimed(
-    rows: Iterable[CardRow],
+    rows: Sequence[CardRow],
     model: str = "this model",
     of_studies: bool = False,
     classes: Mapping[str, ClassRows] | None = None,
@@ -84,6 +84,12 @@ def claimed(
         return (
             f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the "
             f"only one{because}.{exceptions}"
+        )
+    codes = {row.finding.code for row in rows if row.finding is not None and not row.of_model}
+    if not claims and codes and codes <= {UNCLEAR, FEW}:
+        return (
+            f"No conclusion about heatmaps of {model}: there are not enough texts to tell."
+            f"{exceptions}"
         )
     because = because or ": nothing below shows that its predictions depend on it"
     return (
