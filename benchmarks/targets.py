@@ -92,7 +92,7 @@ class Trained:
             replace(spec.corpus, data_dir=data_dir), seed=spec.seed, preset=spec.preset
         ).splits["test"]
         model = load_model(folder / "model")
-        return cls(folder, model, Inputs.of(split, model.vocabulary))
+        return cls(folder, model, Inputs.from_split(split, model.vocabulary))
 
     def each_batch(self, measure: Callable[[AttentionModel, Batch], Tensor]) -> None:
         """A measure of all texts, batch by batch, a thread each, as they are collected."""

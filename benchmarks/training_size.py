@@ -53,7 +53,7 @@ def size_row(spec: RunSpec, corpus: Corpus) -> list[str]:
         corpus.task != "classification",
     )
     best = best_epoch(train(model, corpus, spec.training, seed=spec.seed))
-    right = predicted_class(predict(model, Inputs.of(test, vocabulary))) == test.label
+    right = predicted_class(predict(model, Inputs.from_split(test, vocabulary))) == test.label
     low, high = share_interval(right.astype(float), np.arange(len(right)))
     unseen = np.mean([word not in vocabulary for text in test.tokens for word in text])
     figures = (

@@ -12,7 +12,7 @@ T = TypeVar("T")
 START = multiprocessing.get_context("forkserver")
 START.set_forkserver_preload([
     "torch._dynamo",  # else by the first optimiser of a process, in seconds
-    "attnaudit.experiments", "attnaudit.models.classifier", "attnaudit.models.fingerprint", "attnaudit.models.log_odds",
+    "attnaudit.experiments", "attnaudit.models.classifier", "attnaudit.models.weights", "attnaudit.models.log_odds",
     "attnaudit.report.study_page", "attnaudit.tracing.texts", "attnaudit.training.texts", "filelock", "pandas", "scipy.stats",
     "tests.killed",
 ])  # fmt: skip

@@ -242,7 +242,7 @@ def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_pa
     trace = Trace.read(tmp_path)
     assert isinstance(trace.tail, TanhTail)
     assert trace.metadata["residual"] < 1e-6
-    probabilities = predict(model, Inputs.of(split, model.vocabulary))
+    probabilities = predict(model, Inputs.from_split(split, model.vocabulary))
     np.testing.assert_allclose(trace.readout(trace.alpha), probabilities, atol=1e-6)
     assert split.candidates is not None
     np.testing.assert_array_equal(trace.candidates, split.candidates)

@@ -69,9 +69,9 @@ def test_the_question_matters(encoder: str) -> None:
     model = tiny_model(encoder, "additive", 3, has_question=True)
     split = tiny_split([6, 6, 9], 3, has_question=True)
     split.tokens[1] = split.tokens[0]
-    done = model(Inputs.of(split, model.vocabulary).batch(np.arange(3)))
+    done = model(Inputs.from_split(split, model.vocabulary).batch(np.arange(3)))
     assert (done.alpha[0] - done.alpha[1]).abs().max() > 1e-3
-    alone = model(Inputs.of(split, model.vocabulary).take(np.array([1])).batch(np.array([0])))
+    alone = model(Inputs.from_split(split, model.vocabulary).take(np.array([1])).batch(np.array([0])))
     torch.testing.assert_close(
         alone.alpha[0], done.alpha[1, : alone.alpha.shape[1]], atol=1e-6, rtol=0
     )
@@ -147,7 +147,7 @@ def test_gradient_keeps_its_order_where_the_probability_is_saturated(has_questio
     model = tiny_model("average", "additive", has_question=has_question)
     with torch.no_grad():
         model.head.output.bias[0] += 60.0
-    inputs = Inputs.of(tiny_split([3], has_question=has_question), model.vocabulary)
+    inputs = Inputs.from_split(tiny_split([3], has_question=has_question), model.vocabulary)
     batch = Inputs(inputs.ids, inputs.question).batch(np.array([0]))
     gradient = gradient_importance(model, batch, "predicted").held[batch.attended]
     assert (gradient > 0).all()

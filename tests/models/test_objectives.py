@@ -147,7 +147,7 @@ def test_even_attention_is_even_and_its_leave_one_out_the_naive_one(encoder: str
     np.testing.assert_allclose(
         trace.alpha.values, np.repeat(1 / np.array(LENGTHS), LENGTHS), rtol=1e-6
     )
-    inputs = Inputs.of(split, model.vocabulary)
+    inputs = Inputs.from_split(split, model.vocabulary)
     for row, length in enumerate(LENGTHS):
         expected = naive_leave_one_out(model, inputs.take(np.array([row])))
         np.testing.assert_allclose(trace.ragged("loo")[row], expected, atol=1e-6)
@@ -161,7 +161,7 @@ def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder: str) -> None:
     with torch.no_grad():
         for parameter in model.attention.parameters():
             parameter.mul_(3000.0)
-    trace, inputs = next(collect_shards(model, split)), Inputs.of(split, model.vocabulary)
+    trace, inputs = next(collect_shards(model, split)), Inputs.from_split(split, model.vocabulary)
     for row in range(len(LENGTHS)):
         np.testing.assert_allclose(
             trace.ragged("loo")[row],
@@ -181,7 +181,7 @@ def test_a_cnn_that_sees_one_word_at_a_time() -> None:
         0,
     ).eval()
     split = tiny_split(LENGTHS)
-    trace, inputs = next(collect_shards(model, split)), Inputs.of(split, model.vocabulary)
+    trace, inputs = next(collect_shards(model, split)), Inputs.from_split(split, model.vocabulary)
     for row in range(len(LENGTHS)):
         np.testing.assert_allclose(
             trace.ragged("loo")[row],

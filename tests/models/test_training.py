@@ -63,7 +63,7 @@ def test_learns_a_planted_corpus(corpus: Corpus, encoder: str) -> None:
     model = fresh(corpus, encoder)
     history = train(model, corpus, replace(SETTINGS, epochs=25, learning_rate=0.01))
     test = corpus.splits["test"]
-    predicted = predict(model, Inputs.of(test, model.vocabulary))[:, 0] > 0.5
+    predicted = predict(model, Inputs.from_split(test, model.vocabulary))[:, 0] > 0.5
     assert np.mean(predicted == test.label) > 0.9
     assert max(epoch.dev for epoch in history) > 0.95
 
@@ -127,7 +127,7 @@ def test_the_best_epoch_on_dev_is_kept(corpus: Corpus) -> None:
     history = train(model, corpus, replace(SETTINGS, epochs=6, learning_rate=0.05))
     best = best_epoch(history)
     dev = corpus.splits["dev"]
-    predicted = predict(model, Inputs.of(dev, model.vocabulary))[:, 0] >= 0.5
+    predicted = predict(model, Inputs.from_split(dev, model.vocabulary))[:, 0] >= 0.5
     assert np.mean(predicted == dev.label) == pytest.approx(best.dev_accuracy)
 
 
@@ -139,7 +139,7 @@ def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus) -> Non
         corpus,
         replace(SETTINGS, epochs=3, select="loss", learning_rate=0.003, class_weight=False),
     )
-    p = predict(model, Inputs.of(dev, model.vocabulary))[:, 0]
+    p = predict(model, Inputs.from_split(dev, model.vocabulary))[:, 0]
     loss = -np.log(np.where(dev.label == 1, p, 1 - p)).mean()
     assert loss == pytest.approx(-max(epoch.dev for epoch in history), rel=1e-4)
     assert len({epoch.dev for epoch in history}) == 3
@@ -276,7 +276,7 @@ def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path) -> None:
     train(model, corpus, replace(SETTINGS, epochs=1))
     model.save(tmp_path)
     loaded = load_model(tmp_path)
-    inputs = Inputs.of(corpus.splits["test"], model.vocabulary)
+    inputs = Inputs.from_split(corpus.splits["test"], model.vocabulary)
     np.testing.assert_array_equal(predict(loaded, inputs), predict(model, inputs))
     assert loaded.class_names == model.class_names
     (tmp_path / "weights.safetensors").write_bytes(b"no tensors")

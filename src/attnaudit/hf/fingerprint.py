@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import Any
 
-from attnaudit.models.fingerprint import weights_fingerprint
+from attnaudit.models.weights import weights_fingerprint
 
 NAMES = {
     "_name_or_path", "name_or_path", "architectures", "dtype", "torch_dtype", "finetuning_task", "id2label", "label2id", "problem_type",

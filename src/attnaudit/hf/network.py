@@ -37,7 +37,7 @@ from attnaudit.hf.replay import (
     states_of,
     way_of_text,
 )
-from attnaudit.models.fingerprint import Fingerprinted
+from attnaudit.models.weights import Fingerprinted
 from attnaudit.trace.schema import IDS
 from attnaudit.trace.tails import OutputLayer
 

@@ -19,7 +19,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import PASSING, SOFTMAX, softmax_within
 from attnaudit.hf.multihead import MULTIHEAD, run
-from attnaudit.models.fingerprint import Fingerprinted, weights_fingerprint
+from attnaudit.models.weights import Fingerprinted, weights_fingerprint
 from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"

@@ -1,1 +1,1 @@
-"""Models: encoders × attention × heads, and translators; built from settings and stored without pickle. `presets` needs no torch."""
+"""Models: encoders, attention and heads of classifiers, translators, and their batches."""

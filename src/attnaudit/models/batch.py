@@ -1,9 +1,12 @@
-"""Token ids as a model reads them: texts padded on the right, with BOS and EOS; pairs whose sources have one length, unpadded."""
+"""Batches of token ids.
+
+Texts are padded on the right and have BOS and EOS; pairs have sources of one length, unpadded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -15,18 +18,24 @@ from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.tokenise import sentence_lengths
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary
 
-POOL = 50  # batches that are sorted by length together: little padding, and still another order every epoch
+# Batches that are sorted by length together: little padding, and yet another order every epoch.
+POOL = 50
 PAIR_POOL = 8  # batches of one source length that are sorted by target length together
 SENTENCE_BUDGET = 8_192  # padded words of sentences that are encoded together
 
 
 @dataclass(frozen=True)
 class Batch:
-    """``ids`` is ``(B, L)`` with ``L = max T + 2``; ``lengths`` counts BOS and EOS too.
+    """Texts of similar length.
 
-    ``question`` holds the questions of the same rows, ``candidates`` ``(B, C)`` the answers they allow; None where there are none.
-    Positions may stand for ``sentences``: these are then batches of sentences, each as a text of its own, and ``ids`` number them, one
-    batch after another, from `SPECIAL` on as words are numbered. ``weights`` ``(B, L)`` is attention that the model is to take as given.
+    Attributes:
+        ids: Numbers of words, with ``L = max T + 2``.
+        lengths: Lengths with BOS and EOS.
+        question: Questions of the same rows.
+        candidates: Answers that each row allows.
+        sentences: Batches of sentences, each as a text of its own, if positions stand for them.
+            ``ids`` then number the sentences, batch after batch, from ``len(SPECIAL)`` on.
+        weights: Attention that the model is to take as given.
     """
 
     ids: Int[torch.Tensor, "B L"]
@@ -38,22 +47,26 @@ class Batch:
 
     @property
     def attended(self) -> Bool[torch.Tensor, "B L"]:
-        """The positions that attention covers: all but BOS, EOS and padding."""
+        """Positions that attention covers: all but BOS, EOS and padding."""
         place = torch.arange(self.ids.shape[1], device=self.ids.device)
         return (place > 0) & (place < self.lengths[:, None] - 1)
 
     @property
     def inside(self) -> Bool[torch.Tensor, "B L"]:
-        """The positions that are no padding."""
+        """Positions that are no padding."""
         return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The texts of a split as numbers of a vocabulary, with their questions and the answers allowed, where there are such.
+    """The texts of a split as numbers of a vocabulary.
 
-    ``sentences`` holds the words of every sentence of each text, for a model whose positions are sentences; ``weights`` the attention of
-    each position, for a model that takes it as given.
+    Attributes:
+        ids: Numbers of words.
+        question: The same of the questions.
+        candidates: Answers that each row allows.
+        sentences: Numbers of words of each sentence, for a model whose positions are sentences.
+        weights: Attention of each position, for a model that takes it as given.
     """
 
     ids: Ragged
@@ -63,11 +76,15 @@ class Inputs:
     weights: Ragged | None = None
 
     @classmethod
-    def of(cls, split: Split, vocabulary: Vocabulary, hierarchical: bool = False) -> Inputs:
-        question = None if split.question is None else vocabulary.ids(split.question)
-        sentences = Ragged.from_rows(sentence_lengths(split), np.int64) if hierarchical else None
+    def from_split(cls, split: Split, vocabulary: Vocabulary, hierarchical: bool = False) -> Inputs:
+        """Replace the words of a split by their numbers."""
+        ids, question = vocabulary.ids(split.tokens), split.question
         return cls(
-            vocabulary.ids(split.tokens), question, split.candidates, sentences, split.attention
+            ids,
+            None if question is None else vocabulary.ids(question),
+            split.candidates,
+            Ragged.from_rows(sentence_lengths(split), np.int64) if hierarchical else None,
+            split.attention,
         )
 
     def __len__(self) -> int:
@@ -75,19 +92,18 @@ class Inputs:
 
     @property
     def lengths(self) -> np.ndarray:
-        """What a row costs in a padded batch: the longer of text and question, in words."""
-        return (
-            self.ids.lengths
-            if self.question is None
-            else np.maximum(self.ids.lengths, self.question.lengths)
-        )
+        """Cost of each row in a padded batch: the words of the longer of text and question."""
+        if self.question is None:
+            return self.ids.lengths
+        return np.maximum(self.ids.lengths, self.question.lengths)
 
     @property
     def positions(self) -> Ragged:
-        """One entry for each position that attention covers: a word, or a sentence."""
+        """An entry for each position that attention covers: a word, or a sentence."""
         return self.ids if self.sentences is None else self.sentences
 
     def take(self, rows: np.ndarray) -> Inputs:
+        """Return the chosen rows."""
         question, sentences, weights = (
             part and part.take(rows) for part in (self.question, self.sentences, self.weights)
         )
@@ -95,26 +111,30 @@ class Inputs:
         return Inputs(self.ids.take(rows), question, candidates, sentences, weights)
 
     def shuffled_batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
+        """Return all row numbers in batches of ``size`` (`shuffled_batches`)."""
         return shuffled_batches(self.lengths, size, random)
 
     def batches_by_length(self, budget: int) -> Iterator[np.ndarray]:
+        """Return all row numbers in batches of similar length (`batches_by_length`)."""
         return batches_by_length(self.lengths, budget)
 
     def batch(self, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
-        """The chosen rows as one batch."""
+        """Return the chosen rows as one batch."""
         if self.sentences is not None:
             return batch_of_sentences(self.ids.take(rows), self.sentences.take(rows), device)
-        texts = pad(self.ids, rows, device)
-        question = None if self.question is None else pad(self.question, rows, device)
-        candidates = (
-            None if self.candidates is None else torch.from_numpy(self.candidates[rows]).to(device)
+        candidates = self.candidates
+        return replace(
+            pad(self.ids, rows, device),
+            question=None if self.question is None else pad(self.question, rows, device),
+            candidates=None
+            if candidates is None
+            else torch.from_numpy(candidates[rows]).to(device),
+            weights=None if self.weights is None else padded(self.weights, rows, device),
         )
-        weights = None if self.weights is None else padded(self.weights, rows, device)
-        return Batch(texts.ids, texts.lengths, question, candidates, weights=weights)
 
 
-def _laid_out(rows: Ragged, empty: int, dtype: type, before: int = 1, after: int = 1) -> np.ndarray:
-    """A row for each of ``rows``, as long as the longest, with room for so many entries ``before`` and ``after`` its own."""
+def _grid(rows: Ragged, empty: int, dtype: type, before: int = 1, after: int = 1) -> np.ndarray:
+    """Return ``rows`` padded to the longest, with so many empty entries ``before`` and ``after``."""
     grid = np.full((len(rows), before + int(rows.lengths.max(initial=0)) + after), empty, dtype)
     place = np.arange(len(rows.values)) - rows.spread(rows.offsets[:-1])
     grid[rows.row_of_value, before + place] = rows.values
@@ -122,9 +142,9 @@ def _laid_out(rows: Ragged, empty: int, dtype: type, before: int = 1, after: int
 
 
 def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
-    """The chosen rows of ``ids`` as one batch of texts alone."""
+    """Return the chosen rows of ``ids`` as a batch of texts."""
     chosen = ids.take(rows)
-    padded = _laid_out(chosen, PAD, np.int64)
+    padded = _grid(chosen, PAD, np.int64)
     padded[:, 0] = BOS
     padded[np.arange(len(rows)), chosen.lengths + 1] = EOS
     return Batch(
@@ -135,12 +155,15 @@ def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Ba
 def padded(
     values: Ragged, rows: np.ndarray, device: str | torch.device = "cpu"
 ) -> Float[torch.Tensor, "B L"]:
-    """A value for each position of the chosen rows, laid out as in their batch: 0 at BOS, EOS and padding."""
-    return torch.from_numpy(_laid_out(values.take(rows), 0, np.float32)).to(device)
+    """Return values of the positions of the chosen rows, with 0 at BOS, EOS and padding."""
+    return torch.from_numpy(_grid(values.take(rows), 0, np.float32)).to(device)
 
 
 def batch_of_sentences(ids: Ragged, sentences: Ragged, device: str | torch.device) -> Batch:
-    """Texts of sentences with ``sentences`` words each; sentences of like length go through the model together."""
+    """Return a batch of texts whose sentences have ``sentences`` words each.
+
+    Sentences of similar length go through the model together.
+    """
     words = Ragged.from_lengths(ids.values, sentences.values)
     chunks = list(batches_by_length(words.lengths, SENTENCE_BUDGET))
     number = np.empty(len(words), dtype=np.int64)
@@ -152,12 +175,20 @@ def batch_of_sentences(ids: Ragged, sentences: Ragged, device: str | torch.devic
 
 
 def batches_by_length(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Row numbers in batches of similar length whose padded size stays within ``budget`` positions (one row at least)."""
+    """Return row numbers in batches of similar length.
+
+    Args:
+        lengths: Words of each row.
+        budget: Largest padded size of a batch in positions; a batch has at least one row.
+
+    Returns:
+        An iterator over batches, short rows first.
+    """
     return _within(budget, np.argsort(lengths, kind="stable"), lengths + 2)
 
 
 def _within(budget: int, order: np.ndarray, width: np.ndarray) -> Iterator[np.ndarray]:
-    """The rows of ``order``, which goes up in ``width``, in batches of at most so many entries once padded (one row at least)."""
+    """Cut ``order``, which goes up in ``width``, into batches of at most ``budget`` entries."""
     start = 0
     while start < len(order):
         sizes = width[order[start:]] * np.arange(1, len(order) - start + 1)
@@ -169,13 +200,16 @@ def _within(budget: int, order: np.ndarray, width: np.ndarray) -> Iterator[np.nd
 def shuffled_batches(
     lengths: np.ndarray, size: int, random: np.random.Generator
 ) -> list[np.ndarray]:
-    """All rows in batches of ``size``: shuffled, sorted by length within pools of `POOL` batches, the batches shuffled again."""
+    """Return all row numbers in batches of ``size``.
+
+    They are shuffled, sorted by length within pools of `POOL` batches, and the batches shuffled.
+    """
     batches = _pooled(random.permutation(len(lengths)), lengths, size, POOL)
     return [batches[k] for k in random.permutation(len(batches))]
 
 
 def _pooled(order: np.ndarray, lengths: np.ndarray, size: int, pool: int) -> list[np.ndarray]:
-    """Batches of ``size`` rows in the given order, those of every ``pool`` batches sorted by length."""
+    """Cut ``order`` into batches of ``size`` rows, each ``pool`` of batches sorted by length."""
     pools = [order[start : start + pool * size] for start in range(0, len(order), pool * size)]
     ordered = [rows[np.argsort(lengths[rows], kind="stable")] for rows in pools]
     return [rows[start : start + size] for rows in ordered for start in range(0, len(rows), size)]
@@ -183,10 +217,13 @@ def _pooled(order: np.ndarray, lengths: np.ndarray, size: int, pool: int) -> lis
 
 @dataclass(frozen=True)
 class PairBatch:
-    """``source`` ``(B, T)``, none padded; ``before`` ``(B, U)`` what the decoder has written before each gold token: BOS and the target.
+    """Pairs whose sources have one length.
 
-    ``gold`` ``(B, U)`` is the target and EOS, padded on the right. ``aligned`` ``(B, U, T)`` has 1 where a source token is aligned with the
-    gold token, where alignments are known.
+    Attributes:
+        source: Source tokens, unpadded.
+        before: Tokens before each gold token: BOS and the target.
+        gold: The target and EOS, padded on the right.
+        aligned: 1 where a source token is aligned with the gold token; None if that is not known.
     """
 
     source: Int[torch.Tensor, "B T"]
@@ -196,7 +233,7 @@ class PairBatch:
 
     @property
     def written(self) -> Bool[torch.Tensor, "B U"]:
-        """The target positions that are no padding."""
+        """Target positions that are no padding."""
         return self.gold != PAD
 
 
@@ -204,8 +241,12 @@ class PairBatch:
 class PairInputs:
     """The pairs of a split as numbers of two vocabularies.
 
-    ``links`` (3, k) are the alignments: row, source position, target position. ``unlinked`` are the lines with excluded alignments, where
-    it is not known which pieces belong to the linked words.
+    Attributes:
+        source: Source tokens.
+        target: Target tokens.
+        links: Alignments: row, source position, target position.
+        unlinked: Lines with excluded alignments, where it is not known which pieces belong to the
+            linked words.
     """
 
     source: Ragged
@@ -218,57 +259,58 @@ class PairInputs:
 
     @property
     def tokens(self) -> Int[np.ndarray, " n"]:
-        """Gold tokens of every row, EOS among them."""
+        """Number of gold tokens of every row, EOS included."""
         return self.target.lengths + 1
 
     @property
     def unknown(self) -> int:
-        """Gold tokens that the vocabulary lacks."""
+        """Number of gold tokens that the vocabulary lacks."""
         return int((self.target.values == UNK).sum())
 
     def _links_of(self, rows: np.ndarray) -> Int[np.ndarray, "three k"]:
-        """The alignments of the chosen rows, numbered by their place among them."""
+        """Return the alignments of the chosen rows, numbered by their place among them."""
         assert self.links is not None
         first, last = (np.searchsorted(self.links[0], rows, side) for side in ("left", "right"))
         counts = last - first
         starts = np.repeat(first - np.r_[0, np.cumsum(counts)[:-1]], counts)
-        found = self.links[1:, starts + np.arange(counts.sum())]
-        return np.vstack([np.repeat(np.arange(len(rows)), counts), found])
+        positions = self.links[1:, starts + np.arange(counts.sum())]
+        return np.vstack([np.repeat(np.arange(len(rows)), counts), positions])
 
     def batch(self, rows: np.ndarray, device: str | torch.device = "cpu") -> PairBatch:
-        """The chosen rows, whose sources are of one length, as a batch."""
+        """Return the chosen rows, whose sources have one length, as a batch."""
         source, target = self.source.take(rows), self.target.take(rows)
-        before, gold = (
-            _laid_out(target, PAD, np.int64, after=0),
-            _laid_out(target, PAD, np.int64, before=0),
-        )
+        before = _grid(target, PAD, np.int64, after=0)
+        gold = _grid(target, PAD, np.int64, before=0)
         before[:, 0] = BOS
         gold[np.arange(len(rows)), target.lengths] = EOS
         parts = [source.values.reshape(len(rows), -1), before, gold]
         if self.links is not None:
-            row, here, there = self._links_of(rows)
+            row, position, target_position = self._links_of(rows)
             aligned = np.zeros((*gold.shape, parts[0].shape[1]), dtype=np.float32)
-            aligned[row, there, here] = 1.0
+            aligned[row, target_position, position] = 1.0
             parts.append(aligned)
         return PairBatch(*(torch.from_numpy(part).to(device) for part in parts))
 
     def shuffled_batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
-        """All rows in batches of at most ``size`` whose sources have one length and whose targets are much alike in length."""
-        groups = _of_one_length(random.permutation(len(self)), self.source.lengths)
-        batches = [
-            batch
-            for group in groups
-            for batch in _pooled(group, self.target.lengths, size, PAIR_POOL)
-        ]
+        """Return all row numbers in batches of at most ``size``.
+
+        The sources of a batch have one length, its targets similar lengths.
+        """
+        groups = _by_length(random.permutation(len(self)), self.source.lengths)
+        pooled = [_pooled(group, self.target.lengths, size, PAIR_POOL) for group in groups]
+        batches = list(chain.from_iterable(pooled))
         return [batches[k] for k in random.permutation(len(batches))]
 
     def batches_by_length(self, budget: int) -> Iterator[np.ndarray]:
-        """All rows in batches of sources of one length, of at most ``budget`` padded target tokens (one row at least)."""
-        groups = _of_one_length(np.argsort(self.target.lengths, kind="stable"), self.source.lengths)
+        """Return all row numbers in batches of at most ``budget`` padded target tokens.
+
+        The sources of a batch have one length; a batch has at least one row.
+        """
+        groups = _by_length(np.argsort(self.target.lengths, kind="stable"), self.source.lengths)
         return chain.from_iterable(_within(budget, group, self.tokens) for group in groups)
 
 
-def _of_one_length(order: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
-    """The rows of ``order`` by length, those of each in the order they came in."""
+def _by_length(order: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:
+    """Group the rows of ``order`` by length, each group in the order of its rows."""
     ordered = order[np.argsort(lengths[order], kind="stable")]
     return np.split(ordered, np.flatnonzero(np.diff(lengths[ordered])) + 1) if len(ordered) else []

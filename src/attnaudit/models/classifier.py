@@ -1,8 +1,7 @@
-"""The models of Jain & Wallace 2019 and of Serrano & Smith 2019: embed, encode, attend, read out."""
+"""Classifiers of Jain & Wallace 2019 and of Serrano & Smith 2019."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,13 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Float
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import atomic, read_json, write_json
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import read_json, write_json
 from attnaudit.corpora import Vocabulary
 from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
@@ -24,15 +21,17 @@ from attnaudit.models.attention import ALL, LogOdds, attend, make_attention
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.models.encoders import Question, Sentence, make_encoder
 from attnaudit.models.presets import ModelSettings
-from attnaudit.models.product import count_weights
+from attnaudit.models.weights import count_weights, read_weights, restoring, write_weights
 from attnaudit.stats.measures import Activation
 
 
 @dataclass(frozen=True)
 class QuestionTerms:
-    """How a question enters the pass over its text: ``query`` ``(B, a)`` in the attention, ``offset`` ``(B, P)`` in the output.
+    """The parts that a question has in the pass over its text.
 
-    Without a question ``query`` is None and ``offset`` is the bias.
+    Attributes:
+        query: Enters the attention; None without a question.
+        offset: Enters the output; the bias without a question.
     """
 
     query: Float[Tensor, "B a"] | None
@@ -53,20 +52,15 @@ class Forward:
     question_terms: QuestionTerms
 
     def detached(self) -> Forward:
-        """The same numbers without the graph of the backward pass."""
+        """Return the same numbers without the graph of the backward pass."""
         query, offset = self.question_terms.query, self.question_terms.offset.detach()
+        values = (self.embedded, self.hidden, self.alpha, self.logits)
         terms = QuestionTerms(None if query is None else query.detach(), offset)
-        return Forward(
-            self.embedded.detach(),
-            self.hidden.detach(),
-            self.alpha.detach(),
-            self.logits.detach(),
-            terms,
-        )
+        return Forward(*(value.detach() for value in values), terms)
 
 
 class LinearHead(nn.Module):
-    """One linear layer: the readout ``W h_t`` already counts in logits, the offset is the bias."""
+    """One linear layer: the readout is ``W h_t``, in logits, and the offset is the bias."""
 
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
@@ -74,18 +68,23 @@ class LinearHead(nn.Module):
         self.readout_width = outputs
 
     def offset(self, question: Float[Tensor, "B m"] | None) -> Float[Tensor, " K"]:
+        """Return the bias."""
         return self.output.bias
 
     def readout(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n K"]:
-        """What the units ``part`` of each position contribute under full attention."""
+        """Return the contribution of the units ``part`` of each position under full attention."""
         return functional.linear(hidden, self.output.weight[:, part])
 
     def tail(self, pooled: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
+        """Return the same numbers: they are logits."""
         return pooled
 
 
 class TanhHead(nn.Module):
-    """``W₂ tanh(W_p c + W_q Q) + b₂`` of question answering and inference: readout ``W_p h_t``, offset ``W_q Q + b``."""
+    """``W₂ tanh(W_p c + W_q Q + b) + b₂`` of question answering and inference.
+
+    The readout is ``W_p h_t``, the offset ``W_q Q + b``.
+    """
 
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
@@ -95,12 +94,15 @@ class TanhHead(nn.Module):
         self.output = nn.Linear(units, outputs)
 
     def offset(self, question: Float[Tensor, "B m"] | None) -> Float[Tensor, "B P"]:
+        """Return the share of the question."""
         return self.question(question)
 
     def readout(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n P"]:
+        """Return the contribution of the units ``part`` of each position under full attention."""
         return functional.linear(hidden, self.passage.weight[:, part])
 
     def tail(self, pooled: Float[Tensor, "*n P"]) -> Float[Tensor, "*n C"]:
+        """Return the logits."""
         weight, bias = self.output.weight.to(pooled.dtype), self.output.bias.to(pooled.dtype)
         return functional.linear(torch.tanh(pooled), weight, bias)
 
@@ -108,11 +110,19 @@ class TanhHead(nn.Module):
 class AttentionModel(nn.Module):
     """``logits = tail(offset + Σ_t alpha_t · readout_t)``.
 
-    A classifier has one linear layer: one sigmoid output for two classes, a softmax for more. With ``has_question`` the model also reads a
-    question (or a hypothesis), which conditions the attention and enters the output through a tanh layer; its output is a softmax. The
-    positions of a hierarchical model are sentences, each with a vector made from its words.
+    A classifier has one linear layer: one sigmoid output for two classes, a softmax for more. With
+    ``has_question`` the model also reads a question (or a hypothesis), which conditions the
+    attention and enters the output through a tanh layer; its output is a softmax. The positions of
+    a hierarchical model are sentences, each with a vector made from its words.
 
-    Raises InputError for an encoder that is not registered, and for a hierarchical model with a question.
+    Args:
+        settings: Sizes of the model.
+        vocabulary: Numbers of words.
+        class_names: The classes.
+        has_question: The model reads questions.
+
+    Raises:
+        InputError: The encoder is not registered, or the model is hierarchical with a question.
     """
 
     def __init__(
@@ -131,38 +141,32 @@ class AttentionModel(nn.Module):
                 "a flat one",
                 "choose another preset than han",
             )
-        self.settings, self.vocabulary, self.class_names, self.has_question = (
-            settings,
-            vocabulary,
-            tuple(class_names),
-            has_question,
-        )
+        self.settings, self.vocabulary = settings, vocabulary
+        self.class_names, self.has_question = tuple(class_names), has_question
         self.embedding = nn.Embedding(len(vocabulary), settings.embedding, padding_idx=PAD)
         self.sentence = Sentence(settings) if settings.hierarchical else None
-        read = (
-            settings if self.sentence is None else replace(settings, embedding=self.sentence.width)
-        )
+        if self.sentence is not None:
+            settings = replace(settings, embedding=self.sentence.width)
         self.dropout = nn.Dropout(settings.dropout)
-        self.encoder = make_encoder(read)
+        self.encoder = make_encoder(settings)
         self.question = Question(settings, len(vocabulary)) if has_question else None
         self.attention = make_attention(settings, self.encoder.width, has_question, len(vocabulary))
         self.head = (TanhHead if has_question else LinearHead)(self.encoder.width, self.outputs)
 
     def __repr__(self) -> str:
-        encoder = (
-            f"hierarchical {self.settings.encoder}"
-            if self.settings.hierarchical
-            else self.settings.encoder
-        )
-        heads = "" if self.settings.heads == 1 else f", {self.settings.heads} heads"
+        settings = self.settings
+        encoder = f"{'hierarchical ' if settings.hierarchical else ''}{settings.encoder}"
+        heads = "" if settings.heads == 1 else f", {settings.heads} heads"
         question = ", with a question" if self.has_question else ""
         return (
-            f"AttentionModel({encoder} + {self.settings.attention}{heads}{question}, {len(self.vocabulary):,} words × "
-            f"{self.settings.embedding}, hidden {self.encoder.width}, {len(self.class_names)} classes, {count_weights(self):,} weights)"
+            f"AttentionModel({encoder} + {settings.attention}{heads}{question}, "
+            f"{len(self.vocabulary):,} words × {settings.embedding}, hidden {self.encoder.width}, "
+            f"{len(self.class_names)} classes, {count_weights(self):,} weights)"
         )
 
     @property
     def activation(self) -> Activation:
+        """Sigmoid for two classes without a question, else softmax."""
         return "sigmoid" if len(self.class_names) == 2 and not self.has_question else "softmax"
 
     @property
@@ -171,29 +175,24 @@ class AttentionModel(nn.Module):
         return 1 if self.activation == "sigmoid" else len(self.class_names)
 
     def forward(self, batch: Batch) -> Forward:
+        """Run the model on a batch."""
         return self.from_embedded(self.embed(batch), batch)
 
     def inputs(self, split: Split) -> Inputs:
-        """The texts of a split as this model reads them."""
-        return Inputs.of(split, self.vocabulary, self.settings.hierarchical)
+        """Return the texts of a split as this model reads them."""
+        return Inputs.from_split(split, self.vocabulary, self.settings.hierarchical)
 
     def embed(self, batch: Batch) -> Float[Tensor, "B L E"]:
-        """The encoder's input: a vector for every word, or for every sentence."""
+        """Return the encoder's input: a vector for every word, or for every sentence."""
         if self.sentence is None:
             return self.dropout(self.embedding(batch.ids))
-        vectors = [
-            self.sentence(self.dropout(self.embedding(sentences.ids)), sentences)
-            for sentences in batch.sentences
-        ]
-        return functional.embedding(
-            batch.ids,
-            torch.cat(
-                [self.embedding.weight.new_zeros(len(SPECIAL), self.sentence.width), *vectors]
-            ),
-        )
+        # Sentences are numbered like words, from the first number that is not special.
+        vectors = [self.embedding.weight.new_zeros(len(SPECIAL), self.sentence.width)]
+        for words in batch.sentences:
+            vectors.append(self.sentence(self.dropout(self.embedding(words.ids)), words))
+        return functional.embedding(batch.ids, torch.cat(vectors))
 
     def _question_terms(self, batch: Batch) -> QuestionTerms:
-        """The question of every row, read and encoded."""
         if self.question is None:
             return QuestionTerms(None, self.head.offset(None).expand(len(batch.ids), -1))
         assert batch.question is not None
@@ -201,41 +200,24 @@ class AttentionModel(nn.Module):
         return QuestionTerms(self.attention.condition(summary), self.head.offset(summary))
 
     def from_embedded(self, embedded: Float[Tensor, "B L E"], batch: Batch) -> Forward:
-        """The forward pass from embedded tokens on."""
+        """Run the model on embedded tokens, which may ask for gradients."""
         terms = self._question_terms(batch)
         hidden = self.dropout(self.encoder(embedded, batch.lengths))
-        alpha = (
-            self._imposed(batch)
-            if self.settings.attention == "imposed"
-            else self._attend(hidden, terms, batch)
-        )
-        return Forward(
-            embedded, hidden, alpha, self.logits_from_attention(alpha, hidden, terms, batch), terms
-        )
+        alpha = self._attend(hidden, terms, batch)
+        logits = self.logits_from_attention(alpha, hidden, terms, batch)
+        return Forward(embedded, hidden, alpha, logits, terms)
 
     def _attend(
         self, hidden: Float[Tensor, "B L m"], terms: QuestionTerms, batch: Batch
     ) -> Float[Tensor, "B *H L"]:
+        if self.settings.attention == "imposed":
+            return _imposed(batch)
         if isinstance(self.attention, LogOdds):
             return attend(self.attention.of_words(batch.ids), batch.attended)
         scores = self.attention(hidden, None if terms.query is None else terms.query[:, None])
-        return (
-            attend(scores, batch.attended)
-            if scores.ndim == 2
-            else attend(scores.movedim(-1, 1), batch.attended[:, None])
-        )
-
-    def _imposed(self, batch: Batch) -> Float[Tensor, "B L"]:
-        if batch.weights is None:
-            expected = "a corpus taught by a trace, which gives the weights of every text"
-            raise InputError(
-                "read a text",
-                "imposed attention",
-                "a text without weights",
-                expected,
-                "attnaudit study guide gives them",
-            )
-        return batch.weights
+        if scores.ndim == 2:
+            return attend(scores, batch.attended)
+        return attend(scores.movedim(-1, 1), batch.attended[:, None])
 
     def logits_from_attention(
         self,
@@ -244,23 +226,25 @@ class AttentionModel(nn.Module):
         terms: QuestionTerms,
         batch: Batch,
     ) -> Float[Tensor, "B K"]:
-        """The logits with attention ``alpha``, the model's own or any other; each head attends to its own part of the hidden states."""
+        """Return the logits under any attention ``alpha``.
+
+        Each of several heads attends to its own part of the hidden states.
+        """
         if alpha.ndim == 2:
             context = torch.einsum("bl,blm->bm", alpha, hidden)
         else:
-            context = torch.einsum(
-                "bhl,blhd->bhd", alpha, hidden.unflatten(-1, (alpha.shape[1], -1))
-            ).flatten(1)
+            parts = hidden.unflatten(-1, (alpha.shape[1], -1))
+            context = torch.einsum("bhl,blhd->bhd", alpha, parts).flatten(1)
         return self.logits(terms.offset + self.head.readout(context), batch)
 
     def readouts(self, hidden: Float[Tensor, "B L m"], heads: int) -> Float[Tensor, "B L H P"]:
-        """What each position contributes to the output through each head."""
+        """Return the contribution of each position to the output through each head."""
         width = hidden.shape[-1] // heads
         parts = [slice(head * width, (head + 1) * width) for head in range(heads)]
         return torch.stack([self.head.readout(hidden[..., part], part) for part in parts], dim=2)
 
     def logits(self, pooled: Float[Tensor, "B *n P"], batch: Batch) -> Float[Tensor, "B *n K"]:
-        """The tail, and −∞ for answers that the row does not allow."""
+        """Apply the tail; answers that the row does not allow get −∞."""
         logits = self.head.tail(pooled)
         if batch.candidates is None:
             return logits
@@ -268,29 +252,41 @@ class AttentionModel(nn.Module):
         return logits.masked_fill(~allowed, -torch.inf)
 
     def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
-        return (
-            torch.sigmoid(logits) if self.activation == "sigmoid" else torch.softmax(logits, dim=-1)
-        )
+        """Apply the activation."""
+        if self.activation == "sigmoid":
+            return torch.sigmoid(logits)
+        return torch.softmax(logits, dim=-1)
 
     def distance(self, p: Float[Tensor, "... K"], q: Float[Tensor, "... K"]) -> Tensor:
-        """Total variation distance over the last axis; a single column is the probability of class 1."""
+        """Return the TVD over the last axis; a single column is the probability of class 1."""
         gap = (p - q).abs().sum(dim=-1)
         return gap if self.activation == "sigmoid" else 0.5 * gap
 
     def save(self, folder: Path) -> None:
-        """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
+        """Write ``weights.safetensors``, with settings and class names, and ``vocab.json``.
+
+        Raises:
+            RunError: A file cannot be written.
+        """
         described = {
             "settings": asdict(self.settings),
             "class_names": self.class_names,
             "asks": self.has_question,
         }
-        metadata = {"attnaudit": json.dumps(described, sort_keys=True)}
-        weights = {
-            name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()
-        }
-        with atomic(folder / "weights.safetensors") as temporary:
-            save_file(weights, temporary, metadata=metadata)
+        write_weights(folder, self, described)
         write_json(folder / "vocab.json", self.vocabulary.to_json())
+
+
+def _imposed(batch: Batch) -> Float[Tensor, "B L"]:
+    if batch.weights is None:
+        raise InputError(
+            "read a text",
+            "imposed attention",
+            "a text without weights",
+            "a corpus taught by a trace, which gives the weights of every text",
+            "attnaudit study guide gives them",
+        )
+    return batch.weights
 
 
 def build_model(
@@ -301,15 +297,26 @@ def build_model(
     seed: int,
     has_question: bool = False,
 ) -> AttentionModel:
-    """A fresh model whose embeddings start from ``vectors`` ``(V, E)``, a row for each word; all other weights follow from ``seed``.
+    """Build a fresh model.
 
-    With ``has_question`` it reads a question along with each text. Raises InputError for settings that cannot be built.
+    Args:
+        settings: Sizes of the model.
+        vocabulary: Numbers of words.
+        vectors: Initial embeddings, a row for each word.
+        class_names: The classes.
+        seed: Decides all other weights.
+        has_question: The model reads a question along with each text.
+
+    Returns:
+        The model.
+
+    Raises:
+        InputError: The settings cannot be built.
     """
+    settings = replace(settings, embedding=vectors.shape[1])
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AttentionModel(
-            replace(settings, embedding=vectors.shape[1]), vocabulary, class_names, has_question
-        )
+        model = AttentionModel(settings, vocabulary, class_names, has_question)
     with torch.no_grad():
         for embedding in (model.embedding, *([model.question.embedding] if model.question else [])):
             embedding.weight.copy_(torch.from_numpy(vectors))
@@ -317,19 +324,17 @@ def build_model(
 
 
 def load_model(folder: str | Path) -> AttentionModel:
-    """The model that `AttentionModel.save` wrote. Raises RunError when it is missing or damaged."""
-    path = Path(folder) / "weights.safetensors"
+    """Load the model that `AttentionModel.save` wrote.
+
+    Raises:
+        RunError: It is missing or damaged.
+    """
     vocabulary = Vocabulary.from_json(read_json(Path(folder) / "vocab.json"))
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = json.loads(file.metadata()["attnaudit"])
-        stored = metadata["settings"]
+    with restoring(Path(folder)):
+        described, weights = read_weights(Path(folder))
+        stored = described["settings"]
         settings = ModelSettings(**{**stored, "kernels": tuple(stored["kernels"])})
-        model = AttentionModel(settings, vocabulary, metadata["class_names"], metadata["asks"])
-        model.load_state_dict(load_file(path))
-    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise RunError(
-            "load model", str(path), reason, "weights written by attnaudit", "retrain the model"
-        ) from error
+        class_names, has_question = described["class_names"], described["asks"]
+        model = AttentionModel(settings, vocabulary, class_names, has_question)
+        model.load_state_dict(weights)
     return model

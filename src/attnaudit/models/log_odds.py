@@ -1,8 +1,9 @@
-"""The log-odds of every word: what a linear classifier of bags of words learns from the training texts.
+"""Log-odds of words: the attention of the released code of Jain & Wallace 2019.
 
-The released code of Jain & Wallace 2019 takes attention from them (`LR.py`, `LogOddsAttention`): a logistic regression with an L1 penalty
-(C = 1) and balanced classes on normalised bags of words. A word's log-odds are its coefficient, and attention is the softmax of the size of
-the coefficients of a text's words. The sizes are averaged over the classes where there are more than two.
+A logistic regression with an L1 penalty (C = 1) and balanced classes learns from normalised bags of
+words (`LR.py`, `LogOddsAttention`). A word's log-odds are its coefficient, and attention is the
+softmax of the size of the coefficients of a text's words. With more than two classes, the sizes are
+averaged over the classes.
 """
 
 from __future__ import annotations
@@ -13,16 +14,24 @@ from jaxtyping import Float, Int
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.vocabulary import SPECIAL
 
+# Score of a word that train lacks: it has no weight in a text with other words, and weights are
+# uniform in a text that has no other.
 UNKNOWN = -1e4
-"""The score of a word that train lacks: no weight in a text with other words, and uniform weights where a text has no other."""
 
 
 def word_log_odds(
     ids: Ragged, label: Int[np.ndarray, " n"], words: int, classes: int
 ) -> Float[np.ndarray, " V"]:
-    """The size of the log-odds of each of ``words`` numbers of a vocabulary, from training texts; `UNKNOWN` where there are none.
+    """Return the size of the log-odds of every word.
 
-    A bag of words says which words a text has, as a vector of Euclidean norm 1. Deterministic.
+    Args:
+        ids: Numbers of the words of training texts.
+        label: Their classes.
+        words: Size of the vocabulary.
+        classes: Number of classes.
+
+    Returns:
+        A size for each word, `UNKNOWN` for words without one; deterministic.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -40,14 +49,14 @@ def word_log_odds(
                 max_iter=1000,
             )
             sizes.append(np.abs(fitted.fit(bags, is_class).coef_[0]))
-    found = np.mean(sizes, axis=0) if sizes else np.zeros(words)
+    size = np.mean(sizes, axis=0) if sizes else np.zeros(words)
     known = np.bincount(ids.values, minlength=words) > 0
     known[: len(SPECIAL)] = False
-    return np.where(known, found, UNKNOWN).astype(np.float32)
+    return np.where(known, size, UNKNOWN).astype(np.float32)
 
 
 def bags_of_words(ids: Ragged, words: int):
-    """A sparse row for each text."""
+    """Return a sparse row for each text: its words, as a vector of Euclidean norm 1."""
     from scipy.sparse import csr_matrix
     from sklearn.preprocessing import normalize
 

@@ -293,7 +293,7 @@ class _Run:
 
     def _metadata(self, model: Any, trained: Record) -> dict[str, Any]:
         """What a trace of the trained model says of its origin."""
-        from attnaudit.models.fingerprint import weights_fingerprint
+        from attnaudit.models.weights import weights_fingerprint
 
         origin = self.task.with_remarks(self._origin(model), self.task.remarks(trained.notes))
         return {

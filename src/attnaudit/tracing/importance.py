@@ -1,8 +1,8 @@
-"""Importance by gradient, and what scores are worth in the input.
+"""Importance by gradient, and the fall of the output when words are deleted from the input.
 
-``g_t = |e_t · ∂ŷ/∂e_t|`` is that of Algorithm 1 of Jain & Wallace 2019. Comprehensiveness and sufficiency (ERASER: DeYoung et al. 2020)
-delete tokens from the text by a score and run everything again; by number, never by string: what is left goes through the model as a
-shorter text, its words those it had.
+``g_t = |e_t · ∂ŷ/∂e_t|`` is the importance of Algorithm 1 of Jain & Wallace 2019. Comprehensiveness
+and sufficiency (ERASER: DeYoung et al. 2020) delete tokens from the text by a score, by number and
+never by string, and run the model on the shorter text.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ from attnaudit.training.texts import predict
 
 @dataclass(frozen=True)
 class Importance:
-    """Gradient times input of every position, ``(B, L)``, in absolute value, and the pass ``done`` that it is the gradient of.
+    """Absolute gradient times input of every position.
 
-    ``held`` flows through the hidden states alone, attention held fixed, as in the paper; ``full`` flows through the weights too.
+    Attributes:
+        held: Attention is held fixed, as in the paper: it only flows through the hidden states.
+        full: It flows through the attention too.
+        done: The forward pass.
     """
 
     held: Float[Tensor, "B L"]
@@ -38,45 +41,55 @@ class Importance:
 def gradient_importance(
     model: AttentionModel, batch: Batch, outputs: Outputs = "all"
 ) -> Importance:
-    """Both gradients of a batch: summed over the outputs, or those of the predicted one.
+    """Compute both gradients of a batch.
 
-    An instance's logits depend on its own tokens only, so that one backward pass serves the whole batch; both gradients share one pass
-    forward. The derivative of the activation is computed in float64, where it does not underflow.
+    An instance's logits only depend on its own tokens, so that one backward pass serves the whole
+    batch; both gradients share one forward pass.
+
+    Args:
+        model: The model.
+        batch: Its texts.
+        outputs: Sum over all outputs, or take the predicted one.
+
+    Returns:
+        The gradients and the forward pass.
     """
     embedded = model.embed(batch).detach().requires_grad_()
-    of = _of_predicted if outputs == "predicted" and model.activation == "softmax" else _of_all
+    predicted = outputs == "predicted" and model.activation == "softmax"
+    importance = _importance_of_predicted if predicted else _importance_of_all
     with torch.enable_grad():
         done = model.from_embedded(embedded, batch)
-        held = model.logits_from_attention(
-            done.alpha.detach(), done.hidden, done.question_terms, batch
-        )
+        alpha = done.alpha.detach()
+        held = model.logits_from_attention(alpha, done.hidden, done.question_terms, batch)
         return Importance(
-            of(model, embedded, held), of(model, embedded, done.logits), done.detached()
+            importance(model, embedded, held),
+            importance(model, embedded, done.logits),
+            done.detached(),
         )
 
 
-def _of_all(
+def _importance_of_all(
     model: AttentionModel, embedded: Float[Tensor, "B L E"], logits: Float[Tensor, "B K"]
 ) -> Float[Tensor, "B L"]:
-    """One backward pass per logit, then the chain rule through the activation."""
-    per_logit = torch.stack(
-        [_times_input(embedded, logits[:, k]) for k in range(logits.shape[1])], dim=-1
-    ).double()
-    return (
-        through_activation(per_logit, logits.detach().double(), model.activation).abs().sum(dim=-1)
-    )
+    """Take one backward pass per logit, then the chain rule through the activation."""
+    slopes = [_times_input(embedded, logits[:, k]) for k in range(logits.shape[1])]
+    # In float64 the derivative of the activation does not underflow.
+    per_logit, logits = torch.stack(slopes, dim=-1).double(), logits.detach().double()
+    return through_activation(per_logit, logits, model.activation).abs().sum(dim=-1)
 
 
-def _of_predicted(
+def _importance_of_predicted(
     model: AttentionModel, embedded: Float[Tensor, "B L E"], logits: Float[Tensor, "B K"]
 ) -> Float[Tensor, "B L"]:
-    """One backward pass along ``∂ŷ/∂logits`` of the predicted answer, scaled to 1 on the way so that float32 holds it."""
+    """Take one backward pass along ``∂ŷ/∂logits`` of the predicted answer.
+
+    The direction is scaled to 1 on the way, so that float32 holds it.
+    """
     probability = torch.softmax(logits.detach().double(), dim=-1)
     most, chosen = probability.max(dim=-1, keepdim=True)
     others = probability.scatter(-1, chosen, 0.0)
-    direction = most * (-others).scatter(
-        -1, chosen, others.sum(dim=-1, keepdim=True)
-    )  # 1 − ŷ as a sum: no cancellation near 1
+    # 1 − ŷ as a sum: no cancellation near 1.
+    direction = most * (-others).scatter(-1, chosen, others.sum(dim=-1, keepdim=True))
     size = direction.abs().amax(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
     along = torch.where(torch.isfinite(logits), logits, 0.0) * (direction / size).to(logits.dtype)
     return _times_input(embedded, along.sum(dim=-1)).double().abs() * size
@@ -85,7 +98,8 @@ def _of_predicted(
 def _times_input(
     embedded: Float[Tensor, "B L E"], scalar: Float[Tensor, " B"]
 ) -> Float[Tensor, "B L"]:
-    """``e_t · ∂ scalar / ∂e_t``; the pass forward is kept for the next one."""
+    """Return ``e_t · ∂ scalar / ∂e_t``."""
+    # The forward pass serves the next gradient too.
     (slope,) = torch.autograd.grad(scalar.sum(), embedded, retain_graph=True)
     return (slope * embedded.detach()).sum(dim=-1)
 
@@ -93,7 +107,10 @@ def _times_input(
 def through_activation(
     per_logit: Float[Tensor, "B L K"], logits: Float[Tensor, "B K"], activation: str
 ) -> Float[Tensor, "B L K"]:
-    """The chain rule from logits to probabilities: ``p(1 − p)`` for a sigmoid, ``p_c (δ_cc' − p_c')`` for a softmax."""
+    """Apply the chain rule from logits to probabilities.
+
+    The factor is ``p(1 − p)`` for a sigmoid and ``p_c (δ_cc' − p_c')`` for a softmax.
+    """
     if activation == "sigmoid":
         slope = torch.sigmoid(logits) * torch.sigmoid(-logits)
         return per_logit * slope[:, None, :]
@@ -104,52 +121,73 @@ def through_activation(
 def input_falls(
     model: AttentionModel, inputs: Inputs, scores: Mapping[str, Ragged]
 ) -> dict[str, Float[np.ndarray, "n S"]]:
-    """``input_<way>_<score>``: how far the decided class's probability falls at each of the shares of T.
+    """Measure the fall of the predicted class's probability when positions are deleted.
 
-    Without the positions of highest score, and with them alone; NaN for texts of one position.
+    Args:
+        model: The model.
+        inputs: The texts.
+        scores: Scores of positions by name.
+
+    Returns:
+        For each score ``input_comprehensiveness_<name>``, without the positions of highest score,
+        and ``input_sufficiency_<name>``, with only them, at each share of T; NaN for texts of one
+        position.
     """
     before = predict(model, inputs)
     chosen = predicted_class(before)
-    found = {}
+
+    def fall(rank: Ragged, share: float, keeps_best: bool) -> Float[np.ndarray, " n"]:
+        after = predict(model, erase(inputs, rank, share, keeps_best))
+        return _probability_of(before, chosen) - _probability_of(after, chosen)
+
+    columns = {}
     for name, score in scores.items():
-        rank = _ranks(score)
+        rank, single = _ranks(score), score.lengths[:, None] <= 1
         for way, keeps_best in zip(ERASURE_WAYS, (False, True), strict=True):
-            falls = [
-                _of(before, chosen)
-                - _of(predict(model, kept(inputs, rank, share, keeps_best)), chosen)
-                for share in ERASED_SHARES
-            ]
-            found[f"input_{way}_{name}"] = np.where(
-                score.lengths[:, None] > 1, np.stack(falls, axis=1), np.nan
-            )
-    return found
+            falls = [fall(rank, share, keeps_best) for share in ERASED_SHARES]
+            columns[f"input_{way}_{name}"] = np.where(single, np.nan, np.stack(falls, axis=1))
+    return columns
 
 
-def kept(inputs: Inputs, rank: Ragged, share: float, keeps_best: bool) -> Inputs:
-    """The texts without their best positions of a share of T, one at least, or with these alone."""
+def erase(inputs: Inputs, rank: Ragged, share: float, keeps_best: bool) -> Inputs:
+    """Delete the best positions of every text, or all others.
+
+    Args:
+        inputs: The texts.
+        rank: Rank of each position, from 0.
+        share: Share of the positions that counts as best, one at least.
+        keeps_best: Delete the others.
+
+    Returns:
+        The shorter texts.
+    """
+    # 1e-9: a share such as 0.2 of 5 positions must not round up to two.
     best = rank.values < rank.spread(np.maximum(np.ceil(share * rank.lengths - 1e-9), 1))
     stays = rank.with_values(best if keeps_best else ~best)
     if inputs.sentences is None:
-        return replace(inputs, ids=_where(inputs.ids, stays))
+        return replace(inputs, ids=_select(inputs.ids, stays))
     words = inputs.ids.with_values(np.repeat(stays.values, inputs.sentences.values))
-    return replace(inputs, ids=_where(inputs.ids, words), sentences=_where(inputs.sentences, stays))
+    ids, sentences = _select(inputs.ids, words), _select(inputs.sentences, stays)
+    return replace(inputs, ids=ids, sentences=sentences)
 
 
-def _where(rows: Ragged, stays: Ragged) -> Ragged:
-    """The values that stay."""
-    return Ragged.from_lengths(
-        rows.values[stays.values], stays.with_values(stays.values.astype(np.int64)).sum()
-    )
+def _select(rows: Ragged, stays: Ragged) -> Ragged:
+    lengths = stays.with_values(stays.values.astype(np.int64)).sum()
+    return Ragged.from_lengths(rows.values[stays.values], lengths)
 
 
 def _ranks(score: Ragged) -> Ragged:
-    """0 for the position of highest score, 1 for the next, equal ones as they stand."""
-    ranks = [np.argsort(np.argsort(-row, kind="stable"), kind="stable") for row in score]
-    return score.with_values(np.concatenate(ranks) if ranks else np.zeros(0, np.int64))
+    """Rank positions from the highest score, 0, down; equal ones as they stand."""
+    order = np.lexsort((-score.values, score.row_of_value))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.arange(len(order)) - score.spread(score.offsets[:-1])
+    return score.with_values(ranks)
 
 
-def _of(prediction: Float[np.ndarray, "n K"], chosen: np.ndarray) -> Float[np.ndarray, " n"]:
-    """The probability of each row's decided class."""
+def _probability_of(
+    prediction: Float[np.ndarray, "n K"], chosen: np.ndarray
+) -> Float[np.ndarray, " n"]:
+    """Return the probability of each row's chosen class."""
     if prediction.shape[1] == 1:
         return np.where(chosen == 1, prediction[:, 0], 1.0 - prediction[:, 0])
     return prediction[np.arange(len(chosen)), chosen]

@@ -1,18 +1,18 @@
-"""Collect: a trained model and a corpus give a trace, one shard at a time."""
+"""Collect the trace of a classifier on a corpus, one shard at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import nn
+from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
@@ -20,156 +20,195 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import cores
 from attnaudit.corpora import Corpus, Split
 from attnaudit.corpora.corpus import Pairs
-from attnaudit.models.batch import Batch, Inputs
+from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, Forward, TanhHead
 from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.trace.tails import TanhTail
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
-from attnaudit.tracing.settings import CollectSettings, Outputs, Score
+from attnaudit.tracing.settings import Outputs, Score
 from attnaudit.training.loop import StepCallback, evaluating, torch_threads
 from attnaudit.training.probe import Probe, step_part
 
 SHARD_ROWS = 2048
-BUDGET = {
-    "cpu": 4_096,
-    "cuda": 262_144,
-}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
+# Padded positions of one batch: a CPU's cache holds its states, and a GPU has enough to do.
+BUDGET = {"cpu": 4_096, "cuda": 262_144}
 T = TypeVar("T")
-ERASED_BY = ("alpha", "gradient", "loo")
+ERASED_BY = {"alpha": "attention", "gradient": "gradient", "loo": "loo"}
 PER_ROW = ("offset", "prediction")
 PER_HEAD = ("alpha", "readout", "offset")
 
 
+@dataclass(frozen=True)
+class CollectOptions:
+    """What a trace records, and how it is computed.
+
+    Attributes:
+        gradient_of: Outputs whose gradient is taken: ``all``, summed, or the ``predicted`` one. By
+            default all of a classifier, and the predicted answer to a question.
+        level: ``words`` records the words of a hierarchical model in place of its sentences.
+        erase_input: Also delete tokens from the texts by every score, and run the model again.
+        scores: Importance scores to compute.
+        metadata: Added to the trace's metadata.
+        shard_rows: Rows of a shard.
+        budget: Padded positions of a batch. It bounds memory; results do not depend on it.
+        progress: Told the rows done.
+    """
+
+    gradient_of: Outputs | None = None
+    level: Literal["positions", "words"] = "positions"
+    erase_input: bool = False
+    scores: tuple[Score, ...] = ("gradient", "loo")
+    metadata: Mapping[str, Any] | None = None
+    shard_rows: int = SHARD_ROWS
+    budget: int | None = None
+    progress: Progress | None = None
+
+
 def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **options: Any) -> Trace:
-    """The trace of ``model`` on one split of ``corpus``, whole; `collect_shards` gives it piece by piece. Raises InputError."""
+    """Collect the trace of ``model`` on one split of ``corpus``.
+
+    Args:
+        model: A trained model.
+        corpus: A corpus with the classes of the model.
+        split: The name of the split.
+        **options: Fields of `CollectOptions`.
+
+    Returns:
+        The whole trace; `collect_shards` gives it piece by piece.
+
+    Raises:
+        InputError: The corpus does not fit the model, or the split has no rows.
+    """
+
+    def refuse(where: str, got: str, expected: str) -> None:
+        raise InputError("collect", where, got, expected)
+
     if split not in corpus.splits:
-        raise InputError(
-            "collect",
-            f"split {split!r}",
-            f"corpus with {', '.join(corpus.splits)}",
-            "one of its splits",
-        )
+        names = ", ".join(corpus.splits)
+        refuse(f"split {split!r}", f"corpus with {names}", "one of its splits")
+    rows = corpus.splits[split]
     if tuple(corpus.class_names) != model.class_names:
         got = f"corpus with classes {', '.join(corpus.class_names)}"
-        raise InputError(
-            "collect", "classes", got, f"those of the model: {', '.join(model.class_names)}"
-        )
-    if (corpus.splits[split].question is not None) != model.has_question:
-        got = "a corpus without questions" if model.has_question else "a corpus with questions"
-        raise InputError(
-            "collect",
-            "questions",
-            got,
-            f"one {'with' if model.has_question else 'without'}, as the model was trained on",
-        )
-    if not len(corpus.splits[split]):
-        raise InputError("collect", f"split {split!r}", "no rows", "one row or more")
-    return concatenate(list(collect_shards(model, corpus.splits[split], split, **options)))
+        refuse("classes", got, f"those of the model: {', '.join(model.class_names)}")
+    if (rows.question is not None) != model.has_question:
+        got, expected = ("without", "with") if model.has_question else ("with", "without")
+        expected = f"one {expected}, as the model was trained on"
+        refuse("questions", f"a corpus {got} questions", expected)
+    if not len(rows):
+        refuse(f"split {split!r}", "no rows", "one row or more")
+    return concatenate(list(collect_shards(model, rows, split, **options)))
 
 
 def collect_shards(
-    model: AttentionModel,
-    split: Split,
-    name: str = "test",
-    *,
-    gradient_of: Outputs | None = None,
-    level: Literal["positions", "words"] = "positions",
-    erase_input: bool = False,
-    scores: tuple[Score, ...] = ("gradient", "loo"),
-    metadata: Mapping[str, Any] | None = None,
-    shard_rows: int = SHARD_ROWS,
-    budget: int | None = None,
-    progress: Progress | None = None,
+    model: AttentionModel, split: Split, name: str = "test", **options: Any
 ) -> Iterator[Trace]:
-    """The trace of a split, ``shard_rows`` rows at a time; ``gradient`` and ``loo`` as Algorithm 1 of Jain & Wallace 2019.
+    """Collect the trace of a split shard by shard.
 
-    ``gradient_of`` says of which outputs the gradient is taken: ``all``, summed, or the ``predicted`` one; by default all of a classifier
-    and the predicted answer of a model that is asked something. ``importance_full_gradient`` is the same gradient, flowing through the
-    attention too. ``level``, ``erase_input`` and ``scores`` are as in `CollectSettings`. ``budget`` bounds the padded positions of a
-    batch, and with it memory; results do not depend on it.
+    Args:
+        model: A trained model.
+        split: The rows.
+        name: The name of the split.
+        **options: Fields of `CollectOptions`.
+
+    Returns:
+        An iterator over shards. ``gradient`` and ``loo`` are those of Algorithm 1 of Jain & Wallace
+        2019; ``importance_full_gradient`` is the gradient that also flows through the attention.
+
+    Raises:
+        InputError: The model has no such trace.
     """
-    budget = budget or BUDGET.get(next(model.parameters()).device.type, BUDGET["cpu"])
-    settings = CollectSettings(
-        gradient_of or ("predicted" if model.has_question else "all"), level, erase_input, scores
-    )
-    if level == "words" and model.sentence is None:
-        raise InputError(
-            "collect",
-            "setting collect.level",
-            "words",
-            "positions: this model has no sentences",
-            "choose --preset han",
+    chosen = CollectOptions(**options)
+    if chosen.level == "words" and model.sentence is None:
+        expected, advice = "positions: this model has no sentences", "choose --preset han"
+        raise InputError("collect", "setting collect.level", "words", expected, advice)
+    if model.settings.attention == "imposed" and "loo" in chosen.scores:
+        got = (
+            "leave-one-out of a model whose attention is given: nothing says what it were without "
+            "a token"
         )
-    if model.settings.attention == "imposed" and "loo" in scores:
-        got = "leave-one-out of a model whose attention is given: nothing says what it were without a token"
         raise InputError("collect", "scores", got, "gradient, or none")
-    work = _Work(model, name, settings, dict(metadata or {}), budget)
+    collector = _Collector(model, name, chosen)
     with frozen(model):
-        for start in range(0, len(split), shard_rows):
-            rows = np.arange(start, min(start + shard_rows, len(split)))
-            yield work.shard(split.take(rows), progress or silent, start, len(split))
+        for start in range(0, len(split), chosen.shard_rows):
+            rows = np.arange(start, min(start + chosen.shard_rows, len(split)))
+            yield collector.shard(split.take(rows), start, len(split))
+
+
+class _Measured(NamedTuple):
+    """The columns of a batch: those of rows, and those of positions, attended positions only."""
+
+    rows: np.ndarray
+    per_row: dict[str, np.ndarray]
+    per_position: dict[str, np.ndarray]
+
+
+@dataclass
+class _Columns:
+    """Columns of a shard, filled batch by batch."""
+
+    size: int
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def fill(self, places: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
+        for name, values in columns.items():
+            shape = (self.size, *values.shape[1:])
+            self.arrays.setdefault(name, np.zeros(shape, np.float32))[places] = values
+
+    def of_head(self, head: int | None) -> dict[str, np.ndarray]:
+        """Return the columns of one head, or all of them for None."""
+        return {
+            name: values[:, head] if head is not None and name in PER_HEAD else values
+            for name, values in self.arrays.items()
+        }
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What all shards of a trace share."""
+class _Collector:
+    """The parts that all shards of a trace share."""
 
     model: AttentionModel
     name: str
-    settings: CollectSettings
-    metadata: dict[str, Any]
-    budget: int
+    options: CollectOptions
 
-    def shard(self, split: Split, progress: Progress, done: int, total: int) -> Trace:
-        inputs = self.model.inputs(split)
+    @property
+    def budget(self) -> int:
+        device = next(self.model.parameters()).device.type
+        return self.options.budget or BUDGET.get(device, BUDGET["cpu"])
+
+    def shard(self, split: Split, first: int, total: int) -> Trace:
+        """Return the trace of some rows, of which ``first`` rows of ``total`` come before."""
+        inputs, done = self.model.inputs(split), first
         positions = inputs.positions
-        flat: dict[str, np.ndarray] = {}
-        per_row: dict[str, np.ndarray] = {}
-        for chosen, batch, columns in self._measured(inputs):
-            places = positions.positions(chosen)
-            for column, values in columns.items():
-                whole, size, there = (
-                    (per_row, len(split), chosen)
-                    if column in PER_ROW
-                    else (flat, len(positions.values), places)
-                )
-                found = (
-                    (values if column in PER_ROW else values[batch.attended]).float().cpu().numpy()
-                )
-                whole.setdefault(column, np.zeros((size, *found.shape[1:]), np.float32))[there] = (
-                    found
-                )
-            done += len(chosen)
-            progress("collect", done, total)
-        heads = range(per_row["offset"].shape[1]) if per_row["offset"].ndim == 3 else (None,)
-        return concatenate(
-            [
-                self._trace(split, inputs, _of_head(flat, head), _of_head(per_row, head), head)
-                for head in heads
-            ]
-        )
+        per_row, per_position = _Columns(len(split)), _Columns(len(positions.values))
+        for measured in self._batches(inputs):
+            per_row.fill(measured.rows, measured.per_row)
+            per_position.fill(positions.positions(measured.rows), measured.per_position)
+            done += len(measured.rows)
+            (self.options.progress or silent)("collect", done, total)
+        several = per_row.arrays["offset"].ndim == 3
+        heads = range(per_row.arrays["offset"].shape[1]) if several else (None,)
+        traces = []
+        for head in heads:
+            columns = {
+                name: positions.with_values(values)
+                for name, values in per_position.of_head(head).items()
+            }
+            traces.append(self._trace(split, inputs, {**columns, **per_row.of_head(head)}, head))
+        return concatenate(traces)
 
     def _trace(
-        self,
-        split: Split,
-        inputs: Inputs,
-        flat: Mapping[str, np.ndarray],
-        per_row: Mapping[str, np.ndarray],
-        head: int | None,
+        self, split: Split, inputs: Inputs, columns: dict[str, Any], head: int | None
     ) -> Trace:
-        """The rows of one head, or those of a model that has one."""
-        model = self.model
-        columns = {column: inputs.positions.with_values(values) for column, values in flat.items()}
-        erased = {
-            "attention" if column == "alpha" else column: columns[column]
-            for column in ERASED_BY
-            if column in columns
-        }
+        """Return the rows of one head, or those of a model that has one."""
+        model, options = self.model, self.options
+        if options.erase_input:
+            scores = {title: columns[name] for name, title in ERASED_BY.items() if name in columns}
+            columns = {**columns, **input_falls(model, inputs, scores)}
         trace = Trace.from_arrays(
             activation=model.activation,
             class_names=model.class_names,
-            metadata=self.metadata,
+            metadata=dict(options.metadata or {}),
             origin=f"{self.name} split",
             tail=_tail(model),
             instance=split.instance,
@@ -180,84 +219,74 @@ class _Work:
             candidates=inputs.candidates,
             rationale=_rationale(split, inputs),
             head=None if head is None else np.full(len(split), head, np.int32),
-            **per_row,
             **columns,
-            **(input_falls(model, inputs, erased) if self.settings.erase_input else {}),
         )
-        if self.settings.level == "positions":
+        if options.level == "positions":
             return trace
-        return word_level(
-            trace, model, inputs, self.budget, tokens=split.tokens, rationale=_known(split)
-        )
+        return _word_level(trace, split, inputs, _word_weights(model, inputs, self.budget))
 
-    def _measured(
-        self, inputs: Inputs
-    ) -> Iterator[tuple[np.ndarray, Batch, dict[str, torch.Tensor]]]:
-        """The batches of a shard with the rows they hold: on a CPU a thread takes a batch to itself, so that none waits for another."""
+    def _batches(self, inputs: Inputs) -> Iterator[_Measured]:
         device = next(self.model.parameters()).device
 
-        def measure(chosen: np.ndarray) -> tuple[np.ndarray, Batch, dict[str, torch.Tensor]]:
-            batch = inputs.batch(chosen, device)
-            return chosen, batch, self._measure(batch)
-
-        with (
-            torch_threads(1),
-            ThreadPoolExecutor(1 if device.type == "cuda" else cores()) as pool,
-        ):
-            longest_first = list(inputs.batches_by_length(self.budget))[::-1]
-            yield from pool.map(measure, longest_first)
-
-    def _measure(self, batch: Batch) -> dict[str, torch.Tensor]:
-        model, scores = self.model, self.settings.scores
-        gradient = (
-            gradient_importance(model, batch, self.settings.gradient_of)
-            if "gradient" in scores
-            else None
-        )
-        with torch.no_grad():
-            done = gradient.done if gradient else model(batch)
-            return {
-                **self._read_out(done),
-                **(
-                    {"gradient": gradient.held, "importance_full_gradient": gradient.full}
-                    if gradient
-                    else {}
-                ),
-                **({"loo": leave_one_out(model, batch, done)} if "loo" in scores else {}),
+        def measure(rows: np.ndarray) -> _Measured:
+            batch = inputs.batch(rows, device)
+            with torch.no_grad():
+                columns = self._measure(batch)
+            arrays = {
+                name: (values if name in PER_ROW else values[batch.attended]).float().cpu().numpy()
+                for name, values in columns.items()
             }
+            per_row = {name: arrays.pop(name) for name in PER_ROW}
+            return _Measured(rows, per_row, arrays)
 
-    def _read_out(self, done: Forward) -> dict[str, torch.Tensor]:
-        """Of several heads each by itself: what the others add to the output is in its offset."""
-        alpha, offset, prediction = (
-            done.alpha,
-            done.question_terms.offset,
-            self.model.probabilities(done.logits),
-        )
+        # On a CPU a thread takes a batch to itself, the longest ones first, so that none waits.
+        threads = 1 if device.type == "cuda" else cores()
+        with torch_threads(1), ThreadPoolExecutor(threads) as pool:
+            yield from pool.map(measure, list(inputs.batches_by_length(self.budget))[::-1])
+
+    def _measure(self, batch: Any) -> dict[str, Tensor]:
+        model, scores = self.model, self.options.scores
+        importance: dict[str, Tensor] = {}
+        if "gradient" in scores:
+            usual = "predicted" if model.has_question else "all"
+            gradient = gradient_importance(model, batch, self.options.gradient_of or usual)
+            importance = {"gradient": gradient.held, "importance_full_gradient": gradient.full}
+            done = gradient.done
+        else:
+            done = model(batch)
+        if "loo" in scores:
+            importance["loo"] = leave_one_out(model, batch, done)
+        return {**self._read_out(done), **importance}
+
+    def _read_out(self, done: Forward) -> dict[str, Tensor]:
+        """Return attention, readout, offset and prediction.
+
+        The offset of one of several heads contains what the others add to the output.
+        """
+        model, alpha, offset = self.model, done.alpha, done.question_terms.offset
         if alpha.ndim == 2:
-            return {
-                "alpha": alpha,
-                "readout": self.model.head.readout(done.hidden),
-                "offset": offset,
-                "prediction": prediction,
-            }
-        alpha = alpha.movedim(1, 2)
-        readout = self.model.readouts(done.hidden, alpha.shape[2])
-        pooled = (alpha[..., None] * readout).sum(dim=1)
-        others = offset[:, None] + pooled.sum(dim=1, keepdim=True) - pooled
-        return {"alpha": alpha, "readout": readout, "offset": others, "prediction": prediction}
+            readout = model.head.readout(done.hidden)
+        else:
+            alpha = alpha.movedim(1, 2)
+            readout = model.readouts(done.hidden, alpha.shape[2])
+            pooled = (alpha[..., None] * readout).sum(dim=1)
+            offset = offset[:, None] + pooled.sum(dim=1, keepdim=True) - pooled
+        prediction = model.probabilities(done.logits)
+        return {"alpha": alpha, "readout": readout, "offset": offset, "prediction": prediction}
 
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
-    """Within it no weight wants a gradient, nothing is dropped out and a GPU computes in full float32; afterwards the model is as it was.
+    """Freeze a model inside the block; afterwards it is as it was.
 
-    Training mode is what cuDNN gives gradients of a recurrent layer in.
+    No weight asks for a gradient, nothing is dropped, and a GPU computes in full float32.
     """
     expected = [weight.requires_grad for weight in model.parameters()]
     model.requires_grad_(False)
     try:
         with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             for module in model.modules():
+                # cuDNN only gives gradients of a recurrent layer in training mode.
                 module.training = isinstance(module, nn.RNNBase)
             yield
     finally:
@@ -265,16 +294,8 @@ def frozen(model: nn.Module) -> Iterator[None]:
             weight.requires_grad_(wants)
 
 
-def _of_head(columns: Mapping[str, np.ndarray], head: int | None) -> dict[str, np.ndarray]:
-    """The columns of one head: those that differ from head to head are taken apart."""
-    return {
-        name: values[:, head] if head is not None and name in PER_HEAD else values
-        for name, values in columns.items()
-    }
-
-
 def _texts(split: Split, inputs: Inputs) -> list[list[str]]:
-    """The word, or the sentence, of every position."""
+    """Return the word, or the sentence, of every position."""
     if inputs.sentences is None:
         return split.tokens
     return [
@@ -283,14 +304,14 @@ def _texts(split: Split, inputs: Inputs) -> list[list[str]]:
     ]
 
 
-def _known(split: Split) -> list[list[bool] | None] | None:
-    """Rationales, null where that of a row is not known."""
+def _word_rationale(split: Split) -> list[list[bool] | None] | None:
+    """Return rationales of words, null for a row without a known one."""
     return None if split.rationale is None else [marks or None for marks in split.rationale]
 
 
 def _rationale(split: Split, inputs: Inputs) -> list[list[bool] | None] | None:
-    """Rationales of the positions; a sentence is of the rationale if one of its words is."""
-    known = _known(split)
+    """Return rationales of positions; a sentence belongs to it if one of its words does."""
+    known = _word_rationale(split)
     if known is None or inputs.sentences is None:
         return known
     return [
@@ -300,74 +321,79 @@ def _rationale(split: Split, inputs: Inputs) -> list[list[bool] | None] | None:
 
 
 def _cut(row: list[T], lengths: np.ndarray) -> list[list[T]]:
-    """A row of words in pieces of so many each."""
     ends = np.cumsum(lengths).tolist()
     return [row[start:stop] for start, stop in zip([0, *ends], ends, strict=False)]
 
 
 def _tail(model: AttentionModel) -> TanhTail | None:
-    """What stands between the attended sum and the logits; None for the identity."""
     if not isinstance(model.head, TanhHead):
         return None
     output = model.head.output
     return TanhTail(output.weight.double().cpu().numpy(), output.bias.double().cpu().numpy())
 
 
-def word_level(
-    sentences: Trace, model: AttentionModel, inputs: Inputs, budget: int, **words: Any
+def _word_level(
+    sentences: Trace, split: Split, inputs: Inputs, within: Float[np.ndarray, " W"]
 ) -> Trace:
-    """The trace of the words in place of that of ``sentences``; ``words`` are its columns ``tokens`` and ``rationale``.
+    """Return the trace of the words in place of that of ``sentences``.
 
-    A word's weight is that of its sentence times its own within the sentence; it contributes what its sentence does, so that the output
-    is the same sum. How weight lies within a sentence, then, moves the output only through the sentence's vector, which is fixed here.
-    Importance by gradient and by leave-one-out is of sentences, and is missing.
+    A word's weight is that of its sentence times its weight ``within`` the sentence; it contributes
+    what its sentence does, so that the output is the same sum. The weights within a sentence only
+    move the output through the sentence's vector, which is fixed here. Importance by gradient and
+    leave-one-out is that of sentences, and is missing.
     """
     assert inputs.sentences is not None
-    lengths = inputs.sentences.values
-    within = word_weights(model, inputs, budget)
-    alpha = inputs.ids.with_values(np.repeat(sentences.ragged("alpha").values, lengths) * within)
-    readout = inputs.ids.with_values(np.repeat(sentences.ragged("readout").values, lengths, axis=0))
-    metadata = {**sentences.metadata, "level": "words"}
+    lengths, ids = inputs.sentences.values, inputs.ids
     return Trace.from_arrays(
         activation=sentences.metadata["activation"],
         class_names=sentences.class_names,
-        metadata=metadata,
+        metadata={**sentences.metadata, "level": "words"},
         tail=sentences.tail,
         instance=sentences.instance,
         split=sentences.array("split").tolist(),
         label=sentences.array("label"),
         offset=sentences.array("offset"),
         prediction=sentences.array("prediction"),
-        alpha=alpha,
-        readout=readout,
-        **words,
+        alpha=ids.with_values(np.repeat(sentences.ragged("alpha").values, lengths) * within),
+        readout=ids.with_values(np.repeat(sentences.ragged("readout").values, lengths, axis=0)),
+        tokens=split.tokens,
+        rationale=_word_rationale(split),
     )
 
 
-def word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[np.ndarray, " W"]:
-    """Attention within its sentence of every word, text after text, float32."""
+def _word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[np.ndarray, " W"]:
+    """Return the weight of every word within its sentence, text after text."""
     assert model.sentence is not None
     assert inputs.sentences is not None
     device = next(model.parameters()).device
     words = Ragged.from_lengths(inputs.ids.values, inputs.sentences.values)
-    single = Inputs(words)
-    out = np.zeros(len(words.values), np.float32)
+    sentences = Inputs(words)
+    weights = np.zeros(len(words.values), np.float32)
     with torch.no_grad():
-        for rows in single.batches_by_length(budget):
-            batch = single.batch(rows, device)
+        for rows in sentences.batches_by_length(budget):
+            batch = sentences.batch(rows, device)
             hidden = model.sentence.encoder(model.embedding(batch.ids), batch.lengths)
-            out[words.positions(rows)] = (
-                model.sentence.weights(hidden, batch)[batch.attended].cpu().numpy()
-            )
-    return out
+            alpha = model.sentence.weights(hidden, batch)
+            weights[words.positions(rows)] = alpha[batch.attended].cpu().numpy()
+    return weights
 
 
 def trace_probe(
     data: Split | Pairs, probe: Probe, folder: Path, shards: Callable[[Any, int], Iterable[Trace]]
 ) -> StepCallback:
-    """A callback for training that writes the trace of the probe's rows of ``data`` to ``folder/steps/<step>`` after each of its steps.
+    """Return a callback that traces some rows during training.
 
-    ``shards`` gives the trace of these rows after a step; every file is written whole or not at all. Raises InputError for no rows.
+    Args:
+        data: Rows to choose from.
+        probe: The rows and the optimizer steps.
+        folder: Gets the traces in ``steps/<step>``, each file whole or not at all.
+        shards: Maps these rows and a step to their trace.
+
+    Returns:
+        A callback for the training loop.
+
+    Raises:
+        InputError: There are no rows.
     """
     if not len(data):
         raise InputError("watch training", "test split", "no rows", "one row or more to trace")

@@ -1,8 +1,9 @@
-"""Leave-one-out, Algorithm 1 of Jain & Wallace 2019: delete each token in turn and run the model again, attention included.
+"""Leave-one-out, Algorithm 1 of Jain & Wallace 2019: delete each token, and run the model again.
 
-Exact, but without redundant work: an encoder registers the algorithm that knows which hidden states a deletion does not change
-(`EncoderSpec.leave_one_out`), by default `rerun`, which knows none. Where positions are sentences, a sentence is deleted, and the vectors
-of the others do not change.
+It is exact, attention included, but without redundant work: an encoder names the algorithm that
+knows which hidden states a deletion does not change (`EncoderSpec.leave_one_out`); by default,
+`rerun` knows none. If positions are sentences, a sentence is deleted, and the vectors of the others
+do not change.
 """
 
 from __future__ import annotations
@@ -16,36 +17,51 @@ from torch import Tensor
 from attnaudit.models.attention import LogOdds
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
-from attnaudit.models.presets import ENCODERS, resolved
+from attnaudit.models.presets import ENCODERS, resolve
+from attnaudit.tracing.leave_one_out.pooling import convolution_without_each, pointwise_without_each
+from attnaudit.tracing.leave_one_out.recurrent import recurrent_without_each
 
 
 def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:
-    """TVD between the prediction and the one without the token at each attended position; other positions hold no meaning.
+    """Measure how far the prediction moves without each token.
 
-    A text of one token leaves nothing to attend to: its prediction without it is that of the offset alone. The question and the candidate
-    answers do not change. ``done`` is the model's own pass over ``batch``. A model with several heads is always rerun,
-    and one whose attention reads words, not hidden states.
+    Args:
+        model: The model.
+        batch: Its texts; questions and candidate answers do not change.
+        done: The model's own pass over them.
+
+    Returns:
+        TVD from the prediction at each attended position; other positions hold no meaning. A text
+        of one token leaves nothing to attend to: its prediction without it is that of the offset.
     """
-    words_alone = isinstance(model.attention, LogOdds)
-    without_each = (
-        rerun
-        if done.alpha.ndim == 3 or words_alone
-        else resolved(ENCODERS[model.settings.encoder].leave_one_out)
-    )
-    logits = without_each(model, batch, done).double()
-    return model.distance(
-        model.probabilities(logits), model.probabilities(done.logits.double())[:, None]
-    )
+    algorithm = resolve(ENCODERS[model.settings.encoder].leave_one_out, ALGORITHMS)
+    # The algorithms know neither several heads nor attention that reads words.
+    if done.alpha.ndim == 3 or isinstance(model.attention, LogOdds):
+        algorithm = rerun
+    predictions = model.probabilities(algorithm(model, batch, done).double())
+    return model.distance(predictions, model.probabilities(done.logits.double())[:, None])
 
 
 def rerun(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
-    """The logits without the token at each attended position, by a forward pass for each position; 0 elsewhere."""
-    attended, found = batch.attended, []
+    """Return the logits without the token at each attended position, 0 elsewhere.
+
+    This takes a forward pass for each position.
+    """
+    attended, logits = batch.attended, []
     for position in range(batch.ids.shape[1]):
         there = attended[:, position]
         if not there.any():
-            found.append(torch.zeros(len(there), model.outputs, device=there.device))
+            logits.append(torch.zeros(len(there), model.outputs, device=there.device))
             continue
         ids = torch.cat([batch.ids[:, :position], batch.ids[:, position + 1 :]], dim=1)
-        found.append(model(replace(batch, ids=ids, lengths=batch.lengths - there.long())).logits)
-    return torch.stack(found, dim=1)
+        shorter = replace(batch, ids=ids, lengths=batch.lengths - there.long())
+        logits.append(model(shorter).logits)
+    return torch.stack(logits, dim=1)
+
+
+ALGORITHMS = {
+    "rerun": rerun,
+    "recurrent": recurrent_without_each,
+    "convolution": convolution_without_each,
+    "pointwise": pointwise_without_each,
+}

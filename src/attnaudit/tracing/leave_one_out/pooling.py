@@ -1,9 +1,10 @@
-"""Attention pooling when some of its terms are excluded or replaced: sums of ``exp(score)`` and ``exp(score) · readout``.
+"""Attention pooling without some of its terms: sums of ``exp(score)`` and ``exp(score) · readout``.
 
-So leave-one-out takes O(T) of encoders of single tokens and O(T · kernel) of the CNN: with radius ``R`` (half the widest kernel) the
-deletion of ``t`` changes the ``R`` positions on either side; all others keep their hidden state and enter as sums from the left and the
-right. A convolution is a sum over its window of one linear map per offset, so each token goes through those maps once, and a changed
-window is a sum of finished pieces.
+With them leave-one-out takes O(T) for encoders of single tokens and O(T · kernel) for the CNN. With
+radius ``R`` (half the widest kernel) the deletion of ``t`` changes the ``R`` positions on either
+side; all others keep their hidden state and enter as sums from the left and the right. A
+convolution is a sum over its window of one linear map per offset, so each token goes through those
+maps once, and a changed window is a sum of finished pieces.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from torch import Tensor
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
 
-UNDERFLOW = 1e-280
+UNDERFLOW = 1e-280  # a smaller mass, in units of the largest term of its row, has lost digits
 
 
 @dataclass(frozen=True)
 class Pool:
-    """``Σ exp(score)`` and ``Σ exp(score) · readout``, both scaled by ``exp(−peak)``; in float64."""
+    """``Σ exp(score)`` and ``Σ exp(score) · readout`` in float64, scaled by ``exp(−peak)``."""
 
     peak: Float[Tensor, "*n"]
     mass: Float[Tensor, "*n"]
@@ -38,13 +39,16 @@ class Pool:
         )
 
     def readout(self) -> Float[Tensor, "*n K"]:
-        """The pooled readout; 0 where nothing was pooled."""
+        """Return the pooled readout; 0 where nothing was pooled."""
         empty = self.mass == 0
         pooled = self.moment / torch.where(empty, 1.0, self.mass)[..., None]
         return torch.where(empty[..., None], 0.0, pooled)
 
     def add_term(self, scores: Float[Tensor, "*n"], readouts: Float[Tensor, "*n K"]) -> None:
-        """Take one more term into every pool, in place; a score of −∞ is none. The peak must be finite, as in `empty_pool`."""
+        """Add one more term to every pool in place; a score of −∞ is none.
+
+        The peak must be finite, as in `empty_pool`.
+        """
         peak = torch.maximum(self.peak, scores)
         kept, term = torch.exp(self.peak - peak), torch.exp(scores - peak)
         self.mass.mul_(kept).add_(term)
@@ -52,27 +56,25 @@ class Pool:
         self.peak.copy_(peak)
 
     def __getitem__(self, places: slice) -> Pool:
-        """A view of some of the pools."""
+        """Return a view of some of the pools."""
         return Pool(self.peak[places], self.mass[places], self.moment[places])
 
 
 def empty_pool(shape: tuple[int, ...], outputs: int, device: torch.device) -> Pool:
-    """A pool of nothing; its peak is the lowest number there is."""
-    peak = torch.full(shape, torch.finfo(torch.float64).min, dtype=torch.float64, device=device)
-    return Pool(
-        peak,
-        torch.zeros_like(peak),
-        torch.zeros(*shape, outputs, dtype=torch.float64, device=device),
-    )
+    """Return pools of nothing; their peak is the lowest number there is."""
+    lowest = torch.finfo(torch.float64).min
+    peak = torch.full(shape, lowest, dtype=torch.float64, device=device)
+    moment = torch.zeros(*shape, outputs, dtype=torch.float64, device=device)
+    return Pool(peak, torch.zeros_like(peak), moment)
 
 
 def weight(gap: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
-    """``exp(gap)``, and 0 where both peaks are −∞."""
+    """Return ``exp(gap)``, and 0 where both peaks are −∞."""
     return torch.exp(torch.nan_to_num(gap, nan=-torch.inf, neginf=-torch.inf))
 
 
 def pool_of_terms(scores: Float[Tensor, "*n S"], readouts: Float[Tensor, "*n S K"]) -> Pool:
-    """The pool of the last axis; a score of −∞ is no term."""
+    """Pool the last axis; a score of −∞ is no term."""
     scores, readouts = scores.double(), readouts.double()
     peak = scores.amax(dim=-1)
     terms = weight(scores - peak[..., None])
@@ -82,14 +84,11 @@ def pool_of_terms(scores: Float[Tensor, "*n S"], readouts: Float[Tensor, "*n S K
 def outside_window(
     scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"], radius: int
 ) -> Pool:
-    """For every position the pool of all others that are more than ``radius`` away.
-
-    Sums from the left and from the right instead of a total less the window, so that nothing cancels. They are scaled by the largest score
-    of the row: where that lies in the window and all others underflow, the pool is recomputed.
-    """
+    """Pool, for every position, the terms of all others that are more than ``radius`` away."""
     scores, readouts = scores.double(), readouts.double()
     peak = scores.amax(dim=1, keepdim=True)
     terms = weight(scores - peak)
+    # Sums from the left and from the right, not a total less the window, so that nothing cancels.
     stacked = torch.cat([terms[..., None], terms[..., None] * readouts], dim=-1)
     left, right = stacked.cumsum(dim=1), stacked.flip(1).cumsum(dim=1).flip(1)
     far = torch.zeros_like(stacked)
@@ -97,23 +96,20 @@ def outside_window(
     far[:, step:] += left[:, :-step]
     far[:, :-step] += right[:, step:]
     pool = Pool(peak.expand_as(scores).clone(), far[..., 0], far[..., 1:])
+    # If the window has the largest score of the row, all others may underflow.
     weak = (pool.mass < UNDERFLOW).nonzero()
     if len(weak):
         row, place = weak.T
         distance = (torch.arange(scores.shape[1], device=scores.device) - place[:, None]).abs()
-        again = pool_of_terms(
-            scores[row].masked_fill(distance <= radius, -torch.inf), readouts[row]
-        )
-        pool.peak[row, place], pool.mass[row, place], pool.moment[row, place] = (
-            again.peak,
-            again.mass,
-            again.moment,
-        )
+        outside = scores[row].masked_fill(distance <= radius, -torch.inf)
+        again = pool_of_terms(outside, readouts[row])
+        pool.peak[row, place], pool.mass[row, place] = again.peak, again.mass
+        pool.moment[row, place] = again.moment
     return pool
 
 
 def attention_scores(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:
-    """The score of every attended position in the model's own pass, −∞ elsewhere."""
+    """Return the score of every attended position in the model's own pass, −∞ elsewhere."""
     query = None if done.question_terms.query is None else done.question_terms.query[:, None]
     return model.attention(done.hidden, query).masked_fill(~batch.attended, -float("inf"))
 
@@ -121,30 +117,31 @@ def attention_scores(model: AttentionModel, batch: Batch, done: Forward) -> Floa
 def logits_of_pools(
     model: AttentionModel, batch: Batch, done: Forward, pools: Pool
 ) -> Float[Tensor, "B L K"]:
-    """The logits of a pool for each position, ``(B, L)``, in float64."""
+    """Return the logits of a pool for each position, ``(B, L)``, in float64."""
     return model.logits(pools.readout() + done.question_terms.offset[:, None].double(), batch)
 
 
 def pointwise_without_each(
     model: AttentionModel, batch: Batch, done: Forward
 ) -> Float[Tensor, "B L K"]:
-    """The logits without each token, in O(T), for an encoder of single tokens: a deletion changes no other hidden state, nor its score."""
-    pools = outside_window(
-        attention_scores(model, batch, done), model.head.readout(done.hidden), radius=0
-    )
+    """Return the logits without each token, in O(T), for an encoder of single tokens.
+
+    A deletion changes no other hidden state, nor its score.
+    """
+    scores, readouts = attention_scores(model, batch, done), model.head.readout(done.hidden)
+    pools = outside_window(scores, readouts, radius=0)
     return logits_of_pools(model, batch, done, pools)
 
 
-def cnn_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
-    """The logits without each token."""
-    radius = max(model.settings.kernels) // 2
-    pools = outside_window(
-        attention_scores(model, batch, done), model.head.readout(done.hidden), radius
-    )
-    if radius:  # else nothing but the token itself sees it
-        query = (
-            None if done.question_terms.query is None else done.question_terms.query[:, None, None]
-        )
+def convolution_without_each(
+    model: AttentionModel, batch: Batch, done: Forward
+) -> Float[Tensor, "B L K"]:
+    """Return the logits without each token, for convolutions."""
+    radius, query = max(model.settings.kernels) // 2, done.question_terms.query
+    scores, readouts = attention_scores(model, batch, done), model.head.readout(done.hidden)
+    pools = outside_window(scores, readouts, radius)
+    if radius:  # otherwise only the token itself sees it
+        query = None if query is None else query[:, None, None]
         hidden = changed_hidden(model, done.embedded, radius)
         there = neighbours(batch.attended, radius)
         near_scores = model.attention(hidden, query).masked_fill(~there, -float("inf"))
@@ -155,7 +152,10 @@ def cnn_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Floa
 def changed_hidden(
     model: AttentionModel, embedded: Float[Tensor, "B L E"], radius: int
 ) -> Float[Tensor, "B L S m"]:
-    """Hidden states of the ``S = 2 · radius`` neighbours of every position once that position is deleted, left ones first."""
+    """Return the hidden states of the ``S = 2 · radius`` neighbours of each deleted position.
+
+    Left neighbours come first.
+    """
     width = embedded.shape[1]
     parts = []
     for convolution in model.encoder.convolutions:
@@ -174,14 +174,22 @@ def changed_hidden(
 
 
 def seen_from(offset: int, step: int) -> int:
-    """Where position ``offset``, relative to the deleted one, finds its neighbour ``step`` positions away once 0 is deleted."""
+    """Find the neighbour of a position once position 0 is deleted.
+
+    Args:
+        offset: The position.
+        step: How many positions away the neighbour is.
+
+    Returns:
+        The neighbour's position before the deletion.
+    """
     position = offset + step
     crossed = (offset < 0 <= position) or (position <= 0 < offset)
     return position + (1 if offset < 0 else -1) if crossed else position
 
 
 def neighbours(attended: Bool[Tensor, "B L"], radius: int) -> Bool[Tensor, "B L S"]:
-    """Whether the neighbours at −radius … −1, 1 … radius are attended positions."""
+    """Mark the neighbours at −radius … −1, 1 … radius that are attended positions."""
     width = attended.shape[1]
     padded = torch.nn.functional.pad(attended, (radius, radius))
     offsets = [*range(-radius, 0), *range(1, radius + 1)]

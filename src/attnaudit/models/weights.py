@@ -1,0 +1,91 @@
+"""Weights of a model: their file, their number and their fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import atomic
+
+FILE = "weights.safetensors"
+
+
+def write_weights(folder: Path, model: nn.Module, described: Mapping[str, Any]) -> None:
+    """Write the weights of ``model``, with JSON that describes it, into ``folder``.
+
+    Raises:
+        RunError: The file cannot be written.
+    """
+    metadata = {"attnaudit": json.dumps(described, sort_keys=True)}
+    # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
+    weights = {
+        name: tensor.detach().cpu().clone().contiguous()
+        for name, tensor in model.state_dict().items()
+    }
+    with atomic(folder / FILE) as temporary:
+        save_file(weights, temporary, metadata=metadata)
+
+
+def read_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Return the description and the weights in ``folder``; call it inside `restoring`."""
+    with safe_open(folder / FILE, framework="pt") as file:
+        described = json.loads(file.metadata()["attnaudit"])
+    return described, load_file(folder / FILE)
+
+
+@contextmanager
+def restoring(folder: Path) -> Iterator[None]:
+    """Raise RunError for anything in the block that shows that a stored model is damaged."""
+    try:
+        yield
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise RunError(
+            "load model",
+            str(folder / FILE),
+            " ".join(str(error).split()),
+            "weights written by attnaudit",
+            "retrain the model",
+        ) from error
+
+
+def count_weights(model: nn.Module) -> int:
+    """Return the number of weights; those that two layers share count once."""
+    return sum(weight.numel() for weight in model.parameters())
+
+
+def weights_fingerprint(model: nn.Module) -> str:
+    """Return the sha256 of a model's parameters by name, whatever file they lie in."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        values = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        digest.update(f"{name} {tuple(tensor.shape)} ".encode() + values.tobytes())
+    return digest.hexdigest()
+
+
+class Fingerprinted(ABC):
+    """Holder of a model that notices if the model is no longer the one that it was."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Fingerprint of the model when it was first asked for."""
+        return self._first
+
+    @cached_property
+    def _first(self) -> str:
+        return self.current_fingerprint()
+
+    @abstractmethod
+    def current_fingerprint(self) -> str:
+        """Return the fingerprint of the model as it is."""
