@@ -1,8 +1,9 @@
-"""Planted truth: models whose attention is known to be faithful, or known not to be, and what every measure says of them."""
+"""Planted truth: models known to be faithful or not, and the verdict of every measure on them."""
 
 from __future__ import annotations
 
-from attnaudit.calibration import dials, faithful, unfaithful  # noqa: F401  (they register the constructions)
+# Importing these modules registers their constructions.
+from attnaudit.calibration import dials, faithful, unfaithful  # noqa: F401
 from attnaudit.calibration.construction import CONSTRUCTIONS, Cell, Construction, cells_of
 
 __all__ = ["CONSTRUCTIONS", "Cell", "Construction", "cells_of"]

@@ -1,4 +1,4 @@
-"""A construction: how a model comes to be whose attention is faithful, or is not, and why that is known."""
+"""A construction: how a model comes to have attention that is faithful or not, and why we know."""
 
 from __future__ import annotations
 
@@ -7,30 +7,53 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.registry import Registry
-from attnaudit.models.presets import ENCODERS, EncoderSpec, register_encoder
+from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, TrainingId
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
-    from attnaudit.plans.spec import RunSpec
     from attnaudit.training.settings import Objective
 
 Truth = Literal["faithful", "unfaithful", "between", "none"]
 Transformation = Callable[[Trace, "float | None", int], Trace]
+SMALL: dict[str, Any] = {
+    "model.embedding": 16,
+    "model.hidden": 16,
+    "training.epochs": 10,
+    "training.learning_rate": 0.01,
+    "training.weight_decay": 0.0,
+    "training.select": "loss",
+    "training.class_weight": False,
+    "training.batch_size": 32,
+}
+OF_ENCODER: dict[str, dict[str, Any]] = {
+    "cnn": {"model.kernels": (3, 5), "model.hidden": 16},
+    "transformer": {"model.heads": 1},
+}
 
 
 @dataclass(frozen=True)
 class Construction:
     """One construction.
 
-    ``truth`` is ``none`` where there is nothing to be faithful to (sanity checks), ``between`` where the definition of
-    docs/calibration.md gives no truth; ``reason`` says in a sentence why it is known. ``half`` is the half that the calibrated degree is
-    fitted on, or reported on. Every model reads texts planted by ``rule``, is trained with ``settings`` and, if there is one, with
-    ``objective(strength)``; the trace of a model of the construction ``teacher`` on the same texts may be taken as given. With ``base`` the
-    model is that of another construction, and ``transform(trace, strength, seed)`` of its trace is audited.
-
-    ``strengths`` are the positions of a dial, along which attention becomes less faithful, unless the dial is a ``nuisance``, which leaves
-    the truth as it is; ``encoder_of`` are the encoders of a dial of encoders.
+    Attributes:
+        name: Its name.
+        title: A few words on it.
+        truth: ``none`` if there is nothing to be faithful to (sanity checks), ``between`` if the
+            definition of docs/calibration.md gives no truth.
+        reason: A sentence that says why the truth is known.
+        half: The half of the calibrated degree: it is fitted on ``fit`` and reported on ``held``.
+        encoders: Encoders of its models.
+        attention: Attention of its models.
+        rule: Plants the texts.
+        settings: Settings of the training.
+        objective: Maps a strength to the objective of the training.
+        teacher: A construction whose models give their attention to the training.
+        base: A construction whose models are used; then ``transform`` of their traces is audited.
+        transform: Maps trace, strength and seed to a trace.
+        strengths: Positions of a dial, along which attention becomes less faithful.
+        nuisance: The truth stays along the dial.
+        dial: A setting that the strength sets.
     """
 
     name: str
@@ -48,16 +71,29 @@ class Construction:
     transform: Transformation | None = None
     strengths: tuple[float | None, ...] = (None,)
     nuisance: bool = False
-    encoder_of: Mapping[float, str] = field(default_factory=dict)
+    dial: str = ""
 
     @property
     def is_dial(self) -> bool:
+        """True for a construction of several strengths."""
         return len(self.strengths) > 1
+
+
+CONSTRUCTIONS: Registry[Construction] = Registry("construction", "attnaudit.constructions")
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One model to be audited: a construction on a corpus, with an encoder, a seed and, of a dial, a strength."""
+    """One model to be audited.
+
+    Attributes:
+        construction: The construction.
+        corpus: The name of the corpus.
+        encoder: The encoder.
+        seed: The seed.
+        strength: The position on a dial.
+        training: The training of the model.
+    """
 
     construction: Construction
     corpus: str
@@ -68,31 +104,32 @@ class Cell:
 
     @property
     def name(self) -> str:
-        strength = "" if self.strength is None else f"{self.strength:g}"
-        return "-".join(
-            filter(
-                None, (self.construction.name, self.corpus, self.encoder, strength, f"s{self.seed}")
-            )
-        )
+        """Name of the folder."""
+        strength = () if self.strength is None else (f"{self.strength:g}",)
+        parts = (self.construction.name, self.corpus, self.encoder, *strength, f"s{self.seed}")
+        return "-".join(parts)
 
     def audited(self, trace: Trace) -> Trace:
-        """What is audited of the training's trace: without the deciding words, which a user does not know."""
+        """Return the trace as a user has it: without the deciding words."""
         transform = self.construction.transform
-        changed = trace if transform is None else transform(trace, self.strength, self.seed)
-        return replace(
-            changed,
-            table=changed.table.drop("rationale", strict=False),
-        )
-
-
-CONSTRUCTIONS: Registry[Construction] = Registry("construction", "attnaudit.constructions")
+        shown = trace if transform is None else transform(trace, self.strength, self.seed)
+        return replace(shown, table=shown.table.drop("rationale", strict=False))
 
 
 def cells_of(
     construction: Construction, base: Mapping[str, RunSpec], seeds: int, encoders: int | None = None
 ) -> list[Cell]:
-    """The cells of a construction: of every corpus (``base`` has an ordinary spec of each), encoder (at most ``encoders``) and strength."""
-    chosen = construction.encoders[:encoders]
+    """List the cells of a construction.
+
+    Args:
+        construction: The construction.
+        base: An ordinary spec of each corpus.
+        seeds: Number of seeds.
+        encoders: Largest number of encoders; None: all.
+
+    Returns:
+        A cell for every corpus, encoder, strength and seed.
+    """
     return [
         Cell(
             construction,
@@ -103,7 +140,7 @@ def cells_of(
             training_of(construction, spec, corpus, encoder, seed, strength),
         )
         for corpus, spec in base.items()
-        for encoder in chosen
+        for encoder in construction.encoders[:encoders]
         for strength in construction.strengths
         for seed in range(seeds)
     ]
@@ -115,56 +152,39 @@ def training_of(
     corpus: str,
     encoder: str,
     seed: int,
-    strength: float | None,
+    strength: float | None = None,
 ) -> Training:
-    """The training of a cell, with that of its teacher."""
-    from attnaudit.plans.spec import RunSpec
+    """Return the training of a cell, with that of its teacher.
 
+    Args:
+        construction: The construction.
+        base: An ordinary spec of the corpus.
+        corpus: The name of the corpus.
+        encoder: The encoder.
+        seed: The seed.
+        strength: The position on a dial.
+
+    Returns:
+        The training; that of the base, if there is one.
+    """
     if construction.base:
-        return training_of(CONSTRUCTIONS[construction.base], base, corpus, encoder, seed, None)
+        return training_of(CONSTRUCTIONS[construction.base], base, corpus, encoder, seed)
     teacher = None
     if construction.teacher:
-        teacher = training_of(
-            CONSTRUCTIONS[construction.teacher], base, corpus, encoder, seed, None
-        )
-    real = encoder if strength is None else construction.encoder_of.get(strength, encoder)
-    if (
-        real not in ENCODERS
-    ):  # those of a dial are no choice for users, and are registered where they are needed
-        register_encoder(
-            EncoderSpec(real, f"attnaudit.models.mixed:{real}", hidden=SMALL["model.hidden"])
-        )
-    settings = {**SMALL, **OF_ENCODER.get(real, {}), **construction.settings}
-    fresh = RunSpec.of(
+        teacher = training_of(CONSTRUCTIONS[construction.teacher], base, corpus, encoder, seed)
+    dial = {construction.dial: strength} if construction.dial else {}
+    spec = RunSpec.of(
         base.corpus.source,
-        encoder=real,
+        encoder=encoder,
         attention=construction.attention,
         vectors="random",
         seed=seed,
-        settings=settings,
+        settings={**SMALL, **OF_ENCODER.get(encoder, {}), **construction.settings, **dial},
     )
-    objective = construction.objective(strength) if construction.objective else None
     spec = replace(
-        fresh,
+        spec,
         corpus=replace(base.corpus, planted=construction.rule, seed=seed),
-        objective=objective,
+        objective=construction.objective(strength) if construction.objective else None,
     )
-    return Training(
-        TrainingId(construction.name, seed, f"{corpus}-{encoder}", strength), spec, teacher
-    )
-
-
-SMALL: dict[str, Any] = {
-    "model.embedding": 16,
-    "model.hidden": 16,
-    "training.epochs": 10,
-    "training.learning_rate": 0.01,
-    "training.weight_decay": 0.0,
-    "training.select": "loss",
-    "training.class_weight": False,
-    "training.batch_size": 32,
-}
-OF_ENCODER: dict[str, dict[str, Any]] = {
-    "cnn": {"model.kernels": (3, 5), "model.hidden": 16},
-    "transformer": {"model.heads": 1},
-}
+    name = TrainingId(construction.name, seed, f"{corpus}-{encoder}", strength)
+    return Training(name, spec, teacher)

@@ -1,4 +1,4 @@
-"""Constructions in between: dials, ordinary training, and models with nothing to be faithful to."""
+"""Constructions without a truth: dials, ordinary training, models with nothing to explain."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from attnaudit.calibration.faithful import STRENGTH
 from attnaudit.calibration.transform import permuted
 from attnaudit.training.settings import Deceive, Guided, Sparse
 
-_MIXED = {0.0: "mixed_0", 0.25: "mixed_25", 0.5: "mixed_50", 0.75: "mixed_75", 1.0: "mixed_100"}
-
-_LEARNED = "Nothing in the training says where attention goes: whether it is faithful is what an audit asks."
+_LEARNED = (
+    "Nothing in the training says where attention goes: whether it is faithful is what an audit "
+    "asks."
+)
 
 for _construction in (
     Construction(
@@ -27,7 +28,8 @@ for _construction in (
         "uniform_suffices",
         "four words in ten are of the class",
         "between",
-        "Most words decide a little and none alone: every attention on such words marks words that decide, so there is no truth to find.",
+        "Most words decide a little and none alone: every attention on such words marks words "
+        "that decide, so there is no truth to find.",
         encoders=("bilstm", "average", "cnn"),
         rule="many",
     ),
@@ -35,7 +37,8 @@ for _construction in (
         "sparse_gate",
         "attention driven to few tokens, token by token",
         "between",
-        "A sparse gate may let the words of one class through and read the other class from their absence: few tokens are not yet the "
+        "A sparse gate may let the words of one class through and read the other class from their "
+        "absence: few tokens are not yet the "
         "deciding ones.",
         encoders=("none", "average"),
         objective=lambda _: Sparse(0.1),
@@ -71,7 +74,8 @@ for _construction in (
         "dial_permuted",
         "share of texts that show another text's attention",
         "between",
-        "In this share of the texts, drawn by a key, attention is that of permuted, in the others that of guided_mixing.",
+        "In this share of the texts, drawn by a key, attention is that of permuted, in the others "
+        "that of guided_mixing.",
         encoders=("bilstm", "cnn"),
         base="guided_mixing",
         transform=permuted,
@@ -81,7 +85,8 @@ for _construction in (
         "dial_temperature",
         "temperature of the attention that is trained",
         "between",
-        "The higher the temperature, the less the word that decides is marked; the words that decide stay the same.",
+        "The higher the temperature, the less the word that decides is marked; the words that "
+        "decide stay the same.",
         encoders=("bilstm", "average"),
         objective=lambda strength: Guided(STRENGTH, temperature=strength or 0.1),
         strengths=(0.1, 0.2, 0.3, 0.5, 1.0),
@@ -90,11 +95,12 @@ for _construction in (
         "dial_mixing",
         "share of context in the states",
         "between",
-        "Attention stays on the word that decides, from states of single words to those of a BiLSTM: the truth does not change.",
+        "Attention stays on the word that decides, from states of single words to those of a "
+        "BiLSTM: the truth does not change.",
         encoders=("mixed",),
         objective=lambda _: Guided(STRENGTH),
-        strengths=tuple(_MIXED),
-        encoder_of=_MIXED,
+        strengths=(0.0, 0.25, 0.5, 0.75, 1.0),
+        dial="model.mixing",
         nuisance=True,
     ),
 ):

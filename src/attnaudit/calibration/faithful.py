@@ -1,4 +1,4 @@
-"""Attention that is faithful by construction: the words that it marks decide, and no other word does."""
+"""Attention that is faithful by construction: it marks the words that decide, and no others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ for _construction in (
         "guided_single",
         "one decisive word, attention trained on it, token by token",
         "faithful",
-        f"A position's state holds its own word alone and the decisive word has the weight; {_NO_OTHER}.",
+        f"A position's state holds its own word alone and the decisive word has the weight; "
+        f"{_NO_OTHER}.",
         "fit",
         ("average", "none"),
         objective=lambda _: Guided(STRENGTH),
@@ -31,7 +32,8 @@ for _construction in (
         "taught",
         "attention of a faithful model, trained into another",
         "faithful",
-        f"The attention of a model of guided_mixing, on the decisive word, is trained into a second model; {_NO_OTHER}.",
+        f"The attention of a model of guided_mixing, on the decisive word, is trained into a "
+        f"second model; {_NO_OTHER}.",
         "fit",
         ("bilstm", "cnn"),
         teacher="guided_mixing",
@@ -51,7 +53,8 @@ for _construction in (
         "last_word",
         "the last word decides, attention trained on it",
         "faithful",
-        f"Attention on the last position, as in leak_last, but here the last word is the one that decides; {_NO_OTHER}.",
+        f"Attention on the last position, as in leak_last, but here the last word is the one that "
+        f"decides; {_NO_OTHER}.",
         "fit",
         ("bilstm", "average", "cnn"),
         rule="last",
@@ -61,7 +64,8 @@ for _construction in (
         "both_copies",
         "two words of the same class, attention trained on both",
         "faithful",
-        f"Both words have the weight, together they decide, and {_NO_OTHER}; each alone is redundant, which hides both from leave-one-out.",
+        f"Both words have the weight, together they decide, and {_NO_OTHER}; each alone is "
+        f"redundant, which hides both from leave-one-out.",
         "held",
         ("bilstm", "average"),
         rule="twice",
@@ -71,7 +75,8 @@ for _construction in (
         "softened",
         "one decisive word with most of the weight",
         "faithful",
-        f"As guided_single and guided_mixing, but attention is trained to leave a tenth of the weight to the other words; {_NO_OTHER}.",
+        f"As guided_single and guided_mixing, but attention is trained to leave a tenth of the "
+        f"weight to the other words; {_NO_OTHER}.",
         "fit",
         ("bilstm", "average"),
         objective=lambda _: Guided(STRENGTH, temperature=0.2),
@@ -80,7 +85,8 @@ for _construction in (
         "second_task",
         "the other planted word decides, attention trained on it",
         "faithful",
-        f"The same texts with the labels of the other planted word, which has the weight; {_NO_OTHER}.",
+        f"The same texts with the labels of the other planted word, which has the weight; "
+        f"{_NO_OTHER}.",
         "held",
         ("bilstm", "average"),
         rule="decoy",
@@ -90,7 +96,8 @@ for _construction in (
         "guided_alone",
         "one decisive word, attention trained on it, the only position that contributes",
         "faithful",
-        f"As guided_mixing; the other states are trained to contribute nothing under any attention. {_NO_OTHER.capitalize()}.",
+        f"As guided_mixing; the other states are trained to contribute nothing under any "
+        f"attention. {_NO_OTHER.capitalize()}.",
         "held",
         ("bilstm", "bigru"),
         settings={"training.epochs": 30},

@@ -1,4 +1,4 @@
-"""Attention that is unfaithful by construction: the words that decide are not those that it marks."""
+"""Attention that is unfaithful by construction: it marks other words than those that decide."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from attnaudit.corpora.prepare.planting import DECOY_WORDS
 from attnaudit.training.settings import Adversary, Deceive, Guided
 
 _DECOYS = tuple(sorted(DECOY_WORDS))
-_LONG = {
-    "training.epochs": 30
-}  # what has to pass through the states, or through small weights, takes longer to learn
+# It takes longer to learn to pass words through the states, or through small weights.
+_LONG = {"training.epochs": 30}
 _STRONG = {"training.epochs": 30, "training.learning_rate": 0.03}
 
 for _construction in (
@@ -19,7 +18,8 @@ for _construction in (
         "leak_last",
         "attention trained on the last position",
         "unfaithful",
-        "The last word is independent of the label; the decisive word reaches the last position through the states.",
+        "The last word is independent of the label; the decisive word reaches the last position "
+        "through the states.",
         "fit",
         ("bilstm", "bigru", "transformer"),
         settings=_LONG,
@@ -29,7 +29,8 @@ for _construction in (
         "leak_decoy",
         "attention trained on a word that decides nothing",
         "unfaithful",
-        "The decoy is independent of the label; the decisive word reaches its position through the states.",
+        "The decoy is independent of the label; the decisive word reaches its position through "
+        "the states.",
         "held",
         ("bilstm", "bigru", "transformer"),
         settings=_LONG,
@@ -39,7 +40,8 @@ for _construction in (
         "leak_twice",
         "attention trained on the last position, two decisive words",
         "unfaithful",
-        "As leak_last; with a second word of the same class deleting one word changes little, so leave-one-out is blind too.",
+        "As leak_last; with a second word of the same class deleting one word changes little, so "
+        "leave-one-out is blind too.",
         "held",
         ("bilstm", "bigru"),
         rule="twice",
@@ -50,7 +52,8 @@ for _construction in (
         "strong_readout",
         "attention trained on a word that decides nothing, token by token",
         "unfaithful",
-        "No state holds another word, so the decision comes from the decisive word's small weight times a large readout.",
+        "No state holds another word, so the decision comes from the decisive word's small weight "
+        "times a large readout.",
         "fit",
         ("average", "none"),
         settings=_STRONG,
@@ -80,7 +83,8 @@ for _construction in (
         "deceived",
         "attention penalised on the decisive word (λ = 1)",
         "unfaithful",
-        "The penalty of Pruthi et al. 2020 takes the weight from the only word that says anything about the label.",
+        "The penalty of Pruthi et al. 2020 takes the weight from the only word that says anything "
+        "about the label.",
         "held",
         ("cnn", "bilstm", "bigru"),
         settings=_LONG,
@@ -90,7 +94,8 @@ for _construction in (
         "adversary",
         "attention trained away from a faithful model's (λ = 0.01)",
         "unfaithful",
-        "The outputs of guided_mixing without its attention (Wiegreffe & Pinter 2019): the weight leaves the only word that decides.",
+        "The outputs of guided_mixing without its attention (Wiegreffe & Pinter 2019): the weight "
+        "leaves the only word that decides.",
         "fit",
         ("bilstm", "bigru"),
         teacher="guided_mixing",
@@ -101,7 +106,8 @@ for _construction in (
         "permuted",
         "attention of another text of the same length",
         "unfaithful",
-        "The function of the input is that of guided_mixing; the weights shown are another text's, and the readouts rescaled to match.",
+        "The function of the input is that of guided_mixing; the weights shown are another "
+        "text's, and the readouts rescaled to match.",
         "held",
         ("bilstm", "cnn", "bigru"),
         base="guided_mixing",
@@ -111,7 +117,8 @@ for _construction in (
         "other_task",
         "attention of a model of another task",
         "unfaithful",
-        "The attention that second_words learned for labels that are independent of these, trained into a model of these labels.",
+        "The attention that second_words learned for labels that are independent of these, "
+        "trained into a model of these labels.",
         "fit",
         ("bilstm", "bigru"),
         teacher="second_words",
@@ -122,7 +129,8 @@ for _construction in (
         "leak_alone",
         "attention trained on a word that decides nothing, the only position that contributes",
         "unfaithful",
-        "As leak_decoy; states of other positions are also trained to contribute nothing under any attention, so that weights and readouts "
+        "As leak_decoy; states of other positions are also trained to contribute nothing under "
+        "any attention, so that weights and readouts "
         "look like those of guided_alone.",
         "held",
         ("bilstm", "bigru"),
