@@ -107,9 +107,8 @@ def test_trace_against_the_naive_way(translator: Translator):
         other = random.dirichlet(np.ones(len(trace.tokens(row))))
         everything = weighted(translator.model, one, at, head, other)
         kept = np.log(everything)[None] - np.log(everything[int(one.gold[0, at])])
-        mine = trace.readout.take(np.array([row])).logits(
-            trace.alpha.take(np.array([row])).with_values(other)
-        )[0]
+        weights = trace.alpha.take(np.array([row])).with_values(other)
+        mine = np.log(trace.readout.take(np.array([row]))(weights)[0])
         apart = np.abs(kept[0][:, None] - (mine - mine[0])[None])
         assert (apart.min(axis=0) < 1e-3).all(), (
             "a kept word has odds that no word of the model has"
