@@ -20,7 +20,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from attnaudit.core.display import draw_by
+from attnaudit.core.display import render_by
 
 if TYPE_CHECKING:
     from attnaudit.core.errors import AttnauditError, InputError, RunError, TraceError
@@ -51,7 +51,7 @@ __all__ = [
     "audit", "collect", "compare", "load_model", "read_corpus", "register_corpus", "register_encoder", "register_experiment", "run",
     "study", "translate", "write_report",
 ]  # fmt: skip
-draw_by("attnaudit.report.notebook")
+render_by("attnaudit.report.notebook")
 _OF_TORCH = ("collect", "load_model")
 _PARTS = {
     "hf": "hf",

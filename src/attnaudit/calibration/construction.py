@@ -79,7 +79,7 @@ class Construction:
         return len(self.strengths) > 1
 
 
-CONSTRUCTIONS: Registry[Construction] = Registry("construction", "attnaudit.constructions")
+CONSTRUCTIONS: Registry[Construction] = Registry("construction", "constructions")
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,6 +1,7 @@
-"""How values show themselves in a notebook: they name what is to be drawn, and the top of the package names the module that draws it.
+"""Values that show themselves in a notebook, by a renderer that the top of the package names.
 
-So a trace has a heatmap though its layer knows nothing of pages, and nothing of pages is imported before one is shown.
+So a trace has a heatmap although its layer does not know pages, and no page is imported before one
+is shown.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-_drawn_by: list[str] = []
+_renderer: list[str] = []
 
 
 @dataclass(frozen=True, repr=False)
 class Shown:
-    """What a notebook shows as ``html`` and a terminal as ``text``."""
+    """A picture: ``html`` for a notebook, ``text`` for a terminal."""
 
     html: str
     text: str
@@ -27,18 +28,18 @@ class Shown:
         return self.text
 
 
-def draw_by(module: str) -> None:
-    """Let the functions of ``module`` draw values; it is imported when the first is drawn."""
-    _drawn_by[:] = [module]
+def render_by(module: str) -> None:
+    """Render values by the functions of ``module``; it is imported for the first of them."""
+    _renderer[:] = [module]
 
 
-def drawn(what: str, *arguments: Any) -> Any:
-    """What the function ``what`` of the module that draws gives for these arguments."""
-    return getattr(import_module(_drawn_by[0]), what)(*arguments)
+def render(name: str, *arguments: Any) -> Any:
+    """Call the renderer's function ``name``."""
+    return getattr(import_module(_renderer[0]), name)(*arguments)
 
 
 def in_notebook() -> bool:
-    """Whether the program runs in a kernel that shows HTML: Jupyter, VS Code, Colab."""
+    """Tell whether the program runs in a kernel that shows HTML: Jupyter, VS Code, Colab."""
     interactive = sys.modules.get("IPython")
     shell = interactive.get_ipython() if interactive is not None else None
     return shell is not None and hasattr(shell, "kernel")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from attnaudit.core.printable import printable
 
-LONGEST = 1000  # characters of what was found that a message has
+LONGEST = 1000  # characters of ``got`` in a message
 
 
 class AttnauditError(Exception):
@@ -15,27 +15,25 @@ class AttnauditError(Exception):
 
 
 class InputError(AttnauditError):
-    """Bad input, reported in one line.
+    """Bad input, reported in one printable line.
 
-    ``operation`` is what was being done, ``where`` the file and row, the instance or the option,
-    ``got`` what was found there, ``expected`` what would have been right, ``do`` what the user can do. The line is `printable`,
-    whatever they quote, and of ``got`` it has the first `LONGEST` characters; the attributes are as given.
+    Args:
+        operation: The operation that failed.
+        where: File and row, instance, or option.
+        got: Value found there; the line has its first `LONGEST` characters.
+        expected: Value that would be right.
+        do: Advice to the user.
     """
 
     def __init__(self, operation: str, where: str, got: str, expected: str, do: str = "") -> None:
-        self.operation, self.where, self.got, self.expected, self.do = (
-            operation,
-            where,
-            got,
-            expected,
-            do,
-        )
+        self.operation, self.where, self.got = operation, where, got
+        self.expected, self.do = expected, do
         shown = got if len(got) <= LONGEST else f"{got[:LONGEST]}… ({len(got)} characters)"
         line = f"{operation}: {where}: {shown}; expected {expected}" + (f"; {do}" if do else "")
         super().__init__(printable(" ".join(line.split())))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, ...]]:
-        """Made again of its parts in another process."""
+        """Pickle the parts: another process makes the error from them again."""
         return type(self), (self.operation, self.where, self.got, self.expected, self.do)
 
 
@@ -48,15 +46,22 @@ class RunError(InputError):
 
 
 class LostError(RunError):
-    """A cluster that no longer answers. Its client keeps this process from ending in order: the command line ends at once."""
+    """A cluster that no longer answers.
+
+    Its client keeps this process from ending in order, so the command line ends at once.
+    """
 
 
-def told(error: Exception) -> str:
-    """What an error of another library says, with its class and without a full stop, as a part of a line."""
+def describe_error(error: Exception) -> str:
+    """Describe an error of another library, as a part of a line."""
     return f"{type(error).__name__} {error}".strip().rstrip(".")
 
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
-    """``did you mean X?`` for the known name nearest to ``name``, with what stands ``before`` it; or nothing."""
+    """Suggest the known name nearest to ``name``, after ``before``; empty if none is near.
+
+    >>> did_you_mean("epsilom", ["epsilon", "seed"])
+    'did you mean epsilon?'
+    """
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {before}{close[0]}?" if close else ""

@@ -1,4 +1,4 @@
-"""What an installation has: audits, reports and comparisons need none of these packages, training and translation do."""
+"""Optional dependencies. Audits, reports and comparisons need none of them."""
 
 from __future__ import annotations
 
@@ -6,35 +6,28 @@ from importlib.util import find_spec
 
 from attnaudit.core.errors import RunError
 
-_TRAIN = ("torch", "gensim", "spacy", "sklearn", "pooch", "requests", "pyarrow")
+# The modules of the extras in pyproject.toml.
+_ONNX, _PARQUET = ("onnx", "onnxruntime"), ("pyarrow",)
+_TRAIN = ("torch", "gensim", "spacy", "sklearn", "pooch", "requests", *_PARQUET)
 PACKAGES = {
-    "parquet": ("pyarrow",),
+    "parquet": _PARQUET,
     "train": _TRAIN,
     "translate": (*_TRAIN, "sacrebleu", "sentencepiece"),
-    "hf": (
-        "torch",
-        "transformers",
-        "sentencepiece",
-        "onnx",
-        "onnxscript",
-        "onnxruntime",
-        "pyarrow",
-    ),
+    "hf": ("torch", "transformers", "sentencepiece", "onnxscript", *_ONNX, *_PARQUET),
     "ray": ("ray",),
-    "onnx": ("onnx", "onnxruntime"),
+    "onnx": _ONNX,
     "serve": ("starlette", "uvicorn"),
-}  # the modules of the extras in pyproject.toml
+}
 
 
 def require(extra: str, operation: str) -> None:
-    """Raise RunError where a package of the ``extra`` is missing; imports none of them."""
+    """Raise RunError if a package of the ``extra`` is missing; import none of them."""
     missing = [package for package in PACKAGES[extra] if find_spec(package) is None]
     if missing:
-        do = f"pip install 'attnaudit[{extra}]'"
         raise RunError(
             operation,
             "this installation",
             f"without {', '.join(missing)}",
             f"the packages of the extra {extra}",
-            do,
+            f"pip install 'attnaudit[{extra}]'",
         )

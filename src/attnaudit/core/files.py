@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and digests of what they hold."""
+"""Files that are either whole or not there, and digests of their content."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from typing import Any
 
 from attnaudit.core.errors import InputError, RunError
 
+_MAKE_AGAIN = "run the command that makes it again"
 SAVE_MODEL = "save it with model.save_pretrained(DIR)"
-DIGEST = "sha256"  # the field of a JSON object that holds the digest of its other fields
+DIGEST = "sha256"  # field of a JSON object with the digest of its other fields
 
 
 def user_cache() -> Path:
-    """Where this user's programs keep what they can make, or fetch, again."""
+    """Return the folder for files that can be made or fetched again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnaudit"
 
 
 def check_model_folder(folder: Path) -> None:
-    """Raise InputError where ``folder``, from which a transformer is to be read, is no folder."""
+    """Raise InputError if ``folder``, to read a transformer from, is no folder."""
     if not folder.is_dir():
         got = "a file" if folder.exists() else "no such folder"
         raise InputError("read model", str(folder), got, "the folder of a saved model", SAVE_MODEL)
@@ -32,9 +33,14 @@ def check_model_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path next to ``path``; on leaving, it is synced and renamed to ``path``, or removed after an error.
+    """Write a file whole or not at all.
 
-    Raises RunError when the disk is full or the place cannot be written.
+    Yields:
+        A temporary path next to ``path``. On leaving, it is synced and renamed to ``path``, or
+        removed after an error.
+
+    Raises:
+        RunError: If the disk is full or the place cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +56,7 @@ def atomic(path: Path) -> Iterator[Path]:
         temporary.chmod(0o644)
         temporary.replace(path)
     except Exception as error:
-        if _told_by_system(error):
+        if _reason_of_system(error):
             raise unwritable(path, error) from error
         raise
     finally:
@@ -58,26 +64,23 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def unwritable(path: Path, error: Exception) -> RunError:
-    reason = _told_by_system(error)
-    return RunError(
-        "write",
-        str(path),
-        reason,
-        "a place that can be written",
-        "free some space or choose another --out",
-    )
+    """Make the error of a place that cannot be written."""
+    do = "free some space or choose another --out"
+    reason = _reason_of_system(error)
+    return RunError("write", str(path), reason, "a place that can be written", do)
 
 
-def _told_by_system(error: Exception) -> str:
-    """Why the system refused, or nothing for an error of another kind. safetensors and polars hide its number in a text of their own."""
+def _reason_of_system(error: Exception) -> str:
+    """Explain why the system refused; empty for an error of another kind."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
+    # safetensors and polars hide the number in a text of their own.
     number = re.search(r"\(os error (\d+)\)", str(error))
     return os.strerror(int(number[1])) if number else ""
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write UTF-8 text, whole or not at all."""
+    """Write UTF-8 text, whole or not at all. Raises RunError."""
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
@@ -89,62 +92,52 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write JSON with sorted keys, whole or not at all; NaN is refused."""
-    write_text(
-        path,
-        json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n",
-    )
+    """Write JSON with sorted keys, whole or not at all. Raises RunError, and ValueError for NaN."""
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    write_text(path, text + "\n")
 
 
 def may_never_end(path: Path) -> bool:
-    """Whether it is a pipe or a device, which a reader might wait for."""
+    """Tell whether ``path`` is a pipe or a device, which a reader might wait for."""
     return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON; raises RunError when the file is missing or damaged, and for a pipe or a device, which might never end."""
+    """Read JSON. Raises RunError if the file is missing or damaged, or might never end."""
     try:
         if may_never_end(path):
             raise OSError("no regular file")
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())
-        raise RunError(
-            "read",
-            str(path),
-            reason,
-            "a JSON file written by attnaudit",
-            "run the command that makes it again",
-        ) from error
+        reason, expected = " ".join(str(error).split()), "a JSON file written by attnaudit"
+        raise RunError("read", str(path), reason, expected, _MAKE_AGAIN) from error
 
 
 def write_with_digest(path: Path, value: Mapping[str, Any]) -> None:
-    """Write an object as JSON with the sha256 of its content in a field ``sha256``, by which `read_with_digest` finds damage."""
+    """Write an object as JSON with its digest, by which `read_with_digest` finds damage."""
     plain = json.loads(json.dumps(value))
     write_json(path, {**plain, DIGEST: content_key(plain)})
 
 
 def read_with_digest(path: Path) -> Any:
-    """What `write_with_digest` wrote, without the digest; JSON without one, of an earlier version, as it is.
+    """Read an object that `write_with_digest` wrote, or JSON that has no digest.
 
-    Raises RunError when the file is missing or damaged.
+    Raises:
+        RunError: If the file is missing or damaged.
     """
     value = read_json(path)
     digest = value.pop(DIGEST, None) if isinstance(value, dict) else None
-    intact = digest is None
-    with contextlib.suppress(ValueError):  # of what JSON cannot hold: NaN, half a surrogate pair
-        intact = intact or digest == content_key(value)
-    if not intact:
-        got, do = (
-            "damaged: its content differs from its digest",
-            "run the command that makes it again",
-        )
-        raise RunError("read", str(path), got, "the JSON that attnaudit wrote", do)
+    is_intact = digest is None
+    with contextlib.suppress(ValueError):  # for NaN and halves of surrogate pairs
+        is_intact = is_intact or digest == content_key(value)
+    if not is_intact:
+        got, expected = "damaged: its content differs from its digest", "JSON that attnaudit wrote"
+        raise RunError("read", str(path), got, expected, _MAKE_AGAIN)
     return value
 
 
 def content_key(*parts: Any) -> str:
-    """sha256 of the canonical JSON of what a step's outputs follow from, or of what a file holds."""
+    """Return the sha256 of the canonical JSON of ``parts``."""
     canonical = json.dumps(
         parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
@@ -152,6 +145,6 @@ def content_key(*parts: Any) -> str:
 
 
 def sha256(path: Path) -> str:
-    """Hex digest of a file's bytes."""
+    """Return the hex digest of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 def thousands(number: int) -> str:
-    """``1725``, ``25,000``."""
+    """Format ``1725`` and ``25,000``."""
     return f"{number:,}" if number >= 10_000 else str(number)
 
 
 def count(number: int, noun: str) -> str:
-    """``1 instance``, ``1725 instances``."""
+    """Format ``1 instance`` and ``1725 instances``."""
     return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"

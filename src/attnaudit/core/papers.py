@@ -13,9 +13,12 @@ _VENUES = {"inproceedings": "booktitle", "article": "journal", "misc": "howpubli
 
 @dataclass(frozen=True)
 class Paper:
-    """A source by the fields of its BibTeX entry, with ``authors`` as ``Last, First and Last, First``.
+    """A source by the fields of its BibTeX entry.
 
-    Raises InputError for a ``key`` that BibTeX cannot read, and without an author, a title or a year.
+    ``authors`` are ``Last, First and Last, First``.
+
+    Raises:
+        InputError: For a ``key`` that BibTeX cannot read, or no author, title or year.
     """
 
     key: str
@@ -30,23 +33,14 @@ class Paper:
     doi: str = ""
 
     def __post_init__(self) -> None:
-        if not (
-            re.fullmatch(r"[\w:.+-]+", self.key)
-            and self.authors
-            and self.title
-            and self.year
-            and self.kind in _VENUES
-        ):
-            raise InputError(
-                "cite",
-                f"paper {self.key}",
-                repr(self),
-                f"a key, authors, title, year and one of {', '.join(_VENUES)}",
-            )
+        is_complete = self.authors and self.title and self.year and self.kind in _VENUES
+        if not (is_complete and re.fullmatch(r"[\w:.+-]+", self.key)):
+            expected = f"a key, authors, title, year and one of {', '.join(_VENUES)}"
+            raise InputError("cite", f"paper {self.key}", repr(self), expected)
 
     @property
     def citation(self) -> str:
-        """How a sentence names it: Lang 1995, Jain & Wallace 2019, Snell et al. 2020."""
+        """Citation in a sentence: Lang 1995, Jain & Wallace 2019, Snell et al. 2020."""
         names = [author.partition(",")[0] for author in self.authors.split(" and ")]
         return f"{' & '.join(names) if len(names) < 3 else f'{names[0]} et al.'} {self.year}"
 
@@ -63,13 +57,8 @@ class Paper:
             "year": self.year,
             "doi": self.doi,
         }
-        return "\n".join(
-            [
-                f"@{self.kind}{{{self.key},",
-                *(f"  {name} = {{{value}}}," for name, value in fields.items() if value),
-                "}",
-            ]
-        )
+        lines = [f"  {name} = {{{value}}}," for name, value in fields.items() if value]
+        return "\n".join([f"@{self.kind}{{{self.key},", *lines, "}"])
 
 
 JAIN2019 = Paper(
@@ -135,8 +124,8 @@ LUONG2015 = Paper(
 )
 DEYOUNG2020 = Paper(
     "deyoung2020",
-    "DeYoung, Jay and Jain, Sarthak and Rajani, Nazneen Fatema and Lehman, Eric and Xiong, Caiming and Socher, Richard "
-    "and Wallace, Byron C.",
+    "DeYoung, Jay and Jain, Sarthak and Rajani, Nazneen Fatema and Lehman, Eric and "
+    "Xiong, Caiming and Socher, Richard and Wallace, Byron C.",
     "{ERASER}: A Benchmark to Evaluate Rationalized {NLP} Models",
     "Proceedings of ACL 2020",
     2020,
@@ -145,7 +134,8 @@ DEYOUNG2020 = Paper(
 )
 KRISHNA2024 = Paper(
     "krishna2024",
-    "Krishna, Satyapriya and Han, Tessa and Gu, Alex and Wu, Steven and Jabbari, Shahin and Lakkaraju, Himabindu",
+    "Krishna, Satyapriya and Han, Tessa and Gu, Alex and Wu, Steven and Jabbari, Shahin and "
+    "Lakkaraju, Himabindu",
     "The Disagreement Problem in Explainable Machine Learning: A Practitioner's Perspective",
     "Transactions on Machine Learning Research",
     2024,
@@ -161,7 +151,8 @@ NEELY2021 = Paper(
 )
 BRUNNER2020 = Paper(
     "brunner2020",
-    "Brunner, Gino and Liu, Yang and Pascual, Damián and Richter, Oliver and Ciaramita, Massimiliano and Wattenhofer, Roger",
+    "Brunner, Gino and Liu, Yang and Pascual, Damián and Richter, Oliver and "
+    "Ciaramita, Massimiliano and Wattenhofer, Roger",
     "On Identifiability in Transformers",
     "International Conference on Learning Representations (ICLR 2020)",
     2020,

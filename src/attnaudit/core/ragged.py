@@ -1,4 +1,4 @@
-"""Rows of different lengths as one flat array plus offsets; all offset arithmetic of the package is here."""
+"""Rows of different lengths as one flat array plus offsets; all offset arithmetic is here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from jaxtyping import Bool, Int64, Shaped
 class Ragged:
     """``n`` rows; row ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
 
-    ``values`` has shape ``(N, ...)``, ``offsets`` shape ``(n + 1,)`` with ``offsets[0] == 0`` and ``offsets[n] == N``.
+    >>> Ragged.from_rows([[1, 2], [3]]).sum()
+    array([3, 3])
+
+    Attributes:
+        values: Shape ``(N, ...)``.
+        offsets: Shape ``(n + 1,)``, from 0 to N.
     """
 
     values: Shaped[np.ndarray, "N ..."]
@@ -21,6 +26,7 @@ class Ragged:
 
     @classmethod
     def from_lengths(cls, values: np.ndarray, lengths: Iterable[int] | np.ndarray) -> Ragged:
+        """Cut flat values into rows of these lengths."""
         counts = np.fromiter(lengths, dtype=np.int64)
         return cls(
             values, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
@@ -30,6 +36,7 @@ class Ragged:
     def from_rows(
         cls, rows: Iterable[np.ndarray | list], dtype: np.dtype | type | None = None
     ) -> Ragged:
+        """Join rows, in order."""
         arrays = [np.asarray(row, dtype=dtype) for row in rows]
         values = np.concatenate(arrays) if arrays else np.zeros(0, dtype or np.float64)
         return cls.from_lengths(values, (len(a) for a in arrays))
@@ -45,6 +52,7 @@ class Ragged:
 
     @property
     def lengths(self) -> Int64[np.ndarray, " n"]:
+        """Number of values of every row."""
         return np.diff(self.offsets)
 
     @property
@@ -53,11 +61,11 @@ class Ragged:
         return np.repeat(np.arange(len(self)), self.lengths)
 
     def with_values(self, values: np.ndarray) -> Ragged:
-        """The same rows holding other values, one for each of the old."""
+        """Return the same rows with other values, one for each of the old."""
         return Ragged(values, self.offsets)
 
     def reduce(self, ufunc: np.ufunc) -> np.ndarray:
-        """``ufunc`` over every row, shape ``(n, ...)``; an empty row gives the ufunc's identity."""
+        """Apply ``ufunc`` over every row, shape ``(n, ...)``; an empty row gives its identity."""
         width = self.values.shape[1:]
         full = self.lengths > 0
         identity = 0 if ufunc.identity is None else ufunc.identity
@@ -67,26 +75,28 @@ class Ragged:
         return out
 
     def sum(self) -> np.ndarray:
+        """Return the sum of every row."""
         return self.reduce(np.add)
 
     def max(self) -> np.ndarray:
+        """Return the maximum of every row."""
         return self.reduce(np.maximum)
 
     def spread(self, per_row: np.ndarray) -> np.ndarray:
-        """One value per row, repeated for each of the row's positions: ``(n, ...) -> (N, ...)``."""
+        """Repeat one value per row for each of the row's positions: ``(n, ...) -> (N, ...)``."""
         return np.repeat(per_row, self.lengths, axis=0)
 
     def positions(self, rows: Int64[np.ndarray, " m"]) -> Int64[np.ndarray, " M"]:
-        """Indices into ``values`` of the values of the chosen rows, row after row."""
+        """Return the indices of the chosen rows' values, row after row."""
         lengths = self.lengths[rows]
         ends = np.cumsum(lengths)
         within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
         return np.repeat(self.offsets[rows], lengths) + within
 
     def argsort(self) -> Int64[np.ndarray, " N"]:
-        """Return the flat positions that put every row in ascending order, equal values as they stand.
+        """Return the flat positions that put every row in ascending order.
 
-        NaN comes last. Values are numbers, one per position.
+        Values are numbers, one per position; equal ones keep their order, and NaN comes last.
         """
         order, lengths = np.empty(len(self.values), np.int64), self.lengths
         # Rows of similar length are padded and sorted together, in an eighth of a lexsort's time.
@@ -100,28 +110,25 @@ class Ragged:
         return order
 
     def take(self, rows: Int64[np.ndarray, " m"]) -> Ragged:
-        """The chosen rows, in the order given."""
+        """Return the chosen rows, in the order given."""
         return Ragged.from_lengths(self.values[self.positions(rows)], self.lengths[rows])
 
     def where(self, marked: Bool[np.ndarray, " N"]) -> Ragged:
-        """The same rows, of the marked values alone."""
-        return Ragged.from_lengths(
-            self.values[marked], self.with_values(marked.astype(np.int64)).sum()
-        )
+        """Return the same rows with only the marked values."""
+        lengths = self.with_values(marked.astype(np.int64)).sum()
+        return Ragged.from_lengths(self.values[marked], lengths)
 
     def blocks(self, positions: int) -> Iterator[Int64[np.ndarray, " m"]]:
-        """The rows cut into runs of at most ``positions`` values each; a longer row is a run of its own."""
+        """Cut the rows into runs of at most ``positions`` values; a longer row is a run itself."""
         start = 0
         while start < len(self):
-            stop = (
-                int(np.searchsorted(self.offsets, self.offsets[start] + positions, side="right"))
-                - 1
-            )
+            most = self.offsets[start] + positions
+            stop = int(np.searchsorted(self.offsets, most, side="right")) - 1
             yield np.arange(start, max(stop, start + 1))
             start = max(stop, start + 1)
 
 
 def concatenate(parts: list[Ragged]) -> Ragged:
-    """All rows of ``parts``, one after another."""
+    """Return all rows of ``parts``, one after another."""
     values = np.concatenate([part.values for part in parts])
     return Ragged.from_lengths(values, np.concatenate([part.lengths for part in parts]))

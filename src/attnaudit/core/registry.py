@@ -11,8 +11,12 @@ from attnaudit.core.errors import InputError, did_you_mean
 
 @runtime_checkable
 class Named(Protocol):
+    """Anything with a name."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """Unique within its registry."""
+        ...
 
 
 Entry = TypeVar("Entry", bound=Named)
@@ -21,36 +25,39 @@ Entry = TypeVar("Entry", bound=Named)
 class Registry(Mapping[str, Entry]):
     """Entries by their ``name``, in the order in which they were registered.
 
-    ``kind`` is the word for an entry in error messages. Installed packages add entries by entry points of ``group``, each of which names
-    an entry; they are loaded when the registry is first read. ``check`` raises InputError for what is no entry of this kind.
+    Installed packages add entries by entry points of the group ``attnaudit.<plural>``, which
+    name an entry each; they are loaded when the registry is first read.
+
+    Args:
+        kind: Word for an entry in error messages.
+        plural: Word for several.
+        check: Raises InputError for something that is no entry.
     """
 
     def __init__(
-        self, kind: str, group: str, check: Callable[[Any], None] = lambda entry: None
+        self, kind: str, plural: str, check: Callable[[Any], None] = lambda entry: None
     ) -> None:
-        self.kind, self.group, self.check = kind, group, check
+        self.kind, self.group, self.check = kind, f"attnaudit.{plural}", check
         self._entries: dict[str, Entry] = {}
         self._complete = False
 
     def register(self, entry: Entry) -> Entry:
-        """Add ``entry`` and return it. Raises InputError where it is no such entry, or its name is taken."""
+        """Add ``entry`` and return it. Raises InputError if it is no entry or its name is taken."""
         self.check(entry)
         if self._entries.setdefault(entry.name, entry) is not entry:
-            raise InputError(
-                f"register {self.kind}", entry.name, "a name that is taken", "another name"
-            )
+            operation = f"register {self.kind}"
+            raise InputError(operation, entry.name, "a name that is taken", "another name")
         return entry
 
     def find(self, name: str, operation: str) -> Entry:
-        """The entry called ``name``. Raises InputError, which names ``operation`` and the known entries."""
+        """Return the entry called ``name``.
+
+        Raises:
+            InputError: If there is none, with ``operation``, the known entries and a similar one.
+        """
         if name not in self:
-            raise InputError(
-                operation,
-                self.kind,
-                repr(name),
-                f"one of {', '.join(self)}",
-                did_you_mean(name, self),
-            )
+            known, hint = f"one of {', '.join(self)}", did_you_mean(name, self)
+            raise InputError(operation, self.kind, repr(name), known, hint)
         return self[name]
 
     def __getitem__(self, name: str) -> Entry:

@@ -26,42 +26,48 @@ def setting(
     most: float | None = None,
     only: str = "",
 ) -> Any:
-    """A field of a section that carries its own facts.
+    """Make a field of a section that carries its own facts.
 
-    ``help`` says what the setting does, ``flag`` is its option on the command line (without one only ``--set`` reaches it), ``metavar`` the
-    word for its value there. Values are from ``least``, above ``above`` and up to ``most`` (`check_settings`). ``only`` names the kind of
-    section that has a use for the setting (`refuse_unused`).
+    Args:
+        help: Description of the setting.
+        default: Its default; without one the field is required.
+        flag: Its option on the command line; without one only ``--set`` reaches it.
+        metavar: Word for its value in help.
+        least: Smallest value.
+        above: Number that values are above.
+        most: Largest value.
+        only: Kind of section that uses the setting (`refuse_unused`).
     """
-    facts = {
-        "help": help,
-        "flag": flag,
-        "metavar": metavar,
-        "least": least,
-        "above": above,
-        "most": most,
-        "only": only,
-    }
-    return field(default=default, metadata=facts)
+    facts = {"help": help, "flag": flag, "metavar": metavar, "only": only}
+    return field(default=default, metadata={**facts, "least": least, "above": above, "most": most})
 
 
 def check_settings(section: Any, name: str) -> None:
-    """Check the fields of a section made with `setting`: choices and bounds. Raises InputError, which calls the section ``name``."""
+    """Check choices and bounds of a section's fields. Raises InputError."""
     hints = get_type_hints(type(section))
     for declared in fields(section):
         value, key = getattr(section, declared.name), f"{name}.{declared.name}"
-        if any(
-            get_origin(part) is Literal
-            for part in (hints[declared.name], *get_args(hints[declared.name]))
-        ):
-            coerce(value, hints[declared.name], key)
+        hint = hints[declared.name]
+        if any(get_origin(part) is Literal for part in (hint, *get_args(hint))):
+            coerce(value, hint, key)
         if value is not None and not _within(value, declared.metadata):
-            raise InputError(
-                "read settings", f"setting {key}", str(value), bounds(declared.metadata)
-            )
+            expected = bounds(declared.metadata)
+            raise InputError("read settings", f"setting {key}", str(value), expected)
 
 
 def refuse_unused(section: Any, name: str, kinds: Iterable[str], got: str, expected: str) -> None:
-    """Raise InputError for a field that is not at its default though sections of these ``kinds`` have no use for it."""
+    """Refuse a field that differs from its default although these kinds of section do not use it.
+
+    Args:
+        section: Section whose fields were made with `setting`.
+        name: Name of the section in the error.
+        kinds: Kinds that the section is of.
+        got: Section as it is, in words.
+        expected: Section that uses the field, in words.
+
+    Raises:
+        InputError: For the first such field.
+    """
     for declared in fields(section):
         value = getattr(section, declared.name)
         if declared.metadata["only"] not in ("", *kinds) and value != declared.default:
@@ -78,7 +84,7 @@ def _within(value: Any, facts: Mapping[str, Any]) -> bool:
 
 
 def bounds(facts: Mapping[str, Any]) -> str:
-    """The values that a field declared with `setting` may have; empty where they have no bound."""
+    """Describe the values of a field made with `setting`; empty if they are unbounded."""
     least, above, most = (facts.get(name) for name in ("least", "above", "most"))
     if least is not None and most is None:
         return f"{least} or more"
@@ -88,26 +94,34 @@ def bounds(facts: Mapping[str, Any]) -> str:
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
-    """``["training.epochs=4"]`` to ``{"training.epochs": "4"}``; the last of two for one key counts. Raises InputError."""
+    """Split assignments; the last one of a key counts. Raises InputError.
+
+    >>> parse_assignments(["training.epochs=4"])
+    {'training.epochs': '4'}
+    """
     settings: dict[str, str] = {}
     for assignment in assignments:
         key, equals, value = (part.strip() for part in assignment.partition("="))
         if not (equals and key and value):
-            raise InputError(
-                "read settings",
-                f"--set {assignment}",
-                "not of the form key=value",
-                "for example --set training.epochs=4",
-            )
+            got, expected = "not of the form key=value", "for example --set training.epochs=4"
+            raise InputError("read settings", f"--set {assignment}", got, expected)
         settings[key] = value
     return settings
 
 
 def override(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """``sections`` (dataclasses by name) with ``settings`` (values, or their text, by dotted name) in place.
+    """Put settings in place.
 
-    Raises InputError for an unknown section or field, and for a value that is not of the field's type. The settings of a section come
-    into place together: what a section says of two of its fields does not depend on which was given first.
+    Args:
+        sections: Dataclasses by name.
+        settings: Values, or their text, by dotted name.
+
+    Returns:
+        The sections. All settings of a section come into place together, so that checks of two
+        fields do not depend on their order.
+
+    Raises:
+        InputError: For an unknown section or field, and a value of another type.
     """
     known = [
         f"{name}.{field.name}" for name, section in sections.items() for field in fields(section)
@@ -125,37 +139,29 @@ def override(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[s
 
 
 def from_plain(cls: type[Section], values: Mapping[str, Any], where: str) -> Section:
-    """A dataclass from what JSON keeps of it, types checked. Raises InputError."""
-    known = [f"{where}.{field.name}" for field in fields(cls)]  # pyright: ignore[reportArgumentType] - Section is a dataclass
+    """Make a dataclass from its JSON, with types checked. Raises InputError."""
+    known = [f"{where}.{field.name}" for field in fields(cls)]  # pyright: ignore[reportArgumentType]
     for key in values:
         if f"{where}.{key}" not in known:
             raise _unknown(f"{where}.{key}", known)
-    return cls(
-        **{
-            key: coerce(value, get_type_hints(cls)[key], f"{where}.{key}")
-            for key, value in values.items()
-        }
-    )
+    hints = get_type_hints(cls)
+    return cls(**{key: coerce(values[key], hints[key], f"{where}.{key}") for key in values})
 
 
 def coerce(value: Any, hint: Any, key: str) -> Any:
-    """``value``, or what its text says, as the type ``hint``. Raises InputError."""
+    """Convert a value, or its text, to the type ``hint``. Raises InputError."""
     try:
         return _as_type(value, hint)
     except (ValueError, TypeError):
-        wanted = _without_none(hint)
-        near = (
-            did_you_mean(str(value), map(str, get_args(wanted)))
-            if get_origin(wanted) is Literal
-            else ""
-        )
-        raise InputError(
-            "read settings", f"setting {key}", repr(value), described(wanted), near
-        ) from None
+        wanted, near = _without_none(hint), ""
+        if get_origin(wanted) is Literal:
+            near = did_you_mean(str(value), map(str, get_args(wanted)))
+        where, expected = f"setting {key}", described(wanted)
+        raise InputError("read settings", where, repr(value), expected, near) from None
 
 
 def _without_none(hint: Any) -> Any:
-    """The choices of a field that may also be none, its default: an option is left out instead, and its help names only them."""
+    """Drop "none" beside choices: on the command line an option is left out instead."""
     parts = [part for part in get_args(hint) if part is not type(None)]
     return parts[0] if len(parts) == 1 and get_origin(parts[0]) is Literal else hint
 
@@ -164,18 +170,15 @@ def _unknown(key: str, known: list[str]) -> InputError:
     section, _, field = key.rpartition(".")
     forgotten = [name for name in known if name.endswith(f".{field}")]
     siblings = [name.split(".", 1)[1] for name in known if name.startswith(f"{section}.")]
-    near = did_you_mean(field, siblings, f"{section}.") if siblings else did_you_mean(key, known)
-    near = (
-        f"did you mean {forgotten[0]}?"
-        if len(forgotten) == 1 or (forgotten and not section)
-        else near
-    )
+    if len(forgotten) == 1 or (forgotten and not section):
+        near = f"did you mean {forgotten[0]}?"
+    elif siblings:
+        near = did_you_mean(field, siblings, f"{section}.")
+    else:
+        near = did_you_mean(key, known)
     sections = dict.fromkeys(name.split(".", 1)[0] for name in known)
-    expected = (
-        f"one of {', '.join(siblings)}"
-        if siblings
-        else f"section.name with section one of {', '.join(sections)}"
-    )
+    expected = f"section.name with section one of {', '.join(sections)}"
+    expected = f"one of {', '.join(siblings)}" if siblings else expected
     return InputError("read settings", f"setting {key}", "no such setting", expected, near)
 
 
@@ -184,13 +187,11 @@ def _as_type(value: Any, hint: Any) -> Any:
     if origin in (Union, types.UnionType):
         return _as_any(value, get_args(hint))
     if origin is Literal:
-        return {str(choice): choice for choice in get_args(hint)}[
-            _known(str(value), map(str, get_args(hint)))
-        ]
+        choices = {str(choice): choice for choice in get_args(hint)}
+        return choices[_known(str(value), choices)]
     if origin is tuple:
-        items = (
-            [] if value == "none" else value.split(",") if isinstance(value, str) else list(value)
-        )
+        items = value.split(",") if isinstance(value, str) else list(value)
+        items = [] if value == "none" else items
         hints = get_args(hint)
         kinds = hints[:1] * len(items) if hints[-1] is Ellipsis else hints
         return tuple(_as_type(item, kind) for item, kind in zip(items, kinds, strict=True))
@@ -213,9 +214,8 @@ def _as_scalar(value: Any, kind: type) -> Any:
         return _YES_NO[_known(str(value).lower(), _YES_NO)]
     if kind is str and not isinstance(value, str):
         raise ValueError(f"{value!r} is no text")
-    if isinstance(value, bool) or (
-        kind is int and isinstance(value, float) and not value.is_integer()
-    ):
+    is_fraction = isinstance(value, float) and not value.is_integer()
+    if isinstance(value, bool) or (kind is int and is_fraction):
         raise ValueError(f"{value!r} is no {kind.__name__}")
     if kind is float and not math.isfinite(float(value)):
         raise ValueError(f"{value!r} is not finite")
@@ -229,21 +229,18 @@ def _known(value: str, choices: Iterable[str]) -> str:
 
 
 def described(hint: Any) -> str:
-    """What a value of this type is, in words: a whole number, one of a, b."""
+    """Describe the values of a type: "a whole number", "one of a, b"."""
     origin = get_origin(hint)
     if origin is Literal:
         return f"one of {', '.join(map(str, get_args(hint)))}"
     if origin in (Union, types.UnionType):
-        return " or ".join(
-            "none" if part is type(None) else described(part) for part in get_args(hint)
-        )
+        parts = get_args(hint)
+        return " or ".join("none" if part is type(None) else described(part) for part in parts)
     if origin is tuple:
-        many = get_args(hint)[-1] is Ellipsis
-        if many and get_origin(get_args(hint)[0]) is Literal:
-            return f"some of {', '.join(get_args(get_args(hint)[0]))} joined by commas, or none"
-        return (
-            "one or more joined by commas"
-            if many
-            else ",".join(f"<{described(part)}>" for part in get_args(hint))
-        )
+        first, *_, last = get_args(hint)
+        if last is not Ellipsis:
+            return ",".join(f"<{described(part)}>" for part in get_args(hint))
+        if get_origin(first) is Literal:
+            return f"some of {', '.join(get_args(first))} joined by commas, or none"
+        return "one or more joined by commas"
     return _SCALARS.get(hint, str(hint))

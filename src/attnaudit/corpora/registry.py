@@ -51,7 +51,7 @@ def _check(entry: Any) -> None:
         )
 
 
-CORPORA: Registry[CorpusEntry] = Registry("corpus", "attnaudit.corpora", _check)
+CORPORA: Registry[CorpusEntry] = Registry("corpus", "corpora", _check)
 
 
 def register_corpus(entry: CorpusEntry) -> CorpusEntry:

@@ -1,4 +1,4 @@
-"""The registered experiments, and what each states of itself."""
+"""The registered experiments, and the facts that each states about itself."""
 
 from __future__ import annotations
 
@@ -20,40 +20,48 @@ from attnaudit.trace import Trace
 class Experiment(Protocol):
     """A question about a trace: a frozen dataclass of settings, and a pure call.
 
-    ``needs`` are the optional columns of a trace that it reads. Calling it gives a table with a row per trace row, in order, whose first
-    columns are `keys(trace)`; ``summarise`` turns that table, of all shards, into summary rows.
+    A class may state more about itself, for pages, help and documentation: see `Facts`.
 
-    A class may state more of itself, and pages, help and documentation read it: see `Facts`.
+    Attributes:
+        name: Unique name.
+        needs: Optional columns of a trace that it reads.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
 
-    def __call__(self, trace: Trace) -> pl.DataFrame: ...
+    def __call__(self, trace: Trace) -> pl.DataFrame:
+        """Compute a table with a row per trace row, in order; it begins with `keys(trace)`."""
+        ...
 
-    def summarise(self, table: pl.LazyFrame) -> pl.DataFrame: ...
+    def summarise(self, table: pl.LazyFrame) -> pl.DataFrame:
+        """Turn the table of all shards into summary rows."""
+        ...
 
 
 def _check(experiment: type[Any]) -> None:
     missing = [name for name in ("name", "needs", "summarise") if not hasattr(experiment, name)]
     if missing or not is_dataclass(experiment):
         got = f"a class without {', '.join(missing)}" if missing else "a class that is no dataclass"
-        raise InputError(
-            "register experiment",
-            experiment.__name__,
-            got,
-            "a frozen dataclass with name, needs, __call__ and summarise",
-        )
+        expected = "a frozen dataclass with name, needs, __call__ and summarise"
+        raise InputError("register experiment", experiment.__name__, got, expected)
 
 
-EXPERIMENTS: Registry[type[Experiment]] = Registry("experiment", "attnaudit.experiments", _check)
+EXPERIMENTS: Registry[type[Experiment]] = Registry("experiment", "experiments", _check)
 
 
 def register_experiment(experiment: type[Any]) -> type[Any]:
-    """Add an experiment to those that audits run, and return it, so that this call may be a decorator.
+    """Add an experiment to those that audits run; also a decorator.
 
-    Raises InputError where it is no frozen dataclass with ``name``, ``needs`` and ``summarise``, or its name is taken.
+    Args:
+        experiment: A frozen dataclass with ``name``, ``needs`` and ``summarise``.
+
+    Returns:
+        The same class.
+
+    Raises:
+        InputError: If it is something else, or its name is taken.
     """
     return EXPERIMENTS.register(experiment)
 
@@ -71,60 +79,68 @@ class Facts(NamedTuple):
 
 
 def facts(name: str) -> Facts:
-    """The facts of the registered experiment ``name``, all empty for an unknown one: results may be of an experiment of elsewhere."""
+    """Return the facts of an experiment; all are empty if it is not registered here."""
     stated = EXPERIMENTS.get(name, object)
     return Facts(**{name: getattr(stated, name) for name in Facts._fields if hasattr(stated, name)})
 
 
 def measure_label(measure: str, experiment: str | None = None) -> str:
-    """The label of a measure of ``experiment``, else of the first experiment that states one; a name without a label is its own."""
+    """Return the label of a measure, its name if it has none.
+
+    Args:
+        measure: Name of the measure.
+        experiment: Experiment that states it; by default the first that states a label.
+    """
     names = EXPERIMENTS if experiment is None else (experiment,)
-    return label_of(
-        [*(one for name in names for one in facts(name).measures), *OF_TRANSLATIONS], measure
-    )
+    measures = [one for name in names for one in facts(name).measures]
+    return label_of([*measures, *OF_TRANSLATIONS], measure)
 
 
 def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFrame:
-    """The measures that have a value for every row of an experiment's table, a column each; null is undefined.
+    """Select the measures that have a value for every row, a column each; null is undefined.
 
-    A class states them by a method ``of_rows(table)``; otherwise they are the columns that its ``measures`` name.
+    A class states them by a method ``of_rows(table)``; otherwise they are the columns that its
+    ``measures`` name.
     """
-    stated = getattr(experiment, "of_rows", None)
-    if stated is not None:
-        return stated(table)
-    known = facts(experiment.name).measures
+    of_rows = getattr(experiment, "of_rows", None)
+    if of_rows is not None:
+        return of_rows(table)
+    measures = facts(experiment.name).measures
     columns = table.select(cs.numeric() | cs.boolean()).collect_schema().names()
     return table.select(
-        name for name in columns if any(measure.label_for(name) is not None for measure in known)
+        name for name in columns if any(one.label_for(name) is not None for one in measures)
     )
 
 
 def make_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Any:
-    """The experiment ``name`` with ``settings`` in place of its defaults. Raises InputError for an unknown name or setting."""
+    """Make the experiment ``name`` with ``settings`` in place of its defaults.
+
+    Raises:
+        InputError: For an unknown name or setting.
+    """
     experiment = EXPERIMENTS.find(name, "audit")()
-    known = {f.name: f for f in fields(experiment)}
+    known = {field.name: field for field in fields(experiment)}
     for key in settings or {}:
         if key not in known:
             expected = f"one of {', '.join(known)}" if known else "none: it has no settings"
-            raise InputError(
-                "audit",
-                f"setting {name}.{key}",
-                "no such setting",
-                expected,
-                did_you_mean(key, known),
-            )
+            where, hint = f"setting {name}.{key}", did_you_mean(key, known)
+            raise InputError("audit", where, "no such setting", expected, hint)
     return replace(experiment, **(settings or {}))
 
 
 def with_settings() -> Iterator[str]:
-    """The experiments that have settings: the others are in no specification of a run."""
+    """Yield the experiments that have settings: the others are in no specification of a run."""
     return (name for name, experiment in EXPERIMENTS.items() if fields(experiment))
 
 
 def refusal(experiment: Experiment, trace: Trace) -> str | None:
-    """Why an experiment cannot use a trace; None where it can. A class may say so by a method ``refuses``, after its ``needs``.
+    """Explain why an experiment cannot use a trace.
 
-    Where a class states its ``scope``, such as "traces of translations", that is the reason given for a trace without what it needs.
+    A class refuses traces without the columns that it ``needs``; the reason is its ``scope`` if it
+    states one, such as "traces of translations". Its method ``refuses`` may refuse others.
+
+    Returns:
+        The reason; None if it can.
     """
     missing = [name for name in experiment.needs if not trace.has(name)]
     if missing:
@@ -135,10 +151,9 @@ def refusal(experiment: Experiment, trace: Trace) -> str | None:
 
 
 def require_usable(experiments: Iterable[Experiment], trace: Trace) -> None:
-    """Raise TraceError where one of the experiments, which were asked for by name, cannot use this trace."""
+    """Raise TraceError if one of the experiments, asked for by name, cannot use this trace."""
     for experiment in experiments:
         reason = refusal(experiment, trace)
         if reason is not None:
-            raise TraceError(
-                "audit", experiment.name, reason, "a trace that this experiment can use"
-            )
+            expected = "a trace that this experiment can use"
+            raise TraceError("audit", experiment.name, reason, expected)

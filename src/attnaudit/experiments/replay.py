@@ -1,4 +1,4 @@
-"""The model that a trace was collected from, where an audit is given one or the trace holds one: it must be that model, as it was."""
+"""The model of a trace, given to an audit or held by the trace: it must be the same as it was."""
 
 from __future__ import annotations
 
@@ -14,67 +14,68 @@ from attnaudit.stats.measures import activate, tvd
 from attnaudit.trace import Trace, trace_metadata
 from attnaudit.trace.tails import Network
 
-OPERATION = "audit"
-
 
 def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
-    """The checked model of a trace: ``replay`` (a `Network`, a model of the transformers library or its folder), else that which it holds.
+    """Return the checked model of a trace.
 
-    Raises InputError where it is not the one that the trace was collected from, also where the trace stores its tail and needs none.
+    Args:
+        trace: A trace, or the path of one.
+        replay: A `Network`, a model of the transformers library or its folder; by default the
+            model that the trace holds.
+
+    Returns:
+        None if the trace stores its tail and no model is given.
+
+    Raises:
+        InputError: If the model is not the one that the trace was collected from, or the trace
+            needs none.
     """
     held = trace.tail if isinstance(trace, Trace) and isinstance(trace.tail, Network) else None
-    network = (
-        held if replay is None or (held is not None and replay is held.model) else _network(replay)
-    )
+    if replay is None or (held is not None and replay is held.model):
+        network = held
+    else:
+        network = _network(replay)
     if network is None:
         return None
-    metadata = trace.metadata if isinstance(trace, Trace) else trace_metadata(trace)
-    model = metadata.get("model")
+    model = (trace.metadata if isinstance(trace, Trace) else trace_metadata(trace)).get("model")
     known = model.get("fingerprint") if isinstance(model, dict) else None
     if known is None and network is held:
         return network
     if not isinstance(known, str):
-        raise InputError(
-            OPERATION,
-            "replay",
-            "a model for a trace that names none",
-            "a trace with the fingerprint of its model",
-            "leave it out",
-        )
+        got, expected = "a model for a trace that names none", "a trace that names its model"
+        raise InputError("audit", "replay", got, expected, "leave it out")
     current = network.current_fingerprint()
     if current != known:
-        got, expected = (
+        raise InputError(
+            "audit",
+            "the model that the trace holds" if network is held else "replay",
             f"a model with the fingerprint {current[:12]}…",
             f"the model {known[:12]}… that the trace was collected from",
+            "it is another model, or its weights or its configuration were changed since: collect "
+            "a trace of it",
         )
-        do = "it is another model, or its weights or its configuration were changed since: collect a trace of it"
-        raise InputError(
-            OPERATION,
-            "the model that the trace holds" if network is held else "replay",
-            got,
-            expected,
-            do,
-        )
-    if isinstance(trace, Trace) and isinstance(trace.tail, Network) and len(trace):
+    if held is not None and isinstance(trace, Trace) and len(trace):
         _check_prediction(trace.take(np.zeros(1, np.int64)), network)
     return network
 
 
 def _check_prediction(row: Trace, network: Network) -> None:
-    """A hook, a buffer or a method put in later changes neither weights nor configuration: what the model gives now decides.
+    """Compare the model's prediction with that of the trace.
 
-    Rows of files are compared with their model when they are read.
+    A hook, a buffer or a method put in later changes neither weights nor configuration. Rows of
+    files are compared with their model when they are read.
     """
     logits = network.current_logits(row.table)
     now = activate(logits, row.readout.activation, row.readout.candidates)
-    apart = float(tvd(now, row.prediction)[0]) if now.shape == row.prediction.shape else 1.0
-    if not apart <= TOLERANCE.trace:
-        got = f"a prediction of the model {apart:.2g} (TVD) from that of the trace"
-        do = (
-            "the model has computed otherwise since, as with a hook: collect a trace of it as it is"
-        )
+    change = float(tvd(now, row.prediction)[0]) if now.shape == row.prediction.shape else 1.0
+    if not change <= TOLERANCE.trace:
         raise InputError(
-            OPERATION, f"instance {row.instance[0]}", got, f"the same within {TOLERANCE.trace:g}", do
+            "audit",
+            f"instance {row.instance[0]}",
+            f"a prediction of the model {change:.2g} (TVD) from that of the trace",
+            f"the same within {TOLERANCE.trace:g}",
+            "the model has computed otherwise since, as with a hook: collect a trace of it as it "
+            "is",
         )
 
 

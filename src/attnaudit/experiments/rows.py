@@ -1,4 +1,4 @@
-"""Keys and random streams of a trace's rows, and what several experiments say of a trace."""
+"""Names and random streams of a trace's rows, and facts about a trace that experiments share."""
 
 from __future__ import annotations
 
@@ -18,49 +18,58 @@ from attnaudit.results.groups import by_group
 from attnaudit.trace import ROW_KEYS, Trace
 from attnaudit.trace.schema import list_column
 
+__all__ = [
+    "against_attention",
+    "differences",
+    "importance_scores",
+    "is_correct",
+    "keys",
+    "list_column",
+    "no_single_decision",
+    "over_words",
+    "require",
+    "row_streams",
+    "summarise_measures",
+    "taken_names",
+    "vector_column",
+    "words_of",
+]
+
 
 def keys(trace: Trace) -> pl.DataFrame:
-    """The columns that name a row: ``instance``, those of split, layer, head and query that are there, ``predicted``."""
-    names = [name for name in (*ROW_KEYS, "predicted") if trace.has(name)]
+    """Return the columns that name a row, and ``predicted``, the name of the predicted class."""
     classes = np.array(trace.class_names, dtype=object)
     predicted = pl.Series("predicted", classes[trace.predicted].tolist(), dtype=pl.String)
+    names = [name for name in (*ROW_KEYS, "predicted") if trace.has(name)]
     return trace.table.select(names).with_columns(predicted)
 
 
 def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:
-    """Whether each row's prediction is its label; a gold token that the vocabulary lacks cannot be written, and is never correct."""
-    right = trace.predicted == trace.array("label")
-    return (
-        right & (np.array(trace.table["gold"].to_list(), dtype=object) != UNKNOWN)
-        if trace.has("gold")
-        else right
-    )
+    """Tell whether each row's prediction is its label.
+
+    A gold token that the vocabulary lacks cannot be written, and is never correct.
+    """
+    correct = trace.predicted == trace.array("label")
+    return correct & (trace.table["gold"].to_numpy() != UNKNOWN) if trace.has("gold") else correct
 
 
 def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, " n"]:
-    """The random stream of every row, by seed, experiment and the numbers that name the row."""
+    """Return the random stream of every row, by seed, experiment and the numbers that name it."""
     unnamed = np.full(len(trace), -1)
-    names = [
-        trace.array(name) if trace.has(name) else unnamed
-        for name in ("instance", "layer", "head", "query")
-    ]
-    return stream_keys(seed, experiment, *names)
+    names = ("instance", "layer", "head", "query")
+    numbers = [trace.array(name) if trace.has(name) else unnamed for name in names]
+    return stream_keys(seed, experiment, *numbers)
 
 
 def importance_scores(trace: Trace) -> dict[str, Ragged]:
-    """Gradient, leave-one-out and every ``importance_<name>`` that a trace has, by name."""
-    columns = (
-        "gradient",
-        "loo",
-        *(name for name in trace.table.columns if name.startswith("importance_")),
-    )
-    return {
-        name.removeprefix("importance_"): trace.ragged(name) for name in columns if trace.has(name)
-    }
+    """Return gradient, leave-one-out and every ``importance_<name>`` of a trace, by name."""
+    more = [name for name in trace.table.columns if name.startswith("importance_")]
+    names = [name for name in ("gradient", "loo", *more) if trace.has(name)]
+    return {name.removeprefix("importance_"): trace.ragged(name) for name in names}
 
 
 def over_words(trace: Trace, scores: Mapping[str, Ragged]) -> dict[str, Ragged]:
-    """Scores of the tokens that are not ``special``: a [CLS] is no word that could matter. Without such a column all are kept."""
+    """Leave out ``special`` tokens from scores: a [CLS] is no word that could matter."""
     if not trace.has("special"):
         return dict(scores)
     words = ~trace.ragged("special").values.astype(bool)
@@ -68,21 +77,25 @@ def over_words(trace: Trace, scores: Mapping[str, Ragged]) -> dict[str, Ragged]:
 
 
 def words_of(trace: Trace) -> tuple[Ragged, Bool[np.ndarray, " n"]]:
-    """Which tokens of a trace with a column ``special`` are words, and which rows have words and special tokens."""
+    """Mark the tokens that are not ``special``.
+
+    Returns:
+        A mark per token, and the rows that have both words and special tokens.
+    """
     words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
     return words, words.reduce(np.logical_or) & ~words.reduce(np.logical_and)
 
 
 def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:
-    """Why columns ``importance_<name>`` of these ``names`` cannot be used; None where the trace has none."""
-    taken = ", ".join(f"importance_{name}" for name in names if trace.has(f"importance_{name}"))
-    return f"the name of column {taken} is taken by {by}" if taken else None
+    """Explain why columns ``importance_<name>`` of some names, taken ``by`` others, are refused."""
+    columns = [f"importance_{name}" for name in names if trace.has(f"importance_{name}")]
+    return f"the name of column {', '.join(columns)} is taken by {by}" if columns else None
 
 
 def require(
     experiment: Any, name: str, valid: bool, expected: str, choices: Iterable[str] = ()
 ) -> None:
-    """Raise InputError where a setting of an experiment is not ``valid``."""
+    """Raise InputError if a setting of an experiment is not ``valid``."""
     if not valid:
         value = getattr(experiment, name)
         hint = did_you_mean(value, choices) if choices else ""
@@ -90,14 +103,17 @@ def require(
 
 
 def no_single_decision(trace: Trace) -> str | None:
-    """Why the outputs of this trace give no single predicted class for a row; None where they do."""
+    """Explain why the outputs of a trace give no single predicted class; None if they do."""
     if trace.metadata["activation"] == "sigmoid" and trace.table.schema["prediction"].size > 1:
-        return "several sigmoid outputs are not a distribution and make no single decision; it needs one sigmoid output or a softmax"
+        return (
+            "several sigmoid outputs are not a distribution and make no single decision; it needs "
+            "one sigmoid output or a softmax"
+        )
     return None
 
 
 def differences(*pairs: tuple[str, str]) -> list[pl.Expr]:
-    """``<a>_minus_<b>`` of each pair of columns: row by row, so that the mean is one of pairs, and null where either is."""
+    """Make ``<a>_minus_<b>`` of each pair of columns, row by row; null where either is null."""
     return [
         (pl.col(a).cast(pl.Float64) - pl.col(b).cast(pl.Float64)).alias(f"{a}_minus_{b}")
         for a, b in pairs
@@ -105,7 +121,7 @@ def differences(*pairs: tuple[str, str]) -> list[pl.Expr]:
 
 
 def against_attention(columns: Iterable[str], families: Iterable[str]) -> list[tuple[str, str]]:
-    """Attention's column of each family ``<family>_<score>`` with that of every other score."""
+    """Pair attention's column of each family ``<family>_<score>`` with every other score's."""
     known = list(columns)
     pairs = [
         (f"{family}_attention", name)
@@ -117,10 +133,9 @@ def against_attention(columns: Iterable[str], families: Iterable[str]) -> list[t
 
 
 def vector_column(name: str, values: Shaped[np.ndarray, "n C"]) -> pl.Series:
-    """One list of C values per row."""
-    return list_column(
-        name, Ragged.from_lengths(values.reshape(-1), np.full(len(values), values.shape[1]))
-    )
+    """Make a column with a list of C values per row."""
+    rows = Ragged.from_lengths(values.reshape(-1), np.full(len(values), values.shape[1]))
+    return list_column(name, rows)
 
 
 def summarise_measures(experiment: Any, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:

@@ -16,7 +16,7 @@ from jaxtyping import Int32, Int64
 from torch import nn
 from transformers import AutoTokenizer
 
-from attnaudit.core.errors import InputError, told
+from attnaudit.core.errors import InputError, describe_error
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.classes import Outputs, outputs_of
 from attnaudit.hf.encoded import Encoded
@@ -427,7 +427,7 @@ def load_tokenizer(folder: str | Path, kind: Kind = "classification") -> Any:
                 "read tokenizer", str(folder), got, "the fast tokenizer of the model", do
             ) from error
         raise InputError(
-            "read tokenizer", str(folder), told(error), "the tokenizer of a model", save
+            "read tokenizer", str(folder), describe_error(error), "the tokenizer of a model", save
         ) from error
     return _require_pieces(tokenizer, kind)
 

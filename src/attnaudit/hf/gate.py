@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, logging
 
-from attnaudit.core.errors import told
+from attnaudit.core.errors import describe_error
 from attnaudit.core.numbers import count
 from attnaudit.hf.capture import Attention, Pass, forward, reading
 from attnaudit.hf.classes import require_classes
@@ -418,7 +418,7 @@ class _Trial:
         except FAILURES as error:
             raise refused(
                 self.name,
-                told(error),
+                describe_error(error),
                 "attention by the model's own code (attn_implementation eager)",
             ) from error
         reported = [
@@ -547,7 +547,7 @@ def _untouched(model: Any, probe: Probe) -> Tensor:
             logits = _logits(model, model(**probe.inputs))
     except FAILURES as error:
         raise refused(
-            type(model).__name__, told(error), f"logits for texts of {lengths_of(probe)} tokens"
+            type(model).__name__, describe_error(error), f"logits for texts of {lengths_of(probe)} tokens"
         ) from error
     if not logits.isfinite().all():
         raise refused(

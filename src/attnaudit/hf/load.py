@@ -12,7 +12,7 @@ import transformers
 from safetensors import SafetensorError
 from transformers import PreTrainedModel, logging
 
-from attnaudit.core.errors import InputError, told
+from attnaudit.core.errors import InputError, describe_error
 from attnaudit.core.files import SAVE_MODEL, check_model_folder
 
 OPERATION = "read model"
@@ -77,7 +77,7 @@ def _class_of(folder: Path) -> str:
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        got, expected = told(error), "the configuration of a model, in JSON"
+        got, expected = describe_error(error), "the configuration of a model, in JSON"
         raise InputError(OPERATION, str(folder / CONFIG), got, expected, SAVE_MODEL) from error
     if not isinstance(config, dict):
         raise InputError(
@@ -150,7 +150,7 @@ def _read(folder: Path, name: str) -> tuple[PreTrainedModel, dict[str, Any]]:
         ) from error
     except Exception as error:  # whatever a configuration makes a class do
         raise InputError(
-            OPERATION, str(folder), told(error), f"a model of class {name}", SAVE_MODEL
+            OPERATION, str(folder), describe_error(error), f"a model of class {name}", SAVE_MODEL
         ) from error
     finally:
         logging.set_verbosity(verbosity)

@@ -91,7 +91,7 @@ _RECURRENT = {"flan": 50, "han": 50}
 _CONVOLUTION = {"code2019": 32, "flan": 50, "han": 50}
 _AVERAGE = {"code2019": 128, "flan": 100, "han": 100}
 _TRANSFORMER = {"flan": 100, "han": 100}
-ENCODERS: Registry[EncoderSpec] = Registry("encoder", "attnaudit.encoders")
+ENCODERS: Registry[EncoderSpec] = Registry("encoder", "encoders")
 for _spec in (
     EncoderSpec("bilstm", "bilstm", 128, _RECURRENT, 1, False, "last_states", "recurrent"),
     EncoderSpec("bigru", "bigru", 128, _RECURRENT, 1, False, "last_states", "recurrent"),

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from attnaudit.core.display import Shown, drawn, in_notebook, show
+from attnaudit.core.display import Shown, render, in_notebook, show
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
@@ -104,7 +104,7 @@ class Result:
         )
 
     def _repr_html_(self) -> str:
-        return drawn("result_html", self)
+        return render("result_html", self)
 
     @property
     def table(self) -> pl.DataFrame:
@@ -134,7 +134,7 @@ class Results(Mapping[str, Result]):
         )
 
     def _repr_html_(self) -> str:
-        return drawn("results_html", self)
+        return render("results_html", self)
 
     def __getitem__(self, experiment: str) -> Result:
         return self.results[experiment]
@@ -165,7 +165,7 @@ class Results(Mapping[str, Result]):
 
     def figure(self, experiment: str) -> Shown:
         """The figures of ``experiment`` as the report has them, for a notebook. Raises InputError for an experiment without results."""
-        return drawn("figures_of", self, experiment)
+        return render("figures_of", self, experiment)
 
     def show(self, console: Console | None = None) -> None:
         """Show the verdict card: below the cell of a notebook, else printed to ``console``, by default the terminal.
@@ -176,7 +176,7 @@ class Results(Mapping[str, Result]):
             show(self)
             return
         console = console or Console()
-        drawn("results_card", self).print(console)
+        render("results_card", self).print(console)
         for name, reason in self.left_out.items():
             console.print(printable(f"skipped: {name}: {reason}"), markup=False)
 

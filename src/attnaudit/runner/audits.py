@@ -66,10 +66,11 @@ def audited(
     ``tables`` computes the tables of shards (`tables_on`). A row has the published number of the same corpus and model, which ``spec`` and
     the trace name, as ``reference``. Raises TraceError.
     """
-    from attnaudit.experiments import audit
+    from attnaudit.experiments import plan_audit, run_audit, tables_of_shards
 
     names = [*battery.names, *_quality(battery, trace)] if battery.chosen else None
-    results = audit(trace, names, battery.settings, folder / RESULTS[0], progress, replay, tables)
+    plan = plan_audit(trace, names, battery.settings, replay)
+    results = run_audit(plan, folder / RESULTS[0], progress, tables or tables_of_shards)
     about = About.of(spec, trace_metadata(trace))
     return with_references(results.summary, about).to_dicts(), dict(results.left_out)
 

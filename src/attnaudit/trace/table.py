@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.core.display import Shown, drawn
+from attnaudit.core.display import Shown, render
 from attnaudit.core.errors import TraceError
 from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
@@ -74,7 +74,7 @@ class Trace:
         )
 
     def _repr_html_(self) -> str:
-        return drawn("trace_html", self)
+        return render("trace_html", self)
 
     def heatmap(self, instance: int, results: Any = None) -> Shown:
         """Shade the text ``instance`` by its attention, by gradient and by leave-one-out.
@@ -90,7 +90,7 @@ class Trace:
             InputError: For an unknown instance, or results of another trace.
             TypeError: If an argument is something else.
         """
-        return drawn("heatmap_of", self, instance, results)
+        return render("heatmap_of", self, instance, results)
 
     def playground(self, instance: int, results: Any = None) -> Shown:
         """Show the text ``instance`` with weights that a reader can change, and the output.
@@ -98,7 +98,7 @@ class Trace:
         Without ``results`` of this trace, the adversary and the ranges of its rows are computed.
         Raises as `heatmap`.
         """
-        return drawn("playground_of", self, instance, results)
+        return render("playground_of", self, instance, results)
 
     @classmethod
     def from_arrays(

@@ -1,0 +1,165 @@
+"""Audits: the experiments that a trace allows, their tables and their summaries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from attnaudit.core.progress import Progress, silent
+from attnaudit.experiments.registry import (
+    EXPERIMENTS,
+    Experiment,
+    make_experiment,
+    refusal,
+    require_usable,
+)
+from attnaudit.experiments.replay import network_of
+from attnaudit.experiments.shards import tables_of_shards
+from attnaudit.results import Result, Results
+from attnaudit.results.table import read_table, table_file
+from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
+from attnaudit.trace.tails import Network
+
+# Computes the table of every experiment on every shard, those of one experiment in their order.
+Tables = Callable[
+    [Mapping[str, Experiment], Iterable[Trace], int, Progress], Iterator[tuple[str, pl.DataFrame]]
+]
+
+
+@dataclass(frozen=True)
+class Audit:
+    """An audit that has not been computed.
+
+    Attributes:
+        experiments: The experiments that the trace allows, by name.
+        left_out: The reason for each experiment that it does not allow.
+        shards: The trace piece by piece.
+        rows: Its number of rows.
+        metadata: Its metadata.
+    """
+
+    experiments: Mapping[str, Experiment]
+    left_out: Mapping[str, str]
+    shards: Iterator[Trace]
+    rows: int
+    metadata: Mapping[str, Any]
+
+
+def settings_for_task(task: str | None) -> dict[str, dict[str, Any]]:
+    """Return the settings of Jain & Wallace 2019 for a task that differ from the defaults."""
+    return {"adversary": {"epsilon": 0.05}, "ranges": {"epsilon": 0.05}} if task in ASKING else {}
+
+
+def audit(
+    trace: Trace | str | Path,
+    experiments: str | Sequence[str] | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    folder: Path | None = None,
+    progress: Progress = silent,
+    replay: Any = None,
+) -> Results:
+    """Run every registered experiment that the trace's columns allow.
+
+    Args:
+        trace: A trace, or the path of one, which is then read shard by shard.
+        experiments: Names of the experiments to run instead, or one name.
+        settings: Settings by experiment, such as ``{"adversary": {"epsilon": 0.05}}``; defaults are
+            those for the trace's task.
+        folder: Write the tables here as they come, ``<experiment>.parquet``. Memory then holds one
+            shard, and for the summary a few measures of every row.
+        progress: Told how many rows are done.
+        replay: Model of a trace that stores no tail: one of the transformers library, its folder,
+            or `attnaudit.hf.Replay`.
+
+    Returns:
+        Tables and summaries by experiment, and the reason for each experiment left out.
+
+    Raises:
+        InputError: For an unknown experiment or setting, and a model that is not the one that the
+            trace was collected from, as it was then.
+        TraceError: If an experiment asked for by name cannot use this trace.
+    """
+    return run_audit(plan_audit(trace, experiments, settings, replay), folder, progress)
+
+
+def plan_audit(
+    trace: Trace | str | Path,
+    experiments: str | Sequence[str] | None = None,
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    replay: Any = None,
+) -> Audit:
+    """Choose the experiments of an audit. Arguments and errors are those of `audit`."""
+    usual = settings_for_task(trace.task if isinstance(trace, Trace) else trace_task(trace))
+    names = [experiments] if isinstance(experiments, str) else experiments
+    chosen = {
+        name: make_experiment(name, {**usual.get(name, {}), **(settings or {}).get(name, {})})
+        for name in (names or EXPERIMENTS)
+    }
+    shards = _shards(trace, network_of(trace, replay))
+    first = next(shards)  # all shards have the same columns
+    if names:
+        require_usable(chosen.values(), first)
+    left_out = {
+        name: reason
+        for name, experiment in chosen.items()
+        if (reason := refusal(experiment, first))
+    }
+    return Audit(
+        {name: experiment for name, experiment in chosen.items() if name not in left_out},
+        left_out,
+        chain([first], shards),
+        len(trace) if isinstance(trace, Trace) else trace_rows(trace),
+        first.metadata,
+    )
+
+
+def run_audit(
+    plan: Audit,
+    folder: Path | None = None,
+    progress: Progress = silent,
+    tables: Tables = tables_of_shards,
+) -> Results:
+    """Compute an audit; ``tables`` may compute the tables of shards elsewhere. See `audit`."""
+    experiments = plan.experiments
+    made = tables(experiments, plan.shards, plan.rows, progress)
+    rows = _in_memory(experiments, made) if folder is None else _in_files(folder, experiments, made)
+    results = {}
+    for name, table in rows.items():
+        results[name] = Result(name, table, experiments[name].summarise(table))
+        progress("summarise", len(results), len(rows))
+    return Results(results, plan.left_out, plan.metadata)
+
+
+def _shards(trace: Trace | str | Path, network: Network | None) -> Iterator[Trace]:
+    """Return the trace piece by piece, with a checked model in place of the one it holds."""
+    if not isinstance(trace, Trace):
+        return Trace.shards(trace, network)
+    if network is not None and isinstance(trace.tail, Network):
+        trace = Trace(trace.table, trace.metadata, network)
+    return iter([trace])
+
+
+def _in_memory(
+    experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]
+) -> dict[str, pl.LazyFrame]:
+    tables: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
+    for name, table in made:
+        tables[name].append(table)
+    return {name: pl.concat(parts).lazy() for name, parts in tables.items()}
+
+
+def _in_files(
+    folder: Path, experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]
+) -> dict[str, pl.LazyFrame]:
+    paths = {name: folder / f"{name}.parquet" for name in experiments}
+    with ExitStack() as files:
+        add = {name: files.enter_context(table_file(path)) for name, path in paths.items()}
+        for name, table in made:
+            add[name](table)
+    return {name: read_table(path) for name, path in paths.items()}
