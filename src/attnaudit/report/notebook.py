@@ -46,11 +46,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 
 def trace_html(trace: Trace) -> str:
     """The first rows of a trace, each shaded by its attention, however many rows there are."""
-    rows = (
-        replace(trace, table=trace.table.head(FIRST))
-        if trace.has(*SHOWN)
-        else None
-    )
+    rows = replace(trace, table=trace.table.head(FIRST)) if trace.has(*SHOWN) else None
     pictures = (
         []
         if rows is None

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.experiments.verdict import FOR, POLICY, furthest
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import across, heads, kept_words, undecided
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Marker, Scale, Violins
 from attnaudit.report.words import difference, figure, percent, with_interval
@@ -43,9 +43,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         (f"at most {figure(upper, 3)} (upper bound), " if loose else "")
         + "ln 2 = 0.693 (maximum of any two attentions)",
         _sentence(value, upper, rows, about) + undecided(finding, "whether that is very different"),
-        mark=upper if loose else LN2,
-        scale=(0.0, LN2),
-        places=3,
+        axis=Axis(mark=upper if loose else LN2, ends=(0.0, LN2), places=3),
         claim=claim,
     )
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments.agreement import AND
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
 from attnaudit.report.charts.specs import PairMatrix, StudyFigure, StudyPanel
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.about import About
@@ -41,8 +41,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         best,
         f"least: {_named(least)}, τ {with_interval(worst)}",
         _sentence(pairs),
-        mark=float(worst["value"]),
-        scale=(-1.0, 1.0),
+        axis=Axis(mark=float(worst["value"]), ends=(-1.0, 1.0)),
     )
 
 

@@ -83,6 +83,24 @@ class Claim(NamedTuple):
     general: str = ""
 
 
+class Axis(NamedTuple):
+    """The axis on which a row's figure is drawn.
+
+    Attributes:
+        mark: A reference value.
+        ends: Ends of the axis.
+        places: Decimal places of figure and interval.
+    """
+
+    mark: float | None = None
+    ends: tuple[float, float] = (0.0, 1.0)
+    places: int = 2
+
+
+SHARE = Axis()
+"""The axis of a share: 0 to 1, two places, nothing to compare with."""
+
+
 def card_row(
     question: str,
     measure: str,
@@ -90,27 +108,36 @@ def card_row(
     yardstick: str,
     sentence: str,
     *,
-    mark: float | None = None,
-    scale: tuple[float, float] = (0.0, 1.0),
-    places: int = 2,
+    axis: Axis = SHARE,
     claim: Claim | None = None,
     of_model: bool = False,
 ) -> CardRow:
-    """Make the card row of a summary row, its value and interval rounded to ``places``."""
+    """Make the card row of a summary row.
+
+    Args:
+        question: The question that it answers.
+        measure: Name of the figure.
+        row: The summary row with value and interval.
+        yardstick: What to compare the figure with.
+        sentence: What it says.
+        axis: How the figure is drawn and rounded.
+        claim: What it adds to the line on top.
+        of_model: Whether it is about the quality of the model, not about its attention.
+    """
     value, finding = float(row["value"]), None if claim is None else claim.finding
     clause, general = ("", "") if claim is None else (claim.clause, claim.general or claim.clause)
     return CardRow(
         question,
         measure,
-        figure(value, places),
-        interval(row, places),
+        figure(value, axis.places),
+        interval(row, axis.places),
         yardstick,
         sentence,
         value,
         row.get("low"),
         row.get("high"),
-        mark,
-        scale,
+        axis.mark,
+        axis.ends,
         row.get("experiment", ""),
         row.get("measure", ""),
         finding,

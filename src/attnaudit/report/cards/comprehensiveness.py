@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.experiments.verdict import AGAINST, LOW, POLICY, comprehensiveness, decide
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import across, kept_words, of_head, undecided
 from attnaudit.report.words import amount, percent, with_interval
 from attnaudit.results.about import About
@@ -63,9 +63,11 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         f"random tokens {with_interval(chance, 3)}",
         sentence + across(rows, _NAME, f"{_NAME}_attention", "Mean fall", 3) + kept_words(rows),
-        mark=float(chance["value"]),
-        scale=(-1.0, 1.0) if round(row["value"], 3) < 0 else (0.0, 1.0),
-        places=3,
+        axis=Axis(
+            mark=float(chance["value"]),
+            ends=(-1.0, 1.0) if round(row["value"], 3) < 0 else (0.0, 1.0),
+            places=3,
+        ),
         claim=Claim(finding, clause),
     )
 

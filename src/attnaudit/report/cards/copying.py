@@ -20,7 +20,7 @@ from attnaudit.copying.study import (
 )
 from attnaudit.core.numbers import count
 from attnaudit.experiments.verdict import AGAINST, FOR, decide
-from attnaudit.report.cards.card import CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, CardRow, Claim, card_row
 from attnaudit.report.charts.specs import FirstSteps, Matrix, SeedLines, StudyFigure, StudyPanel
 from attnaudit.report.words import figure, interval, percent
 from attnaudit.results.summary import SummaryRows
@@ -212,7 +212,7 @@ def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
         row,
         "one half: neither goes first",
         sentence,
-        mark=0.5,
+        axis=Axis(mark=0.5),
     )
 
 
@@ -230,7 +230,7 @@ def _looks(row: Row, right: float, attended: float, study: Copying) -> CardRow:
         f"symbol comes from for {percent(right)} of those written, and for {percent(row['value'])} "
         f"where output relevance is in its top {TOP} %. Its median position {says}. The states "
         "that hold a symbol can be at other positions than the symbol.",
-        mark=chance,
+        axis=Axis(mark=chance),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments.verdict import FOR, agreement
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import across, undecided
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import degree, figure, with_interval
@@ -54,8 +54,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             row,
             known,
             sentence,
-            mark=mark,
-            scale=(-1.0, 1.0),
+            axis=Axis(mark=mark, ends=(-1.0, 1.0)),
             claim=claim,
         )
 

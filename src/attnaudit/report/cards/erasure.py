@@ -10,7 +10,7 @@ import polars as pl
 from attnaudit.core.numbers import count
 from attnaudit.experiments.erasure.curves import COLUMNS, MINIMUM, flip_curves
 from attnaudit.experiments.verdict import AGAINST, POLICY, removal
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import across, kept_words, of_head, undecided
 from attnaudit.report.charts.specs import Crosstab, Curves, FigureSpec, Scale, Scatter
 from attnaudit.report.words import figure, percent, with_interval
@@ -49,7 +49,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         _sentence(row, absent, rows)
         + across(rows, "erasure", "area_attention", "Mean area")
         + kept_words(rows),
-        mark=None if least is None else float(least["value"]),
+        axis=Axis(mark=None if least is None else float(least["value"])),
         claim=_claim(rows),
     )
 

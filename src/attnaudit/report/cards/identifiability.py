@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
 from attnaudit.report.cards.wording import across, heads
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import amount, figure, name_head, percent
@@ -31,8 +31,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         (f"at most {figure(upper)} (upper bound); " if loose else "")
         + "0: the attended sum determines the weights, 1: all weight on other tokens",
         _sentence(reach, known, rows) + across(rows, _NAME, "max_tvd_alpha", "Mean distance"),
-        mark=upper,
-        places=3 if reach < _SHOWN else 2,
+        axis=Axis(mark=upper, places=3 if reach < _SHOWN else 2),
     )
     yield replace(found, figure="< 0.001") if 0 < reach < 0.0005 else found
 

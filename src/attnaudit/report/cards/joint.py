@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.experiments.verdict import FOR, POLICY, all_heads
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import heads, undecided
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, percent, with_interval
@@ -42,8 +42,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{with_interval(most, 3)}, and flip {percent(flips['value'])} of the decisions."
         f"{undecided(finding, f'whether the change is {POLICY.matters:g} or more')}"
         f"{_by_layer(rows)}",
-        mark=float(most["value"]),
-        places=3,
+        axis=Axis(mark=float(most["value"]), places=3),
         claim=Claim(finding, f"uniform weights in {layer} change its output {changes}"),
     )
 

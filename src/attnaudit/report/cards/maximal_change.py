@@ -8,7 +8,7 @@ import polars as pl
 
 from attnaudit.experiments.maximal_change.experiment import PROVEN_GAP
 from attnaudit.experiments.verdict import AGAINST, largest_change
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import across, heads, kept_words, of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Marker, Scale
 from attnaudit.report.words import figure, name_head, percent, with_interval
@@ -52,8 +52,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         f"{compared}1: from one certain prediction to another",
         sentence,
-        mark=None if shuffled is None else float(shuffled["value"]),
-        places=3,
+        axis=Axis(mark=None if shuffled is None else float(shuffled["value"]), places=3),
         claim=Claim(finding, f"no attention weights{head} can change its output much"),
     )
 

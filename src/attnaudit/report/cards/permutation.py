@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.experiments.verdict import FOR, HIGH, LOW, POLICY, shuffling
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import across, kept_words, of_head, undecided
 from attnaudit.report.charts.specs import FigureSpec, Scale, Violins
 from attnaudit.report.words import amount, degree, figure, with_interval
@@ -70,7 +70,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         f"{peaked}0: no change, 1: from one certain prediction to another",
         sentence + kept_words(rows),
-        places=3,
+        axis=Axis(places=3),
         claim=Claim(finding, f"{changes} {only}{amount(change, 3)}", general),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
 from attnaudit.report.cards.wording import across
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
@@ -51,7 +51,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             row,
             ", ".join(known) or "–",
             f"{sentence}.{across(rows, _NAME, f'{kind}_attention', f'Mean {measure}')}",
-            mark=None if best is None else others[best],
+            axis=Axis(mark=None if best is None else others[best]),
         )
 
 

@@ -9,7 +9,7 @@ import polars as pl
 from attnaudit.core.numbers import thousands
 from attnaudit.experiments.verdict import FOR, ranges
 from attnaudit.report.cards.adversary import within_epsilon
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import across, kept_words, undecided
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Marker, Scale, Violins
 from attnaudit.report.words import figure, percent
@@ -53,7 +53,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         (f"at most {figure(upper)} (upper bound); " if loose else "")
         + "1: any token could have all attention",
         sentence,
-        mark=upper if loose else None,
+        axis=Axis(mark=upper if loose else None),
         claim=Claim(finding, clause),
     )
 

@@ -338,8 +338,7 @@ class _Text:
     @classmethod
     def of(cls, trace: Trace, k: int, weights: dict[str, np.ndarray]) -> _Text:
         rationale, special = (
-            trace.cell(name, k) if trace.has(name) else None
-            for name in ("rationale", "special")
+            trace.cell(name, k) if trace.has(name) else None for name in ("rationale", "special")
         )
         text = cls(trace.tokens(k), weights, rationale, special)
         return (

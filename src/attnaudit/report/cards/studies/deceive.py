@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from attnaudit.experiments.verdict import AGAINST, HIGH, NEITHER, POLICY, UNCLEAR, Finding
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.specs import Intervals, StudyFigure, StudyPanel
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
@@ -87,7 +87,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{' of the gold tokens' if about.translates else ''} ({others}).{hides}"
         f"{_of_bleu(rows, model, least, most)} In an audit, τ with leave-one-out goes from "
         f"{' to '.join(taus)}.{_uncovered(rows, f'{model}_{most}')}",
-        mark=before["value"],
+        axis=Axis(mark=before["value"]),
         claim=Claim(finding, "attention can be trained to hide what a model uses"),
     )
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments.verdict import AGAINST, FOR, HIGH, LOW, NEITHER, UNCLEAR, Finding
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.specs import StepLines, StudyFigure, StudyPanel
 from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results.about import About
@@ -79,7 +79,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         f"{figure(chance)} by chance{by_habit}",
         sentence + _timing(rows),
-        mark=chance if alone else max(chance, habit or 0.0),
+        axis=Axis(mark=chance if alone else max(chance, habit or 0.0)),
         claim=Claim(finding, goes),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.experiments.verdict import AGAINST, FOR, decide
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.specs import Intervals, StudyFigure, StudyPanel
 from attnaudit.report.words import figure
 from attnaudit.results.about import About
@@ -61,7 +61,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         compared or "–",
         " ".join(said),
-        scale=(-1.0, 1.0),
+        axis=Axis(ends=(-1.0, 1.0)),
         claim=Claim(finding, clause),
     )
 

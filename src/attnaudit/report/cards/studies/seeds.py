@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from attnaudit.experiments.verdict import AGAINST, POLICY, decide
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.specs import Quartiles, StudyFigure, StudyPanel
 from attnaudit.report.words import difference, figure
 from attnaudit.results.about import About
@@ -46,7 +46,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         f"τ with itself: {taus or 'undefined'}",
         sentence,
-        scale=(0.0, LN2),
+        axis=Axis(ends=(0.0, LN2)),
         claim=Claim(decide(row, POLICY.close, AGAINST), differs[0].lower() + differs[1:]),
     )
 

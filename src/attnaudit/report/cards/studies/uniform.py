@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from attnaudit.experiments.verdict import FOR, NEITHER, POLICY, decide
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.specs import Intervals, StudyFigure, StudyPanel
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.about import About
@@ -63,7 +63,7 @@ def _of_model(rows: SummaryRows, model: str) -> Iterator[CardRow]:
         row,
         f"base model F1 {with_interval(base)}",
         sentence,
-        scale=(-1.0, 1.0),
+        axis=Axis(ends=(-1.0, 1.0)),
         claim=Claim(finding, f"retrained with {how}, it predicts worse"),
     )
 
