@@ -112,6 +112,7 @@ def decide(
     """
     value, low, high, number = row["value"], row["low"], row["high"], instances(row)
     found = Finding(row["experiment"], row["measure"], NEITHER, FEW, low, high)
+    # Without an interval nothing is known of the error; of few texts it is too narrow.
     if low is None or high is None or (number is not None and number < fewest):
         return found
     if low >= limit:
@@ -133,6 +134,7 @@ def shuffling(rows: SummaryRows) -> Finding | None:
     if row is None:
         return None
     found = decide(row, POLICY.matters, FOR, AGAINST)
+    # Nearly equal weights stay nearly equal when they are shuffled.
     if found.side == AGAINST and peak is not None and decide(peak, POLICY.flat).code != HIGH:
         return replace(found, side=NEITHER, code="flat")
     return found
@@ -189,6 +191,7 @@ def furthest(rows: SummaryRows) -> Finding | None:
         return None
     if upper is not None and (close := decide(upper, POLICY.close, NEITHER, FOR)).side:
         return close
+    # A search that finds nothing far shows nothing, so nearness is left to the bound.
     found = decide(row, POLICY.close, AGAINST)
     return replace(found, code="open") if found.code == LOW else found
 
@@ -212,6 +215,7 @@ def removal(rows: SummaryRows) -> Finding | None:
     if never is None or gain is None:
         return None
     found = decide(gain, POLICY.nearly, FOR, AGAINST)
+    # If hardly anything flips, all areas are near 0 and the gain is a ratio of small numbers.
     if decide(never, 1.0 - POLICY.flips).code != LOW:
         return replace(found, side=NEITHER, code="few_flip", needed=None)
     better = rows.get("erasure", "area_attention_minus_area_random")
@@ -239,11 +243,14 @@ def comprehensiveness(rows: SummaryRows) -> Finding | None:
     }
     others = falls.keys() - {f"{name}_attention", f"{name}_random"}
     largest = max(falls.values(), key=lambda row: row["value"])
+    # If no ranking finds tokens that matter, nothing says which ones attention should find.
+    # Attention and a random order alone cannot show that: another ranking might.
     if others and decide(largest, POLICY.matters).code != HIGH:
         return replace(decide(fall, POLICY.matters), code="nothing_falls", needed=None)
     random = decide(gap, 0.0)
     if random.code != FEW and gap["high"] <= 0:
         return replace(random, side=AGAINST, code=LOW)
+    # A good place in a narrow range is worth little: the fall itself must matter too.
     matters = decide(fall, POLICY.matters)
     if matters.code != HIGH:
         return replace(matters, code="small") if matters.code == LOW else matters
@@ -285,6 +292,7 @@ def class_differs(own: Named, overall: Named, rows: SummaryRows) -> bool:
             return False
         return one.low > all_rows["high"] or one.high < all_rows["low"]
 
+    # Of a class on both sides only what contradicts the verdict on all makes it an exception.
     telling = [one for one in own.values() if side != BOTH or one.side != of_all]
     opposed = [key for key, one in overall.items() if one.side == AGAINST]
     answered = all(key in own and is_apart(own[key]) for key in opposed)
@@ -327,6 +335,7 @@ def skill(rows: SummaryRows, experiment: str, prefix: str = "") -> Skill | None:
         known = {name: value for name, value in values.items() if value is not None}
         if score is not None and known:
             against = max(known, key=lambda name: (known[name], name))
+            # Without an interval the value is all that is known of a score.
             least = score["value"] if score["low"] is None else score["low"]
             return Skill(score, measure, known[against], against, least > known[against])
     return None

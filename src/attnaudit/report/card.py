@@ -32,7 +32,7 @@ from attnaudit.report.words import describe_heads, name_head
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.summary import INSTANCE, Head, Heads, SummaryRows
 
-LINES = 7  # of a card; further measures are listed below it
+LINES = 7  # of a card, about a page of a screen; further measures are listed below it
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
 
 def _of_classes(found: SummaryRows, about: About, rows: Iterable[CardRow]) -> dict[str, ClassRows]:
     """Return what the measures of these ``rows`` claim of each predicted class."""
+    # Rows below the line are not part of the verdict, so neither are they for a class.
     overall = {(row.experiment, row.name): row.finding for row in rows if row.finding is not None}
     classes = {}
     for name in sorted(found.predicted):
@@ -207,6 +208,7 @@ def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[CardRow, ..
         return not row.of_model, -one.auc if one is not None and one.auc is not None else 0.0
 
     rows = sorted((row for name in EXPERIMENTS for row in card(name).rows(found, about)), key=place)
+    # An order is needed for every model; the numbers would mislead for other kinds.
     if calibrated:
         rows = [replace(row, separates=separates(separation(row))) for row in rows]
     return tuple(without_conclusions(rows) if withheld else of_enough(rows, found))

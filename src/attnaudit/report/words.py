@@ -10,6 +10,7 @@ from attnaudit.core.numbers import count
 from attnaudit.results.summary import INSTANCE, POSITION, Head, Heads
 from attnaudit.stats.measures import LN2
 
+# Shares of ln 2. A quarter is where the verdict begins to call attentions different.
 _DIFFERENT = ((0.05, "very little"), (0.25, "a little"), (0.5, "clearly"), (0.8, "very much"))
 _INSTANCE = re.compile(r"\b(an )?(i)nstance(s?)\b", re.IGNORECASE)
 
@@ -19,6 +20,7 @@ def figure(value: float | None, places: int = 2) -> str:
     if value is None or value != value:
         return "undefined"
     text = f"{value:.{places}f}"
+    # A number that rounds to 0 has no sign; others get a minus sign in place of a hyphen.
     return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
 
 

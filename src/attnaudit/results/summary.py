@@ -129,6 +129,7 @@ class SummaryRows:
         """Return a measure's row for every head that has one; empty if one head was audited."""
         found = {head: rows.get(experiment, measure) for head, rows in self.by_head.items()}
         known = {head: row for head, row in found.items() if row is not None}
+        # One head is what the rows over all are of.
         return known if len(self.by_head) > 1 else {}
 
     @property

@@ -108,6 +108,7 @@ def _sentence(pairs: Ranked) -> str:
     """Say which pairs agree most and least, if their intervals lie apart."""
     (_, best), (_, worst) = pairs[0], pairs[-1]
     known = all(row["low"] is not None and row["high"] is not None for _, row in pairs)
+    # The extremes of many pairs are biased outwards: overlapping ends are not called different.
     if not known or best["low"] <= worst["high"]:
         return (
             f"Of {len(pairs)} pairs of measures none is shown to agree better than another: their "

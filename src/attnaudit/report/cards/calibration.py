@@ -32,6 +32,7 @@ def is_of_a_calibrated_kind(rows: SummaryRows, about: About) -> bool:
 
     They are classifiers of two classes with one attention a text. Of others nothing is known.
     """
+    # With several rows a text, or several attentions, the measures mean something else.
     one_a_text = rows.audited is None and all(
         row.get("texts") in (None, row["n"]) for row in rows.rows.values()
     )

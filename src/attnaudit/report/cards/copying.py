@@ -123,6 +123,7 @@ def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
         if not none_learned(rows):
             seeds = f"{_number(attending)} of {count(attending['n'], 'seed')}"
             claim = Claim(
+                # Wilson's interval is right for few seeds too.
                 decide(attending, 0.5, FOR, AGAINST, fewest=1),
                 f"attention finds the position that a symbol comes from in {seeds}",
             )
@@ -218,6 +219,7 @@ def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
 
 def _looks(row: Row, right: float, attended: float, study: Copying) -> CardRow:
     says = f"is {_at(attended)}"
+    # Weights that are right rarely, and central on average, are those of a random order.
     if right < PASSED and abs(attended) < 1:
         says = "says nothing: random weights have a median near the right position too"
     chance = float(chance_agreement(np.array([study.sequences.positions]))[0])

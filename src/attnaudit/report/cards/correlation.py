@@ -15,6 +15,7 @@ from attnaudit.results.summary import SummaryRows
 
 QUESTION = "Does attention rank tokens as measures of their importance do?"
 _NAME = "correlation"
+# Fractions that people know; each step ends midway to the next.
 _SHARES = (
     (0.12, "hardly at all, compared with how"),
     (0.29, "about a quarter as well as"),

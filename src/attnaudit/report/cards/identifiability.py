@@ -33,6 +33,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         _sentence(reach, known, rows) + across(rows, _NAME, "max_tvd_alpha", "Mean distance"),
         axis=Axis(mark=upper, places=3 if reach < _SHOWN else 2),
     )
+    # Other weights exist, so 0.000 would say the opposite.
     yield replace(found, figure="< 0.001") if 0 < reach < 0.0005 else found
 
 

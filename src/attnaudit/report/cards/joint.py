@@ -28,6 +28,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     if row is None or flips is None or most is None or rows.head is not None:
         return
     finding, alone = all_heads(rows), rows.value("maximal_change", "max_delta_y")
+    # Figures of a layer are the same in the rows of all its heads, and said once.
     one_layer = rows.audited is not None and len(rows.audited.layers) == 1
     layer = f"the {heads(rows)}" if one_layer else "all heads of a layer"
     one = "" if alone is None else f"one head alone {figure(alone, 3)}, "

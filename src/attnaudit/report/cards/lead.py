@@ -9,7 +9,7 @@ from attnaudit.experiments.verdict import AGAINST, BOTH, FEW, FOR, UNCLEAR, side
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.words import listed
 
-LONGEST = 60  # characters of a class's name
+LONGEST = 60  # characters of a class's name: the line must stay one that people read
 
 
 class ClassRows(NamedTuple):
@@ -86,6 +86,7 @@ def claimed(
             f"only one{because}.{exceptions}"
         )
     codes = {row.finding.code for row in rows if row.finding is not None and not row.of_model}
+    # "Nothing shows that predictions depend on it" would blame the model for few texts.
     if not claims and codes and codes <= {UNCLEAR, FEW}:
         return (
             f"No conclusion about heatmaps of {model}: there are not enough texts to tell."
@@ -123,7 +124,7 @@ def _by_class(model: str, classes: Mapping[str, ClassRows]) -> str:
                 "them"
             )
         lines.append(f"{line}{because}.")
-        heatmaps = "heatmaps"
+        heatmaps = "heatmaps"  # the model is named once
     if silent := [_quoted(name) for name in classes if name not in known]:
         lines.append(
             f"For predictions of {listed(silent)}, too little is known: claim only that heatmaps "
@@ -150,6 +151,7 @@ def _of_side(side: str, classes: Mapping[str, ClassRows]) -> tuple[str, str]:
     known = {name: own.rows for name, own in classes.items() if own.side == side}
     if not known:
         return "", ""
+    # Several classes share a reason only in its general form: their figures differ.
     shared = _claims(next(iter(known.values())), general=len(known) > 1)
     for rows in known.values():
         shared = tuple(claim for claim in shared if claim in _claims(rows, len(known) > 1))

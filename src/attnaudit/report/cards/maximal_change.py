@@ -28,6 +28,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     upper, flips, words = (
         rows.value(_NAME, name) for name in ("max_delta_y_upper", "flips", "max_delta_y_words")
     )
+    # "Found" is said only where a larger change is possible.
     proven = upper is not None and upper - row["value"] <= PROVEN_GAP
     found, head = "" if proven else " found", of_head(rows)
     sentence = (

@@ -13,6 +13,7 @@ from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
 
 QUESTION = "How much does shuffling attention change the output?"
+# Steps of about three; the third ends where the verdict says that weights matter.
 _CHANGES = (
     (0.01, "hardly changes"),
     (0.05, "changes a little"),

@@ -41,6 +41,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         if chance is not None:
             random = percent(chance) if kind == "precision" else figure(chance)
             sentence += f", where a random order would give {random}"
+        # The better of the others is the harder comparison.
         best = max(others, key=lambda name: others[name], default=None)
         if best is not None:
             other = f"{_OTHERS[best]} ({figure(others[best])})"

@@ -16,7 +16,7 @@ from attnaudit.stats.inference import FEWEST
 QUESTION = "How well does the model predict?"
 OF_TOKENS = ("language_modelling", "causal-lm", "seq2seq", "translation")
 """Tasks whose outputs are tokens of a vocabulary."""
-_HARDLY = 0.6  # a ROC-AUC below it is hardly better than chance
+_HARDLY = 0.6  # a ROC-AUC below it ranks two of five pairs wrong, where chance ranks half
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -56,6 +56,7 @@ def _sentence(rows: SummaryRows, about: About) -> str:
         text += f". {_never_predicted(rows, about)}"
         if (rows.instances("prediction", "accuracy") or 0) < FEWEST:
             return f"{text}Too few to judge the model by: {FEWEST} or more are needed."
+    # Below chance a model has learned something, under names that are exchanged.
     worse = _worse_than_chance(rows, len(about.class_names))
     if worse and about.assumed_classes:
         return (

@@ -26,6 +26,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     upper = rows.value("ranges", "mean_possible_upper")
     if row is None or upper is None:
         return
+    # With exact programs both ends are one number, and "at least" would be wrong.
     finding, loose = ranges(rows), upper - row["value"] > SEEN_GAP
     some, most = (rows.value("ranges", f"any_necessary{end}") or 0.0 for end in ("", "_upper"))
     least, kept = (rows.value("ranges", f"top_necessary{end}") or 0.0 for end in ("_lower", ""))

@@ -94,6 +94,7 @@ def _differing(groups: Mapping[Any, dict[str, Any]]) -> Sequence[tuple[Any, dict
     known.sort(key=lambda group: group[1]["value"])
     if len(known) < 2:
         return []
+    # A mean over all describes no group if some lie apart; else the list would be noise.
     (_, least), (_, most) = known[0], known[-1]
     differ = most["value"] - least["value"] >= APART and most["low"] > least["high"]
     return known if differ else []

@@ -56,6 +56,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     if not named:
         return
     models = [model for model, _, _ in named]
+    # The card tells of one model: the usual one, which published numbers are of.
     model = "bilstm" if "bilstm" in models else models[0]
     strengths = sorted((strength for one, _, strength in named if one == model), key=float)
     least, most = strengths[0], strengths[-1]
@@ -119,6 +120,7 @@ def _deceived(rows: Compared, without: str) -> tuple[str, Finding | None]:
                 "is anything to hide."
             )
         return text, finding
+    # It uses hidden tokens whether or not hiding them has a cost.
     finding = replace(finding, side=AGAINST, code=HIGH)
     if as_good:
         text = (

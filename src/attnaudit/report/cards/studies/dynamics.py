@@ -38,6 +38,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     gap = rows.get(_NAME, ABOVE_HABIT)
     above_habit = row["low"] > (habit or 0.0) if gap is None else (gap["low"] or 0.0) > 0.0
     above_chance, below = row["low"] > chance, row["high"] < chance
+    # Two texts can agree by position alone, so chance is not enough of a baseline.
     follows = above_chance and above_habit
     alone = 0 if gap is None else gap["undefined"]
     texts, alike = "texts", "text of the same length"
