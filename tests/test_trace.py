@@ -18,11 +18,13 @@ from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.trace.files import METADATA_KEY
+from attnaudit.trace.schema import COLUMNS, column_of
 from attnaudit.trace.table import Trace, concatenate, write_shards
 from attnaudit.trace.tails import TanhTail
 from tests.oracles.readout import naive_prediction
 from tests.traces import make_trace
 
+DOCS = Path(__file__).parents[1] / "docs" / "trace.md"
 ALL = {"importance": ("ig", "lime"), "candidates": True}
 
 
@@ -494,3 +496,31 @@ def test_arrays_that_make_no_trace_are_refused_in_one_line(
         _of(**changed)
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+NAMES = {
+    pl.Int64: "int64", pl.Int32: "int32", pl.Float32: "float32", pl.String: "string",
+    pl.Boolean: "bool",
+}  # fmt: skip
+
+
+def type_in_docs(kind: Any, width: str) -> str:
+    if isinstance(kind, pl.List):
+        return f"list\\<{type_in_docs(kind.inner, width)}\\>"
+    if isinstance(kind, pl.Array):
+        return f"fixed_size_list\\<{type_in_docs(kind.inner, width)}\\>[{width}]"
+    return next(name for known, name in NAMES.items() if kind == known)
+
+
+@pytest.mark.parametrize("name", [*COLUMNS, "importance_<name>"])
+def test_the_docs_have_the_columns_of_the_schema(name: str) -> None:
+    column = column_of(name)
+    assert column is not None
+    kind = type_in_docs(column.type, "C" if name == "prediction" else "P")
+    length = " [T]" if column.per_position else " [C]" if name == "candidates" else ""
+    marks = [
+        "required" if column.required else "null allowed" if column.nullable else "",
+        "schema 2" if column.since == 2 else "",
+    ]
+    line = f"| `{name}` | {', '.join([kind + length, *filter(None, marks)])} | {column.meaning} |"
+    assert line in DOCS.read_text(encoding="utf-8").splitlines()
