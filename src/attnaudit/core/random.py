@@ -78,7 +78,7 @@ def normal(keys: np.ndarray, counters: np.ndarray | int) -> np.ndarray:
     return radius * np.cos(2.0 * np.pi * uniform(keys, first + 1))
 
 
-def shuffled(rows: Ragged, keys: np.ndarray, number: int) -> Ragged:
+def shuffled(rows: Ragged, keys: np.ndarray, number: int | np.ndarray) -> Ragged:
     """Shuffle the values within every row (Fisher & Yates), independently of the other rows.
 
     A shuffle of a shuffled row is as random as one of the original.
@@ -86,7 +86,7 @@ def shuffled(rows: Ragged, keys: np.ndarray, number: int) -> Ragged:
     Args:
         rows: ``n`` rows of values.
         keys: A stream per row, uint64 ``(n,)``.
-        number: Number of the shuffle in these streams.
+        number: Number of the shuffle in these streams, or in each, ``(n,)``.
 
     Returns:
         The same rows with their values in another order.

@@ -51,7 +51,7 @@ def activate(
 
 
 def _over_classes(reduction: np.ufunc, values: Float[np.ndarray, "*n C"]) -> np.ndarray:
-    """Reduce the last axis; few classes one after another, which takes numpy a tenth of the time."""
+    """Reduce the last axis, few classes one after another."""
     if values.shape[-1] > FEW_CLASSES:
         return reduction.reduce(values, axis=-1)
     return functools.reduce(reduction, np.moveaxis(values, -1, 0))

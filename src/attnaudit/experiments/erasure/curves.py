@@ -1,11 +1,12 @@
-"""The share of predictions that a ranking flips by every fraction of the tokens removed, from an erasure table, and the area below.
+"""Share of predictions that a ranking flips by each fraction of the tokens removed, and its area.
 
-What never flips is censored, not excluded: it stays in the curve as not flipped, at 1, or at the fraction at which no weight is left.
+A prediction that never flips is censored, not excluded: it stays in the curve as not flipped, at 1,
+or at the fraction at which no weight is left.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,11 +19,11 @@ from attnaudit.stats.survival import EventSteps, event_curve
 
 MINIMUM, RANDOM = "minimum", "random"
 LISTS = ("observed_by_order", "flipped_by_order")
+# The columns that tell when each ranking flips.
 READ = {name: (f"observed_{name}", f"removed_{name}") for name in RANKINGS if name != RANDOM} | {
     RANDOM: LISTS,
     MINIMUM: ("removed_minimum", "kept_random"),
 }
-"""The columns that say when each ranking flips."""
 COLUMNS = tuple(dict.fromkeys(name for pair in READ.values() for name in pair))
 CURVE = {
     "name": pl.String,
@@ -35,23 +36,27 @@ STEPS = 50  # fractions at which a curve is drawn
 
 
 class Walks(NamedTuple):
-    """For every row and order of removal the fraction removed at the first flip, or where there is none when last seen; ``(n, k)`` each."""
+    """Removals of every row in k orders.
+
+    Attributes:
+        time: Fraction of the tokens removed at the first flip, or without one when last observed.
+        flips: Whether the decision flips.
+    """
 
     time: Float[np.ndarray, "n k"]
     flips: Bool[np.ndarray, "n k"]
 
     @property
     def known(self) -> Bool[np.ndarray, " n"]:
+        """Whether the removals of a row are known."""
         return ~np.isnan(self.time.sum(axis=1))
 
 
-def is_recorded(columns: Collection[str]) -> bool:
-    """Whether a table says how long each ranking was observed; those of earlier versions do not."""
-    return set(COLUMNS) <= set(columns)
-
-
 def walks(rows: pl.DataFrame, ranking: str) -> Walks:
-    """When the removals of a ranking flip the rows; the one order of a ranking, or all random orders. NaN is unknown."""
+    """Read when the removals of a ranking flip the rows, in its one order or all random ones.
+
+    Unknown times are NaN.
+    """
     first, second = (rows[name] for name in READ[ranking])
     if ranking == RANDOM:
         time, flips = _numbers(first.explode()), second.explode().to_numpy().astype(bool)
@@ -71,17 +76,17 @@ def area(table: pl.LazyFrame, ranking: str) -> pl.Expr:
     # Times are fractions of few tokens: of many rows only some thousand are distinct.
     events = pl.DataFrame(schema={"time": pl.Float64, "event": pl.Boolean, "count": pl.Float64})
     for piece in pieces_of(table.select(READ[ranking])):
-        found = walks(piece, ranking)
-        time, flips = found.time[found.known].ravel(), found.flips[found.known].ravel()
+        walked = walks(piece, ranking)
+        time, flips = walked.time[walked.known].ravel(), walked.flips[walked.known].ravel()
         more = pl.DataFrame({"time": time, "event": flips}).with_columns(count=1.0)
         events = pl.concat([events, more]).group_by("time", "event").agg(pl.col("count").sum())
     distinct = events.sort("time", "event").get_columns()
     steps = EventSteps.of_rows(*(column.to_numpy() for column in distinct))
 
-    def contributions(found: Walks) -> Float[np.ndarray, " n"]:
-        each = np.full(found.time.shape, np.nan)
-        time, flips = found.time[found.known], found.flips[found.known]
-        each[found.known] = steps.area_contributions(time.ravel(), flips.ravel()).reshape(
+    def contributions(walked: Walks) -> Float[np.ndarray, " n"]:
+        each = np.full(walked.time.shape, np.nan)
+        time, flips = walked.time[walked.known], walked.flips[walked.known]
+        each[walked.known] = steps.area_contributions(time.ravel(), flips.ravel()).reshape(
             time.shape
         )
         return each.mean(axis=1)
@@ -94,7 +99,7 @@ def never(ranking: str) -> pl.Expr:
 
     A row for which it is unknown is null.
     """
-    return _share(ranking, lambda found: ~found.flips).alias(f"never_{ranking}")
+    return _share(ranking, lambda walked: ~walked.flips).alias(f"never_{ranking}")
 
 
 def exhausted(ranking: str) -> pl.Expr:
@@ -102,13 +107,13 @@ def exhausted(ranking: str) -> pl.Expr:
 
     For random orders it is the share of orders.
     """
-    lost = _share(ranking, lambda found: ~found.flips & (found.time < 1.0))
+    lost = _share(ranking, lambda walked: ~walked.flips & (walked.time < 1.0))
     return lost.alias(f"exhausted_{ranking}")
 
 
 def _share(ranking: str, condition: Callable[[Walks], Bool[np.ndarray, "n k"]]) -> pl.Expr:
-    def shares(found: Walks) -> Float[np.ndarray, " n"]:
-        return np.where(found.known, condition(found).mean(axis=1), np.nan)
+    def shares(walked: Walks) -> Float[np.ndarray, " n"]:
+        return np.where(walked.known, condition(walked).mean(axis=1), np.nan)
 
     return _of_walks(ranking, shares, pl.Float64 if ranking == RANDOM else pl.Boolean)
 
@@ -117,29 +122,34 @@ def _of_walks(
     ranking: str, values: Callable[[Walks], Float[np.ndarray, " n"]], dtype: Any
 ) -> pl.Expr:
     def measure(read: pl.Series) -> pl.Series:
-        found = values(walks(read.struct.unnest(), ranking))
-        return pl.Series(found, nan_to_null=True).cast(dtype)
+        measured = values(walks(read.struct.unnest(), ranking))
+        return pl.Series(measured, nan_to_null=True).cast(dtype)
 
     rows = pl.struct(READ[ranking])
     return rows.map_batches(measure, return_dtype=dtype, is_elementwise=True)
 
 
 def flip_curves(rows: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
-    """A curve for each ranking of ``names`` that is known, with its 95 % band over the texts: {name, x, value, low, high}."""
+    """Draw the curve of each ranking that is known, with its 95 % band over the texts.
+
+    Args:
+        rows: Table of the experiment.
+        names: Names of the curves, by ranking.
+
+    Returns:
+        The columns of `CURVE`.
+    """
     text = rows.select(text_number(rows.columns)).to_series().to_numpy()
     until, frames = np.arange(STEPS + 1) / STEPS, [pl.DataFrame(schema=CURVE)]
     for ranking, name in names.items():
-        found = walks(rows, ranking)
-        time, flips = found.time[found.known], found.flips[found.known]
+        walked = walks(rows, ranking)
+        time, flips = walked.time[walked.known], walked.flips[walked.known]
         if len(time):
-            of = np.repeat(np.unique(text[found.known], return_inverse=True)[1], time.shape[1])
-            curve = event_curve(time.ravel(), flips.ravel(), of, until)
-            frames.append(
-                pl.DataFrame(
-                    dict(zip(CURVE, ([name] * len(until), until, *curve), strict=True)),
-                    schema=CURVE,
-                )
-            )
+            texts = np.unique(text[walked.known], return_inverse=True)[1]
+            cluster = np.repeat(texts, time.shape[1])
+            curve = event_curve(time.ravel(), flips.ravel(), cluster, until)
+            columns = zip(CURVE, ([name] * len(until), until, *curve), strict=True)
+            frames.append(pl.DataFrame(dict(columns), schema=CURVE))
     return pl.concat(frames)
 
 

@@ -129,7 +129,7 @@ def extreme_means(first, last, offsets, weights, values, kept, means):
             for side in range(2):
                 sign, heaviest, ratio = 2.0 * side - 1.0, -1, -np.inf
                 gain[:] = weights[start : start + size]
-                for step in range(MOST_STEPS if 0 < kept[row, k] else 0):
+                for step in range(MOST_STEPS if kept[row, k] > 0 else 0):
                     # The least gain kept, by Hoare's quickselect.
                     sorting[:] = gain
                     rank, low, high = size - kept[row, k], 0, size - 1

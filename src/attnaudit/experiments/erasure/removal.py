@@ -1,14 +1,14 @@
 """Remove attention weights, rescale the others to sum to 1, and read the output again.
 
-Without the positions ``S`` the tail gets ``offset + Σ_{t∉S} alpha_t · contribution_t / Σ_{t∉S} alpha_t``.
-No encoder runs again, and cumulative sums along an order give all of its removals at once. Sums are
-taken over the positions that are left, so that nothing cancels. A removal that leaves no weight
-leaves no attention, and counts as none.
+What is left after the removal of ``S`` is the attended sum ``Σ_{t∉S} alpha_t · contribution_t /
+Σ_{t∉S} alpha_t``. No encoder runs again, and cumulative sums along an order give all its removals
+at once. They are taken over the positions that are left, so that nothing cancels. A removal that
+leaves no weight leaves no attention, and counts as none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -86,16 +86,14 @@ class Rows:
         return self.outputs.flips(prediction, rows)
 
     def random_orders(
-        self, streams: UInt64[np.ndarray, " n"], numbers: Iterable[int]
+        self, streams: UInt64[np.ndarray, " n"], numbers: range
     ) -> Int64[np.ndarray, "k N"]:
-        """Random orders of the positions of every row, of these numbers in the rows' streams."""
-        counted = np.array(list(numbers), np.int64)
-        start = self.alpha.spread(self.alpha.offsets[:-1])
-        within = np.tile(np.arange(len(start)) - start, len(counted))
-        rows = Ragged.from_lengths(within, np.tile(self.alpha.lengths, len(counted)))
-        number = np.repeat(counted, len(self.alpha))
-        order = shuffled(rows, np.tile(streams, len(counted)), number)
-        return order.values.reshape(len(counted), -1) + start
+        """Draw orders of the positions of every row: these numbers of its stream."""
+        start, times = self.alpha.spread(self.alpha.offsets[:-1]), len(numbers)
+        within = np.tile(np.arange(len(start)) - start, times)
+        rows = Ragged.from_lengths(within, np.tile(self.alpha.lengths, times))
+        order = shuffled(rows, np.tile(streams, times), np.repeat(numbers, len(self.alpha)))
+        return order.values.reshape(times, -1) + start
 
     def gradient(self) -> Float[np.ndarray, " N"]:
         """Compute ``∂ log-odds of the predicted class / ∂alpha_t``, the weights taken as free.
@@ -167,7 +165,7 @@ class Walks:
         return self._left[self._start + count, -1]
 
     def last(self) -> Int64[np.ndarray, " walks"]:
-        """Number of removals after which each walk has no weight left."""
+        """Count the removals after which each walk has no weight left."""
         some = self._left[:, -1] > 0.0
         return np.add.reduceat(some, self._start, dtype=np.int64)
 
@@ -194,7 +192,10 @@ class Walks:
     def _search(
         self, happens: Measure, steps: Int64[np.ndarray, " walks"], count: Callable[..., Any]
     ) -> Int64[np.ndarray, " walks"]:
-        """Number of the first step at which ``happens`` is true, 0 for none; few steps are read first."""
+        """Find the first step at which ``happens`` is true, 0 for none.
+
+        Few steps are read at first, since most walks that flip do so early.
+        """
         first = np.zeros(len(steps), np.int64)
         begin, size = 0, CHUNK
         while len(pending := np.flatnonzero((first == 0) & (steps > begin))):
@@ -237,7 +238,7 @@ def without_each(rows: Ragged, terms: Float[np.ndarray, "N D"]) -> Float[np.ndar
 
 
 def runs(rows: Ragged) -> Iterator[tuple[slice, tuple[int, int]]]:
-    """Positions of neighbouring rows of one length, and the shape of these as a matrix."""
+    """Yield the positions of neighbouring rows of one length, and their shape as a matrix."""
     ends = np.flatnonzero(np.diff(rows.lengths, append=0)) + 1
     for first, last in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
         start, stop = rows.offsets[[first, last]].tolist()
@@ -255,28 +256,24 @@ def in_blocks(
     """
     order = np.argsort(alpha.lengths, kind="stable")
     longer = order[alpha.lengths[order] > 1]
-    width = readout.contribution.values.shape[1] + 1
-    lengths = alpha.take(longer)
+    positions = NUMBERS // (ORDERS * (readout.contribution.values.shape[1] + 1))
 
     def blocks(first: int, last: int) -> list[tuple[Int64[np.ndarray, " m"], Any]]:
-        rows = Ragged.from_lengths(np.zeros(0), lengths.lengths[first:last])
-        found = []
-        for block in rows.blocks(max(NUMBERS // (ORDERS * width), 1)):
-            numbers = longer[first:last][block]
-            found.append(
-                (numbers, compute(Rows(readout.take(numbers), alpha.take(numbers)), numbers))
-            )
-        return found
+        part, results = longer[first:last], []
+        for block in alpha.take(part).blocks(max(positions, 1)):
+            numbers = part[block]
+            rows = Rows(readout.take(numbers), alpha.take(numbers))
+            results.append((numbers, compute(rows, numbers)))
+        return results
 
-    # A network may be a model at hand, which is not asked by several threads.
-    parts = (
-        over_rows(blocks, len(longer)) if has_compiled_tail(readout) else [blocks(0, len(longer))]
-    )
-    for part in parts:
-        yield from part
+    if has_compiled_tail(readout):
+        for results in over_rows(blocks, len(longer)):
+            yield from results
+    else:  # a network may be a model at hand, which is not asked by several threads
+        yield from blocks(0, len(longer))
 
 
 def in_chunks(number: int) -> Iterator[range]:
-    """The orders that are walked together."""
+    """Yield the numbers of the orders that are walked together."""
     for first in range(0, number, ORDERS):
         yield range(first, min(first + ORDERS, number))

@@ -1,12 +1,15 @@
 """The smallest set of positions whose removal flips the decision.
 
 With an identity tail it is found exactly, which Serrano & Smith 2019 call out of reach. A class
-``y'`` overtakes the predicted ``y`` once the logits of what is left, ``offset + Σ_{t∉S} alpha_t ·
-contribution_t / Σ_{t∉S} alpha_t``, differ the other way. The weight left is positive, so the sign
-that must turn is that of ``Σ_{t∉S} m_t`` with ``m_t = alpha_t · (contribution_ty − contribution_ty' +
-offset_y − offset_y')``. Of all sets of one size the one with the largest ``m_t`` leaves the least, so
-a sort finds the smallest set against ``y'``, and the least over rivals ``y'`` is the smallest of all:
-O(C · T log T). Through another tail the search is greedy.
+``y'`` overtakes the predicted ``y`` if their logits, the sums of what is left over the weight that
+is left, differ the other way. That weight is positive, so the sign that must turn is that of
+``Σ_{t∉S} m_t``, the margins left, where ``r_t`` are the contributions and ``o`` the offset:
+
+    m_t = alpha_t · (r_ty − r_ty' + o_y − o_y')
+
+Of all sets of one size the one with the largest margins leaves the least, so a sort finds the
+smallest set against ``y'``, and the least over rivals is the smallest of all: O(C · T log T).
+Behind another tail the search is greedy.
 """
 
 from __future__ import annotations
@@ -35,21 +38,20 @@ class SmallestSet:
         self.marked = np.zeros(len(rows.alpha.values), bool)
 
     def offer(self, size: Int64[np.ndarray, "k n"], orders: Int64[np.ndarray, "k N"]) -> None:
-        """Take the first ``size`` positions of an order where they are no more than so far.
+        """Take the beginnings of orders that are smaller than the sets so far, or as small.
 
         Args:
             size: Positions after which each order flips the decision, 0 for never.
-            orders: Orders of removal; the last of equally small sets is taken.
+            orders: Orders of removal; the last of equally small beginnings is taken.
         """
-        alpha = self.rows.alpha
-        within = np.arange(len(self.marked)) - alpha.spread(alpha.offsets[:-1])
-        size = np.where(size > 0, size, NONE)
-        best = len(size) - 1 - size[::-1].argmin(axis=0)
-        smaller = np.flatnonzero((size.min(axis=0) <= self.size) & (size.min(axis=0) < NONE))
-        self.size[smaller] = size.min(axis=0)[smaller]
-        places = alpha.positions(smaller)
-        chosen = orders[alpha.spread(best)[places], places]
-        self.marked[chosen] = within[places] < alpha.spread(self.size)[places]
+        alpha, size = self.rows.alpha, np.where(size > 0, size, NONE)
+        last_best, least = len(size) - 1 - size[::-1].argmin(axis=0), size.min(axis=0)
+        smaller = np.flatnonzero((least <= self.size) & (least < NONE))
+        self.size[smaller] = least[smaller]
+        places, part = alpha.positions(smaller), alpha.take(smaller)
+        within = np.arange(len(places)) - part.spread(part.offsets[:-1])
+        positions = orders[part.spread(last_best[smaller]), places]
+        self.marked[positions] = within < part.spread(least[smaller])
 
     def complete(self) -> Bool[np.ndarray, " n"]:
         """Search for smaller sets than those offered.
@@ -66,43 +68,47 @@ class SmallestSet:
 
     def _solve(self) -> None:
         """Find the smallest sets with an identity tail."""
-        rows, alpha = self.rows, self.rows.alpha
-        contribution, offset = rows.readout.contribution.values, rows.readout.offset
-        decided, everyone = rows.outputs.decided, np.arange(len(alpha))
-        if rows.readout.activation == "sigmoid":
+        readout, decided = self.rows.readout, self.rows.outputs.decided
+        contribution, offset, alpha = readout.contribution.values, readout.offset, self.rows.alpha
+        if readout.activation == "sigmoid":
+            # One logit: its sign decides, and class 1 wins at 0.
             sign = np.where(decided == 1, 1.0, -1.0)
             lead = alpha.spread(sign) * (contribution[:, 0] + alpha.spread(offset[:, 0]))
-            self._solve_against(lead, decided == 0)
+            self._offer_against(lead, decided == 0, np.ones(len(alpha), bool))
             return
-        allowed = rows.readout.candidates
-        mine = contribution[np.arange(len(contribution)), alpha.spread(decided)]
-        for rival in reversed(range(offset.shape[1])):  # of equally small sets the first rival's
-            gap = alpha.spread(offset[everyone, decided] - offset[:, rival])
+        mine = np.take_along_axis(contribution, alpha.spread(decided)[:, None], axis=1)[:, 0]
+        own_offset = np.take_along_axis(offset, decided[:, None], axis=1)[:, 0]
+        for rival in reversed(range(offset.shape[1])):  # of equal sets that of the first rival
             possible = decided != rival
-            if allowed is not None:
-                possible &= allowed[:, rival]
-            self._solve_against(mine - contribution[:, rival] + gap, rival < decided, possible)
+            if readout.candidates is not None:
+                possible &= readout.candidates[:, rival]
+            lead = mine - contribution[:, rival] + alpha.spread(own_offset - offset[:, rival])
+            self._offer_against(lead, rival < decided, possible)
 
-    def _solve_against(
+    def _offer_against(
         self,
         lead: Float[np.ndarray, " N"],
         wins_ties: Bool[np.ndarray, " n"],
-        possible: Bool[np.ndarray, " n"] | None = None,
+        possible: Bool[np.ndarray, " n"],
     ) -> None:
-        """Offer the sets that let one rival win, whose logit each position alone puts behind by ``lead``."""
-        rows, alpha = self.rows, self.rows.alpha
-        margin = alpha.values * lead
-        order = order_by(alpha.with_values(margin))
-        both = np.column_stack([margin, alpha.values])[order]
-        left, mass = added_up(alpha, both[None], backwards=True)[0].T
-        slack = alpha.spread(rows.slack) * mass
-        loses = (left < -slack) | (alpha.spread(wins_ties) & (left <= slack) & (mass > 0.0))
-        within = np.arange(len(left)) - alpha.spread(alpha.offsets[:-1])
-        size = alpha.with_values(np.where(loses & (within > 0), within, NONE)).reduce(np.minimum)
-        size[size == NONE] = 0
-        if possible is not None:
-            size[~possible] = 0
-        self.offer(size[None], order[None])
+        """Offer the smallest sets that let one rival win.
+
+        Args:
+            lead: How far each position alone puts the predicted class ahead, as a logit.
+            wins_ties: Whether the rival wins if both logits are the same.
+            possible: Whether the class is a rival of each row.
+        """
+        alpha = self.rows.alpha
+        order = order_by(alpha.with_values(alpha.values * lead))
+        terms = np.column_stack([alpha.values * lead, alpha.values])[order]
+        margin, mass = added_up(alpha, terms[None], backwards=True)[0].T
+        # A lead is the margin over the weight left, so one within the slack is a tie.
+        slack = alpha.spread(self.rows.slack) * mass
+        loses = (margin < -slack) | (alpha.spread(wins_ties) & (margin <= slack) & (mass > 0.0))
+        removed = np.arange(len(mass)) - alpha.spread(alpha.offsets[:-1])
+        loses &= (removed > 0) & alpha.spread(possible)
+        size = alpha.with_values(np.where(loses, removed, NONE)).reduce(np.minimum)
+        self.offer(np.where(size < NONE, size, 0)[None], order[None])
 
     def _search(self) -> None:
         """Try single positions, the order of what each does alone, and greedy removal."""
@@ -111,8 +117,8 @@ class SmallestSet:
         lead = rows.measure(left, alpha.row_of_value, rows.outputs.lead)
         order = order_by(alpha.with_values(-np.nan_to_num(lead, nan=np.inf)))
         if rows.exact:
-            size = rows.measure(left[order[alpha.offsets[:-1]]], np.arange(len(alpha)), rows.flips)
-            size = (size == 1.0).astype(np.int64)
+            best = order[alpha.offsets[:-1]]
+            size = 1 * (rows.measure(left[best], np.arange(len(alpha)), rows.flips) == 1.0)
         else:
             size = Walks(rows, order[None], keep=False).first(rows.flips)
         self.offer(size[None], order[None])
@@ -123,40 +129,40 @@ class SmallestSet:
     def _remove_greedily(self, rank: Int64[np.ndarray, " N"]) -> None:
         """Remove the best next position again and again, while that may give smaller sets.
 
-        Behind a tanh tail it is that which lowers the lead most along the tail's tangent, behind a
-        network the best of the next few in the order ``rank``.
+        Behind a tanh tail it is that which lowers the lead most along the tail's tangent. Behind a
+        network it is the best of the next few in the order of ``rank``.
         """
         rows, erased = self.rows, np.zeros(len(rank), bool)
         for count in range(1, int(rows.alpha.lengths.max()) if rows.exact else GREEDY + 1):
+            # Sets of one position are known, so that sets of two cannot be made smaller.
             pending = np.flatnonzero((self.size > max(count, 2)) & (rows.alpha.lengths > count))
             if len(pending) == 0:
                 break
             places, part = rows.alpha.positions(pending), rows.alpha.take(pending)
-            row = part.spread(pending)
-            terms = np.where(erased[places, None], 0.0, rows.terms[places])
+            row, terms = part.spread(pending), np.where(erased[places, None], 0, rows.terms[places])
             left = without_each(part, terms)
-            possible = ~erased[places] & (left[:, -1] > 0.0)
+            score, most = rank[places], TRIED
             if rows.exact:
-                now = part.with_values(terms).sum()
+                now, mass = part.with_values(terms).sum(), left[:, -1:]
                 slopes = rows.slopes(now[:, :-1] / now[:, -1:], pending, nearest=True)
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    score = (left[:, :-1] / left[:, -1:] * part.spread(slopes)).sum(axis=1)
-            else:
-                score = rank[places]
-            tried = _lowest(score, row, possible, 1 if rows.exact else TRIED)
+                sums = left[:, :-1] / np.where(mass > 0.0, mass, 1.0)
+                score, most = (sums * part.spread(slopes)).sum(axis=1), 1
+            possible = np.flatnonzero(~erased[places] & (left[:, -1] > 0.0))
+            tried = possible[_lowest(score[possible], row[possible], most)]
             lead = rows.measure(left[tried], row[tried], rows.outputs.lead)
-            best = tried[_lowest(lead, row[tried], np.ones(len(tried), bool), 1)]
+            best = tried[_lowest(lead, row[tried], 1)]
             erased[places[best]] = True
             flips = rows.measure(left[best], row[best], rows.flips) == 1.0
-            done = row[best[flips]]
-            self.size[done] = count
-            self.marked[rows.alpha.positions(done)] = erased[rows.alpha.positions(done)]
+            done = rows.alpha.positions(row[best[flips]])
+            self.size[row[best[flips]]] = count
+            self.marked[done] = erased[done]
 
 
 def _lowest(
-    score: np.ndarray, row: Int64[np.ndarray, " m"], possible: Bool[np.ndarray, " m"], most: int
+    score: Float[np.ndarray, " m"] | Int64[np.ndarray, " m"],
+    row: Int64[np.ndarray, " m"],
+    most: int,
 ) -> Int64[np.ndarray, " c"]:
-    """At most so many of the possible entries of each row, those of the lowest score first."""
-    entries = np.flatnonzero(possible)
-    order = entries[np.lexsort((score[entries], row[entries]))]
+    """Choose at most so many entries of each row, those of the lowest score first."""
+    order = np.lexsort((score, row))
     return order[np.arange(len(order)) - np.searchsorted(row[order], row[order]) < most]
