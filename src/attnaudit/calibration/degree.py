@@ -1,7 +1,8 @@
-"""The calibrated degree: one number from a few measures that says where a model stands among the constructions.
+"""The calibrated degree: a number that places a model among the constructions.
 
-It is the probability of a logistic regression, monotone in each measure, fitted on the constructions of one half; the other half says how
-well it does. What it needs is in a small JSON file: measures, their centres and scales, coefficients, and where the constructions stand.
+It is the probability of a logistic regression, monotone in each of a few measures, fitted on the
+constructions of one half; the other half says how good it is. A small JSON file holds all of it:
+measures, their centres and scales, coefficients, and the places of the constructions.
 """
 
 from __future__ import annotations
@@ -9,30 +10,33 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.calibration.score import auc_interval, by_measure, mean_share, preferred
+from attnaudit.calibration.score import (
+    Measured,
+    auc_interval,
+    by_measure,
+    mean_share,
+    truth_pairs,
+)
 from attnaudit.corpora.corpus import keyed
 
-MOST, ALIKE = (
-    4,
-    0.95,
-)  # measures of a degree at most, and the largest rank correlation of two of them
+MOST = 4  # measures of a degree
+ALIKE = 0.95  # rank correlation above which a second measure says nothing new
 CLIP = 3.0  # standard deviations from the centre beyond which a measure says no more
 DRAWS = 40  # refits on constructions drawn again
-NEAREST, AGREE = (
-    7,
-    0.8,
-)  # models that are nearest to one that is judged, and the least share of them of one truth
-EACH = 2  # of them of one construction at most: such models have one truth by definition, so that four constructions must agree
-FAR = 1.5  # distance, in standard deviations a measure, beyond which the nearest models are no neighbours
+NEAREST = 7  # neighbours that judge a model
+AGREE = 0.8  # share of them that must have one truth
+# Neighbours of one construction. They have one truth by definition, so four constructions decide.
+EACH = 2
+FAR = 1.5  # distance, in standard deviations per measure, beyond which no model is a neighbour
 BINS = 5  # of the reliability curve
 Key = tuple[str, str]  # experiment and measure
 DATA = "calibration/data/degree.json"
@@ -40,9 +44,19 @@ DATA = "calibration/data/degree.json"
 
 @dataclass(frozen=True)
 class Degree:
-    """``measures`` (experiment, measure, direction) with ``centre`` and ``scale``; ``coefficients`` (0 or more) and ``intercept`` of their
-    clipped standard scores; ``draws`` the same, intercept last, of constructions drawn again. ``models`` are those that were confirmed:
-    {construction, truth, scores, degree}. ``made_by`` is the command, ``held`` what the other half says (`evaluated`)."""
+    """A fitted degree.
+
+    Attributes:
+        measures: Experiment, measure and direction.
+        centre: Centre of each measure, turned so that higher is better.
+        scale: Its standard deviation.
+        coefficients: Coefficients of the clipped standard scores, 0 or more.
+        intercept: The intercept.
+        draws: Coefficients and intercept of constructions drawn again.
+        models: Confirmed models: {construction, truth, half, scores, degree}.
+        made_by: The command.
+        held: Its quality on the other half (`evaluated`).
+    """
 
     measures: tuple[tuple[str, str, str], ...]
     centre: tuple[float, ...]
@@ -54,36 +68,48 @@ class Degree:
     made_by: str = ""
     held: Mapping[str, Any] | None = None
 
-    def standard(self, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-        """Clipped standard scores of values that are better the higher they are."""
+    def standard_scores(self, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
+        """Return the clipped standard scores of values that are better the higher they are."""
         return np.clip((values - np.array(self.centre)) / np.array(self.scale), -CLIP, CLIP)
 
-    def of(self, standard: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
-        """The degree, 0 to 1, from standard scores."""
+    def degrees(self, standard: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
+        """Return the degrees, 0 to 1, of standard scores."""
         return _logistic(standard @ np.array(self.coefficients) + self.intercept)
 
-    def drawn(self, standard: Float[np.ndarray, " k"], percentile: float) -> float:
-        """The percentile of the degrees of one model by the ``draws``."""
+    def percentile(self, standard: Float[np.ndarray, " k"], percent: float) -> float:
+        """Return a percentile of the degrees of one model under the ``draws``."""
         draws = np.array(self.draws or [(*self.coefficients, self.intercept)])
-        return float(np.percentile(_logistic(draws[:, :-1] @ standard + draws[:, -1]), percentile))
+        return float(np.percentile(_logistic(draws[:, :-1] @ standard + draws[:, -1]), percent))
 
     def to_json(self) -> dict[str, Any]:
+        """Return the content of its file."""
         return json.loads(json.dumps(asdict(self)))
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Degree:
-        """Raises KeyError or TypeError for another file."""
-        lists = ("measures", "draws")
-        fixed = {name: tuple(map(tuple, plain[name])) for name in lists} | {
-            name: tuple(plain[name]) for name in ("centre", "scale", "coefficients", "models")
-        }
-        return cls(**{**plain, **fixed})
+        """Read what `to_json` returned.
+
+        Raises:
+            KeyError or TypeError: It is another file.
+        """
+        flat = ("centre", "scale", "coefficients", "models")
+        tuples = {name: tuple(map(tuple, plain[name])) for name in ("measures", "draws")}
+        return cls(**{**plain, **tuples, **{name: tuple(plain[name]) for name in flat}})
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a model stands: its ``degree`` with interval, the constructions ``below`` and ``above`` it, and the ``truth`` on which the
-    nearest models agree; None is no judgement, for the ``reason`` given."""
+    """The place of a model.
+
+    Attributes:
+        degree: Its degree.
+        low: Lower end of the interval.
+        high: Upper end.
+        below: The construction next below it; empty at the end.
+        above: The construction next above it.
+        truth: The truth on which the nearest models agree; None: no judgement.
+        reason: Why there is no judgement.
+    """
 
     degree: float
     low: float
@@ -96,11 +122,11 @@ class Standing:
 
 @cache
 def shipped() -> Degree | None:
-    """The degree that comes with the package; None where there is none yet."""
+    """Return the degree that comes with the package; None if there is none."""
     path = files("attnaudit").joinpath(DATA)
-    return (
-        Degree.from_json(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else None
-    )
+    if not path.is_file():
+        return None
+    return Degree.from_json(json.loads(path.read_text(encoding="utf-8")))
 
 
 def standing(
@@ -108,48 +134,48 @@ def standing(
     values: Mapping[Key, float | None],
     ends: Mapping[Key, tuple[float, float]] | None = None,
 ) -> Standing | None:
-    """Where a model stands by its values of ``(experiment, measure)``; None where one that the degree needs is missing.
+    """Place a model by its values.
 
-    ``ends`` are the intervals of values; a value without one is taken as exact. The interval of the degree, which is monotone in each
-    measure, goes from the 2.5 percentile of the draws with all measures at their worse ends to the 97.5 percentile with all at their better
-    ends, and is conservative.
+    Args:
+        degree: The degree.
+        values: Values by experiment and measure.
+        ends: Intervals of values; a value without one is taken as exact.
+
+    Returns:
+        Its standing; None if a value that the degree needs is missing. The interval is
+        conservative: it goes from the 2.5 percentile of the draws with all measures at their worse
+        ends to the 97.5 percentile with all at their better ends.
     """
-    own = {
-        (experiment, measure): values.get((experiment, measure))
-        for experiment, measure, _ in degree.measures
-    }
-    known = {key: value for key, value in own.items() if value is not None and not np.isnan(value)}
-    if len(known) < len(own):
-        return None
-    signs = [-1.0 if direction == "lower" else 1.0 for _, _, direction in degree.measures]
-    three = (
-        np.array(
-            [(value, *(ends or {}).get(key, (value, value))) for key, value in known.items()]
-        ).T
-        * signs
+    columns = []
+    for experiment, measure, direction in degree.measures:
+        value = values.get((experiment, measure))
+        if value is None or np.isnan(value):
+            return None
+        sign = -1.0 if direction == "lower" else 1.0
+        interval = (ends or {}).get((experiment, measure), (value, value))
+        columns.append([sign * one for one in (value, *interval)])
+    own = np.array(columns).T
+    scores, worse, better = degree.standard_scores(
+        np.stack([own[0], own.min(axis=0), own.max(axis=0)])
     )
-    found, worse, better = degree.standard(
-        np.stack([three[0], three.min(axis=0), three.max(axis=0)])
+    value = float(degree.degrees(scores[None])[0])
+    below, above = _neighbours(degree, value)
+    return Standing(
+        value,
+        degree.percentile(worse, 2.5),
+        degree.percentile(better, 97.5),
+        below,
+        above,
+        *_judge(degree, scores),
     )
-    value, low, high = (
-        float(degree.of(found[None])[0]),
-        degree.drawn(worse, 2.5),
-        degree.drawn(better, 97.5),
-    )
-    return Standing(value, low, high, *_between(degree, value), *_nearest(degree, found))
 
 
-def _nearest(degree: Degree, scores: Float[np.ndarray, " k"]) -> tuple[str | None, str]:
-    """The truth on which the nearest models agree, or why there is none."""
+def _judge(degree: Degree, scores: Float[np.ndarray, " k"]) -> tuple[str | None, str]:
+    """Return the truth on which the nearest models agree, or the reason why there is none."""
     others = np.array([model["scores"] for model in degree.models])
     distance = np.sqrt(((others - scores) ** 2).mean(axis=1))
-    near = _few_of_each(
-        [
-            degree.models[k]
-            for k in np.argsort(distance, kind="stable").tolist()
-            if distance[k] <= FAR
-        ]
-    )
+    order = np.argsort(distance, kind="stable")
+    near = _few_of_each(degree.models[k] for k in order[distance[order] <= FAR].tolist())
     if len(near) < NEAREST:
         return None, "too few constructions are near"
     truths = [model["truth"] for model in near]
@@ -160,81 +186,89 @@ def _nearest(degree: Degree, scores: Float[np.ndarray, " k"]) -> tuple[str | Non
 
 
 def _few_of_each(models: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The first `NEAREST` of ``models``, of each construction the first `EACH` alone."""
-    seen, found = Counter[str](), []
+    """Return the first `NEAREST` models, at most `EACH` of one construction."""
+    counts, first = Counter[str](), []
     for model in models:
-        seen[model["construction"]] += 1
-        if seen[model["construction"]] <= EACH:
-            found.append(model)
-    return found[:NEAREST]
+        counts[model["construction"]] += 1
+        if counts[model["construction"]] <= EACH:
+            first.append(model)
+    return first[:NEAREST]
 
 
-def _between(degree: Degree, value: float) -> tuple[str, str]:
-    """The constructions whose mean degrees are next below and above a value; empty at an end."""
-    names = dict.fromkeys(str(model["construction"]) for model in degree.models)
-    means = {
-        name: float(
-            np.mean([model["degree"] for model in degree.models if model["construction"] == name])
-        )
-        for name in names
-    }
-    below = max(
-        (name for name, mean in means.items() if mean <= value), key=means.__getitem__, default=""
-    )
-    above = min(
-        (name for name, mean in means.items() if mean > value), key=means.__getitem__, default=""
-    )
-    return below, above
+def _neighbours(degree: Degree, value: float) -> tuple[str, str]:
+    """Return the constructions whose mean degrees are next below and above a value."""
+    degrees: dict[str, list[float]] = {}
+    for model in degree.models:
+        degrees.setdefault(model["construction"], []).append(model["degree"])
+    means = {name: float(np.mean(own)) for name, own in degrees.items()}
+    lower = (name for name, mean in means.items() if mean <= value)
+    higher = (name for name, mean in means.items() if mean > value)
+    mean_of = means.__getitem__
+    return max(lower, key=mean_of, default=""), min(higher, key=mean_of, default="")
 
 
 def fitted(values: pl.DataFrame, seed: int = 0) -> Degree:
-    """The degree of a table of values (`attnaudit.calibration.score`), from the constructions of the half ``fit`` alone, with its intervals
-    and, in ``held``, what it gives on the half ``held``. Raises ValueError where no measure tells the constructions of the fit apart."""
+    """Fit a degree.
+
+    Args:
+        values: A table of values (`attnaudit.calibration.score`).
+        seed: Seed of the constructions that are drawn again.
+
+    Returns:
+        The degree, fitted on the constructions of the half ``fit``, and its quality on the half
+        ``held``.
+
+    Raises:
+        ValueError: No measure tells the constructions of the fit apart.
+    """
     wide = wide_table(values)
     fit = wide.filter(half="fit")
-    chosen = chosen_measures(values, fit)
+    chosen = chosen_measures(fit)
     while True:
-        centre, scale, weights = _fit(fit, chosen)
-        if len(chosen) == 1 or weights[:-1].min() > 0:
+        regression = _fit(fit, chosen)
+        if len(chosen) == 1 or regression.slope.min() > 0:
             break
-        chosen = [
-            one for one, weight in zip(chosen, weights[:-1], strict=True) if weight > 0
-        ] or chosen[:1]
+        # The degree must be monotone: measures that the others turn round are dropped.
+        positive = zip(chosen, regression.slope > 0, strict=True)
+        chosen = [name for name, keeps in positive if keeps] or chosen[:1]
     bare = Degree(
-        tuple(map(_named, chosen)),
-        tuple(centre),
-        tuple(scale),
-        tuple(np.maximum(weights[:-1], 0.0).tolist()),
-        float(weights[-1]),
-        _draws(fit, chosen, seed),
+        tuple(tuple(Measured(*name.split("/"))) for name in chosen),
+        tuple(regression.centre.tolist()),
+        tuple(regression.scale.tolist()),
+        tuple(np.maximum(regression.slope, 0.0).tolist()),
+        regression.intercept,
+        _draws(fit, chosen, regression, seed),
         (),
     )
     known = wide.drop_nulls(chosen)
-    standard = bare.standard(known.select(chosen).to_numpy())
-    degrees = bare.of(standard)
+    standard = bare.standard_scores(known.select(chosen).to_numpy())
+    degrees = bare.degrees(standard).tolist()
     models = tuple(
         {
-            "construction": name,
-            "truth": truth,
-            "half": half,
-            "scores": [round(one, 4) for one in row],
+            **facts,
+            "scores": [round(score, 4) for score in scores],
             "degree": round(float(degree), 4),
         }
-        for name, truth, half, row, degree in zip(
-            known["construction"],
-            known["truth"],
-            known["half"],
+        for facts, scores, degree in zip(
+            known.select("construction", "truth", "half").to_dicts(),
             standard.tolist(),
-            degrees.tolist(),
+            degrees,
             strict=True,
         )
     )
-    whole = Degree(**{**bare.__dict__, "models": models})
-    return Degree(**{**whole.__dict__, "held": evaluated(whole, "held")})
+    degree = replace(bare, models=models)
+    return replace(degree, held=evaluated(degree, "held"))
 
 
 def wide_table(values: pl.DataFrame) -> pl.DataFrame:
-    """A row per confirmed cell of known truth, a column ``experiment/measure/direction`` for each directed measure, higher being better."""
+    """Make a table with a column ``experiment/measure/direction`` for each directed measure.
+
+    Args:
+        values: A table of values.
+
+    Returns:
+        A row per confirmed cell of known truth; higher values are better.
+    """
     cells = ["construction", "truth", "half", "corpus", "encoder", "seed"]
     known = values.filter(
         pl.col("confirmed"),
@@ -250,157 +284,136 @@ def wide_table(values: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def chosen_measures(values: pl.DataFrame, fit: pl.DataFrame) -> list[str]:
-    """At most `MOST` directed measures that all cells of ``fit`` have, the best by AUC there, no two ranked alike."""
-    candidates = [
-        name
+def chosen_measures(fit: pl.DataFrame) -> list[str]:
+    """Choose at most `MOST` measures that all cells have, the best by AUC, no two ranked alike.
+
+    Raises:
+        ValueError: No measure tells the constructions apart.
+    """
+    auc = {
+        name: float(truth_pairs(fit.rename({name: "value"})).mean())
         for name in fit.columns
         if "/" in name and not fit[name].null_count() and fit[name].n_unique() > 1
-    ]
-    auc = {name: _auc_of(fit, name) for name in candidates}
+    }
     chosen: list[str] = []
-    for name in sorted(candidates, key=lambda name: (-auc[name], name)):
-        ranked = [abs(_rank_correlation(fit[name], fit[other])) for other in chosen]
-        if auc[name] > 0.5 and max(ranked, default=0.0) < ALIKE and len(chosen) < MOST:
+    for name in sorted(auc, key=lambda name: (-auc[name], name)):
+        alike = [abs(_rank_correlation(fit[name], fit[other])) >= ALIKE for other in chosen]
+        if auc[name] > 0.5 and not any(alike) and len(chosen) < MOST:
             chosen.append(name)
     if not chosen:
         raise ValueError("no measure tells the constructions of the fit apart")
     return chosen
 
 
-def _auc_of(table: pl.DataFrame, column: str) -> float:
-    named = table.select("construction", "truth", pl.col(column).alias("value"))
-    return float(preferred(named.filter(truth="faithful"), named.filter(truth="unfaithful")).mean())
-
-
 def _rank_correlation(first: pl.Series, second: pl.Series) -> float:
     return float(np.corrcoef(first.rank().to_numpy(), second.rank().to_numpy())[0, 1])
 
 
-def _fit(fit: pl.DataFrame, chosen: Sequence[str]) -> tuple[list[float], list[float], np.ndarray]:
-    """Centres, scales, and the coefficients with the intercept last; every construction has the same weight, and so has each truth."""
+class _Regression(NamedTuple):
+    """A logistic regression on clipped standard scores."""
+
+    centre: Float[np.ndarray, " k"]
+    scale: Float[np.ndarray, " k"]
+    slope: Float[np.ndarray, " k"]
+    intercept: float
+
+
+def _fit(fit: pl.DataFrame, chosen: Sequence[str]) -> _Regression:
+    """Fit with equal weights of all constructions of one truth, and of both truths."""
     from sklearn.linear_model import LogisticRegression
 
     values, truth = fit.select(chosen).to_numpy(), (fit["truth"] == "faithful").to_numpy()
     centre, scale = values.mean(axis=0), np.maximum(values.std(axis=0), 1e-9)
     standard = np.clip((values - centre) / scale, -CLIP, CLIP)
-    names = fit["construction"].to_list()
-    of_truth = {
-        kind: len({name for name, own in zip(names, truth, strict=True) if own == kind})
-        for kind in (True, False)
-    }
-    weight = np.array(
-        [
-            1.0 / (names.count(name) * of_truth[bool(own)])
-            for name, own in zip(names, truth, strict=True)
-        ]
-    )
+    cells = pl.len().over("construction")
+    constructions = pl.col("construction").n_unique().over("truth")
+    weight = fit.select(1.0 / (cells * constructions)).to_series().to_numpy()
     model = LogisticRegression(C=1.0, max_iter=1000).fit(
-        standard, truth, sample_weight=weight * len(names) / weight.sum()
+        standard, truth, sample_weight=weight * fit.height / weight.sum()
     )
-    return centre.tolist(), scale.tolist(), np.append(model.coef_[0], model.intercept_[0])
+    return _Regression(centre, scale, model.coef_[0], float(model.intercept_[0]))
 
 
-def _draws(fit: pl.DataFrame, chosen: Sequence[str], seed: int) -> tuple[tuple[float, ...], ...]:
-    """Coefficients of constructions drawn again, within each truth, on the scale of all of them."""
-    rng, found = keyed(seed, "degree"), []
-    centre, scale, _ = _fit(fit, chosen)
-    names = {
-        truth: fit.filter(truth=truth)["construction"].unique(maintain_order=True).to_list()
+def _draws(
+    fit: pl.DataFrame, chosen: Sequence[str], whole: _Regression, seed: int
+) -> tuple[tuple[float, ...], ...]:
+    """Refit on constructions drawn again within each truth; on the scale of the ``whole`` fit."""
+    rng, draws = keyed(seed, "degree"), []
+    names = [
+        fit.filter(truth=truth)["construction"].unique(maintain_order=True).to_list()
         for truth in ("faithful", "unfaithful")
-    }
+    ]
     for _ in range(DRAWS):
         parts = [
-            fit.filter(construction=str(name)).with_columns(
-                pl.lit(f"{name} {k}").alias("construction")
-            )
-            for of_truth in names.values()
+            # A construction drawn twice counts as two.
+            fit.filter(construction=str(name)).with_columns(construction=pl.lit(f"{name} {k}"))
+            for of_truth in names
             for k, name in enumerate(rng.choice(of_truth, len(of_truth)))
         ]
-        own_centre, own_scale, weights = _fit(pl.concat(parts), chosen)
-        slope = weights[:-1] * np.array(scale) / np.array(own_scale)
-        intercept = weights[-1] + float(
-            np.sum(weights[:-1] * (np.array(centre) - np.array(own_centre)) / np.array(own_scale))
-        )
-        found.append((*np.maximum(slope, 0.0).round(5).tolist(), round(intercept, 5)))
-    return tuple(found)
+        own = _fit(pl.concat(parts), chosen)
+        slope = own.slope * whole.scale / own.scale
+        shift = float(np.sum(own.slope * (whole.centre - own.centre) / own.scale))
+        draws.append((*np.maximum(slope, 0.0).round(5).tolist(), round(own.intercept + shift, 5)))
+    return tuple(draws)
 
 
 def evaluated(degree: Degree, half: str) -> dict[str, Any]:
-    """AUC with its interval over constructions, Brier score, the reliability curve and the `judgements` of a half of the models; every
-    construction counts alike."""
+    """Evaluate a degree on the models of a half; every construction counts the same.
+
+    Args:
+        degree: The degree.
+        half: ``fit`` or ``held``.
+
+    Returns:
+        Its AUC with interval, Brier score, reliability curve and `judgements`; empty without
+        models.
+    """
     own = [model for model in degree.models if model["half"] == half]
-    table = pl.DataFrame(
-        [
-            {"construction": one["construction"], "truth": one["truth"], "value": one["degree"]}
-            for one in own
-        ]
-    )
-    if table.is_empty():
+    if not own:
         return {}
-    pairs = preferred(table.filter(truth="faithful"), table.filter(truth="unfaithful"))
-    auc = dict(zip(("auc", "low", "high", "least", "most"), auc_interval(pairs), strict=True))
-    counts = table["construction"].value_counts()
-    weighted = table.join(counts, on="construction").with_columns(
-        (1.0 / pl.col("count")).alias("weight"),
-        (pl.col("truth") == "faithful").cast(pl.Float64).alias("hit"),
+    table = pl.DataFrame(own).select("construction", "truth", value="degree")
+    table = table.with_columns(
+        weight=1.0 / pl.len().over("construction"),
+        hit=(pl.col("truth") == "faithful").cast(pl.Float64),
+        bin=(pl.col("value") * BINS).floor().clip(0, BINS - 1),
     )
-    brier = np.average(
-        (weighted["value"] - weighted["hit"]).to_numpy() ** 2, weights=weighted["weight"].to_numpy()
+    error = (table["value"] - table["hit"]).to_numpy()
+    weight = pl.col("weight")
+    curve = table.group_by("bin").agg(
+        said=(weight * pl.col("value")).sum() / weight.sum(),
+        faithful=(weight * pl.col("hit")).sum() / weight.sum(),
+        models=pl.len(),
     )
-    binned = weighted.with_columns((pl.col("value") * BINS).floor().clip(0, BINS - 1).alias("bin"))
-    sums = (
-        binned.group_by("bin")
-        .agg(
-            (pl.col("weight") * pl.col("value")).sum().alias("said"),
-            (pl.col("weight") * pl.col("hit")).sum().alias("faithful"),
-            pl.col("weight").sum(),
-            pl.len().alias("models"),
-        )
-        .sort("bin")
-    )
-    reliability = [
-        {
-            "said": row["said"] / row["weight"],
-            "faithful": row["faithful"] / row["weight"],
-            "models": row["models"],
-        }
-        for row in sums.iter_rows(named=True)
-    ]
-    return {**auc, "brier": float(brier), "reliability": reliability, **judgements(degree, half)}
+    return {
+        **auc_interval(truth_pairs(table))._asdict(),
+        "brier": float(np.average(error**2, weights=table["weight"].to_numpy())),
+        "reliability": curve.sort("bin").drop("bin").to_dicts(),
+        **judgements(degree, half),
+    }
 
 
 def judgements(degree: Degree, half: str) -> dict[str, float | None]:
-    """Of the models of a half, judged by those of the other half alone: the share ``judged``, and the share of these that are ``right``, as
-    a mean over constructions, with its interval (`mean_share`)."""
+    """Judge the models of a half by those of the other half.
+
+    Args:
+        degree: The degree.
+        half: ``fit`` or ``held``.
+
+    Returns:
+        The share ``judged``, and the share of these that are ``right``, as a mean over
+        constructions with its interval (`mean_share`).
+    """
+    own = [model for model in degree.models if model["half"] == half]
     others = tuple(model for model in degree.models if model["half"] != half)
-    alone = Degree(**{**degree.__dict__, "models": others})
-    said = [
-        (model, _nearest(alone, np.array(model["scores"]))[0])
-        for model in degree.models
-        if model["half"] == half
-    ]
-    judged = pl.DataFrame(
-        [
-            (model["construction"], model["truth"] == found)
-            for model, found in said
-            if found is not None
-        ],
-        schema={"construction": pl.String, "right": pl.Boolean},
-        orient="row",
-    )
-    shares = (
-        judged.group_by("construction", maintain_order=True)
-        .agg(pl.col("right").mean())["right"]
-        .to_numpy()
-    )
-    right = dict(zip(("right", "right_low", "right_high"), mean_share(shares), strict=True))
-    return {"judged": judged.height / max(len(said), 1), **right}
-
-
-def _named(column: str) -> tuple[str, str, str]:
-    experiment, measure, direction = column.split("/")
-    return experiment, measure, direction
+    judges = replace(degree, models=others)
+    right: dict[str, list[bool]] = {}
+    for model in own:
+        truth, _ = _judge(judges, np.array(model["scores"]))
+        if truth is not None:
+            right.setdefault(model["construction"], []).append(model["truth"] == truth)
+    mean, low, high = mean_share(np.array([np.mean(one) for one in right.values()]))
+    judged = sum(map(len, right.values())) / max(len(own), 1)
+    return {"judged": judged, "right": mean, "right_low": low, "right_high": high}
 
 
 def _logistic(value: np.ndarray) -> np.ndarray:

@@ -1,13 +1,14 @@
-"""How well every measure tells faithful from unfaithful constructions, how it moves along dials, what it says where nothing was learned.
+"""Scores of every measure on models of known truth, along dials, and on models without truth.
 
-A table of values has a row per cell and measure: {construction, truth, half, corpus, encoder, seed, strength, confirmed, experiment,
-measure, direction, value}. Seeds, encoders and corpora of one construction are not independent: a construction is what is drawn.
+A table of values has a row per cell and measure: {construction, truth, half, corpus, encoder, seed,
+strength, confirmed, experiment, measure, direction, value}. Seeds, encoders and corpora of one
+construction are not independent: constructions are what is drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -20,216 +21,239 @@ from attnaudit.stats.inference import newcombe_interval, share_interval
 LEVEL = 95
 LEAST = 3  # constructions on each side, or seeds, that an interval needs
 SANITY = ("untrained", "random_labels")
-NUMBERS = (
-    "auc",
-    "low",
-    "high",
-    "least",
-    "most",
-    "auc_within",
-    *(f"over_{name}" for name in SANITY),
-)
-KEYS = ("experiment", "measure", "direction")
-Measured = tuple[str, str, str]
 Matrix = Float[np.ndarray, "F U"]
 
 
-def scores(values: pl.DataFrame) -> pl.DataFrame:
-    """A row per measure: ``auc``, its interval ``low`` to ``high`` over constructions, the least and largest AUC without one construction,
-    ``auc_within`` of pairs on one corpus, the AUC of faithful over each of `SANITY`, and of how many constructions it is.
+class Measured(NamedTuple):
+    """A measure of an experiment."""
 
-    The AUC is the mean over pairs of a faithful and an unfaithful construction of the share of pairs of cells in which the faithful one
-    has the better value, ties half; every construction counts alike. Better is higher, or lower where the measure says so. Cells whose
-    truth was not confirmed are excluded.
+    experiment: str
+    measure: str
+    direction: str
+
+
+class AucInterval(NamedTuple):
+    """An AUC with its interval, and the least and largest AUC without one construction."""
+
+    auc: float | None = None
+    low: float | None = None
+    high: float | None = None
+    least: float | None = None
+    most: float | None = None
+
+
+class MeanInterval(NamedTuple):
+    """A mean with its interval."""
+
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+NUMBERS = (*AucInterval._fields, "auc_within", *(f"over_{name}" for name in SANITY))
+
+
+def scores(values: pl.DataFrame) -> pl.DataFrame:
+    """Score how well each measure tells faithful from unfaithful constructions.
+
+    The AUC is the mean over pairs of a faithful and an unfaithful construction of the share of
+    pairs of cells in which the faithful one has the better value, ties half; every construction
+    counts the same. Better is higher, or lower if the measure says so. Cells whose truth was not
+    confirmed are excluded.
+
+    Args:
+        values: A table of values.
+
+    Returns:
+        A row per measure: its `AucInterval`, ``auc_within`` of pairs on one corpus, the AUC of
+        faithful over each of `SANITY`, and the numbers of constructions.
     """
-    rows = [_scored(measured, part) for measured, part in by_measure(values)]
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(NUMBERS, pl.Float64)).sort(
-        "auc", descending=True, nulls_last=True
-    )
+    rows = [_score(measured, part) for measured, part in by_measure(values)]
+    table = pl.DataFrame(rows, schema_overrides=dict.fromkeys(NUMBERS, pl.Float64))
+    return table.sort("auc", descending=True, nulls_last=True)
 
 
 def by_measure(values: pl.DataFrame) -> Iterator[tuple[Measured, pl.DataFrame]]:
-    """The values of every measure, higher being better."""
+    """Yield the values of every measure, turned so that higher is better."""
     sign = pl.when(pl.col("direction") == "lower").then(-1.0).otherwise(1.0)
     oriented = values.with_columns(pl.col("value").fill_nan(None) * sign)
-    for key, part in oriented.group_by(*KEYS, maintain_order=True):
-        yield (str(key[0]), str(key[1]), str(key[2])), part
+    for key, part in oriented.group_by(*Measured._fields, maintain_order=True):
+        yield Measured(*map(str, key)), part
 
 
-def _scored(measured: Measured, part: pl.DataFrame) -> dict[str, Any]:
-    known = part.filter(pl.col("confirmed"), pl.col("value").is_not_null())
-    pairs = preferred(known.filter(truth="faithful"), known.filter(truth="unfaithful"))
-    row: dict[str, Any] = dict(zip(KEYS, measured, strict=True))
-    row |= dict(zip(("auc", "low", "high", "least", "most"), auc_interval(pairs), strict=True))
-    row["auc_within"] = _within(known)
-    for name in SANITY:
-        row[f"over_{name}"] = _mean(
-            preferred(known.filter(truth="faithful"), known.filter(construction=name))
-        )
-    return row | {
+def _score(measured: Measured, part: pl.DataFrame) -> dict[str, Any]:
+    known = _confirmed(part)
+    faithful, pairs = known.filter(truth="faithful"), truth_pairs(known)
+    corpora = [truth_pairs(one) for _, one in known.group_by("corpus", maintain_order=True)]
+    within = [pairs.mean() for pairs in corpora if pairs.size]
+    sanity = {
+        f"over_{name}": preferred(faithful, known.filter(construction=name)) for name in SANITY
+    }
+    return {
+        **measured._asdict(),
+        **auc_interval(pairs)._asdict(),
+        "auc_within": float(np.mean(within)) if within else None,
+        **{name: float(over.mean()) if over.size else None for name, over in sanity.items()},
         "faithful": pairs.shape[0],
         "unfaithful": pairs.shape[1],
         "undefined": part.height - part["value"].count(),
     }
 
 
+def _confirmed(part: pl.DataFrame) -> pl.DataFrame:
+    return part.filter(pl.col("confirmed"), pl.col("value").is_not_null())
+
+
+def truth_pairs(table: pl.DataFrame) -> Matrix:
+    """Compare the faithful constructions of a table with the unfaithful ones (`preferred`)."""
+    return preferred(table.filter(truth="faithful"), table.filter(truth="unfaithful"))
+
+
 def preferred(better: pl.DataFrame, worse: pl.DataFrame) -> Matrix:
-    """For every construction of ``better`` and of ``worse`` the share of pairs of their cells in which the first has the larger value."""
-    first, second = _values_of(better), _values_of(worse)
-    found = np.full((len(first), len(second)), np.nan)
-    for i, ours in enumerate(first):
-        for j, theirs in enumerate(second):
-            found[i, j] = share_larger(ours, theirs)
-    return found
+    """Compare constructions pair by pair.
+
+    Args:
+        better: Cells with ``construction`` and ``value``.
+        worse: Cells to compare them with.
+
+    Returns:
+        For each construction of ``better`` and of ``worse`` the share of pairs of their cells in
+        which the first has the larger value.
+    """
+    first, second = (
+        [rows["value"].to_numpy() for _, rows in part.group_by("construction", maintain_order=True)]
+        for part in (better, worse)
+    )
+    shares = [[share_larger(ours, theirs) for theirs in second] for ours in first]
+    return np.array(shares).reshape(len(first), len(second))
 
 
 def share_larger(ours: Float[np.ndarray, " n"], theirs: Float[np.ndarray, " m"]) -> float:
-    """The share of pairs in which ``ours`` is larger, ties half: the area under the ROC curve."""
-    ordered = np.sort(theirs)
-    below, upto = np.searchsorted(ordered, ours, "left"), np.searchsorted(ordered, ours, "right")
-    return float((below + upto).mean() / (2 * len(theirs)))
+    """Return the share of pairs in which ``ours`` is larger, ties half: the area under the ROC."""
+    return _mean_rank(ours, np.sort(theirs))
 
 
-def _values_of(part: pl.DataFrame) -> list[np.ndarray]:
-    return [
-        rows["value"].to_numpy() for _, rows in part.group_by("construction", maintain_order=True)
-    ]
+def _mean_rank(values: Float[np.ndarray, " n"], ordered: Float[np.ndarray, " m"]) -> float:
+    """Return the mean share of ``ordered`` values below a value, ties half."""
+    below, upto = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
+    return float((below + upto).mean() / (2 * len(ordered)))
 
 
-def auc_interval(pairs: Matrix) -> tuple[float | None, ...]:
-    """The mean of ``pairs``, its interval (`newcombe_interval`: a construction is what is drawn), and its least and largest value without
-    one construction; None where there are none. No interval (None) with fewer than `LEAST` constructions on a side."""
+def auc_interval(pairs: Matrix) -> AucInterval:
+    """Average pairs of constructions.
+
+    Args:
+        pairs: One share for each faithful and unfaithful construction (`preferred`).
+
+    Returns:
+        The mean with its interval (`newcombe_interval`: constructions are drawn), which needs
+        `LEAST` constructions on each side; all None without pairs.
+    """
     if not pairs.size:
-        return (None,) * 5
+        return AucInterval()
     rows, columns = pairs.shape
     without = [pairs.mean()]
     without += [np.delete(pairs, k, axis=0).mean() for k in range(rows) if rows > 1]
     without += [np.delete(pairs, k, axis=1).mean() for k in range(columns) if columns > 1]
-    mean, least, most = float(pairs.mean()), float(min(without)), float(max(without))
-    low, high = (
-        newcombe_interval(mean, rows, columns) if min(rows, columns) >= LEAST else (None, None)
-    )
-    return mean, low, high, least, most
+    mean, known = float(pairs.mean()), min(rows, columns) >= LEAST
+    low, high = newcombe_interval(mean, rows, columns) if known else (None, None)
+    return AucInterval(mean, low, high, float(min(without)), float(max(without)))
 
 
-def mean_share(values: Float[np.ndarray, " n"]) -> tuple[float | None, float | None, float | None]:
-    """The mean of one share a construction with its interval (`share_interval`); None of none, no interval of fewer than `LEAST`."""
+def mean_share(values: Float[np.ndarray, " n"]) -> MeanInterval:
+    """Average one share per construction; the interval (`share_interval`) needs `LEAST` of them."""
     if not len(values):
-        return None, None, None
-    low, high = (
-        share_interval(values, np.arange(len(values))) if len(values) >= LEAST else (None, None)
-    )
-    return float(values.mean()), low, high
-
-
-def _within(known: pl.DataFrame) -> float | None:
-    """The mean over corpora of the AUC of pairs on one corpus."""
-    parts = [part for _, part in known.group_by("corpus", maintain_order=True)]
-    found = [
-        _mean(preferred(part.filter(truth="faithful"), part.filter(truth="unfaithful")))
-        for part in parts
-    ]
-    known_of = [auc for auc in found if auc is not None]
-    return float(np.mean(known_of)) if known_of else None
-
-
-def _mean(pairs: Matrix) -> float | None:
-    return float(pairs.mean()) if pairs.size else None
+        return MeanInterval()
+    known = len(values) >= LEAST
+    low, high = share_interval(values, np.arange(len(values))) if known else (None, None)
+    return MeanInterval(float(values.mean()), low, high)
 
 
 def dials(values: pl.DataFrame) -> pl.DataFrame:
-    """A row per dial and measure: ``tau``, Kendall's τ of the value with the position on the dial, positive where the measure gets worse as
-    attention gets less faithful: the mean over seeds of the mean over corpora and encoders, with its interval (`tau_interval`)."""
+    """Score how each measure moves along each dial.
+
+    Args:
+        values: A table of values.
+
+    Returns:
+        A row per dial and measure: ``tau``, Kendall's τ of the value with the position on the dial,
+        positive if the measure gets worse as attention gets less faithful: the mean over seeds of
+        the mean over corpora and encoders, with its interval (`tau_interval`).
+    """
     rows = []
     for name in (name for name, one in CONSTRUCTIONS.items() if one.is_dial):
         for measured, part in by_measure(values.filter(construction=name)):
-            found = _tau_of_series(part, list(CONSTRUCTIONS[name].strengths))
-            tau, low, high = tau_interval(found)
-            rows.append(
-                {
-                    "dial": name,
-                    **dict(zip(KEYS, measured, strict=True)),
-                    "tau": tau,
-                    "low": low,
-                    "high": high,
-                    "series": len(found),
-                }
-            )
+            series = _tau_of_series(part, list(CONSTRUCTIONS[name].strengths))
+            tau, low, high = tau_interval(series)
+            numbers = {"tau": tau, "low": low, "high": high, "series": len(series)}
+            rows.append({"dial": name, **measured._asdict(), **numbers})
     return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("tau", "low", "high"), pl.Float64))
 
 
 def _tau_of_series(part: pl.DataFrame, order: Sequence[float | None]) -> list[tuple[int, float]]:
-    """The seed and the τ of every corpus, encoder and seed; 0 where the measure does not move."""
-    found = []
+    """Return the seed and the τ of every corpus, encoder and seed."""
+    series = []
     for (_, _, seed), rows in part.group_by("corpus", "encoder", "seed", maintain_order=True):
         known = rows.filter(pl.col("value").is_not_null())
         if known.height < 3:
             continue
         place = [order.index(strength) for strength in known["strength"].to_list()]
         value = known["value"].to_numpy()
-        found.append(
-            (
-                int(seed),
-                0.0
-                if np.ptp(value) == 0
-                else -float(np.asarray(scipy.stats.kendalltau(place, value))[0]),
-            )
-        )
-    return found
+        moves = np.ptp(value) > 0  # τ is undefined for a measure that does not move
+        tau = -float(np.asarray(scipy.stats.kendalltau(place, value))[0]) if moves else 0.0
+        series.append((int(seed), tau))
+    return series
 
 
-def tau_interval(
-    found: Sequence[tuple[int, float]],
-) -> tuple[float | None, float | None, float | None]:
-    """The mean τ of seeds, each the mean over its series, and the 95 % interval of Student's t over seeds, cut at −1 and 1.
+def tau_interval(series: Sequence[tuple[int, float]]) -> MeanInterval:
+    """Average τ over seeds.
 
-    The interval is None of fewer than `LEAST` seeds; all three are None where there is no series.
+    Args:
+        series: Seed and τ of each series; a seed counts with the mean over its series.
+
+    Returns:
+        The mean with the 95 % interval of Student's t, cut at −1 and 1, which needs `LEAST` seeds.
     """
-    if not found:
-        return None, None, None
-    means = np.array(
-        [
-            np.mean([tau for other, tau in found if other == one])
-            for one in dict.fromkeys(seed for seed, _ in found)
-        ]
-    )
+    if not series:
+        return MeanInterval()
+    seeds = dict.fromkeys(seed for seed, _ in series)
+    means = np.array([np.mean([tau for other, tau in series if other == seed]) for seed in seeds])
     mean = float(means.mean())
     if len(means) < LEAST:
-        return mean, None, None
-    half = float(
-        scipy.stats.t.ppf((100 + LEVEL) / 200, len(means) - 1)
-        * means.std(ddof=1)
-        / np.sqrt(len(means))
-    )
-    return mean, max(mean - half, -1.0), min(mean + half, 1.0)
+        return MeanInterval(mean)
+    quantile = scipy.stats.t.ppf((100 + LEVEL) / 200, len(means) - 1)
+    half = float(quantile * means.std(ddof=1) / np.sqrt(len(means)))
+    return MeanInterval(mean, max(mean - half, -1.0), min(mean + half, 1.0))
 
 
 def matrix(values: pl.DataFrame) -> pl.DataFrame:
-    """A row per measure and construction, dials aside: the mean ``rank`` of its confirmed cells among the faithful and unfaithful ones, 0
-    for the worst value of the measure and 1 for the best, and the mean ``value``."""
+    """Rank the constructions by each measure, without dials.
+
+    Args:
+        values: A table of values.
+
+    Returns:
+        A row per measure and construction: the mean ``rank`` of its confirmed cells among the
+        faithful and unfaithful ones, 0 for the worst value and 1 for the best, and the mean
+        ``value``.
+    """
     rows = []
-    for (experiment, measure, direction), part in by_measure(values):
-        known = part.filter(pl.col("confirmed"), pl.col("value").is_not_null())
-        scale = np.sort(
-            known.filter(pl.col("truth").is_in(["faithful", "unfaithful"]))["value"].to_numpy()
-        )
-        if not len(scale):
-            continue
-        sign = -1.0 if direction == "lower" else 1.0
+    for measured, part in by_measure(values):
+        known = _confirmed(part)
+        scale = known.filter(pl.col("truth").is_in(["faithful", "unfaithful"]))["value"]
+        ordered = np.sort(scale.to_numpy())
+        sign = -1.0 if measured.direction == "lower" else 1.0
         for (name,), own in known.group_by("construction", maintain_order=True):
-            if CONSTRUCTIONS[str(name)].is_dial:
+            construction, value = CONSTRUCTIONS[str(name)], own["value"].to_numpy()
+            if not len(ordered) or construction.is_dial:
                 continue
-            value = own["value"].to_numpy()
-            rank = (
-                np.searchsorted(scale, value, "left") + np.searchsorted(scale, value, "right")
-            ).mean() / (2 * len(scale))
             rows.append(
                 {
-                    "experiment": experiment,
-                    "measure": measure,
-                    "construction": str(name),
-                    "truth": CONSTRUCTIONS[str(name)].truth,
-                    "rank": float(rank),
+                    "experiment": measured.experiment,
+                    "measure": measured.measure,
+                    "construction": construction.name,
+                    "truth": construction.truth,
+                    "rank": _mean_rank(value, ordered),
                     "value": float(sign * value.mean()),
                 }
             )
