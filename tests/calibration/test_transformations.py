@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from attnaudit.calibration.transform import permuted
-from attnaudit.calibration.twins import (
+from attnaudit.experiments import audit
+from attnaudit.trace import Trace
+from tests.calibration.twins import (
     by_earlier_words,
     by_last_word,
     features_of,
@@ -15,8 +17,6 @@ from attnaudit.calibration.twins import (
     texts,
     trace_of,
 )
-from attnaudit.experiments import audit
-from attnaudit.trace import Trace
 from tests.traces import make_trace
 
 

@@ -1,7 +1,7 @@
-"""Whether a model is what its construction says: by what replacing words of its texts does, and where its attention lies.
+"""Check that a model is what its construction says.
 
-No audited measure enters: the dependence on words comes from predictions on changed texts (`attnaudit.runner.tasks.texts`), the rest from
-the weights on the words that decide.
+No audited measure enters: the dependence on words comes from predictions on changed texts
+(`attnaudit.runner.tasks.texts`), the rest from the weights on the words that decide.
 """
 
 from __future__ import annotations
@@ -14,40 +14,36 @@ import numpy as np
 from attnaudit.calibration.construction import Construction
 from attnaudit.trace import Trace
 
-DEPENDS, IGNORES = (
-    0.9,
-    0.1,
-)  # least share of decisions that replacing the deciding words changes; most that replacing all others does
-MARKED, UNMARKED = (
-    0.75,
-    0.25,
-)  # least mean weight on the deciding words of faithful attention; most of unfaithful attention
+DEPENDS = 0.9  # least share of decisions that replacing the deciding words changes
+IGNORES = 0.1  # largest share that replacing all other words changes
+MARKED = 0.75  # least mean weight on the deciding words of faithful attention
+UNMARKED = 0.25  # largest one of unfaithful attention
 
 
 def checked(
     construction: Construction, interventions: Mapping[str, float], trace: Trace, shown: Trace
 ) -> dict[str, Any]:
-    """The ``interventions`` of a model, the mean weight ``mass`` on the deciding words of its trace in the attention that is ``shown``, the
-    share ``top`` of texts whose largest weight is on one, and whether all this ``confirmed`` the truth of the construction."""
-    marks = trace.ragged("rationale")
-    alpha = shown.alpha
-    mass = float(
-        np.mean([weights[marked].sum() for weights, marked in zip(alpha, marks, strict=True)])
-    )
-    top = float(
-        np.mean([marked[weights.argmax()] for weights, marked in zip(alpha, marks, strict=True)])
-    )
-    depends = (
-        interventions["changed_by_decisive"] >= DEPENDS
-        and interventions["changed_by_others"] <= IGNORES
-    )
-    holds = {
-        "faithful": depends and mass >= MARKED and top >= MARKED,
-        "unfaithful": depends and mass <= UNMARKED and top <= UNMARKED,
+    """Check one model.
+
+    Args:
+        construction: Its construction.
+        interventions: Shares of decisions that replacing words changes.
+        trace: Its trace, with the deciding words.
+        shown: The trace with the attention that is shown.
+
+    Returns:
+        The ``interventions``, the mean weight ``mass`` on the deciding words, the share ``top`` of
+        texts whose largest weight is on one, and ``confirmed``: all of it fits the truth.
+    """
+    rows = list(zip(shown.alpha, trace.ragged("rationale"), strict=True))
+    mass = float(np.mean([alpha[marked].sum() for alpha, marked in rows]))
+    top = float(np.mean([marked[alpha.argmax()] for alpha, marked in rows]))
+    depends = interventions["changed_by_decisive"] >= DEPENDS
+    ignores = interventions["changed_by_others"] <= IGNORES
+    marks = {
+        "faithful": min(mass, top) >= MARKED,
+        "unfaithful": max(mass, top) <= UNMARKED,
     }
-    return {
-        **interventions,
-        "mass": mass,
-        "top": top,
-        "confirmed": bool(holds.get(construction.truth, True)),
-    }
+    known = construction.truth in marks
+    confirmed = not known or (depends and ignores and marks[construction.truth])
+    return {**interventions, "mass": mass, "top": top, "confirmed": bool(confirmed)}

@@ -134,7 +134,7 @@ class Inputs:
 
 
 def _grid(rows: Ragged, empty: int, dtype: type, before: int = 1, after: int = 1) -> np.ndarray:
-    """Return ``rows`` padded to the longest, with so many empty entries ``before`` and ``after``."""
+    """Pad ``rows`` to the longest, with so many empty entries ``before`` and ``after`` each."""
     grid = np.full((len(rows), before + int(rows.lengths.max(initial=0)) + after), empty, dtype)
     place = np.arange(len(rows.values)) - rows.spread(rows.offsets[:-1])
     grid[rows.row_of_value, before + place] = rows.values
