@@ -1,4 +1,4 @@
-"""What a measure of an experiment or a study means, for tooltips and for the definitions at the end of a page."""
+"""Meanings of measures, for tooltips and for the definitions at the end of a page."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from attnaudit.studies.over_seeds import figure_and_model
 
 
 def measure_meaning(measure: str, of: str, unit: str = INSTANCE) -> str:
-    """A sentence on ``measure`` of the experiment or study ``of``, a mean over ``unit``; empty where there is none.
+    """Return a sentence on a measure; empty if there is none.
 
-    An experiment and a study may share a name (``adversary``): the measures of the experiment go first.
+    Args:
+        measure: The measure.
+        of: Its experiment or study. These may share a name (``adversary``): the measures of the
+            experiment go first.
+        unit: Unit of the mean.
     """
     found = meaning_of(
         [*facts(of).measures, *(OF_TRANSLATIONS if of == "translation" else ())], measure
@@ -33,13 +37,17 @@ def measure_meaning(measure: str, of: str, unit: str = INSTANCE) -> str:
 
 
 class Terms:
-    """The terms that a page explains: ``defined`` has, by meaning, its address within the page and the labels that have it."""
+    """The terms that a page explains.
+
+    Attributes:
+        defined: By meaning, its address within the page and the labels that have it.
+    """
 
     def __init__(self) -> None:
         self.defined: dict[str, tuple[str, list[str]]] = {}
 
     def __call__(self, label: str, meaning: str | None) -> Markup:
-        """The ``label`` with its meaning as a tooltip, and a link to it; the label alone where there is no meaning."""
+        """Return the ``label`` with its meaning as a tooltip, and a link to it."""
         if not meaning:
             return Markup.escape(label)
         anchor, labels = self.defined.setdefault(meaning, (f"term-{len(self.defined) + 1}", []))
@@ -49,7 +57,7 @@ class Terms:
 
 
 def explained(label: str, meaning: str | None) -> Markup:
-    """The ``label`` with its meaning as a tooltip."""
+    """Return the ``label`` with its meaning as a tooltip."""
     return (
         Markup('<abbr title="{}">{}</abbr>').format(meaning, label)
         if meaning

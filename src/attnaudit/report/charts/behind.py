@@ -1,7 +1,8 @@
-"""The numbers behind a chart, as a table for those who cannot see it: what a drawing's marks encode, read from its specification.
+"""The numbers behind a chart, as a table for those who cannot see it.
 
-A histogram has a row for each bin. What has more rows than can be read is binned: of points the quartiles of y by intervals of x, of
-lines their values at equal steps of x.
+They are what a drawing's marks encode, read from its specification. A histogram has a row for each
+bin. More rows than can be read are binned: points by the quartiles of y in intervals of x, lines by
+their values at equal steps of x.
 """
 
 from __future__ import annotations
@@ -17,15 +18,22 @@ MOST = 100  # rows of one table
 BINS = 10  # of a table of more
 _CHANNELS = ("facet", "row", "column", "color", "shape", "detail", "x", "x2", "y", "y2", "text")
 _NAMES = {
-    "group": "group", "x": "value", "low": "lower end", "high": "upper end", "mean": "mean", "q25": "lower quartile", "q50": "median",
-    "q75": "upper quartile", "name": "name",
-}  # fmt: skip
+    "group": "group",
+    "x": "value",
+    "low": "lower end",
+    "high": "upper end",
+    "mean": "mean",
+    "q25": "lower quartile",
+    "q50": "median",
+    "q75": "upper quartile",
+    "name": "name",
+}
 _STATISTICS = ("low", "high", "q25", "q50", "q75")  # named so whatever axis they are drawn on
 _COORDINATES = ("centre", "top", "bottom", "base")  # of the drawing, no numbers
 
 
 def tables_behind(spec: Mapping[str, Any]) -> str:
-    """HTML of a closed list of tables, one for each table that the chart ``spec`` draws; empty where there is nothing to read.
+    """Return HTML of a closed list of the tables that the chart ``spec`` draws; empty if none.
 
     Areas alone, as of densities, have none: the quartiles that are drawn with them have.
     """
@@ -88,7 +96,7 @@ def _behind(spec: Mapping[str, Any], name: str, rows: Sequence[Mapping[str, Any]
 
 
 def _histogram(rows: Sequence[Mapping[str, Any]], title: str) -> str:
-    """How many of each group are in each bin, of an outline whose corners between bins have no count."""
+    """Count each group in each bin, of an outline whose corners between bins have no count."""
     bins: dict[str, dict[str, Any]] = {}
     counted = [row for row in rows if row["count"] is not None]
     for row in counted:
@@ -103,7 +111,7 @@ def _histogram(rows: Sequence[Mapping[str, Any]], title: str) -> str:
 def _parts(
     rows: Sequence[Mapping[str, Any]], groups: Mapping[str, str]
 ) -> dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]]:
-    """The rows with a place, by what they are grouped by."""
+    """Return the rows with a place, by what they are grouped by."""
     found: dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]] = {}
     for row in rows:
         if row.get("x") is not None:
@@ -114,7 +122,7 @@ def _parts(
 def _steps(
     rows: Sequence[Mapping[str, Any]], ends: tuple[float, float], bins: int
 ) -> Iterator[dict[str, Any]]:
-    """A line at equal steps of x: what it last was."""
+    """Return a line at equal steps of x: its last value before each."""
     ordered = sorted(rows, key=lambda row: row["x"])
     for x in np.linspace(*ends, bins + 1):
         place = bisect_right([row["x"] for row in ordered], x + 1e-9)
@@ -137,7 +145,7 @@ def _quartiles(
 
 
 def _fields(spec: Mapping[str, Any], dataset: str) -> dict[str, str]:
-    """The fields of ``dataset`` that marks of a chart encode, in the order of `_CHANNELS`, each with its title."""
+    """Return the fields of ``dataset`` that marks encode, in order of `_CHANNELS`, with titles."""
     found: dict[tuple[int, str], str] = {}
     for encoding in _encodings(spec, dataset):
         for channel, part in encoding.items():
@@ -155,7 +163,7 @@ def _fields(spec: Mapping[str, Any], dataset: str) -> dict[str, str]:
 
 
 def _marks(spec: Mapping[str, Any], dataset: str, inherited: str = "") -> Iterator[str]:
-    """The marks that draw ``dataset``."""
+    """Return the marks that draw ``dataset``."""
     data = spec.get("data")
     own = data.get("name", "") if isinstance(data, Mapping) else inherited
     mark = spec.get("mark")
@@ -197,7 +205,8 @@ def _table(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> str:
         f"<tr>{''.join(f'<td>{_text(row.get(field))}</td>' for field in fields)}</tr>"
         for row in rows
     )
-    return f'<table><caption class="unseen">Numbers of this chart</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    caption = '<caption class="unseen">Numbers of this chart</caption>'
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _text(value: Any) -> str:

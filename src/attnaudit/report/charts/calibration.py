@@ -13,8 +13,7 @@ TRUTHS = ("faithful", "unfaithful", "between", "none")
 
 
 def matrix_chart(rows: pl.DataFrame, measures: list[str]) -> Drawing:
-    """A cell for each measure and construction of ``rows`` {measure, construction, truth, rank}, coloured by the rank; a chart for each
-    truth."""
+    """Draw a cell for each of ``rows`` {measure, construction, truth, rank}, by truth."""
     shown = alt.Scale(domain=[0, 0.5, 1], range=[Palette.COLOURS[1], "#8888", Palette.COLOURS[0]])
     legend = alt.Legend(
         title="rank among all, 1 the best",
@@ -46,7 +45,7 @@ def matrix_chart(rows: pl.DataFrame, measures: list[str]) -> Drawing:
 
 
 def reliability_chart(rows: pl.DataFrame) -> Drawing:
-    """The share of faithful models against the mean degree, of ``rows`` {said, faithful, models}, and the diagonal."""
+    """Draw the share of faithful models against the mean degree, ``rows`` {said, faithful}."""
     ends = alt.Scale(domain=[0, 1], nice=False)
     x = alt.X("said:Q", title="mean degree", scale=ends, axis=alt.Axis(tickCount=5))
     y = alt.Y("faithful:Q", title="share that is faithful", scale=ends, axis=alt.Axis(tickCount=5))

@@ -1,4 +1,4 @@
-"""Charts of the copying study: curves of every seed, what each learned first, attention as a matrix."""
+"""Charts of the copying study: curves of every seed, first steps, attention as a matrix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIRST = {"relevance": 2, "attention": 3}
 
 
 def seeds_chart(curves: pl.DataFrame) -> Drawing:
-    """A line per seed of ``curves`` {seed, step, value, outcome}; the legend names the outcomes that occur."""
+    """Draw a line for each seed of ``curves`` {seed, step, value, outcome}."""
     present = [name for name in HUES if name in curves["outcome"]]
     x = alt.X(
         "step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=5, grid=False)
@@ -61,7 +61,11 @@ def _legend() -> alt.Legend:
 
 
 def order_chart(steps: pl.DataFrame) -> Drawing:
-    """For every seed of ``steps`` {seed, relevance_step, attention_step, outcome}: when each was first above a half, joined."""
+    """Draw both steps of each seed of ``steps``, joined.
+
+    Args:
+        steps: {seed, relevance_step, attention_step, outcome}, when each was first above a half.
+    """
     y = alt.Y(
         "row:O",
         title="seed",
@@ -93,7 +97,7 @@ def order_chart(steps: pl.DataFrame) -> Drawing:
 
 
 def matrix_chart(alpha: Float[np.ndarray, "T S"], full: float) -> Drawing:
-    """A cell for each weight, darker the larger, with the deepest colour from ``full`` on."""
+    """Draw a cell for each weight, darker the larger, with the deepest colour from ``full`` on."""
     targets, sources = (index.ravel() + 1 for index in np.indices(alpha.shape))
     cells = pl.DataFrame(
         {"target": targets, "source": sources, "weight": alpha.ravel().astype(np.float64)}

@@ -1,4 +1,4 @@
-"""The figures of a report, as experiments describe them, from tables that stay small however many instances there are."""
+"""Figures of a report, as cards describe them, from tables of a size that does not grow."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ _GAP = 0.4  # between bands, in rows
 FEW = 8  # fewer values than this are drawn one by one: a density of them would invent a shape
 
 MOST_POINTS = 1200
-_STACKED = f"Each class is scaled to its own highest bin, with a tick at its mean; fewer than {FEW} values are shown as points."
+_STACKED = (
+    "Each class is scaled to its own highest bin, with a tick at its mean; fewer than "
+    f"{FEW} values are shown as points."
+)
 NOTHING = "Undefined for every instance: nothing to draw."
 BANDS = 4  # of x in a scatter, each a quarter of its range
 _WIDTH, _HEIGHT = 285, 210
@@ -73,7 +76,7 @@ _ENDS = alt.Scale(domain=[0, 1], nice=False)
 
 
 def histogram(rows: pl.DataFrame, column: str, low: float, high: float, bins: int) -> pl.DataFrame:
-    """Share of each ``group``'s defined values per bin: {group, left, right, share, count}; empty where nothing is defined."""
+    """Count each ``group``'s defined values per bin: {group, left, right, share, count}."""
     edges = np.linspace(low, high, bins + 1)
     frames = [pl.DataFrame(schema=_BARS)]
     for group, values in _by_group(rows, column).items():
@@ -84,7 +87,10 @@ def histogram(rows: pl.DataFrame, column: str, low: float, high: float, bins: in
 
 
 def outline(bars: pl.DataFrame) -> pl.DataFrame:
-    """The upper edge of a histogram as a step line: {group, x, share}, with ``right`` and ``count`` of a bin where it begins."""
+    """Return the upper edge of a histogram as a step line.
+
+    {group, x, share}, with ``right`` and ``count`` of a bin where it begins.
+    """
     groups = bars.group_by("group", maintain_order=True)
     first, last = groups.first(), groups.last()
     starts = first.select("group", x="left", share=pl.lit(0.0), order=pl.lit(-1.0))
@@ -117,7 +123,7 @@ def quartiles(rows: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def violins(rows: pl.DataFrame, column: str, high: float) -> pl.DataFrame:
-    """The density of every band and group of `FEW` values or more, from the smallest to the largest: {band, group, x, density up to 1}."""
+    """Return the density of bands and groups of `FEW` values or more: {band, group, x, density}."""
     frames = [pl.DataFrame(schema=_CURVE)]
     for (band, group), part in rows.group_by("band", "group", maintain_order=True):
         values = _defined(part, column)
@@ -132,7 +138,7 @@ def violins(rows: pl.DataFrame, column: str, high: float) -> pl.DataFrame:
 
 
 def singles(rows: pl.DataFrame, column: str) -> pl.DataFrame:
-    """The values of bands and groups too small for a density: {band, group, x}."""
+    """Return the values of bands and groups too small for a density: {band, group, x}."""
     small = rows.filter(pl.col(column).is_not_null(), pl.len().over("band", "group") < FEW)
     return small.select("band", "group", x=column)
 
@@ -140,10 +146,11 @@ def singles(rows: pl.DataFrame, column: str) -> pl.DataFrame:
 def kernel_density(
     values: Float[np.ndarray, " n"], high: float, points: int = 60
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gaussian kernel density on a grid from the smallest to the largest value, ``(x, density)``, scaled to a maximum of 1.
+    """Return a Gaussian kernel density on a grid, ``(x, density)``, scaled to a maximum of 1.
 
-    Values are counted into 400 cells of [0, high] first, so that the cost does not grow with their number. Bandwidth by Silverman's
-    rule, at least a hundredth of the range shown.
+    The grid reaches from the smallest to the largest value. Values are counted into 400 cells of
+    [0, high] first, so that the cost does not grow with their number. The bandwidth is Silverman's,
+    at least a hundredth of the range shown.
     """
     cells = np.linspace(0.0, high, 401)
     counts, _ = np.histogram(np.clip(values, 0.0, high), bins=cells)
@@ -181,7 +188,7 @@ def histogram_chart(
     markers: Sequence[Marker] = (),
     bins: int = 40,
 ) -> Drawn:
-    """Share of each group's instances per bin as filled steps, and a short tick at each group's mean."""
+    """Draw each group's share of instances per bin as filled steps, with a tick at its mean."""
     rows = rows.select("group", column)
     bars = histogram(rows, column, scale.low, scale.high, bins)
     headroom = 1.3 if markers else 1.06  # above the highest bar, for the markers' words
@@ -222,7 +229,7 @@ def stacked_histograms(
     markers: Sequence[Marker] = (),
     bins: int = 40,
 ) -> Drawn:
-    """A histogram of each group in a row of its own, as high as its largest bin, with its mean and number of values.
+    """Draw a histogram of each group in its own row, scaled to its largest bin, with its mean.
 
     Groups of fewer than `FEW` values have a point for each.
     """
@@ -272,7 +279,7 @@ def stacked_histograms(
 
 
 def _row_axis(base: pl.DataFrame) -> alt.Axis:
-    """The name of each group in the middle of its row."""
+    """Return the axis with the name of each group in the middle of its row."""
     axis = name_axis(base["group"], _ROW_NAMES)
     axis["values"], axis["labelExpr"] = _labels(
         {centre - 0.3: name for name, centre in base.iter_rows()}
@@ -281,7 +288,7 @@ def _row_axis(base: pl.DataFrame) -> alt.Axis:
 
 
 def _labels(names: Mapping[float, str]) -> tuple[list[float], str]:
-    """Values of a number axis and the expression that shows ``names`` at them: they are found by their number."""
+    """Return values of a number axis, and the expression that shows ``names`` at them."""
     chosen = " : ".join(
         f"abs(datum.value - {value}) < 0.01 ? {json.dumps(name)}" for value, name in names.items()
     )
@@ -296,9 +303,10 @@ def violin_chart(
     palette: Palette,
     markers: Sequence[Marker] = (),
 ) -> Drawn:
-    """Densities with quartiles (bars) and medians (dots), the number of instances at the right; few values stand one by one.
+    """Draw densities with quartiles (bars) and medians (dots), few values one by one.
 
-    ``rows`` has ``band`` (an index of ``bands``), ``group`` and ``column``, whose values lie in [0, ``scale.high``].
+    ``rows`` has ``band`` (an index of ``bands``), ``group`` and ``column``, whose values lie in
+    [0, ``scale.high``]. The number of instances stands at the right.
     """
     rows = rows.select("band", "group", column)
     place = _places(rows, len(bands), palette.groups).with_columns(
@@ -358,7 +366,7 @@ def _inside(
 
 
 def _places(rows: pl.DataFrame, bands: int, groups: Sequence[str]) -> pl.DataFrame:
-    """Where each violin is, in rows from the top: {band, group, centre}; of a band without any the first group."""
+    """Place each violin in rows from the top: {band, group, centre}, of an empty band one."""
     found, entries, down = set(rows.drop_nulls().select("band", "group").iter_rows()), [], 0.6
     for band in range(bands):
         shown = [group for group in groups if (band, group) in found] or groups[:1]
@@ -370,7 +378,7 @@ def _places(rows: pl.DataFrame, bands: int, groups: Sequence[str]) -> pl.DataFra
 
 
 def _band_axis(place: pl.DataFrame, bands: Sequence[str]) -> alt.Axis:
-    """A label in the middle of each band."""
+    """Return the axis with a label in the middle of each band."""
     middles = (
         place.group_by("band", maintain_order=True).agg(pl.col("centre").mean())["centre"].to_list()
     )
@@ -387,7 +395,7 @@ def _band_axis(place: pl.DataFrame, bands: Sequence[str]) -> alt.Axis:
 
 
 def scatter_chart(rows: pl.DataFrame, chart: Scatter, palette: Palette) -> Drawn:
-    """At most `MOST_POINTS` points of ``rows``, whose values are defined; above, the share below 0 in each quarter of the range."""
+    """Draw at most `MOST_POINTS` points; above, the share below 0 in each quarter of the range."""
     rows = rows.select("group", x=chart.x, y=chart.y)
     points = alt.Chart(rows.gather_every(-(-rows.height // MOST_POINTS)))
     x = alt.X("x:Q", title=chart.x_title, scale=_ENDS, axis=_FIFTHS)
@@ -412,7 +420,7 @@ def scatter_chart(rows: pl.DataFrame, chart: Scatter, palette: Palette) -> Drawn
 
 
 def negative_shares(rows: pl.DataFrame) -> pl.DataFrame:
-    """The share of ``y`` below 0 in every quarter of [0, 1] of ``x``: {x, text}, without quarters that have no row."""
+    """Return the share of ``y`` below 0 in every quarter of ``x`` that has rows: {x, text}."""
     band = (pl.col("x") * BANDS).floor().clip(0, BANDS - 1)
     shares = (
         rows.group_by(band.alias("band"))
@@ -427,14 +435,14 @@ def negative_shares(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _ends(values: pl.Series) -> tuple[float, float]:
-    """A range from below 0 to above it that all values fit in, a little wider at the top for words."""
+    """Return a range around 0 that all values fit in, a little wider at the top for words."""
     low, high = float(np.min(values.to_numpy())), float(np.max(values.to_numpy()))
     reach = max(high, -low, 0.05)
     return min(1.1 * low, -0.15 * reach), 1.25 * max(high, 0.3 * reach)
 
 
 def crosstab_chart(rows: pl.DataFrame, chart: Crosstab) -> Drawn:
-    """The four shares as shaded cells."""
+    """Draw the four shares as shaded cells."""
     table, order = alt.Chart(crosstab(rows, chart)), list(chart.words)
     x = alt.X(
         "across:N",
@@ -466,15 +474,25 @@ def crosstab(rows: pl.DataFrame, chart: Crosstab) -> pl.DataFrame:
 
 
 def curves_chart(points: pl.DataFrame, chart: Curves) -> Drawn:
-    """A line with its band for each name of ``points`` {name, x, value, low, high}."""
+    """Draw a line with its band for each name of ``points`` {name, x, value, low, high}."""
     palette = Palette(tuple(points["name"].unique(maintain_order=True).to_list()), Palette.RANKINGS)
     x = measured_axis(chart.scale, grid=False)
     y = alt.Y("value:Q", title=chart.y_title, scale=_ENDS, axis=alt.Axis(format=".0%", tickCount=5))
     colour, dash = palette.colour(), palette.dash()
     colour["legend"] = dash["legend"] = alt.Legend(
-        title=None, orient="bottom", direction="vertical", columns=2, labelColor="currentColor", labelLimit=_WIDTH, labelFontSize=12,
-        columnPadding=24, symbolSize=500, symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1,
-    )  # fmt: skip
+        title=None,
+        orient="bottom",
+        direction="vertical",
+        columns=2,
+        labelColor="currentColor",
+        labelLimit=_WIDTH,
+        labelFontSize=12,
+        columnPadding=24,
+        symbolSize=500,
+        symbolStrokeWidth=2,
+        symbolType="stroke",
+        symbolOpacity=1,
+    )
     drawn = alt.Chart(points.rename({"name": "group"}))
     return alt.layer(
         drawn.mark_area(opacity=0.16, interpolate="step-after").encode(
@@ -492,16 +510,19 @@ def draw_figures(
     unit: str = INSTANCE,
     experiments: Iterable[str] | None = None,
 ) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
-    """All figures of registered experiments that the columns of ``rows`` (their tables joined) allow, and the legend they share.
+    """Draw the figures that the columns of ``rows`` allow, and the legend that they share.
 
-    ``unit`` is what a row is called; with ``experiments`` the figures of these alone.
+    Args:
+        rows: Tables of experiments, joined.
+        class_names: Classes in their order.
+        unit: What a row is called.
+        experiments: Draws figures of these only; default: of all that are registered.
     """
     if rows.height == 0 or "predicted" not in rows.columns:
         return [], ()
     grouped, palette = group_rows(rows, class_names)
-    with debug_mode(
-        False
-    ):  # charts are checked against their schema a hundred times over otherwise, half the time of a page
+    # Else charts are checked against their schema a hundred times, half the time of a page.
+    with debug_mode(False):
         made = [
             _figure(spec, grouped, palette, unit)
             for name in experiments or EXPERIMENTS
@@ -513,7 +534,7 @@ def draw_figures(
 def draw_summaries(
     summary: pl.DataFrame, unit: str = INSTANCE, experiments: Iterable[str] | None = None
 ) -> list[Figure]:
-    """The figures that registered experiments, or these alone, make of a summary."""
+    """Draw the figures that all experiments, or these only, make of a summary."""
     rows = SummaryRows.of(summary)
     made = [
         figure for name in experiments or EXPERIMENTS for figure in card(name).summary_figures(rows)
@@ -543,7 +564,7 @@ def _figure(spec: FigureSpec, rows: pl.DataFrame, palette: Palette, unit: str) -
 def _panel(
     chart: Chart, name: str, title: str, rows: pl.DataFrame, palette: Palette, unit: str
 ) -> Panel:
-    """The drawing of one chart, with a note on what is not drawn."""
+    """Draw one chart, with a note on what is not drawn."""
     notes = []
     if isinstance(chart, Histogram | Violins | Scatter | Crosstab):
         first = next(iter(chart.columns))
@@ -554,13 +575,9 @@ def _panel(
         )
         if undefined == rows.height:
             return Panel(chart.title, note=of_unit(NOTHING, unit))
-        notes += (
-            [
-                f"Drawn: {count(rows.height - undefined, unit)} of {rows.height}; the others have no value."
-            ]
-            if undefined
-            else []
-        )
+        if undefined:
+            shown = f"{count(rows.height - undefined, unit)} of {rows.height}"
+            notes.append(f"Drawn: {shown}; the others have no value.")
     if isinstance(chart, Violins) and chart.fit:
         chart = replace(chart, scale=_fitted(chart.scale, rows[chart.column]))
         notes += (
@@ -602,7 +619,7 @@ def _draw(chart: Chart, rows: pl.DataFrame, palette: Palette) -> Drawn | str:
 
 
 def _fitted(scale: Scale, values: pl.Series) -> Scale:
-    """The scale from 0 to the first round number that all values lie below, 1 at most."""
+    """Return the scale from 0 to the first round number above all values, 1 at most."""
     largest = values.fill_nan(None).max()
     high = next(
         (end for end in (0.05, 0.1, 0.2, 0.5) if isinstance(largest, float) and largest <= end), 1.0

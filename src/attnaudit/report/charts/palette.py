@@ -14,16 +14,20 @@ from attnaudit.report.charts.specs import Marker, Scale
 from attnaudit.results.summary import INSTANCE
 
 OTHER = "other classes"
-# Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not show on both kinds of page.
+# Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not
+# show on both kinds of page.
 _CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
-_LETTER = 6.8  # pixels of a letter of 12 pixels in wide fonts such as DejaVu Sans: a chart is measured here in another than it is shown in
+# Pixels of a letter of 12 pixels in wide fonts such as DejaVu Sans: a chart is measured here in
+# another font than it is shown in.
+_LETTER = 6.8
 
 
 @dataclass(frozen=True)
 class Palette:
-    """A colour and a dash pattern for each group, so that colour alone never distinguishes two lines.
+    """A colour and a dash pattern for each group: colour alone never distinguishes two lines.
 
-    The groups of all charts of a page but one are its classes. `RANKINGS` are the colours of the orders of removal, the random one first.
+    The groups of all charts of a page but one are its classes. `RANKINGS` are the colours of the
+    orders of removal, the random one first.
     """
 
     groups: tuple[str, ...]
@@ -34,12 +38,14 @@ class Palette:
     DASHES: ClassVar = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 4), (1, 3))
 
     def colour(self) -> alt.Color:
+        """Return the colour channel of ``group``."""
         used = list(self.colours[: len(self.groups)])
         return alt.Color(
             "group:N", scale=alt.Scale(domain=list(self.groups), range=used), legend=None
         )
 
     def dash(self) -> alt.StrokeDash:
+        """Return the dash channel of ``group``."""
         patterns = [list(pattern) for pattern in self.DASHES[: len(self.groups)]]
         return alt.StrokeDash(
             "group:N", scale=alt.Scale(domain=list(self.groups), range=patterns), legend=None
@@ -48,7 +54,7 @@ class Palette:
 
 @dataclass(frozen=True)
 class LegendEntry:
-    """A class as the charts draw it: ``dash`` is an SVG dash pattern, ``size`` says how many instances it has."""
+    """A class as charts draw it, with its SVG dash pattern and the number of its instances."""
 
     name: str
     colour: str
@@ -57,7 +63,7 @@ class LegendEntry:
 
 
 def group_rows(rows: pl.DataFrame, class_names: Sequence[str]) -> tuple[pl.DataFrame, Palette]:
-    """Rows with a ``group``: the predicted class, the rarer ones together where there are more classes than colours."""
+    """Add ``group``: the predicted class, the rarer ones together if classes exceed colours."""
     sizes = dict(
         rows.group_by("predicted")
         .len()
@@ -79,7 +85,7 @@ def group_rows(rows: pl.DataFrame, class_names: Sequence[str]) -> tuple[pl.DataF
 
 
 def legend(rows: pl.DataFrame, palette: Palette, unit: str = INSTANCE) -> tuple[LegendEntry, ...]:
-    """The entries of a palette, with the number of ``rows`` of each."""
+    """Return the entries of a palette, with the number of ``rows`` of each."""
     sizes = dict(rows.group_by("group").len().iter_rows())
     entries = zip(palette.groups, Palette.COLOURS, Palette.DASHES, strict=False)
     return tuple(
@@ -89,7 +95,7 @@ def legend(rows: pl.DataFrame, palette: Palette, unit: str = INSTANCE) -> tuple[
 
 
 def measured_axis(scale: Scale, grid: bool) -> alt.X:
-    """The horizontal axis of what a chart measures."""
+    """Return the horizontal axis of the measured figure."""
     digits = ".2f" if scale.high < 0.2 else ".1f"
     ends = alt.Scale(domain=[scale.low, scale.high], nice=False)
     axis = alt.Axis(grid=grid, values=list(scale.ticks), labelFlush=False, format=digits)
@@ -97,12 +103,12 @@ def measured_axis(scale: Scale, grid: bool) -> alt.X:
 
 
 def name_width(names: Iterable[str], most: float = 215) -> float:
-    """Pixels of the longest of ``names`` on an axis in the widest of the usual fonts, at most ``most``."""
+    """Return the pixels of the longest name in the widest of the usual fonts, at most ``most``."""
     return min(most, _LETTER * max(map(len, names), default=0))
 
 
 def name_axis(names: Iterable[str], most: float = 215, offset: float = 0) -> alt.Axis:
-    """A vertical axis of ``names``, `name_width` wide."""
+    """Return a vertical axis of ``names``, `name_width` wide."""
     return alt.Axis(
         ticks=False,
         domain=False,
@@ -114,7 +120,7 @@ def name_axis(names: Iterable[str], most: float = 215, offset: float = 0) -> alt
 
 
 def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:
-    """The lines and their words, each word a line of text lower than the one before."""
+    """Draw lines and their words, each word a line of text lower than the one before."""
     layers = []
     for k, marker in enumerate(markers):
         chart = alt.Chart(pl.DataFrame({"x": [marker.x], "text": [marker.text]}))
@@ -132,7 +138,7 @@ def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:
 
 
 def box_table(groups: Iterable[tuple[str, pl.Series]]) -> pl.DataFrame:
-    """{name, low, q25, q50, q75, high}: the 5, 25, 50, 75 and 95 % quantiles of each group of values, null where it has none."""
+    """Return the 5, 25, 50, 75 and 95 % quantiles of groups: {name, low, q25, q50, q75, high}."""
     rows = [
         (name, *(values.quantile(q, "linear") for q in (0.05, 0.25, 0.5, 0.75, 0.95)))
         for name, values in groups
@@ -142,7 +148,7 @@ def box_table(groups: Iterable[tuple[str, pl.Series]]) -> pl.DataFrame:
 
 
 def box_layers(chart: alt.Chart, x: alt.X, y: alt.Y, colour: Any, size: int) -> list[alt.Chart]:
-    """A line from 5 to 95 %, a bar of quartiles and the median of each row of a `box_table`."""
+    """Draw a line from 5 to 95 %, a bar of quartiles and the median of a `box_table`'s rows."""
     return [
         chart.mark_rule(strokeWidth=1.4).encode(x=x, x2=alt.X2("high"), y=y, color=colour),
         chart.mark_bar(size=size, opacity=0.45).encode(

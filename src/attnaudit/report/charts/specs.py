@@ -49,6 +49,7 @@ class Histogram:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Columns that the chart reads."""
         return (self.column,)
 
 
@@ -67,6 +68,7 @@ class Violins:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Columns that the chart reads."""
         return (self.column, "max_alpha")
 
 
@@ -82,6 +84,7 @@ class Scatter:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Columns that the chart reads."""
         return (self.x, self.y)
 
 
@@ -98,6 +101,7 @@ class Crosstab:
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """Columns that the chart reads."""
         return (self.down, self.across)
 
 

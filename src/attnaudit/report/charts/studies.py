@@ -1,4 +1,4 @@
-"""Charts of studies: several models with intervals, distances, quartiles by group, and curves over the steps of a training."""
+"""Charts of studies: models with intervals, distances, quartiles, curves over training steps."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FEW_TICKS = alt.Axis(
 
 
 def interval_chart(rows: pl.DataFrame, title: str) -> Drawing:
-    """A dot with its interval for each of ``rows`` {name, value, low, high}, in their order."""
+    """Draw a dot with its interval for each of ``rows`` {name, value, low, high}, in order."""
     y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=name_axis(rows["name"]))
     chart, colour = alt.Chart(rows), alt.value(Palette.COLOURS[0])
     x = alt.X("value:Q", title=title, scale=alt.Scale(zero=False, padding=8), axis=_FEW_TICKS)
@@ -49,7 +49,10 @@ def interval_chart(rows: pl.DataFrame, title: str) -> Drawing:
 
 
 def curve_chart(points: pl.DataFrame) -> Drawing:
-    """Mean TVD and JSD of every model {group, strength, tvd, jsd}; those of one group that have a strength are joined."""
+    """Draw mean TVD and JSD of every model {group, strength, tvd, jsd}.
+
+    Those of one group that have a strength are joined.
+    """
     palette = Palette(tuple(points["group"].unique(maintain_order=True).to_list()))
     flush = alt.Axis(tickCount=6, labelFlush=False)
     x = alt.X(
@@ -93,7 +96,7 @@ def curve_chart(points: pl.DataFrame) -> Drawing:
 
 
 def quantile_chart(rows: pl.DataFrame, title: str, ends: Sequence[float]) -> Drawing:
-    """A line from 5 to 95 %, a bar of quartiles and the median for each of ``rows`` {name, low, q25, q50, q75, high}."""
+    """Draw a line, a bar and a tick for each of ``rows`` {name, low, q25, q50, q75, high}."""
     y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=name_axis(rows["name"]))
     x = alt.X("low:Q", title=title, scale=alt.Scale(domain=list(ends), nice=False), axis=_FEW_TICKS)
     layers = box_layers(alt.Chart(rows), x, y, alt.value(Palette.COLOURS[0]), 14)
@@ -103,7 +106,10 @@ def quantile_chart(rows: pl.DataFrame, title: str, ends: Sequence[float]) -> Dra
 
 
 def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing:
-    """A line with its band for each group of ``points`` {group, step, value, low, high}; those of ``marked`` dotted, in ink."""
+    """Draw a line with its band for each group of ``points`` {group, step, value, low, high}.
+
+    Those of ``marked`` are dotted, in ink.
+    """
     palette, steps = (
         Palette(tuple(points["group"].unique(maintain_order=True).to_list())),
         points["step"].unique().sort().to_list(),
@@ -120,9 +126,17 @@ def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing
     )
     colour, dash = palette.colour(), palette.dash()
     colour["legend"] = dash["legend"] = alt.Legend(
-        title=None, orient="bottom", direction="vertical", labelColor="currentColor", labelLimit=_WIDTH, labelFontSize=12, symbolSize=500,
-        symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1,
-    )  # fmt: skip
+        title=None,
+        orient="bottom",
+        direction="vertical",
+        labelColor="currentColor",
+        labelLimit=_WIDTH,
+        labelFontSize=12,
+        symbolSize=500,
+        symbolStrokeWidth=2,
+        symbolType="stroke",
+        symbolOpacity=1,
+    )
     chart = alt.Chart(points)
     layers = [
         chart.mark_area(opacity=0.16).encode(
@@ -140,13 +154,16 @@ def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing
 
 
 def step_ticks(steps: list[int]) -> list[int]:
-    """Those of the ``steps`` that were measured, in ascending order, which the square root sets well apart."""
+    """Choose of the measured ``steps``, in ascending order, those that a root sets well apart."""
     expected = (steps[0], *(steps[-1] / part for part in _PARTS), steps[-1])
     return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in expected})
 
 
 def pair_matrix_chart(rows: pl.DataFrame) -> Drawing:
-    """A cell with its number for each of ``rows`` {measure, other, value}: darker the further from 0, orange below it."""
+    """Draw a cell with its number for each of ``rows`` {measure, other, value}.
+
+    It is darker the further from 0, and orange below 0.
+    """
     names = rows["measure"].unique(maintain_order=True).to_list()
     cells = rows.with_columns(
         size=pl.col("value").abs(), text=rows["value"].map_elements(figure, return_dtype=pl.String)
@@ -171,7 +188,7 @@ def pair_matrix_chart(rows: pl.DataFrame) -> Drawing:
 
 
 def draw_study(figure: StudyFigure) -> Figure:
-    """A study's figure, its charts drawn."""
+    """Draw the charts of a study's figure."""
     panels = tuple(
         Panel(one.title, note=one.chart)
         if isinstance(one.chart, str)

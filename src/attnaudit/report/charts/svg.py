@@ -1,4 +1,4 @@
-"""Figures as inline SVG: rendered once, so that a page needs no script and no network to show them."""
+"""Figures as inline SVG, rendered once: a page needs no script and no network to show them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,32 @@ _CONFIG: dict[str, Any] = {
     "background": "transparent",
     "aria": False,  # the chart has one label; its hundreds of marks need none each
     "font": FONT,
-    "padding": {"left": 4, "right": 14, "top": 4, "bottom": 4},  # at the right for fonts wider than those measured here
+    # At the right there is room for fonts wider than those measured here.
+    "padding": {"left": 4, "right": 14, "top": 4, "bottom": 4},
     "view": {"stroke": None},
     "axis": {
-        "labelColor": _INK, "titleColor": _INK, "domainColor": _INK, "tickColor": _INK, "gridColor": _INK, "gridOpacity": 0.12,
-        "domainOpacity": 0.45, "tickOpacity": 0.45, "labelFontSize": 12, "titleFontSize": 12.5, "titleFontWeight": "normal", "tickSize": 4,
+        **dict.fromkeys(
+            ("labelColor", "titleColor", "domainColor", "tickColor", "gridColor"), _INK
+        ),
+        "gridOpacity": 0.12,
+        "domainOpacity": 0.45,
+        "tickOpacity": 0.45,
+        "labelFontSize": 12,
+        "titleFontSize": 12.5,
+        "titleFontWeight": "normal",
+        "tickSize": 4,
     },
     "axisY": {"titlePadding": 9},  # beyond labels in fonts wider than those measured here
     "text": {"color": _INK, "fontSize": 12},
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing, or the reason why there is none; ``legend`` has (name, colour, sign) of what it draws, where it needs its own, and
-    ``numbers`` is HTML of the tables behind it.
+    """One drawing, or a note why there is none.
+
+    ``legend`` has (name, colour, sign) if the drawing needs its own, ``numbers`` is HTML of the
+    tables behind it.
     """
 
     title: str
@@ -45,7 +56,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """``caption`` says what was measured and what is read from it."""
+    """Panels with a title and a caption, which says what was measured and how to read it."""
 
     name: str
     title: str
@@ -61,16 +72,21 @@ def drawn(
     note: str = "",
     legend: tuple[tuple[str, str, str], ...] = (),
 ) -> Panel:
-    """A panel of ``chart``, as `render` draws it, with the numbers behind it."""
+    """Make a panel of ``chart``, as `render` draws it, with the numbers behind it."""
     spec = chart.to_dict(validate=False)
     return Panel(title, _svg(spec, name, label), note, legend, tables_behind(spec))
 
 
 def render(chart: Drawing, name: str, label: str) -> str:
-    """``chart`` as an ``<svg>`` with the page's ink; ``name`` keeps ids apart on a page, ``label`` is what a screen reader says."""
-    return _svg(
-        chart.to_dict(validate=False), name, label
-    )  # what altair itself put together: checking it takes as long as drawing it
+    """Render ``chart`` as an ``<svg>`` with the page's ink.
+
+    Args:
+        chart: The chart.
+        name: Keeps ids apart on a page.
+        label: What a screen reader says.
+    """
+    # Altair put the chart together: checking it takes as long as drawing it.
+    return _svg(chart.to_dict(validate=False), name, label)
 
 
 def _svg(spec: dict[str, Any], name: str, label: str) -> str:
@@ -80,11 +96,12 @@ def _svg(spec: dict[str, Any], name: str, label: str) -> str:
         vl_convert.vegalite_to_svg(spec | {"config": _CONFIG}),
     )
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
-    svg = re.sub(
-        r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg
-    )  # of parts that have no label of their own
-    wide = re.search(r'\bwidth="([\d.]+)"', svg)  # which the style sheet shrinks by a fifth at most
-    head = f'<svg role="img" aria-labelledby="{name}-title" style="--wide: {wide.group(1) if wide else 600}px"'
+    # These parts have no label of their own.
+    svg = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg)
+    # The style sheet shrinks a chart by a fifth at most.
+    wide = re.search(r'\bwidth="([\d.]+)"', svg)
+    style = f"--wide: {wide.group(1) if wide else 600}px"
+    head = f'<svg role="img" aria-labelledby="{name}-title" style="{style}"'
     return svg.replace("<svg", head, 1).replace(
         ">", f'><title id="{name}-title">{escape(label, quote=False)}</title>', 1
     )
