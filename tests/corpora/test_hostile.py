@@ -18,7 +18,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
 from attnaudit.corpora import read_corpus
 from attnaudit.corpora.fetch import fetch_corpus
-from attnaudit.corpora.formats import lines, tables
+from attnaudit.corpora.formats import lines
 
 from .writing import ROWS, encoded
 
@@ -72,7 +72,7 @@ def test_a_parquet_file_of_more_than_its_size_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "FREE", 1 << 16)
-    monkeypatch.setattr(tables, "_FREE_ROWS", 1000)
+    monkeypatch.setattr(parquet, "_FREE_ROWS", 1000)
     path = tmp_path / "a.parquet"
     pq.write_table(
         pa.table({"text": constant("long " * 1000, 900), "label": constant("x", 900)}),

@@ -171,7 +171,7 @@ def test_texts_with_other_numbers_of_end_tokens_share_no_batch() -> None:
     for row, instance in enumerate(made.instance.tolist()):
         for name in ("prediction", "loo"):  # which are of a text, whatever the layer
             np.testing.assert_allclose(
-                made.table[name][row].as_py(), alone[instance].table[name][0].as_py(), atol=1e-6
+                made.cell(name, row), alone[instance].cell(name, 0), atol=1e-6
             )
 
 

@@ -34,10 +34,6 @@ from tests.hf.classes import AUDITED, tiny
 from tests.hf.encoding import random_texts
 
 GRAPHS = ["BertForSequenceClassification", "GPT2LMHeadModel", "ModernBertForSequenceClassification"]
-BY_HEAD = [
-    "BertForSequenceClassification",
-    "ModernBertForSequenceClassification",
-]  # GPT-2 multiplies and adds in one operator
 REPLAYED = [
     "BartForSequenceClassification", "BertForSequenceClassification", "Gemma2ForCausalLM", "GptOssForCausalLM", "GPT2LMHeadModel",
     "GPT2ForSequenceClassification", "GraniteForCausalLM", "LlamaForCausalLM", "LlamaForSequenceClassification", "MarianMTModel",
@@ -176,7 +172,6 @@ def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Pa
     alpha, readout = drawn(trace.alpha), trace.readout
     sums = alpha.with_values(alpha.values[:, None] * readout.contribution.values).sum()
     assert np.abs(readout.of_sums(sums, np.arange(len(trace))) - readout(alpha)).max() <= 1e-6
-    assert (readout.by_head is not None) == (name in BY_HEAD)
 
 
 @pytest.mark.parametrize(
