@@ -29,6 +29,8 @@ from attnaudit.trace.tails import IdentityTail
 CLASSES = 24  # of more classes every logit is bounded, and not the difference of every two
 NUMBERS = 1 << 21  # held at a time
 
+PerClass = Float[np.ndarray, "n C"]
+
 
 def change_bound(outputs: Outputs) -> Float[np.ndarray, " n"]:
     """Bound the change of each row's output under any attention, in TVD."""
@@ -48,9 +50,9 @@ def change_bound(outputs: Outputs) -> Float[np.ndarray, " n"]:
 
 
 def bound_from_ranges(
-    own: Float[np.ndarray, "n C"],
-    low: Float[np.ndarray, "n C"],
-    high: Float[np.ndarray, "n C"],
+    own: PerClass,
+    low: PerClass,
+    high: PerClass,
     candidates: Bool[np.ndarray, "n C"],
 ) -> Float[np.ndarray, " n"]:
     """Bound the change from the range of every probability."""
@@ -65,7 +67,7 @@ def bound_from_ranges(
 
 def _ranges(
     single: Ragged, readout: Readout, candidates: Bool[np.ndarray, "n C"]
-) -> tuple[Float[np.ndarray, "n C"], Float[np.ndarray, "n C"]]:
+) -> tuple[PerClass, PerClass]:
     """Return the least and the largest probability of every class, from single tokens' sums."""
     barred, classes = np.where(candidates, 0.0, -np.inf), candidates.shape[1]
     if classes <= CLASSES:
@@ -85,9 +87,7 @@ def _ranges(
     return low, high
 
 
-def _most(
-    single: Ragged, readout: Readout, sign: float, over: int | None = None
-) -> Float[np.ndarray, "n C"]:
+def _most(single: Ragged, readout: Readout, sign: float, over: int | None = None) -> PerClass:
     """Bound ``sign`` times every logit, or its lead over that of one class, from above."""
     weight, bias, tanh = output_layer(readout)
     if not tanh:
@@ -106,9 +106,7 @@ def _most(
     return np.stack(reach, axis=1) + sign * bias
 
 
-def _share(
-    own: Float[np.ndarray, "n C"], others: Float[np.ndarray, "n C"], slack: float
-) -> Float[np.ndarray, "n C"]:
+def _share(own: PerClass, others: PerClass, slack: float) -> PerClass:
     """Return the probability of every class with its logit ``own`` and the ``others``' logits.
 
     The sum over the others is a difference of sums. It is moved by ``slack`` of the total, so that

@@ -35,6 +35,10 @@ SUBSETS = 6  # all sets of so many classes; of more only sets of one class, and 
 PAIRS = 12  # of more classes only pairs with the likeliest
 BISECTIONS = 50
 
+PerClass = Float[np.ndarray, " C"]
+PerUnit = Float[np.ndarray, " P"]
+Sets = Bool[np.ndarray, "s C"]
+
 
 class HalfSpaces(NamedTuple):
     """``direction @ z ≤ bound``; every direction sums to 0."""
@@ -67,7 +71,7 @@ class RowLogits:
         return cls(alpha, single, OutputLayer(weight, bias, tanh))
 
     @cached_property
-    def log_p(self) -> Float[np.ndarray, " C"]:
+    def log_p(self) -> PerClass:
         """Log-probabilities under the model's own attention."""
         return log_softmax(self.logits(self.alpha @ self.single))
 
@@ -109,9 +113,7 @@ class RowLogits:
         return Constraints(values, spaces.bound - constant)
 
 
-def line_below_tanh(
-    low: Float[np.ndarray, " P"], high: Float[np.ndarray, " P"], near: Float[np.ndarray, " P"]
-) -> tuple[Float[np.ndarray, " P"], Float[np.ndarray, " P"]]:
+def line_below_tanh(low: PerUnit, high: PerUnit, near: PerUnit) -> tuple[PerUnit, PerUnit]:
     """Return slope and intercept of the line below tanh on [low, high] that is highest at ``near``.
 
     It is the tangent at ``near`` up to the point whose tangent passes through the right end, and
@@ -138,7 +140,7 @@ def line_below_tanh(
     return slope, (np.tanh(at) - slope * at).min(axis=0) - TOLERANCE.rounding
 
 
-def first_sets(classes: int) -> Bool[np.ndarray, "s C"]:
+def first_sets(classes: int) -> Sets:
     """List all sets of few classes; of many the sets of one class, and of all but one."""
     if classes > SUBSETS:
         return np.vstack([np.eye(classes, dtype=bool), ~np.eye(classes, dtype=bool)])
@@ -147,13 +149,10 @@ def first_sets(classes: int) -> Bool[np.ndarray, "s C"]:
 
 def most_half_spaces(classes: int) -> int:
     """Count the half-spaces that `outputs_within` gives at most for the first sets."""
-    pairs = classes * (classes - 1) if classes <= PAIRS else 2 * (classes - 1)
-    return pairs + (2**classes - 2 if classes <= SUBSETS else 2 * classes)
+    return (classes - 1) * (classes if classes <= PAIRS else 2) + len(first_sets(classes))
 
 
-def outputs_within(
-    log_p: Float[np.ndarray, " C"], epsilon: float, sets: Bool[np.ndarray, "s C"]
-) -> HalfSpaces:
+def outputs_within(log_p: PerClass, epsilon: float, sets: Sets) -> HalfSpaces:
     """Find half-spaces that hold z of all outputs within ``epsilon``, from pairs and ``sets``.
 
     Args:
@@ -179,11 +178,11 @@ def outputs_within(
 
 
 def _of_sets(
-    p: Float[np.ndarray, " C"],
+    p: PerClass,
     epsilon: float,
-    sets: Bool[np.ndarray, "s C"],
-    low: Float[np.ndarray, " C"],
-    high: Float[np.ndarray, " C"],
+    sets: Sets,
+    low: PerClass,
+    high: PerClass,
 ) -> HalfSpaces:
     """Relax the conditions of sets, given the least and largest log-odds over the likeliest."""
     top = int(np.argmax(p))

@@ -35,6 +35,9 @@ TOKENS = 32  # whose mixtures are held at a time
 HALVINGS, THIRDS = 24, 10
 
 
+Attentions = Float[np.ndarray, "_ T"]
+
+
 class Bounds(NamedTuple):
     """Weights of every token (T,): extremes among attentions found, and bounds on all within ε."""
 
@@ -82,7 +85,7 @@ def conditions(row: RowLogits, epsilon: float) -> tuple[Constraints, Constraints
 
 def attentions_within(
     row: RowLogits, inner: Constraints, epsilon: float, other: Float[np.ndarray, " T"]
-) -> Float[np.ndarray, "n T"]:
+) -> Attentions:
     """Search attentions within ε with extreme weights; the row's own is among them."""
     each, limit = np.eye(len(row.alpha)), epsilon + TOLERANCE.solver
     change = row.change(each)
@@ -105,16 +108,14 @@ def attentions_within(
     return np.vstack([found, _proposals(row, inner, -needed, epsilon)])
 
 
-def _proposals(
-    row: RowLogits, inner: Constraints, goals: Float[np.ndarray, "g T"], epsilon: float
-) -> Float[np.ndarray, "n T"]:
+def _proposals(row: RowLogits, inner: Constraints, goals: Attentions, epsilon: float) -> Attentions:
     """Move what programs propose for the goals towards the row's own attention, until within ε."""
     found = [goals[:0]]
     for share in INNER if len(goals) else ():
         drawn_in = inner._replace(limit=share * inner.limit)
         proposed = maximise(goals, drawn_in, row.alpha).attention
         whole = row.change(proposed) <= epsilon + TOLERANCE.solver
-        found += proposed[whole], _first_within(row, proposed[~whole], row.alpha, epsilon)
+        found += proposed[whole], _first_within(row, proposed[~whole], row.alpha[None], epsilon)
         if whole.mean() > 0.5:
             break
     return np.vstack(found)
@@ -125,7 +126,7 @@ def _mixtures(
     tokens: Int64[np.ndarray, " m"],
     partners: Int64[np.ndarray, " k"],
     epsilon: float,
-) -> Float[np.ndarray, "n T"]:
+) -> Attentions:
     """Mix each token with each partner, and follow the mixtures that need least of a partner.
 
     A mixture is read out at the ends of equal cells, from all attention on the token. The output
@@ -144,28 +145,22 @@ def _mixtures(
     partner, each = chosen[token, rank], np.eye(len(row.alpha))
     step = (each[partners[partner]] - each[tokens[token]]) / LOOKS
     before = each[tokens[token]] + cell[token, partner, None] * step
-    nearest = _nearest(row, before, before + step)
+    start, end = before, before + step
+    for _ in range(THIRDS):  # ternary search of the least change in a cell
+        third = (end - start) / 3.0
+        later = (row.change(start + third) > row.change(end - third))[:, None]
+        start, end = np.where(later, start + third, start), np.where(later, end, end - third)
+    nearest = 0.5 * (start + end)
     within = row.change(nearest) <= epsilon
     return _first_within(row, before[within], nearest[within], epsilon)
 
 
-def _nearest(
-    row: RowLogits, start: Float[np.ndarray, "g T"], end: Float[np.ndarray, "g T"]
-) -> Float[np.ndarray, "g T"]:
-    """Find the attentions on short segments of least change, by ternary search."""
-    for _ in range(THIRDS):
-        step = (end - start) / 3.0
-        later = (row.change(start + step) > row.change(end - step))[:, None]
-        start, end = np.where(later, start + step, start), np.where(later, end, end - step)
-    return 0.5 * (start + end)
-
-
 def _first_within(
     row: RowLogits,
-    outside: Float[np.ndarray, "g T"],
-    inside: Float[np.ndarray, "*g T"],
+    outside: Attentions,
+    inside: Attentions,
     epsilon: float,
-) -> Float[np.ndarray, "g T"]:
+) -> Attentions:
     """Find the attentions within ε nearest to those outside, on the way to those inside."""
     near, far = np.zeros(len(outside)), np.ones(len(outside))
     for _ in range(HALVINGS):
