@@ -138,6 +138,7 @@ class Joint:
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the changes of each row's layer and text."""
         readout, alpha = trace.readout, trace.alpha
+        # All heads at once can do what one can, so that their largest change is never smaller.
         outputs = Outputs.of(readout, alpha)
         alone = largest_change(outputs, single_tokens(outputs))
         uniform = alpha.with_values(1.0 / alpha.spread(alpha.lengths))
@@ -271,6 +272,7 @@ class JointSearch:
             compared = self._each_token(tokens, having, place, current)
             flips[having] |= tokens.with_values(compared.flips).max()
             top = lowest(tokens.with_values(-compared.change))
+            # Less than a tolerance more would let the order of a sum choose the token.
             better = compared.change[top] > best[having] + TOLERANCE.solver
             best[having[better]], rows = compared.change[top][better], rows[better]
             top = tokens.values[top[better]]

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail
+from attnaudit.trace.tails import TanhTail
 
 
 class OutputLayer(NamedTuple):
@@ -25,12 +25,13 @@ class OutputLayer(NamedTuple):
 
 def output_layer(readout: Readout) -> OutputLayer:
     """Return the layer behind an identity or tanh tail; the first logit of a sigmoid is 0."""
-    if isinstance(readout.tail, IdentityTail):
-        weight, bias = np.eye(readout.offset.shape[1]), np.zeros(readout.offset.shape[1])
+    tanh = isinstance(readout.tail, TanhTail)
+    if isinstance(readout.tail, TanhTail):
+        weight = np.asarray(readout.tail.weight, np.float64)
+        bias = np.asarray(readout.tail.bias, np.float64)
     else:
-        weight, bias = (
-            np.asarray(part, float) for part in (readout.tail.weight, readout.tail.bias)
-        )
+        weight, bias = np.eye(readout.offset.shape[1]), np.zeros(readout.offset.shape[1])
     if readout.activation == "sigmoid":
+        # A softmax over logits 0 and x gives class 1 the probability sigmoid(x).
         weight, bias = np.vstack([np.zeros_like(weight), weight]), np.append(0.0, bias)
-    return OutputLayer(weight, bias, not isinstance(readout.tail, IdentityTail))
+    return OutputLayer(weight, bias, tanh)

@@ -151,6 +151,7 @@ class Ranges:
 
     def _solved(self, trace: Trace) -> Bool[np.ndarray, " n"]:
         """Mark the rows that are drawn and whose programs are small enough."""
+        # The upper 53 bits of a stream's key make a float64 in [0, 1) that no other row changes.
         uniform = (row_streams(trace, self.seed, self.name) >> np.uint64(11)) * 2.0**-53
         if trace.candidates is None:
             classes = np.full(len(trace), max(trace.prediction.shape[1], 2))

@@ -92,8 +92,8 @@ def attentions_within(
     outside = each[change > limit]
     known = np.vstack([row.alpha, other, each])
     if row.layer.tanh:  # else the programs find attention with the same sum
-        one_row = (Ragged.from_rows([part]) for part in (row.single, row.alpha))
-        known = np.vstack([known, *movements(*one_row, RANGES).ends])
+        single, alpha = Ragged.from_rows([row.single]), Ragged.from_rows([row.alpha])
+        known = np.vstack([known, *movements(single, alpha, RANGES).ends])
     found = known[row.change(known) <= limit]
     found = np.vstack([found, _proposals(row, inner, outside, epsilon)])
     if len(outside):
