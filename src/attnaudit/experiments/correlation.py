@@ -21,7 +21,7 @@ from attnaudit.experiments.rows import (
     taken_names,
 )
 from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group, numbers_of
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.stats.inference import benjamini_hochberg
 from attnaudit.stats.kendall import kendall_tau
@@ -145,7 +145,7 @@ class Correlation:
         names = [name.removeprefix("tau_") for name in known if name.startswith("tau_")]
 
         def significant_together(name: str) -> pl.Expr:
-            p_values = numbers_of(table.select(f"p_{name}").collect()).ravel()
+            p_values = table.select(f"p_{name}").drop_nulls().collect().to_series().to_numpy()
             return pl.col(f"p_{name}") <= benjamini_hochberg(p_values, self.significance)
 
         measures = {f"tau_{name}": pl.col(f"tau_{name}") for name in names}

@@ -76,7 +76,7 @@ def pieces_of(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 
 
 def text_number(columns: Sequence[str]) -> pl.Expr:
-    """Number the text of each row, ascending with split and instance.
+    """Return the number of each row's text, ascending with split and instance.
 
     Splits number their instances separately.
     """

@@ -1,4 +1,4 @@
-"""Two runs compared on the instances that both have: paired differences of their measures, and the instances that differ most."""
+"""Two runs compared on the instances that both have."""
 
 from __future__ import annotations
 
@@ -8,61 +8,46 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
+from attnaudit.results.groups import numbers_of, text_number
 from attnaudit.results.summary import INSTANCE, ROW
 from attnaudit.stats.measures import jsd_terms
-from attnaudit.stats.paired import PairedMeans, paired_means
+from attnaudit.stats.paired import paired_means
 from attnaudit.trace import ROW_KEYS
 
 TEXT = ("tokens", "question")
 MOST = 10  # instances that are shown
 FEW = 0.5  # below this share of the smaller run the shared rows are noted as few
-SAME_SPLIT = "to split a file of your own in the same way for every seed, run both with the same --set corpus.seed=NUMBER"
+SAME_SPLIT = (
+    "to split a file of your own in the same way for every seed, run both with the same "
+    "--set corpus.seed=NUMBER"
+)
 SAME_READING = (
-    "texts are read in different ways (case, digits, tokenizer): read both alike, files of your own with the same --tokenizer, --lowercase "
-    "and --digits"
+    "texts are read in different ways (case, digits, tokenizer): read both alike, files of your "
+    "own with the same --tokenizer, --lowercase and --digits"
 )
 SAME_LENGTH = "texts are cut at other lengths: run both with the same --max-tokens"
 _MASKED = "qqq"  # a word with a digit, as such words may be read
 B = "_b"  # ends the columns of the second run in the table of instances
-HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD = (
-    "b is higher",
-    "b is lower",
-    "no difference shown",
-    "too few instances",
-    "withheld",
-)
-QUALITY = (
-    "prediction"  # the experiment whose differences are concluded from whatever the models learned
-)
-DIFFERENCES_SCHEMA = {
-    "run_a": pl.String,
-    "run_b": pl.String,
-    "experiment": pl.String,
-    "measure": pl.String,
-    "a": pl.Float64,
-    "b": pl.Float64,
-    "difference": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "n": pl.Int64,
-    "undefined": pl.Int64,
-    "conclusion": pl.String,
-    "shared": pl.Int64,
-    "only_a": pl.Int64,
-    "only_b": pl.Int64,
-}
+HIGHER, LOWER, NOT_SHOWN = "b is higher", "b is lower", "no difference shown"
+TOO_FEW, WITHHELD = "too few instances", "withheld"
+QUALITY = "prediction"  # its differences are concluded from whatever the models learned
 
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """A run by its trace rows: ``rows`` has the `ROW_KEYS` of its trace, ``tokens``, ``question``, ``alpha``, ``predicted``, and measures.
+    """The trace rows of a run with their measures.
 
-    ``measures`` maps a column of ``rows`` to its experiment and measure. ``settings`` are those of its experiments; ``notice`` says why
-    nothing is concluded from its attention, and is empty where it may be.
+    Attributes:
+        name: Name of the run.
+        rows: The `ROW_KEYS` of its trace, ``tokens``, ``question``, ``alpha``, ``predicted`` and
+            measures.
+        measures: Experiment and measure of each measured column of ``rows``.
+        settings: Settings of its experiments.
+        notice: Why nothing is concluded from its attention; empty if something may be.
     """
 
     name: str
@@ -76,9 +61,15 @@ class MeasuredRun:
 class PairedRuns:
     """The comparison of run ``a`` with run ``b``.
 
-    ``differences`` has a row per measure (`DIFFERENCES_SCHEMA`); ``instances`` a row per shared trace row, with the values of both runs,
-    those of ``b`` under names that end in ``_b``, and ``jsd``, the divergence of the two attentions in nats, the largest first.
-    ``changed`` rows have the same key in both and another text, and are not shared.
+    Attributes:
+        a: Name of the first run.
+        b: Name of the second run.
+        differences: A row per measure.
+        instances: A row per shared trace row with the values of both runs, those of ``b`` under
+            names that end in ``_b``, and ``jsd``, the divergence of the two attentions in nats; the
+            largest first.
+        changed: Number of rows with the same key but another text; they are not shared.
+        notes: Remarks on what can be compared.
     """
 
     a: str
@@ -90,33 +81,34 @@ class PairedRuns:
 
     @property
     def unit(self) -> str:
-        """What is compared: instances, or rows, where a text has several, of heads or queries."""
+        """Noun for a pair: a row if a text has several, of heads or queries, else an instance."""
         return ROW if self.texts < self.instances.height else INSTANCE
 
     @property
     def texts(self) -> int:
-        """The texts that the shared rows are of."""
+        """Number of texts of the shared rows."""
+        columns = self.instances.columns
         return self.instances.select(
-            name for name in ("split", "instance") if name in self.instances.columns
+            name for name in ("split", "instance") if name in columns
         ).n_unique()
 
     def to_json(self) -> dict[str, Any]:
-        """The differences, and of the instances, which may be many, the first few."""
-        named = [
-            name
-            for name in (*ROW_KEYS, "jsd", "predicted", "predicted" + B)
-            if name in self.instances.columns
-        ]
-        most = self.instances.select(named).head(MOST).to_dicts()
+        """Return the differences and the instances that differ most."""
+        named = (*ROW_KEYS, "jsd", "predicted", "predicted" + B)
+        shown = self.instances.select(name for name in named if name in self.instances.columns)
         facts = {"a": self.a, "b": self.b, "changed": self.changed, "notes": self.notes}
-        return {**facts, "differences": self.differences.to_dicts(), "most_different": most}
+        rows = {"differences": self.differences, "most_different": shown.head(MOST)}
+        return facts | {name: table.to_dicts() for name, table in rows.items()}
 
 
 def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
     """Compare ``b`` with ``a`` on the rows that have the same keys and the same text in both.
 
-    A difference is the mean of b − a over the pairs where the measure is defined in both, with a bootstrap interval that draws instances
-    with all their rows. Raises InputError where no row is shared, or where the keys do not name a row.
+    A difference is the mean of b − a over the pairs in which the measure is defined in both. Its
+    interval is a bootstrap's that draws instances with all their rows.
+
+    Raises:
+        InputError: If no row is shared, or if the keys do not name a row.
     """
     keys = [key for key in ROW_KEYS if key in a.rows.columns and key in b.rows.columns]
     for run in (a, b):
@@ -125,45 +117,24 @@ def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
     shared = joined.filter(
         pl.all_horizontal(pl.col(name).eq_missing(pl.col(name + B)) for name in TEXT)
     )
-    changed = joined.height - shared.height
+    changed, both = joined.height - shared.height, f"{a.name} and {b.name}"
     if shared.is_empty():
-        got = f"no instance in common: of {a.rows.height} and {b.rows.height} rows, {changed} have the same id, and those another text"
-        raise InputError(
-            "compare", f"{a.name} and {b.name}", got, "runs on the same texts", _advice(joined)
+        got = (
+            f"no instance in common: of {a.rows.height} and {b.rows.height} rows, {changed} have "
+            "the same id, and those another text"
         )
-    counts = {
-        "shared": shared.height,
-        "only_a": a.rows.height - shared.height,
-        "only_b": b.rows.height - shared.height,
-    }
-    names = [name for name in a.measures if name in b.measures]
-    if not names:
-        raise InputError(
-            "compare",
-            f"{a.name} and {b.name}",
-            "no measure in common",
-            "results of the same experiments",
-            "audit both again",
-        )
-    found = paired_means(
-        _values(shared, names), _values(shared, [name + B for name in names]), _texts(shared)
-    )
-    judged = not (a.notice or b.notice)
-    rows = [
-        {
-            "run_a": a.name,
-            "run_b": b.name,
-            **_difference(*a.measures[name], found, k, shared.height, judged),
-            **counts,
-        }
-        for k, name in enumerate(names)
-    ]
-    instances = shared.with_columns(pl.Series("jsd", _divergence(shared))).sort(
-        "jsd", descending=True, maintain_order=True
-    )
-    notes = tuple(_notes(a, b, shared.height, _advice(joined)))
+        raise InputError("compare", both, got, "runs on the same texts", _advice(joined))
+    if not a.measures.keys() & b.measures.keys():
+        expected = "results of the same experiments"
+        raise InputError("compare", both, "no measure in common", expected, "audit both again")
+    instances = shared.with_columns(pl.Series("jsd", _divergence(shared)))
     return PairedRuns(
-        a.name, b.name, pl.DataFrame(rows, schema=DIFFERENCES_SCHEMA), instances, changed, notes
+        a.name,
+        b.name,
+        _differences(a, b, shared),
+        instances.sort("jsd", descending=True, maintain_order=True),
+        changed,
+        tuple(_notes(a, b, shared.height, _advice(joined))),
     )
 
 
@@ -171,81 +142,80 @@ def _require_distinct(run: MeasuredRun, keys: Sequence[str]) -> None:
     several = run.rows.filter(pl.struct(keys).is_duplicated())
     if several.height:
         got = f"several rows of instance {several['instance'][0]}, alike in {', '.join(keys)}"
-        raise InputError(
-            "compare",
-            run.name,
-            got,
-            "rows named alike in both runs, by instance, layer, head and query",
-        )
+        expected = "rows named alike in both runs, by instance, layer, head and query"
+        raise InputError("compare", run.name, got, expected)
 
 
-def _texts(shared: pl.DataFrame) -> Int64[np.ndarray, " n"]:
-    """Which text each row is of, rows in the order of their keys; splits number their instances separately."""
-    return (
-        shared.select(
-            pl.struct(name for name in ("split", "instance") if name in shared.columns).rle_id()
-        )
-        .to_series()
-        .to_numpy()
-        .astype(np.int64)
+def _differences(a: MeasuredRun, b: MeasuredRun, shared: pl.DataFrame) -> pl.DataFrame:
+    """Compare the measures that both runs have, a row each."""
+    names = [name for name in a.measures if name in b.measures]
+    text = shared.select(text_number(shared.columns)).to_series().to_numpy()
+    sides = [numbers_of(shared.select(name + end for name in names)) for end in ("", B)]
+    means = paired_means(*sides, text)
+    low, high = pl.col("low"), pl.col("high")
+    conclusion = (
+        pl.when(low.is_null() | high.is_null())
+        .then(pl.lit(TOO_FEW))
+        .when(low > 0)
+        .then(pl.lit(HIGHER))
+        .when(high < 0)
+        .then(pl.lit(LOWER))
+        .otherwise(pl.lit(NOT_SHOWN))
     )
-
-
-def _values(table: pl.DataFrame, names: Sequence[str]) -> Float[np.ndarray, "n m"]:
-    return (
-        table.select(pl.col(name).cast(pl.Float64).fill_null(float("nan")) for name in names)
-        .to_numpy()
-        .reshape(table.height, -1)
-    )
-
-
-def _difference(
-    experiment: str, measure: str, found: PairedMeans, k: int, shared: int, judged: bool
-) -> dict[str, Any]:
-    a, b, low, high = (None if np.isnan(part[k]) else float(part[k]) for part in found[:4])
-    difference = None if a is None or b is None else b - a
-    conclusion = WITHHELD if not judged and experiment != QUALITY else _conclusion(low, high)
-    n = int(found.n[k])
-    return {
-        "experiment": experiment,
-        "measure": measure,
-        "a": a,
-        "b": b,
-        "difference": difference,
-        "low": low,
-        "high": high,
-        "n": n,
-        "undefined": shared - n,
-        "conclusion": conclusion,
+    if a.notice or b.notice:
+        conclusion = pl.when(experiment=QUALITY).then(conclusion).otherwise(pl.lit(WITHHELD))
+    columns = {
+        "experiment": [a.measures[name][0] for name in names],
+        "measure": [a.measures[name][1] for name in names],
+        "a": means.first,
+        "b": means.second,
+        "low": means.low,
+        "high": means.high,
+        "n": means.n,
     }
-
-
-def _conclusion(low: float | None, high: float | None) -> str:
-    if low is None or high is None:
-        return TOO_FEW
-    return HIGHER if low > 0 else LOWER if high < 0 else NOT_SHOWN
+    return pl.DataFrame(columns, nan_to_null=True).select(
+        pl.lit(a.name).alias("run_a"),
+        pl.lit(b.name).alias("run_b"),
+        "experiment",
+        "measure",
+        "a",
+        "b",
+        (pl.col("b") - pl.col("a")).alias("difference"),
+        "low",
+        "high",
+        "n",
+        (shared.height - pl.col("n")).alias("undefined"),
+        conclusion.alias("conclusion"),
+        pl.lit(shared.height, pl.Int64).alias("shared"),
+        pl.lit(a.rows.height - shared.height, pl.Int64).alias("only_a"),
+        pl.lit(b.rows.height - shared.height, pl.Int64).alias("only_b"),
+    )
 
 
 def _divergence(shared: pl.DataFrame) -> Float[np.ndarray, " n"]:
-    """JSD of the two attentions of every row, in nats."""
+    """Compute the JSD of the two attentions of every row, in nats."""
     lengths = shared["alpha"].list.len().to_numpy()
     one, other = (
         Ragged.from_lengths(shared[name].explode().to_numpy().astype(np.float64), lengths)
         for name in ("alpha", "alpha" + B)
     )
     weights = (alpha.values / alpha.spread(alpha.sum()) for alpha in (one, other))
+    # Rounding may leave a divergence below 0.
     return np.maximum(one.with_values(jsd_terms(*weights)).sum(), 0.0)
 
 
 def _advice(joined: pl.DataFrame) -> str:
-    """What makes more rows shared, of those with the same keys: where most texts that differ begin alike, they are cut at other lengths;
-    where they are alike but for case, digits and spaces they are read otherwise. As far as the shorter goes: tokens of two tokenizers, cut
-    at one number of them, end at other words.
+    """Say what makes more rows with the same keys shared.
+
+    If most texts that differ begin alike, they are cut at other lengths. If they are alike but for
+    case, digits and spaces, they are read otherwise. Only the length of the shorter is compared:
+    tokens of two tokenizers that are cut at one number of them end at other words.
     """
     one, other = (pl.col("tokens" + suffix) for suffix in ("", B))
     shorter = pl.min_horizontal(one.list.len(), other.list.len())
     written = [tokens.list.join(" ").str.to_lowercase() for tokens in (one, other)]
-    joined_up = [text.str.replace_all(r"\s", "") for text in written]  # no tokenizer changes this
+    # No tokenizer changes the letters without spaces; it may mask words with digits.
+    joined_up = [text.str.replace_all(r"\s", "") for text in written]
     masked = [
         text.str.replace_all(r"\S*\d\S*", _MASKED).str.replace_all(r"[^\p{L}]", "")
         for text in written
@@ -255,10 +225,10 @@ def _advice(joined: pl.DataFrame) -> str:
         cut=one.list.head(shorter) == other.list.head(shorter),
         read=_begin_alike(*joined_up) | (_begin_alike(*masked) & is_masked),
     )
-    advice = {SAME_LENGTH: changed["cut"].sum(), SAME_READING: changed["read"].sum()}
-    return next(
-        (text for text, number in advice.items() if 2 * number > changed.height), SAME_SPLIT
-    )
+    for advice, name in ((SAME_LENGTH, "cut"), (SAME_READING, "read")):
+        if 2 * changed[name].sum() > changed.height:
+            return advice
+    return SAME_SPLIT
 
 
 def _begin_alike(one: pl.Expr, other: pl.Expr) -> pl.Expr:
@@ -272,19 +242,19 @@ def _notes(a: MeasuredRun, b: MeasuredRun, shared: int, advice: str) -> Iterator
         if run.notice:
             yield f"{run.name}: {run.notice}"
     for run, other in ((a, b), (b, a)):
-        missing = dict.fromkeys(
-            experiment
-            for name, (experiment, _) in run.measures.items()
-            if name not in other.measures
-        )
+        lacking = (own for name, (own, _) in run.measures.items() if name not in other.measures)
+        missing = ", ".join(dict.fromkeys(lacking))
         if missing:
-            yield f"measures of {', '.join(missing)} that {other.name} lacks are not compared"
+            yield f"measures of {missing} that {other.name} lacks are not compared"
     for name in (name for name in a.settings if name in b.settings):
         one, two = a.settings[name], b.settings[name]
-        differing = [
+        differing = ", ".join(
             f"{key} {one.get(key)} and {two.get(key)}"
             for key in one
             if key != "seed" and one.get(key) != two.get(key)
-        ]
+        )
         if differing:
-            yield f"{name} was run with different settings ({', '.join(differing)}): its measures are not of one kind"
+            yield (
+                f"{name} was run with different settings ({differing}): its measures are not of "
+                "one kind"
+            )

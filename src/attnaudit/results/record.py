@@ -1,10 +1,10 @@
-"""A run as a report reads it: its summary, its tables, its corpus and model."""
+"""A run as a report reads it: its summary, tables, corpus and model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -17,15 +17,20 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.results import SUMMARY_SCHEMA, read_table
 from attnaudit.results.about import About
-from attnaudit.results.groups import LARGE, pieces_of, text_number
+from attnaudit.results.groups import LARGE, text_number
 from attnaudit.trace import ROW_KEYS, Trace, trace_metadata
-
-FEW = 50  # rows that are looked up one by one: each costs a row group
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Everything that a report, a card or a comparison needs; ``tables`` maps experiments to their per-instance rows, still in files."""
+    """Everything that a report, a card or a comparison needs.
+
+    Attributes:
+        name: Name of the run.
+        summary: Rows of its summary.
+        about: Its corpus and model.
+        tables: Rows per instance of every experiment, still in files.
+    """
 
     name: str
     summary: pl.DataFrame
@@ -34,63 +39,70 @@ class RunRecord:
 
     @cached_property
     def height(self) -> int:
-        """How many rows the trace has; 0 without tables."""
+        """Number of rows of the trace; 0 without tables."""
         return next((table.select(pl.len()).collect().item() for table in self.tables.values()), 0)
 
     @cached_property
     def sample(self) -> Int64[np.ndarray, " m"] | None:
-        """The rows that pages draw, in ascending order: of `LARGE` rows or more one of each of `LARGE` equal parts; None is all."""
+        """Rows that pages draw, in ascending order; None is all.
+
+        A trace of `LARGE` rows or more has one from each of `LARGE` equal parts.
+        """
         if self.height < LARGE:
             return None
         draw = np.random.default_rng([self.about.seed or 0, crc32(b"sample of rows")]).random(LARGE)
         return ((np.arange(LARGE) + draw) * (self.height / LARGE)).astype(np.int64)
 
     def documents(self, rows: pl.DataFrame) -> int:
-        """How many texts there are; ``rows`` are the `columns` of them."""
+        """Return the number of texts; ``rows`` are their `columns`."""
         if self.sample is None:
             return rows.select(text_number(rows.columns)).to_series().n_unique()
         texts = self.summary["texts"].max()
         return texts if isinstance(texts, int) else self.height
 
     def columns(self, names: Collection[str]) -> pl.DataFrame:
-        """Of the trace rows of `sample` their keys, and those columns of ``names`` that a table has; without tables empty.
+        """Read the keys of the rows of `sample` and those columns of ``names`` that a table has.
 
-        Pages ask for the few numbers that they draw of each row: a large trace has no room for more.
+        Pages ask for the few numbers of each row that they draw: memory has no room for all columns
+        of a large trace. Without tables the result is empty.
         """
-        chosen, picks = {*ROW_KEYS, "predicted", *names}, self.sample
-
-        def read(table: pl.LazyFrame) -> pl.DataFrame:
-            few = table.select(name for name in table.collect_schema().names() if name in chosen)
-            return few.collect() if picks is None else taken(few, picks)
-
-        return self._joined(read)
+        chosen = {*ROW_KEYS, "predicted", *names}
+        few = {
+            name: table.select(name for name in table.collect_schema().names() if name in chosen)
+            for name, table in self.tables.items()
+        }
+        return _joined(few, self.sample)
 
     def rows(self, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:
-        """The trace rows ``picks``, in ascending order, with all columns of all tables, lists too; without tables empty."""
-        if self.height >= LARGE:
-            return self._joined(lambda table: taken(table, picks))
-        chosen = pl.Series(picks).implode()
-        return self._joined(
-            lambda table: (
-                table.with_row_index("row")
-                .filter(pl.col("row").is_in(chosen))
-                .drop("row")
-                .collect()
-            )
-        )
+        """Read the rows ``picks``, in ascending order, with all columns of all tables."""
+        return _joined(self.tables, picks)
 
-    def _joined(self, read: Callable[[pl.LazyFrame], pl.DataFrame]) -> pl.DataFrame:
-        if not self.tables:
-            return pl.DataFrame({"instance": []}, schema={"instance": pl.Int64})
-        tables = {name: read(table) for name, table in self.tables.items()}
-        first = next(iter(tables))
-        return reduce(
-            lambda joined, name: _join(joined, name, tables[name]), list(tables)[1:], tables[first]
-        )
+
+def _joined(
+    tables: Mapping[str, pl.LazyFrame], picks: Int64[np.ndarray, " m"] | None
+) -> pl.DataFrame:
+    """Read the rows ``picks``, or all, of tables of one trace, with the columns side by side."""
+    joined = pl.DataFrame(schema={"instance": pl.Int64})
+    for k, (name, table) in enumerate(tables.items()):
+        if picks is not None:
+            chosen = pl.col("row").is_in(pl.Series(picks).implode())
+            table = table.with_row_index("row").filter(chosen).drop("row")
+        rows = table.collect(engine="streaming")  # which holds no other rows than the chosen
+        joined = rows if k == 0 else _beside(joined, name, rows)
+    return joined
 
 
 def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> RunRecord:
-    """Read a run directory, or a folder of results with a trace elsewhere. Raises RunError and TraceError."""
+    """Read a run directory, or a folder of results.
+
+    Args:
+        folder: The folder.
+        trace: The trace, or its path, if it is not in the folder.
+
+    Raises:
+        RunError: If there are no readable results.
+        TraceError: If the trace cannot be read.
+    """
     folder = Path(folder)
     if not (folder / "summary.json").exists():
         got = "no summary.json there" if folder.is_dir() else "no such folder"
@@ -127,6 +139,7 @@ def _metadata(folder: Path, trace: Trace | str | Path | None) -> Mapping[str, An
 
 
 def read_summary(path: Path) -> pl.DataFrame:
+    """Read the rows of a summary. Raises RunError for other JSON."""
     rows = read_json(path)
     expected = f"a list of rows with {', '.join(SUMMARY_SCHEMA)}"
     if not isinstance(rows, list) or not all(
@@ -140,21 +153,8 @@ def read_summary(path: Path) -> pl.DataFrame:
         raise RunError("read summary", str(path), found, expected, "run the audit again") from error
 
 
-def taken(table: pl.LazyFrame, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:
-    """The rows ``picks``, in ascending order, of a table that is not read whole."""
-    if len(picks) <= FEW:
-        return pl.concat(
-            [table.slice(row, 1).collect() for row in picks.tolist()] or [table.head(0).collect()]
-        )
-    found, done = [], 0
-    for piece in pieces_of(table):
-        found.append(piece[picks[(picks >= done) & (picks < done + piece.height)] - done])
-        done += piece.height
-    return pl.concat(found)
-
-
-def _join(left: pl.DataFrame, name: str, right: pl.DataFrame) -> pl.DataFrame:
-    """Tables of one trace, joined row by row; ``name`` is the experiment of ``right``."""
+def _beside(left: pl.DataFrame, name: str, right: pl.DataFrame) -> pl.DataFrame:
+    """Add the columns of experiment ``name``, whose rows must be those of ``left``."""
     keys = [key for key in ROW_KEYS if key in left.columns and key in right.columns]
     if left.height != right.height or not left.select(keys).equals(right.select(keys)):
         got = f"tables of {left.height} and {right.height} rows that name different instances"

@@ -51,9 +51,9 @@ def table_file(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
 
 
 def read_table(path: Path) -> pl.LazyFrame:
-    """The rows of the Parquet file ``path``, whatever its name: brackets are no pattern. Raises RunError."""
+    """Open a Parquet file written by `table_file`. Raises RunError if it is none."""
     try:
-        table = pl.scan_parquet(path, glob=False)
+        table = pl.scan_parquet(path, glob=False)  # brackets in a name are no pattern
         table.collect_schema()
         return table
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -82,7 +82,7 @@ class _Parts:
             self.write(ROW_GROUP)
 
     def write(self, height: int) -> None:
-        """Move the first ``height`` waiting rows into a file, named as leftovers of a killed run."""
+        """Move the first ``height`` waiting rows into a file named like leftovers of a killed run."""
         if height > 0:
             rows = pl.concat(self.waiting)
             self.waiting, self.height = [rows[height:]], rows.height - height
@@ -92,7 +92,13 @@ class _Parts:
 
 @dataclass(frozen=True)
 class Result:
-    """One experiment on one trace: ``rows`` has a row per trace row, in memory or in a file, ``summary`` a row per measure and group."""
+    """One experiment on one trace.
+
+    Attributes:
+        experiment: Name of the experiment.
+        rows: A row per trace row, in memory or in a file.
+        summary: A row per measure and group.
+    """
 
     experiment: str
     rows: pl.LazyFrame
@@ -100,7 +106,7 @@ class Result:
 
     def __repr__(self) -> str:
         return "\n".join(
-            [f"Result {self.experiment}: {_count(self.summary)}", *_lines(self.summary)]
+            [f"Result {self.experiment}: {_size(self.summary)}", *_lines(self.summary)]
         )
 
     def _repr_html_(self) -> str:
@@ -114,9 +120,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Results(Mapping[str, Result]):
-    """All experiments of an audit by name; ``left_out`` has the reason for each experiment that was skipped.
+    """All experiments of an audit by name.
 
-    ``metadata`` is that of the trace: names of its corpus, model and classes.
+    Attributes:
+        results: Result of each experiment.
+        left_out: Reason for each experiment that was skipped.
+        metadata: That of the trace: names of its corpus, model and classes.
     """
 
     results: Mapping[str, Result]
@@ -124,14 +133,9 @@ class Results(Mapping[str, Result]):
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
+        head = f"Results of {', '.join(self) or 'no experiment'}: {_size(self.summary)}"
         skipped = [f"  skipped: {name}: {reason}" for name, reason in self.left_out.items()]
-        return "\n".join(
-            [
-                f"Results of {', '.join(self) or 'no experiment'}: {_count(self.summary)}",
-                *_lines(self.summary),
-                *skipped,
-            ]
-        )
+        return "\n".join([head, *_lines(self.summary), *skipped])
 
     def _repr_html_(self) -> str:
         return render("results_html", self)
@@ -147,15 +151,16 @@ class Results(Mapping[str, Result]):
 
     @property
     def summary(self) -> pl.DataFrame:
-        """Rows {experiment, measure, group, value, std, low, high, n, undefined, reference, source, texts} of every result."""
-        return (
-            pl.concat([one.summary for one in self.values()], how="diagonal")
-            if self.results
-            else pl.DataFrame(schema=SUMMARY_SCHEMA)
-        )
+        """Rows of every result, with the columns of `SUMMARY_SCHEMA`."""
+        parts = (result.summary for result in self.values())
+        return pl.concat([pl.DataFrame(schema=SUMMARY_SCHEMA), *parts], how="diagonal")
 
     def save(self, path: str | Path) -> Path:
-        """Write ``results/<experiment>.parquet`` and ``summary.json`` into the folder ``path``. Raises RunError."""
+        """Write ``results/<experiment>.parquet`` and ``summary.json`` into a folder.
+
+        Raises:
+            RunError: If a file cannot be written.
+        """
         folder = Path(path)
         for name, result in self.items():
             with table_file(folder / "results" / f"{name}.parquet") as add:
@@ -164,13 +169,18 @@ class Results(Mapping[str, Result]):
         return folder
 
     def figure(self, experiment: str) -> Shown:
-        """The figures of ``experiment`` as the report has them, for a notebook. Raises InputError for an experiment without results."""
+        """Draw the figures of an experiment as the report has them, for a notebook.
+
+        Raises:
+            InputError: If the experiment has no result.
+        """
         return render("figures_of", self, experiment)
 
     def show(self, console: Console | None = None) -> None:
-        """Show the verdict card: below the cell of a notebook, else printed to ``console``, by default the terminal.
+        """Show the verdict card below the cell of a notebook, or print it with what was skipped.
 
-        The printed card is followed by what was skipped. All numbers are in `summary`.
+        Args:
+            console: Where to print, by default the terminal. All numbers are in `summary`.
         """
         if console is None and in_notebook():
             show(self)
@@ -182,42 +192,24 @@ class Results(Mapping[str, Result]):
 
 
 def counted(row: Mapping[str, Any]) -> str:
-    """``480``, or ``480 (12 texts)`` where a text has several of the rows that were counted."""
-    texts = row.get("texts")
-    return (
-        str(row["n"])
-        if texts in (None, row["n"])
-        else f"{row['n']} ({texts} text{'' if texts == 1 else 's'})"
-    )
+    """Write how many rows a summary row counts: ``480`` or ``480 (12 texts)``."""
+    n, texts = row["n"], row.get("texts")
+    return str(n) if texts in (None, n) else f"{n} ({texts} text{'' if texts == 1 else 's'})"
 
 
-def _count(summary: pl.DataFrame) -> str:
-    groups, unit = (
-        summary["group"].n_unique() - 1,
-        "rows" if summary["group"].str.starts_with(OF_HEAD).any() else "instances",
-    )
-    return f"{summary.height} summary rows" + (
-        f", over all {unit} and in {groups} groups" if groups > 0 else ""
-    )
+def _size(summary: pl.DataFrame) -> str:
+    groups = summary["group"].n_unique() - 1
+    unit = "rows" if summary["group"].str.starts_with(OF_HEAD).any() else "instances"
+    further = f", over all {unit} and in {groups} groups" if groups > 0 else ""
+    return f"{summary.height} summary rows{further}"
 
 
 def _lines(summary: pl.DataFrame) -> list[str]:
-    """The first measures over all instances, a line each."""
-    overall = summary.filter(pl.col("group") == "all")
-    lines = [
-        f"  {row['experiment']}.{row['measure']} = {_number(row['value'])}"
-        f"{f' ({ends})' if (ends := _interval(row['low'], row['high'])) else ''}, n = {counted(row)}"
-        for row in overall.head(SHOWN).iter_rows(named=True)
-    ]
-    return lines + (
-        [f"  … and {overall.height - SHOWN} more in .summary"] if overall.height > SHOWN else []
-    )
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    """``0.340 to 0.360``; empty where there is none."""
-    return "" if low is None or high is None else f"{_number(low)} to {_number(high)}"
-
-
-def _number(value: float | None) -> str:
-    return "undefined" if value is None else f"{value:.3f}"
+    """Write the first measures over all instances, a line each."""
+    overall, lines = summary.filter(pl.col("group") == ALL), []
+    for row in overall.head(SHOWN).iter_rows(named=True):
+        value = "undefined" if row["value"] is None else f"{row['value']:.3f}"
+        ends = "" if row["low"] is None else f" ({row['low']:.3f} to {row['high']:.3f})"
+        lines.append(f"  {row['experiment']}.{row['measure']} = {value}{ends}, n = {counted(row)}")
+    more = overall.height - SHOWN
+    return [*lines, f"  … and {more} more in .summary"] if more > 0 else lines

@@ -46,12 +46,18 @@ class Units(NamedTuple):
     @classmethod
     def of_texts(cls, names: Int64[np.ndarray, " n"]) -> Units:
         """Find the units of rows from the number of the text that each is of."""
-        distinct, code = np.unique(names, return_inverse=True)
-        text = code.astype(np.int32)
+        if (names[1:] > names[:-1]).all():  # of one row each: nothing need be sorted
+            distinct, text = names, np.arange(len(names), dtype=np.int32)
+        else:
+            distinct, code = np.unique(names, return_inverse=True)
+            text = code.astype(np.int32)
         if len(distinct) <= GROUPS:
             return cls(text, len(distinct), text, len(distinct))
-        group = stream_keys(0, "random groups", distinct) % np.uint64(GROUPS)
-        return cls(group.astype(np.int32)[text], GROUPS, text, len(distinct))
+        group = np.empty(len(distinct), np.int32)
+        for start in range(0, len(distinct), 1 << 16):  # hashes take several times the memory
+            part = slice(start, start + (1 << 16))
+            group[part] = stream_keys(0, "random groups", distinct[part]) % np.uint64(GROUPS)
+        return cls(group[text], GROUPS, text, len(distinct))
 
 
 def resampled(
@@ -95,8 +101,8 @@ def _weights(keys: np.ndarray, units: int) -> Float[np.ndarray, "b u"]:
 
 
 def weighted_sums(
-    weights: Float[np.ndarray, "b u"], sums: Float[np.ndarray, "*m u"]
-) -> Float[np.ndarray, "b *m"]:
+    weights: Float[np.ndarray, "b u"], sums: Float[np.ndarray, "... u"]
+) -> Float[np.ndarray, "b ..."]:
     """Sum over units with the weights of each resample."""
     # Not a matrix product: the last digits of one depend on the number of threads.
     return np.einsum("bu,...u->b...", weights, sums)

@@ -158,7 +158,8 @@ def benjamini_hochberg(p_values: Float[np.ndarray, " n"], level: float) -> float
     Returns:
         The limit; below 0 if no test is significant.
     """
-    ordered = np.sort(p_values[~np.isnan(p_values)])
-    adjusted = ordered * len(ordered) / np.arange(1, len(ordered) + 1)
+    tests = np.count_nonzero(~np.isnan(p_values))
+    ordered = np.sort(p_values[p_values <= level])  # a larger one is never significant
+    adjusted = ordered * tests / np.arange(1, len(ordered) + 1)
     significant = np.flatnonzero(adjusted <= level)
     return float(ordered[significant[-1]]) if len(significant) else -1.0
