@@ -82,7 +82,7 @@ class _Parts:
             self.write(ROW_GROUP)
 
     def write(self, height: int) -> None:
-        """Move the first ``height`` waiting rows into a file named like leftovers of a killed run."""
+        """Move ``height`` waiting rows into a file that is named like leftovers of a killed run."""
         if height > 0:
             rows = pl.concat(self.waiting)
             self.waiting, self.height = [rows[height:]], rows.height - height
