@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from attnaudit.core.display import Shown, render, in_notebook, show
+from attnaudit.core.display import Shown, in_notebook, render, show
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
