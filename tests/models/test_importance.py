@@ -71,7 +71,9 @@ def test_the_question_matters(encoder: str) -> None:
     split.tokens[1] = split.tokens[0]
     done = model(Inputs.from_split(split, model.vocabulary).batch(np.arange(3)))
     assert (done.alpha[0] - done.alpha[1]).abs().max() > 1e-3
-    alone = model(Inputs.from_split(split, model.vocabulary).take(np.array([1])).batch(np.array([0])))
+    alone = model(
+        Inputs.from_split(split, model.vocabulary).take(np.array([1])).batch(np.array([0]))
+    )
     torch.testing.assert_close(
         alone.alpha[0], done.alpha[1, : alone.alpha.shape[1]], atol=1e-6, rtol=0
     )

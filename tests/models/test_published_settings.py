@@ -269,7 +269,9 @@ def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
     with torch.no_grad():
         done = model(model.inputs(split).batch(rows))
         loss = float(
-            training_split(model, corpus, "train", True, None).loss(model, rows, torch.device("cpu"))
+            training_split(model, corpus, "train", True, None).loss(
+                model, rows, torch.device("cpu")
+            )
         )
         plain = float(labels_loss(model, split.label, 1.0)(done, rows))
     p = 1.0 / (1.0 + np.exp(-done.logits[:, 0].double().numpy()))

@@ -20,7 +20,6 @@ import polars as pl
 from jaxtyping import Float
 
 from attnaudit.calibration.score import (
-    Measured,
     auc_interval,
     by_measure,
     mean_share,
@@ -232,7 +231,7 @@ def fitted(values: pl.DataFrame, seed: int = 0) -> Degree:
         positive = zip(chosen, regression.slope > 0, strict=True)
         chosen = [name for name, keeps in positive if keeps] or chosen[:1]
     bare = Degree(
-        tuple(tuple(Measured(*name.split("/"))) for name in chosen),
+        tuple((one[0], one[1], one[2]) for one in (name.split("/") for name in chosen)),
         tuple(regression.centre.tolist()),
         tuple(regression.scale.tolist()),
         tuple(np.maximum(regression.slope, 0.0).tolist()),

@@ -73,9 +73,8 @@ def evaluate(
     parts = []
     for start in range(0, len(source), SEQUENCES_AT_ONCE):
         rows = slice(start, start + SEQUENCES_AT_ONCE)
-        parts.append(
-            _evaluate_batch(model, *as_symbols(source[rows], gold[rows]), expected, uniform)
-        )
+        symbols, targets = as_symbols(source[rows], gold[rows])
+        parts.append(_evaluate_batch(model, symbols, targets, expected, uniform))
     values = {
         name: torch.cat([part[name].flatten() for part in parts]).double() for name in parts[0]
     }
@@ -105,7 +104,9 @@ def _evaluate_batch(
         return values
     alpha = result.alpha.mean(1)
     attended = alpha.argmax(2)
-    rows = [Ragged.from_rows(list(scores.flatten(0, 1).numpy())) for scores in (alpha, relevance)]
+    weights, scores = (
+        Ragged.from_rows(list(each.flatten(0, 1).numpy())) for each in (alpha, relevance)
+    )
     heads = {
         f"head {k}": head.argmax(2) == expected for k, head in enumerate(result.alpha.unbind(1))
     }
@@ -116,7 +117,7 @@ def _evaluate_batch(
             "attention": attended == expected,
             "attention_symbol": symbols.gather(1, attended) == symbols[:, expected],
             "entropy": torch.special.entr(result.alpha).sum(3),
-            "agreement": torch.from_numpy(agreement(*rows)),
+            "agreement": torch.from_numpy(agreement(weights, scores)),
             "offset": attended - expected,
             **{
                 f"head {k}": head.argmax(2) == expected

@@ -158,9 +158,12 @@ class Copier(nn.Module):
         return self.output(self.activation(units))
 
 
-def as_symbols(*rows: Int64[np.ndarray, "B T"]) -> tuple[Symbols, ...]:
+def as_symbols(
+    source: Int64[np.ndarray, "B S"], gold: Int64[np.ndarray, "B T"]
+) -> tuple[Int64[Tensor, "S B"], Int64[Tensor, "T B"]]:
     """Turn arrays with a row per sequence into time-major tensors."""
-    return tuple(torch.from_numpy(part).t().contiguous() for part in rows)
+    symbols, expected = (torch.from_numpy(part).t().contiguous() for part in (source, gold))
+    return symbols, expected
 
 
 def descend(

@@ -237,5 +237,7 @@ def _median(measure: str, values: pl.Series, group: str) -> dict[str, Any]:
     known = values.drop_nulls().to_numpy().astype(np.float64)
     low, high = median_interval(known)
     median = float(np.median(known)) if len(known) else None
-    counts = {"n": len(known), "undefined": len(values) - len(known)}
-    return summary_row(NAME, measure, median, low, high, group=group, **counts)
+    undefined = len(values) - len(known)
+    return summary_row(
+        NAME, measure, median, low, high, n=len(known), undefined=undefined, group=group
+    )

@@ -54,9 +54,13 @@ class Forward:
     def detached(self) -> Forward:
         """Return the same numbers without the graph of the backward pass."""
         query, offset = self.question_terms.query, self.question_terms.offset.detach()
-        values = (self.embedded, self.hidden, self.alpha, self.logits)
-        terms = QuestionTerms(None if query is None else query.detach(), offset)
-        return Forward(*(value.detach() for value in values), terms)
+        return Forward(
+            self.embedded.detach(),
+            self.hidden.detach(),
+            self.alpha.detach(),
+            self.logits.detach(),
+            QuestionTerms(None if query is None else query.detach(), offset),
+        )
 
 
 class LinearHead(nn.Module):
