@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -30,7 +32,7 @@ from tests.report.runs import summary_of
 
 def rows_of(experiment: str, **figures: tuple[float, float, float]) -> SummaryRows:
     """Summary rows of (low, value, high) by measure, of 100 instances."""
-    rows = {
+    rows: dict[str, dict[str, Any]] = {
         f"{experiment}__{name}": dict(zip(("low", "value", "high"), ends, strict=True))
         for name, ends in figures.items()
     }
