@@ -11,7 +11,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.exact import (
     furthest_attention,
-    gain,
+    gains,
     slab_within,
     unconstrained_bound,
 )
@@ -242,10 +242,10 @@ def test_pruning_loses_nothing_at_length():
 
 
 def _best_of_all_pairs(alpha: np.ndarray, relevance: np.ndarray, low: float, high: float) -> float:
-    f = np.vectorize(gain)
+    f = gains
     best = max(
         (
-            0.5 * LN2 + gain(1.0, a)
+            0.5 * LN2 + gains(1.0, a)
             for a, r in zip(alpha, relevance, strict=True)
             if low <= r <= high
         ),
@@ -265,7 +265,7 @@ def _best_of_all_pairs(alpha: np.ndarray, relevance: np.ndarray, low: float, hig
 def test_gains_add_up_to_the_divergence():
     alpha = np.array([0.1, 0.0, 0.6, 0.3])
     other = np.array([0.0, 0.25, 0.75, 0.0])
-    total = 0.5 * LN2 + sum(gain(a, b) for a, b in zip(other, alpha, strict=True))
+    total = 0.5 * LN2 + sum(gains(a, b) for a, b in zip(other, alpha, strict=True))
     assert total == pytest.approx(naive_jsd(other, alpha), abs=1e-15)
 
 

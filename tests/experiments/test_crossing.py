@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnaudit.experiments.adversary.crossing import crossing_of
+from attnaudit.experiments.adversary.curves import Curves, crossing_of
 from tests.oracles.crossing import naive_crossing
 
 LIMIT = 0.05
@@ -25,7 +25,7 @@ def curves(classes: int, bend: float, rows: int = 60) -> list[np.ndarray]:
 def test_first_point_within_epsilon_is_that_of_every_point_looked_at(classes: int, bend: float):
     given = curves(classes, bend)
     expected = np.array([naive_crossing(*row, limit=LIMIT) for row in zip(*given, strict=True)])
-    found = np.column_stack(crossing_of(*given, limit=LIMIT))
+    found = np.column_stack(crossing_of(Curves(*given[:3]), given[3], LIMIT))
     passed_by = expected[:, 2] > 0.0
     assert np.allclose(found[~passed_by], expected[~passed_by], rtol=0.0, atol=1e-9)
     # outputs of two classes move straight, so that many cells miss by the same, and a rounding decides for one
@@ -40,15 +40,16 @@ def test_first_point_within_epsilon_is_that_of_every_point_looked_at(classes: in
 
 def test_a_segment_alone_has_the_same_point():
     given = curves(7, 0.3)
-    together = np.column_stack(crossing_of(*given, limit=LIMIT))
+    together = np.column_stack(crossing_of(Curves(*given[:3]), given[3], LIMIT))
     for row in range(0, 60, 7):
-        alone = crossing_of(*(values[row : row + 1] for values in given), limit=LIMIT)
+        a, b, c, own = (values[row : row + 1] for values in given)
+        alone = crossing_of(Curves(a, b, c), own, LIMIT)
         assert np.array_equal(np.concatenate(alone), together[row])
 
 
 def test_outputs_that_are_no_numbers_end_the_search_for_their_segment_alone():
     given = curves(3, 0.3)
-    expected = np.column_stack(crossing_of(*given, limit=LIMIT))
+    expected = np.column_stack(crossing_of(Curves(*given[:3]), given[3], LIMIT))
     given[0][5] = np.nan
-    found = np.column_stack(crossing_of(*given, limit=LIMIT))
+    found = np.column_stack(crossing_of(Curves(*given[:3]), given[3], LIMIT))
     assert np.array_equal(np.delete(found, 5, axis=0), np.delete(expected, 5, axis=0))

@@ -1,8 +1,9 @@
-"""The exact adversary for two classes: the attention furthest from the model's own that leaves its output within ε.
+"""The exact adversary for two classes: the furthest attention that keeps the output within ε.
 
-One logit decides, so |ŷ(α) − ŷ| ≤ ε holds iff ``low ≤ Σ_t α_t r_t ≤ high``. JSD to the model's attention â is convex in α and the
-attentions allowed are a simplex cut by that slab, so the maximum is at a vertex, and a vertex has at most two non-zero weights: one
-token with low ≤ r_i ≤ high, or a pair with r_i < c < r_j for c = low or high and weight (r_j − c)/(r_j − r_i) on i.
+One logit decides, so |ŷ(α) − ŷ| ≤ ε holds iff ``low ≤ Σ_t α_t r_t ≤ high``. JSD to the model's
+attention â is convex in α, and the attentions allowed are a simplex cut by that slab, so the
+maximum is at a vertex. A vertex has at most two non-zero weights: one token with low ≤ r_i ≤ high,
+or a pair with r_i < c < r_j for c = low or high and weight (r_j − c)/(r_j − r_i) on i.
 """
 
 from __future__ import annotations
@@ -12,20 +13,26 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import expit, logit
+from numba import njit
+from scipy.special import expit, logit, rel_entr
 
-from attnaudit.core.arrays import fill, largest_size, overwrite
-from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.measures import LN2
-from attnaudit.stats.ordering import ascending
+from attnaudit.core.threads import over_rows
+from attnaudit.core.tolerance import TOLERANCE
+from attnaudit.stats.measures import LN2, jsd_terms
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail
 
 
 @dataclass(frozen=True)
 class Slab:
-    """``low ≤ Σ_t α_t relevance_t ≤ high``: the attentions whose output is within ε. ``relevance`` is flat, the bounds one per row."""
+    """Attentions with ``low ≤ Σ_t α_t relevance_t ≤ high`` in each of n rows.
+
+    Attributes:
+        relevance: One number for each position, flat.
+        low: Lower limit of each row, −∞ for none.
+        high: Upper limit of each row, ∞ for none.
+    """
 
     relevance: Float[np.ndarray, " N"]
     low: Float[np.ndarray, " n"]
@@ -33,7 +40,10 @@ class Slab:
 
 
 def one_logit_decides(readout: Readout) -> bool:
-    """Whether the exact adversary applies: identity tail and one sigmoid output, or a softmax over two classes."""
+    """Return whether the exact adversary applies.
+
+    It needs an identity tail and one sigmoid output, or a softmax over two classes.
+    """
     outputs = readout.offset.shape[1]
     return isinstance(readout.tail, IdentityTail) and outputs == (
         1 if readout.activation == "sigmoid" else 2
@@ -41,213 +51,164 @@ def one_logit_decides(readout: Readout) -> bool:
 
 
 def slab_within(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
-    """The slab of attentions under which the probability of class 1 moves by ``epsilon`` at most.
+    """Return the attentions under which the probability of class 1 moves by at most ``epsilon``.
 
-    A softmax over two classes is a sigmoid of the difference of its logits. A row with a single allowed answer has no bounds. The
-    slab always holds ``alpha`` itself, and every attention whose rounded probability is within ε, that of a saturated output too.
+    A softmax over two classes is a sigmoid of the difference of its logits. A row with one allowed
+    answer has no limits. The slab holds ``alpha`` itself and every attention whose rounded
+    probability is within ε, also where the output is saturated.
     """
     contribution, offset = readout.contribution.values, readout.offset
     binary = contribution.shape[1] == 2
     relevance = contribution[:, 1] - contribution[:, 0] if binary else contribution[:, 0]
     bias = offset[:, 1] - offset[:, 0] if binary else offset[:, 0]
-    here = alpha.with_values(alpha.values * relevance).sum()
-    probability = expit(bias + here)
-    least, most = (
-        np.nextafter(probability - epsilon, -1.0),
-        np.nextafter(probability + epsilon, 2.0),
-    )
-    low = np.minimum(logit(np.maximum(least, 0.0)) - bias, here)
-    high = np.maximum(logit(np.minimum(most, 1.0)) - bias, here)
-    free = (
-        np.zeros(len(alpha), bool)
-        if readout.candidates is None
-        else ~readout.candidates.all(axis=1)
-    )
-    return Slab(
-        np.ascontiguousarray(relevance), np.where(free, -np.inf, low), np.where(free, np.inf, high)
-    )
+    own = alpha.with_values(alpha.values * relevance).sum()
+    probability = expit(bias + own)
+    # One unit in the last place more: probabilities that round to p ± ε are within ε.
+    least = np.nextafter(probability - epsilon, -1.0)
+    most = np.nextafter(probability + epsilon, 2.0)
+    low = np.minimum(logit(np.maximum(least, 0.0)) - bias, own)
+    high = np.maximum(logit(np.minimum(most, 1.0)) - bias, own)
+    free = np.zeros(len(alpha), bool)
+    if readout.candidates is not None:
+        free = ~readout.candidates.all(axis=1)
+    relevance = np.ascontiguousarray(relevance)
+    return Slab(relevance, np.where(free, -np.inf, low), np.where(free, np.inf, high))
 
 
 def furthest_attention(alpha: Ragged, slab: Slab) -> Ragged:
-    """For every row the attention in the slab with the largest JSD to ``alpha``; ``alpha`` itself where there is no other."""
-    furthest = np.empty(len(alpha.values))
-    over_rows(
-        _furthest_rows,
-        len(alpha),
-        for_kernel(alpha.values),
-        alpha.offsets,
-        slab.relevance,
-        slab.low,
-        slab.high,
-        furthest,
-    )
+    """Return the attention in the slab with the largest JSD to ``alpha``, for every row.
+
+    It is ``alpha`` itself where the slab holds no other.
+    """
+    order = np.lexsort((alpha.values, alpha.row_of_value))
+    old, relevance = alpha.values[order].astype(np.float64), slab.relevance[order]
+    n = len(alpha)
+    tokens, weight = np.empty((n, 2), np.int64), np.empty(n)
+    size = np.maximum(alpha.with_values(np.abs(slab.relevance)).max(), 0.0)
+    # What one token contributes is read as within the slab although its sum was rounded.
+    slack = 0.1 * TOLERANCE.rounding * size
+    limits = np.column_stack([slab.low, slab.high, slack])
+    over_rows(_best_vertices, n, old, relevance, alpha.offsets, limits, tokens, weight)
+    known = np.flatnonzero(tokens[:, 0] >= 0)
+    one, other = tokens[known].T
+    weight = _moved_inside(weight[known], relevance[one], relevance[other], limits[known])
+    furthest = alpha.values.astype(np.float64)
+    furthest[alpha.positions(known)] = 0.0
+    furthest[order[one]] += weight
+    furthest[order[other]] += 1.0 - weight
     return alpha.with_values(furthest)
 
 
 def unconstrained_bound(alpha: Ragged) -> Float[np.ndarray, " n"]:
-    """The largest JSD to ``alpha`` that any attention has, ½ ln 2 + max_i f(1, â_i), with no regard to the output."""
+    """Return the largest JSD to ``alpha`` of any attention, whatever the output is.
+
+    It is reached by all attention on the token of least attention: ½ ln 2 + max_i f(1, â_i).
+    """
     lowest = -alpha.with_values(-alpha.values).max()
-    gain = 0.5 * (
-        np.log(2.0 / (1.0 + lowest)) + lowest * np.log(np.maximum(lowest, 1e-300) / (1.0 + lowest))
-    )
-    return np.maximum(0.5 * LN2 + gain, 0.0)
+    return np.maximum(0.5 * LN2 + gains(np.ones(len(alpha)), lowest), 0.0)
 
 
-@kernel
-def _furthest_rows(first, last, alpha, offsets, relevance, low, high, furthest):
-    for row in range(first, last):
-        start, stop = offsets[row], offsets[row + 1]
-        furthest_row(
-            alpha[start:stop], relevance[start:stop], low[row], high[row], furthest[start:stop]
-        )
+def divergence(one: Ragged, other: Ragged) -> Float[np.ndarray, " n"]:
+    """Return the JSD of every row of ``one`` to the same row of ``other``, in nats."""
+    return np.maximum(one.with_values(jsd_terms(one.values, other.values)).sum(), 0.0)
 
 
-@subroutine
-def furthest_row(alpha, relevance, low, high, furthest):
-    """The best vertex of the slab, written into ``furthest``."""
-    best = _best_single(alpha, relevance, low, high)
-    order = ascending(alpha)
-    for bound in (low, high):
-        if math.isfinite(bound):
-            best = _best_pair(alpha, relevance, order, bound, best)
-    _, one, other, weight = best
-    if one < 0:
-        overwrite(furthest, alpha)
-        return
-    if one != other:
-        weight = _inside(weight, relevance[one], relevance[other], low, high)
-    fill(furthest, 0.0)
-    furthest[one] += weight
-    furthest[other] += 1.0 - weight
+def gains(weight: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """Return f(a, â) = ½ [a ln(2a/(a+â)) + â ln(2â/(a+â))] − ½ â ln 2 of every weight.
+
+    JSD is ½ ln 2 plus the gains of all non-zero weights; f is convex in a, with f(0, â) = 0.
+    """
+    return 0.5 * (rel_entr(weight, 0.5 * (weight + old)) + rel_entr(old, weight + old))
 
 
-@subroutine
-def gain(weight, old):
-    """f(a, â) = ½ [a ln(2a/(a+â)) + â ln(2â/(a+â))] − ½ â ln 2: JSD is ½ ln 2 plus the gains of the non-zero weights."""
+def _moved_inside(
+    weight: Float[np.ndarray, " m"],
+    r_i: Float[np.ndarray, " m"],
+    r_j: Float[np.ndarray, " m"],
+    limits: Float[np.ndarray, "m 3"],
+) -> Float[np.ndarray, " m"]:
+    """Move weights by the few units in the last place that rounding put them outside the slab."""
+    low, high, _ = limits.T
+    pair = r_i != r_j  # one token alone stands where it is
+    for step in 2.0 ** np.arange(-53, -45):
+        relevance = weight * r_i + (1.0 - weight) * r_j
+        # The kernel puts the lower relevance first, so more weight means less relevance.
+        toward = np.where(relevance < low, -step, np.where(relevance > high, step, 0.0))
+        weight = np.where(pair, np.clip(weight + toward, 0.0, 1.0), weight)
+    return weight
+
+
+@njit(cache=True, nogil=True)
+def _gain(weight, old):
+    """Return `gains` of one weight."""
     if weight <= 0.0:
         return 0.0
-    if old <= 0.0:
-        return 0.5 * weight * LN2
     total = weight + old
-    return 0.5 * (weight * math.log(2.0 * weight / total) + old * math.log(old / total))
+    gain = 0.5 * weight * math.log(2.0 * weight / total)
+    return gain + 0.5 * old * math.log(old / total) if old > 0.0 else gain
 
 
-@subroutine
-def _best_single(alpha, relevance, low, high):
-    """The best token that alone keeps the output: (JSD, token, token, 1), or token −1 for the attention as it is."""
-    slack, value, token = 1e-13 * largest_size(relevance), 0.0, -1
-    for t in range(len(alpha)):
-        if low - slack <= relevance[t] <= high + slack:
-            candidate = 0.5 * LN2 + gain(1.0, alpha[t])
-            if candidate > value:
-                value, token = candidate, t
-    return value, token, token, 1.0
+@njit(cache=True, nogil=True)
+def _best_vertices(first, last, alpha, relevance, offsets, limits, tokens, weight):
+    """Write the two tokens of the best vertex, and the weight of the first, for every row.
 
-
-@subroutine
-def _best_pair(alpha, relevance, order, c, best):
-    """The best of ``best`` and all pairs with r_i < c < r_j, both sides taken in the order of their attention.
-
-    f(λ, â) falls with â and is convex in λ, so with λ between λ₀ and λ₁ no pair (i, j) and none after it in the order exceeds
-    ½ ln 2 + max over λ ∈ {λ₀, λ₁} of f(λ, â_i) + f(1 − λ, â_j): bisection finds how far down the order it is worth going.
+    Tokens of a row are sorted by attention. f falls with â and is convex in its weight λ, so while
+    λ stays between λ₀ and λ₁, neither the pair (i, j) nor one further in the order exceeds
+    ½ ln 2 + max over λ ∈ {λ₀, λ₁} of f(λ, â_i) + f(1 − λ, â_j). Bisection by this bound finds how
+    far down the order it is worth going.
     """
-    below, above = _sides(relevance, order, c)
-    if len(below) == 0 or len(above) == 0:
-        return best
-    (far_low, near_low), (near_high, far_high) = _ends(relevance, below), _ends(relevance, above)
-    for i in below:
-        best = _better(
-            alpha, relevance, i, near_high, c, _better(alpha, relevance, i, far_high, c, best)
-        )
-    for j in above:
-        best = _better(
-            alpha, relevance, near_low, j, c, _better(alpha, relevance, far_low, j, c, best)
-        )
-    least, most = _share(relevance, far_low, near_high, c), _share(relevance, near_low, far_high, c)
-    for i in below:
-        if _bound(least, most, alpha[i], alpha[above[0]]) <= best[0]:
-            break
-        smallest, largest = _share(relevance, i, near_high, c), _share(relevance, i, far_high, c)
-        for k in range(_worth_trying(alpha, i, above, smallest, largest, best[0])):
-            best = _better(alpha, relevance, i, above[k], c, best)
-    return best
-
-
-@subroutine
-def _sides(relevance, order, c):
-    """The tokens of a relevance below c, and of one above, each in this order."""
-    below, above, lower, higher = (
-        np.empty(len(order), np.int64),
-        np.empty(len(order), np.int64),
-        0,
-        0,
-    )
-    for token in order:
-        if relevance[token] < c:
-            below[lower] = token
-            lower += 1
-        elif relevance[token] > c:
-            above[higher] = token
-            higher += 1
-    return below[:lower], above[:higher]
-
-
-@subroutine
-def _ends(relevance, tokens):
-    """The tokens of the least and of the largest relevance, the first where several share it."""
-    least, most = tokens[0], tokens[0]
-    for token in tokens:
-        if relevance[token] < relevance[least]:
-            least = token
-        if relevance[token] > relevance[most]:
-            most = token
-    return least, most
-
-
-@subroutine
-def _share(relevance, i, j, c):
-    """The weight on i with which the pair (i, j) has relevance c."""
-    return (relevance[j] - c) / (relevance[j] - relevance[i])
-
-
-@subroutine
-def _better(alpha, relevance, i, j, c, best):
-    weight = _share(relevance, i, j, c)
-    value = 0.5 * LN2 + gain(weight, alpha[i]) + gain(1.0 - weight, alpha[j])
-    return (value, i, j, weight) if value > best[0] else best
-
-
-@subroutine
-def _bound(least, most, alpha_i, alpha_j):
-    at_least = gain(least, alpha_i) + gain(1.0 - least, alpha_j)
-    at_most = gain(most, alpha_i) + gain(1.0 - most, alpha_j)
-    return 0.5 * LN2 + max(at_least, at_most)
-
-
-@subroutine
-def _worth_trying(alpha, i, partners, least, most, value):
-    """How many of the first partners have a bound above ``value``."""
-    start, stop = 0, len(partners)
-    while start < stop:
-        middle = (start + stop) // 2
-        if _bound(least, most, alpha[i], alpha[partners[middle]]) > value:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
-
-
-@subroutine
-def _inside(weight, r_i, r_j, low, high):
-    """``weight`` moved by the few units in the last place that rounding may have put it outside the slab."""
-    step = 2.0**-53
-    for _ in range(8):
-        relevance = weight * r_i + (1.0 - weight) * r_j
-        if relevance < low:
-            weight = max(weight - step, 0.0)
-        elif relevance > high:
-            weight = min(weight + step, 1.0)
-        else:
-            break
-        step *= 2.0
-    return weight
+    for row in range(first, last):
+        start, stop = offsets[row], offsets[row + 1]
+        low, high, slack = limits[row]
+        # The gain of no vertex: pairs must exceed a JSD of 0.
+        best, best_i, best_j, share = -0.5 * math.log(2.0), -1, -1, 1.0
+        for t in range(start, stop):
+            if low - slack <= relevance[t] <= high + slack:
+                if _gain(1.0, alpha[t]) > best:
+                    best, best_i, best_j = _gain(1.0, alpha[t]), t, t
+                break  # further tokens have more attention
+        below, above = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
+        for c in (low, high):
+            lower, higher = 0, 0
+            if not math.isfinite(c):
+                continue
+            least, nearest_low, nearest_high, most = c, -math.inf, math.inf, c
+            for t in range(start, stop):
+                r = relevance[t]
+                if r < c:
+                    below[lower] = t
+                    lower += 1
+                    least, nearest_low = min(least, r), max(nearest_low, r)
+                elif r > c:
+                    above[higher] = t
+                    higher += 1
+                    nearest_high, most = min(nearest_high, r), max(most, r)
+            if lower == 0 or higher == 0:
+                continue
+            # λ of any pair lies between these two.
+            low_share = (nearest_high - c) / (nearest_high - least)
+            high_share = (most - c) / (most - nearest_low)
+            for i in below[:lower]:
+                old_i, r_i = alpha[i], relevance[i]
+                old_j = alpha[above[0]]
+                at_low = _gain(low_share, old_i) + _gain(1.0 - low_share, old_j)
+                if max(at_low, _gain(high_share, old_i) + _gain(1.0 - high_share, old_j)) <= best:
+                    break
+                smallest = (nearest_high - c) / (nearest_high - r_i)
+                largest = (most - c) / (most - r_i)
+                gain_small, gain_large = _gain(smallest, old_i), _gain(largest, old_i)
+                begin, end = 0, higher
+                while begin < end:
+                    middle = (begin + end) // 2
+                    old_j = alpha[above[middle]]
+                    bound = gain_small + _gain(1.0 - smallest, old_j)
+                    if max(bound, gain_large + _gain(1.0 - largest, old_j)) > best:
+                        begin = middle + 1
+                    else:
+                        end = middle
+                for j in above[:begin]:
+                    a = (relevance[j] - c) / (relevance[j] - r_i)
+                    value = _gain(a, old_i) + _gain(1.0 - a, alpha[j])
+                    if value > best:
+                        best, best_i, best_j, share = value, i, j, a
+        tokens[row, 0], tokens[row, 1], weight[row] = best_i, best_j, share

@@ -13,15 +13,16 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
-from attnaudit.experiments.adversary.branch import bounded_attention
+from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import (
+    divergence,
     furthest_attention,
     one_logit_decides,
     slab_within,
     unconstrained_bound,
 )
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
-from attnaudit.experiments.adversary.through_tail import attention_within
+from attnaudit.experiments.adversary.search import bounded_attention
 from attnaudit.experiments.rows import (
     keys,
     list_column,
@@ -30,16 +31,15 @@ from attnaudit.experiments.rows import (
     row_streams,
     vector_column,
 )
-from attnaudit.experiments.through_tail import has_compiled_tail, through_network
+from attnaudit.experiments.through_tail import through_network
 from attnaudit.results import summarise_means
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
-from attnaudit.stats.measures import jsd_terms, tvd
+from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 
 METHODS = ("exact", "relaxed")
 CERTIFIED_GAP = 1e-3
-ROUNDING = 1e-9
 
 
 class Furthest(NamedTuple):
@@ -169,14 +169,9 @@ class Adversary:
         if one_logit_decides(readout):
             found = furthest_attention(alpha, slab_within(readout, alpha, epsilon))
             return Furthest(found, divergence(found, alpha), readout(found), own)
-        if has_compiled_tail(readout):
-            found, upper = bounded_attention(
-                readout, alpha, epsilon, row_streams(trace, self.seed, self.name), self._settings
-            )
-        else:
-            found, upper = attention_within(readout, alpha, epsilon), unconstrained_bound(alpha)
+        found, upper = bounded_attention(readout, alpha, epsilon)
         prediction = readout(found)
-        within = tvd(prediction, own) <= epsilon + ROUNDING
+        within = tvd(prediction, own) <= epsilon + TOLERANCE.solver
         attention = alpha.with_values(np.where(alpha.spread(within), found.values, alpha.values))
         return Furthest(
             attention,
@@ -207,8 +202,3 @@ class Adversary:
         return summarise_means(
             self.name, by_group(table, lambda rows: rows.select(measures)), self.seed
         )
-
-
-def divergence(one: Ragged, other: Ragged) -> Float[np.ndarray, " n"]:
-    """JSD of every row of ``one`` to the same row of ``other``, in nats."""
-    return np.maximum(one.with_values(jsd_terms(one.values, other.values)).sum(), 0.0)

@@ -1,279 +1,210 @@
-"""A rigorous bound on the JSD over a box of attentions and outputs: f replaced by its chords, the outputs allowed by their convex hull.
+"""Linear programs over attentions whose output stays within ε, solved by HiGHS.
 
-On l ≤ α_t ≤ u the convex f(·, â_t) lies below its chord, so the linear program over α in the box and Σ_t α_t z_t in the hull of the logits
-allowed bounds the JSD. The hull is known by its support function h; its points become columns as the prices ask for them. The bound that
-is returned is the Lagrangian one, h(μ) + max over α of Σ_t (chord_t(α_t) − α_t μ·z_t), which holds for every μ, solved to the end or not.
+JSD to the model's attention is ½ ln 2 + Σ_t f(w_t, â_t) with f convex (`exact.gains`). Between
+limits of the weights its chords bound it from above, so that a program that allows at least the
+attentions within ε bounds the JSD of all of them.
+
+Beside the weights w the program has the gains g and losses l of all probabilities as variables,
+with Σ g = Σ l ≤ ε, and one number κ for the normalisation. Where logits are linear in the
+attention, the log-odds ratio Σ_t w_t s_tc is ln(1 + (g_c − l_c)/p_c) + κ. The logarithm is concave:
+it lies below its tangents, and above the sum of its chords over the limits of g_c and of l_c, one
+of which is 0.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Float
+from scipy.optimize import linprog
 
-from attnaudit.core.arrays import fill, overwrite, sum_of, taken, where_highest
-from attnaudit.core.kernels import subroutine
-from attnaudit.core.references import by_reference
-from attnaudit.experiments.adversary.envelopes import (
-    furthest_logits,
-    linearise,
-    log_probabilities,
-    margins,
-    rescale_row,
-    vanishes,
-)
-from attnaudit.experiments.adversary.exact import gain
-from attnaudit.experiments.adversary.row import Row
-from attnaudit.experiments.adversary.simplex import (
-    LinearProgram,
-    add_column,
-    memory,
-    price,
-    solution,
-    solve,
-    start,
-)
+from attnaudit.experiments.adversary.exact import gains
 from attnaudit.stats.measures import LN2
 
-POINTS = 64
-ROUNDS = 20
-ROUNDING = 1e-10
-CLOSE = 1e-4
-SLACK = 1e-9
+LOSSES = (1.0, 0.5, 0.2)  # where the first tangents touch, in shares of the largest loss
+GAINS = np.linspace(0.0, 1.0, 9)  # the same, in shares of the logarithm of the largest gain
+LEAST = 1e-12  # stands for a probability of 0, which has no logarithm
+NEGLIGIBLE = 1e-6  # error of a chord, in JSD
+CLASS_ERROR = 0.2  # weight of errors of outputs beside those of weights: about the best of a few
+OPTIONS = {
+    "presolve": False,  # takes longer than it saves on programs of this size
+    "primal_feasibility_tolerance": 1e-10,
+    "dual_feasibility_tolerance": 1e-10,
+}
 
 
-@by_reference
-@dataclass(frozen=True)
-class Box:
-    """A part of the problem: weights between ``low`` and ``high`` (T,), probabilities between ``low_p`` and ``high_p`` (k,)."""
+class Box(NamedTuple):
+    """Limits of the weights, then of the gains, then of the losses of all probabilities."""
 
-    low: np.ndarray
-    high: np.ndarray
-    low_p: np.ndarray
-    high_p: np.ndarray
+    low: Float[np.ndarray, " v"]
+    high: Float[np.ndarray, " v"]
 
 
-@by_reference
-@dataclass(frozen=True)
-class Program:
-    """One row's problem, the outputs found so far that became columns (``outputs``, ``count`` of them), and the linear program."""
+class Task(NamedTuple):
+    """One row of k tokens and c classes.
 
-    row: Row
-    p: np.ndarray
-    log_p: np.ndarray
+    Attributes:
+        scores: Log-odds of each token's output against the model's own, ``(k, c)``, each token's up
+            to a constant.
+        own: The model's own probabilities, ``(c,)``.
+        alpha: The model's own attention, ``(k,)``.
+        epsilon: Limit of the TVD.
+        tangents: Changes of the probabilities at which tangents touch; more are added.
+    """
+
+    scores: Float[np.ndarray, "k c"]
+    own: Float[np.ndarray, " c"]
+    alpha: Float[np.ndarray, " k"]
     epsilon: float
-    last: int
-    matrix: np.ndarray
-    scale: np.ndarray
-    error: np.ndarray
-    outputs: np.ndarray
-    count: np.ndarray
-    column: np.ndarray
-    linear: LinearProgram
-    cost: np.ndarray
-    slope: np.ndarray
-    moved: np.ndarray
+    tangents: list[np.ndarray]
+
+    @classmethod
+    def from_scores(
+        cls, scores: np.ndarray, own: np.ndarray, alpha: np.ndarray, epsilon: float, step: int
+    ) -> Task:
+        """Return the task with every ``step``-th of the first tangents."""
+        own, epsilon = np.maximum(own, LEAST), max(epsilon, LEAST)
+        losses = [-share * np.minimum(epsilon, 0.9 * own) for share in LOSSES[::step]]
+        # Evenly spread over the logarithm, which is what the tangents are to follow.
+        rises = [own * np.expm1(share * np.log1p(epsilon / own)) for share in GAINS[::step]]
+        return cls(scores, own, alpha, epsilon, losses + rises)
+
+    def box(self, low: np.ndarray | float = 0.0, high: np.ndarray | float = 1.0) -> Box:
+        """Return the box of all outputs within ε, with these limits of the weights."""
+        k, c = self.scores.shape
+        # A little more than ε, so that the limit of their sum has the price.
+        most = np.full(2 * c, (1.0 + NEGLIGIBLE) * self.epsilon)
+        most[c:] = np.minimum(most[c:], self.own)
+        return Box(
+            np.append(np.broadcast_to(low, k), np.zeros(2 * c)),
+            np.append(np.broadcast_to(high, k), most),
+        )
 
 
-@subroutine
-def tightened(low, high):
-    """No weight can be above what the least of the others leave; false where the box is empty."""
-    least = sum_of(low)
-    for t in range(len(low)):
-        high[t] = min(high[t], max(1.0 - (least - low[t]), low[t]))
-    return least <= 1.0 + 1e-12 and sum_of(high) >= 1.0 - 1e-12
+class Solution(NamedTuple):
+    """What solves a program.
+
+    Attributes:
+        values: Weights, gains, losses and κ; None if the box is empty, or unsolved.
+        bound: No attention of the box has a larger JSD, where the scores are exact.
+        price: What a larger ε would add to the JSD.
+    """
+
+    values: Float[np.ndarray, " v1"] | None
+    bound: float
+    price: float = 0.0
 
 
-@subroutine
-def program(row, logits):
-    """The program of a row over the classes kept; ``logits`` are those of its own attention."""
-    length, kept, classes = len(row.alpha), row.kept, len(row.kept)
-    rows, last = classes + 1, where_highest(taken(row.target, kept))
-    log_p, p = taken(log_probabilities(logits), kept), np.empty(classes)
-    for c in range(classes):
-        p[c] = math.exp(log_p[c])
-    matrix, scale, error = np.zeros((rows, length)), np.empty(rows), np.zeros(rows)
-    fill(matrix[0], 1.0)
-    fill(scale, 1.0)
-    outputs, count = np.empty((POINTS, classes)), np.empty(1, np.int64)
-    overwrite(outputs[0], p)
-    count[0] = 1
-    width = rows + length + rows + POINTS + 2 * classes
-    built = Program(
-        row,
-        p,
-        log_p,
-        row.epsilon + SLACK,
-        last,
-        matrix,
-        scale,
-        error,
-        outputs,
-        count,
-        np.empty(rows),
-        memory(rows, width),
-        np.empty(length),
-        np.empty(classes),
-        np.empty(classes),
+def solve(task: Task, box: Box) -> Solution:
+    """Maximise the chords of the JSD over the attentions of a box.
+
+    Args:
+        task: The row.
+        box: Limits of all variables.
+
+    Returns:
+        The solution. Its bound follows from the dual prices by weak duality, so that no tolerance
+        of the solver is in it.
+    """
+    k, c = task.scores.shape
+    low, high = box.low[:k], box.high[:k]
+    start, slope = _chords(gains(low, task.alpha), gains(high, task.alpha), low, high)
+    matrix, right = _limits(task, box)
+    reach = np.abs(task.scores).max(initial=0.0) + 100.0  # of κ, which is a mean of log-odds
+    lower, upper = np.append(box.low, -reach), np.append(box.high, reach)
+    goal, sums = np.zeros(len(lower)), np.zeros((2, len(lower)))
+    # Weights sum to 1, and what some classes gain others lose.
+    goal[:k], sums[0, :k], sums[1, k:-1] = -slope, 1.0, np.repeat([1.0, -1.0], c)
+    limits = np.column_stack([lower, upper])
+    found = linprog(goal, matrix, right, sums, [1.0, 0.0], limits, options=OPTIONS)
+    if found.x is None:
+        return Solution(None, -np.inf if found.status == 2 else np.inf)
+    prices, free = np.minimum(found.ineqlin.marginals, 0.0), found.eqlin.marginals
+    rest = goal - matrix.T @ prices - sums.T @ free
+    dual = right @ prices + free[0] + np.minimum(rest * lower, rest * upper).sum()
+    values = np.clip(found.x, lower, upper)
+    values[:k] /= values[:k].sum()
+    return Solution(values, float(0.5 * LN2 + start.sum() - dual), -float(prices[-1]))
+
+
+def refine(task: Task, box: Box, solution: Solution) -> list[Box]:
+    """Return boxes whose programs err less: the same with one more tangent, or its two parts.
+
+    The box is cut at the variable whose chord errs most at the solution. None are returned where
+    the solution is as good as exact.
+    """
+    (k, c), values = task.scores.shape, solution.values
+    assert values is not None
+    weights, gained, lost = values[:k], values[k : k + c], values[k + c : -1]
+    start, slope = _chords(
+        gains(box.low[:k], task.alpha), gains(box.high[:k], task.alpha), box.low[:k], box.high[:k]
     )
-    if not row.head.tail:
-        for c in range(classes):
-            if c != last:
-                i = 2 + c - (c > last)
-                ours, theirs = kept[c], kept[last]
-                constant = row.offset[ours] - row.offset[theirs] - log_p[c] + log_p[last]
-                for t in range(length):
-                    matrix[i, t] = (
-                        row.contribution[t, ours] - row.contribution[t, theirs] + constant
-                    )
-                rescale_row(matrix, scale, i)
-    return built
+    error = np.zeros(k + 2 * c)
+    error[:k] = start + slope * weights - gains(weights, task.alpha)
+    ratio, change = weights @ task.scores - values[-1], gained - lost
+    start, slope = (part.reshape(2, c) for part in _logarithms(task, box))
+    price = CLASS_ERROR * solution.price
+    up = np.log1p(gained / task.own) - start[0] - slope[0] * gained
+    with np.errstate(divide="ignore", invalid="ignore"):
+        down = np.log1p(-lost / task.own) - start[1] - slope[1] * lost
+    # Where a class may lose all it has: what is missing of the loss that its logit implies.
+    missing = -np.expm1(np.minimum(ratio, 0.0)) - lost / task.own
+    down = np.where(np.isfinite(slope[1]), down, missing)
+    error[k:] = price * np.tile(task.own, 2) * np.append(up, down)
+    chosen = int(error.argmax())
+    above = price * (task.own + change) * (ratio - np.log1p(np.maximum(change / task.own, -0.9)))
+    if above.max() > max(error[chosen], NEGLIGIBLE):
+        task.tangents.append(np.maximum(change, -0.9 * task.own))
+        return [box]
+    if not error[chosen] > NEGLIGIBLE:
+        return []
+    margin = 0.1 * (box.high[chosen] - box.low[chosen])
+    at = np.clip(values[chosen], box.low[chosen] + margin, box.high[chosen] - margin)
+    high, low = box.high.copy(), box.low.copy()
+    high[chosen] = low[chosen] = at
+    return [Box(box.low, high), Box(low, box.high)]
 
 
-@subroutine
-def bound_box(built, box, weights):
-    """What the JSD cannot exceed in the box, −1 where the box is empty; ``weights`` becomes the attention that the program ends with."""
-    gained, lost = margins(built.p, built.epsilon, box.low_p, box.high_p)
-    if min(gained, lost) < 0.0:
-        return -1.0
-    columns, best, rows, length = _begin(built, box), math.inf, len(built.column), len(weights)
-    for turn in range(ROUNDS):
-        solve(built.linear, columns, 20 * rows + length)
-        bound, short = _lagrangian(built, box)
-        best = min(best, bound)
-        if short <= CLOSE or columns == len(built.linear.upper) or turn == ROUNDS - 1:
-            break
-        overwrite(built.outputs[built.count[0] % POINTS], built.moved)
-        built.count[0] += 1
-        columns = _add_output(built, built.moved, columns)
-    values = solution(built.linear, columns)
-    for t in range(length):
-        weights[t] = box.low[t] + max(values[rows + t], 0.0)
-    return best
+def _chords(
+    at_low: np.ndarray, at_high: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the chords of functions from ``low`` to ``high``: values at 0, and slopes."""
+    width = high - low
+    slope = (at_high - at_low) / np.where(width > 0.0, width, 1.0)
+    with np.errstate(invalid="ignore"):
+        return at_low - slope * low, slope
 
 
-@subroutine
-def _begin(built, box):
-    """The tableau with the tokens, the outputs known that lie in the box, and the classes that may vanish there."""
-    rows, length = len(built.column), len(box.low)
-    if built.row.head.tail:
-        linearise(built.row, box, built.log_p, built.last, built.matrix, built.scale, built.error)
-    for t in range(length):
-        width = box.high[t] - box.low[t]
-        rise = gain(box.high[t], built.row.alpha[t]) - gain(box.low[t], built.row.alpha[t])
-        built.cost[t] = rise / width if width > 1e-12 else 0.0
-        built.linear.upper[rows + t] = width
-    right = np.empty(rows)
-    for i in range(rows):
-        right[i] = built.scale[i] * built.error[i]
-        for t in range(length):
-            right[i] -= built.matrix[i, t] * box.low[t]
-    right[0], right[1] = 1.0 - sum_of(box.low), 1.0
-    start(built.linear, built.matrix, right, built.cost)
-    columns = rows + length
-    if built.row.head.tail:
-        columns = _add_errors(built, columns)
-    for k in range(min(built.count[0], POINTS)):
-        known = built.outputs[k]
-        if _lies_in(box, known):
-            columns = _add_output(built, known, columns)
-    for c in range(len(built.p)):
-        if vanishes(c, built.p, built.epsilon, box.low_p, box.high_p):
-            columns = _add_ray(built, c, columns)
-    return columns
+def _logarithms(task: Task, box: Box) -> tuple[np.ndarray, np.ndarray]:
+    """Return the chords of ln(1 + g/p), then those of ln(1 − l/p): values at 0, and slopes."""
+    k, c = task.scores.shape
+    sign, p = np.repeat([1.0, -1.0], c), np.tile(task.own, 2)
+    low, high = box.low[k:], box.high[k:]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return _chords(np.log1p(sign * low / p), np.log1p(sign * high / p), low, high)
 
 
-@subroutine
-def _lies_in(box, output):
-    outside = 0
-    for c in range(len(output)):
-        outside += output[c] < box.low_p[c] - 1e-12 or output[c] > box.high_p[c] + 1e-12
-    return outside == 0
-
-
-@subroutine
-def _add_errors(built, columns):
-    """By how much the logits may differ from the linear ones."""
-    for i in range(2, len(built.column)):
-        fill(built.column, 0.0)
-        built.column[i] = built.scale[i]
-        built.linear.upper[columns] = 2.0 * built.error[i]
-        add_column(built.linear, built.column, columns)
-        columns += 1
-    return columns
-
-
-@subroutine
-def _add_output(built, output, columns):
-    """One of the outputs of whose logits those of an attention are a mean."""
-    if columns == len(built.linear.upper):
-        return columns
-    column, last = built.column, built.last
-    column[0], column[1] = 0.0, 1.0
-    for c in range(len(output)):
-        if c != last:
-            row = 2 + c - (c > last)
-            column[row] = -built.scale[row] * (
-                math.log(output[c]) - built.log_p[c] - math.log(output[last]) + built.log_p[last]
-            )
-    add_column(built.linear, column, columns)
-    return columns + 1
-
-
-@subroutine
-def _add_ray(built, vanishing, columns):
-    """A class that may vanish: its logit may fall as far as it likes."""
-    if columns == len(built.linear.upper):
-        return columns
-    fill(built.column, 0.0)
-    if vanishing == built.last:
-        fill(built.column[2:], -1.0)
-    else:
-        built.column[2 + vanishing - (vanishing > built.last)] = 1.0
-    add_column(built.linear, built.column, columns)
-    return columns + 1
-
-
-@subroutine
-def _lagrangian(built, box):
-    """The bound by the prices of the tableau, and by how much h exceeds what the known outputs say of it."""
-    _read_slope(built, box)
-    spread = furthest_logits(
-        built.slope, built.p, built.epsilon, box.low_p, box.high_p, built.moved
-    )
-    if not math.isfinite(spread):
-        fill(built.slope, 0.0)
-        spread = 0.0
-    common = price(built.linear, 0)
-    bound = 0.5 * LN2 + spread + common
-    for t in range(len(box.low)):
-        pull = 0.0
-        for c in range(len(built.slope)):
-            if c != built.last:
-                row = 2 + c - (c > built.last)
-                pull += built.slope[c] * built.matrix[row, t] / built.scale[row]
-        worth = built.cost[t] - pull - common
-        bound += gain(box.low[t], built.row.alpha[t]) - built.cost[t] * box.low[t]
-        bound += worth * (box.high[t] if worth > 0.0 else box.low[t])
-    for c in range(len(built.slope)):
-        if c != built.last:
-            bound += abs(built.slope[c]) * built.error[2 + c - (c > built.last)]
-    return bound + ROUNDING, spread - price(built.linear, 1)
-
-
-@subroutine
-def _read_slope(built, box):
-    """The prices of the classes, summing to 0, none below 0 for a class that may vanish."""
-    total, last = 0.0, built.last
-    for c in range(len(built.slope)):
-        if c != last:
-            row = 2 + c - (c > last)
-            weight = price(built.linear, row) * built.scale[row]
-            if weight < 0.0 and vanishes(c, built.p, built.epsilon, box.low_p, box.high_p):
-                weight = 0.0
-            built.slope[c] = weight
-            total += weight
-    built.slope[last] = -total
-    if total > 0.0 and vanishes(last, built.p, built.epsilon, box.low_p, box.high_p):
-        fill(built.slope, 0.0)
+def _limits(task: Task, box: Box) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows of ``matrix · (w, g, l, κ) ≤ right``, scaled to entries of at most 1."""
+    k, c = task.scores.shape
+    p, each = task.own, np.eye(c)
+    ratio = np.column_stack([task.scores.T, np.zeros((c, 2 * c)), -np.ones(c)])
+    change = np.column_stack([np.zeros((c, k)), each, -each, np.zeros(c)])
+    rows, right = [], []
+    for touch in task.tangents:
+        rows.append((p + touch)[:, None] * ratio - change)
+        right.append((p + touch) * np.log1p(touch / p) - touch)
+    start, slope = (part.reshape(2, c) for part in _logarithms(task, box))
+    # A class that may lose all it has leaves its logit without a lower limit.
+    finite = np.flatnonzero(np.isfinite(slope).all(axis=0))
+    chord = np.zeros((len(finite), k + 2 * c + 1))
+    for part, side in enumerate(slope):
+        chord[np.arange(len(finite)), k + part * c + finite] = side[finite]
+    rows.append(p[finite, None] * (chord - ratio[finite]))
+    right.append(-p[finite] * start[:, finite].sum(axis=0))
+    total = np.zeros((1, k + 2 * c + 1))
+    total[0, k : k + c] = 1.0
+    matrix, limits = np.vstack([*rows, total]), np.concatenate([*right, [task.epsilon]])
+    size = np.maximum(np.abs(matrix).max(axis=1), 1.0)
+    return matrix / size[:, None], limits / size

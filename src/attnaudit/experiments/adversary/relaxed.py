@@ -1,29 +1,27 @@
-"""The relaxed adversary of Jain & Wallace 2019, Algorithm 3: gradient search for k attentions far from â and from each other.
+"""The relaxed adversary of Jain & Wallace 2019, Algorithm 3: gradient search for k attentions.
 
-It minimises −Σ_i JSD(α⁽ⁱ⁾, â) − 1/(k(k−1)) Σ_{i<j} JSD(α⁽ⁱ⁾, α⁽ʲ⁾) + λ/k Σ_i max(0, TVD(ŷ⁽ⁱ⁾, ŷ) − ε) over α⁽ⁱ⁾ = softmax(u⁽ⁱ⁾).
+It minimises −Σ_i JSD(α⁽ⁱ⁾, â) − 1/(k(k−1)) Σ_{i<j} JSD(α⁽ⁱ⁾, α⁽ʲ⁾) + λ/k Σ_i max(0, TVD(ŷ⁽ⁱ⁾, ŷ) − ε)
+over α⁽ⁱ⁾ = softmax(u⁽ⁱ⁾). Rows of one length are searched together, so that nothing is padded and
+no row depends on its company.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, UInt64
+from jaxtyping import Float, Int64, UInt64
+from scipy.special import softmax
 
-from attnaudit.core.arrays import divide, largest_of
-from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.random import draw_normal
-from attnaudit.experiments.compiled_readout import (
-    kernel_rows,
-    pool,
-    pooled_prediction,
-    pull_back,
-    row_parts,
-    tvd_row,
-)
+from attnaudit.core.random import normal
+from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import IdentityTail
+
+NUMBERS = 1 << 18  # weights and contributions searched together: more would leave the cache
+LEAST = 1e-300  # in place of a weight of 0, before its logarithm is taken
 
 
 @dataclass(frozen=True)
@@ -37,129 +35,116 @@ class Search:
     penalty: float = 500.0
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Rows of one length T.
+
+    Attributes:
+        alpha: The model's own attention, ``(n, T)``.
+        contribution: What each position contributes, ``(n, T, P)``.
+        readout: Readout of these rows.
+    """
+
+    alpha: Float[np.ndarray, "n T"]
+    contribution: Float[np.ndarray, "n T P"]
+    readout: Readout
+
+    @classmethod
+    def from_rows(cls, readout: Readout, alpha: Ragged, rows: Int64[np.ndarray, " n"]) -> Batch:
+        """Take rows of one length out of a trace."""
+        part = readout.take(rows)
+        length = int(alpha.lengths[rows[0]])
+        own = alpha.take(rows).values.reshape(len(rows), length).astype(np.float64)
+        return cls(own, part.contribution.values.reshape(len(rows), length, -1), part)
+
+    def predict(self, weights: Float[np.ndarray, "n k T"]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the predictions ``(n, k, C)`` and what goes into the tail, ``(n, k, P)``."""
+        sums = weights @ self.contribution
+        n, k, width = sums.shape
+        rows = np.repeat(np.arange(n), k)
+        prediction = self.readout.of_sums(sums.reshape(n * k, width), rows)
+        return prediction.reshape(n, k, -1), self.readout.offset[:, None] + sums
+
+    def pull_back(self, slopes: Float[np.ndarray, "n k C"], pooled: np.ndarray) -> np.ndarray:
+        """Return the slopes by the attended sum, ``(n, k, P)``, of slopes by the logits."""
+        if isinstance(self.readout.tail, IdentityTail):
+            return slopes
+        return (slopes @ self.readout.tail.weight) * (1.0 - np.tanh(pooled) ** 2)
+
+
 def search_attentions(
     readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], search: Search
 ) -> Float[np.ndarray, "N k"]:
-    """The k attentions of every row that the search ends with, side by side; some may be out of ε."""
-    found = np.empty((search.k, len(alpha.values)))
-    over_rows(
-        _search_rows,
-        len(alpha),
-        kernel_rows(readout, alpha),
-        alpha.offsets,
-        streams,
-        search_limits(search),
-        found,
-    )
-    return np.ascontiguousarray(found.T)
+    """Return the k attentions of every row that the search ends with; some may be beyond ε.
+
+    Args:
+        readout: Readout of all rows; its tail is a formula.
+        alpha: The model's own attention.
+        streams: Random numbers of each row.
+        search: Settings.
+    """
+    ends = np.empty((len(alpha.values), search.k))
+    for rows in _batches(alpha, readout.contribution.values.shape[1] + 4 * search.k):
+        batch = Batch.from_rows(readout, alpha, rows)
+        scores = starting_scores(streams[rows], search.k, batch.alpha.shape[1])
+        found = _descend(batch, scores, search)
+        ends[alpha.positions(rows)] = found.transpose(0, 2, 1).reshape(-1, search.k)
+    return ends
 
 
-def search_limits(search: Search) -> tuple[float, float, int, float]:
-    """What `search_row` takes of the settings."""
-    return float(search.epsilon), float(search.penalty), search.steps, float(search.learning_rate)
+def starting_scores(
+    streams: UInt64[np.ndarray, " n"], k: int, length: int
+) -> Float[np.ndarray, "n k T"]:
+    """Draw where the search starts: log-uniform attention, and 3 · N(0, 1) in every score."""
+    counters = np.arange(k * length).reshape(k, length)
+    return 3.0 * normal(streams[:, None, None], counters) - np.log(length)
 
 
-@kernel
-def _search_rows(first, last, rows, offsets, streams, limits, found):
-    for i in range(first, last):
-        start, stop = offsets[i], offsets[i + 1]
-        found[:, start:stop] = search_row(
-            starting_scores(streams[i], len(found), stop - start), row_parts(rows, i), limits
-        )
+def loss_slope(
+    batch: Batch, scores: Float[np.ndarray, "n k T"], own: np.ndarray, search: Search
+) -> Float[np.ndarray, "n k T"]:
+    """Return ∂loss/∂scores; ``own`` are the model's own predictions, ``(n, 1, C)``.
+
+    ∂JSD(p, q)/∂p = ½ ln(2p/(p+q)), and through a softmax g becomes p (g − Σ p g).
+    """
+    weights = softmax(scores, axis=2)
+    k = weights.shape[1]
+    safe = np.maximum(weights, LEAST)
+    slope = -0.5 * np.log(2.0 * safe / (safe + batch.alpha[:, None]))
+    for i in range(k if k > 1 else 0):
+        # Of itself the logarithm is 0.
+        among = 0.5 * np.log(2.0 * safe / (safe + weights[:, i : i + 1]))
+        slope -= among / (k * (k - 1.0))
+    prediction, pooled = batch.predict(weights)
+    sign = np.sign(prediction - own)
+    if batch.readout.activation == "sigmoid":
+        by_logit = sign * prediction * (1.0 - prediction)
+    else:
+        mean = (0.5 * sign * prediction).sum(axis=2, keepdims=True)
+        by_logit = prediction * (0.5 * sign - mean)
+    outside = (tvd(prediction, own) > search.epsilon)[:, :, None]
+    pull = batch.pull_back(by_logit, pooled) @ batch.contribution.transpose(0, 2, 1)
+    slope += np.where(outside, search.penalty / k * pull, 0.0)
+    return weights * (slope - (weights * slope).sum(axis=2, keepdims=True))
 
 
-@subroutine
-def starting_scores(stream, k, length):
-    """Where the search starts, (k, T): log-uniform attention plus 3 · N(0, 1) in every score."""
-    scores = np.empty((k, length))
-    for i in range(k):
-        for t in range(length):
-            scores[i, t] = 3.0 * draw_normal(stream, i * length + t) - math.log(length)
-    return scores
+def _descend(batch: Batch, scores: np.ndarray, search: Search) -> Float[np.ndarray, "n k T"]:
+    """Return the attentions that Adam with AMSGrad (Reddi et al. 2018) ends with."""
+    own, _ = batch.predict(batch.alpha[:, None])
+    mean, square, largest = (np.zeros_like(scores) for _ in range(3))
+    for step in range(1, search.steps + 1):
+        slope = loss_slope(batch, scores, own, search)
+        mean += 0.1 * (slope - mean)
+        square += 0.001 * (slope**2 - square)
+        np.maximum(largest, square, out=largest)
+        rate = search.learning_rate / (1.0 - 0.9**step)
+        scores = scores - rate * mean / (np.sqrt(largest / (1.0 - 0.999**step)) + 1e-8)
+    return softmax(scores, axis=2)
 
 
-@subroutine
-def search_row(scores, parts, limits):
-    """Adam with AMSGrad (Reddi et al. 2018) on ``scores``, in place; returns the attentions they end with."""
-    epsilon, penalty, steps, learning_rate = limits
-    alpha, contribution, offset, head = parts
-    target = pooled_prediction(pool(alpha, contribution, offset), head)
-    mean, square, largest = np.zeros(scores.shape), np.zeros(scores.shape), np.zeros(scores.shape)
-    for step in range(1, steps + 1):
-        slope = loss_slope(scores, parts, target, epsilon, penalty)
-        rate, correction = learning_rate / (1.0 - 0.9**step), math.sqrt(1.0 - 0.999**step)
-        for i in range(scores.shape[0]):
-            for t in range(scores.shape[1]):
-                mean[i, t] += 0.1 * (slope[i, t] - mean[i, t])
-                square[i, t] += 0.001 * (slope[i, t] * slope[i, t] - square[i, t])
-                largest[i, t] = max(largest[i, t], square[i, t])
-                scores[i, t] -= rate * mean[i, t] / (math.sqrt(largest[i, t]) / correction + 1e-8)
-    return _softmax_rows(scores)
-
-
-@subroutine
-def _softmax_rows(scores):
-    weights = np.empty(scores.shape)
-    for i in range(scores.shape[0]):
-        largest, total = largest_of(scores[i]), 0.0
-        for t in range(scores.shape[1]):
-            weights[i, t] = math.exp(scores[i, t] - largest)
-            total += weights[i, t]
-        divide(weights[i], total)
-    return weights
-
-
-@subroutine
-def loss_slope(scores, parts, target, epsilon, penalty):
-    """∂loss/∂scores, derived manually: ∂JSD(p, q)/∂p = ½ ln(2p/(p+q)), and through a softmax g becomes p (g − Σ p g)."""
-    alpha, contribution, offset, head = parts
-    k, length = scores.shape
-    weights, slope = _softmax_rows(scores), np.empty(scores.shape)
-    for i in range(k):
-        pooled = pool(weights[i], contribution, offset)
-        prediction = pooled_prediction(pooled, head)
-        outside = tvd_row(prediction, target) > epsilon
-        pull = (
-            pull_back(pooled, head, _logit_slopes(prediction, target, head.sigmoid))
-            if outside
-            else offset
-        )
-        mean = 0.0
-        for t in range(length):
-            slope[i, t] = -_divergence_slope(weights, i, t, alpha[t])
-            if outside:
-                for p in range(len(pull)):
-                    slope[i, t] += penalty / k * pull[p] * contribution[t, p]
-            mean += weights[i, t] * slope[i, t]
-        for t in range(length):
-            slope[i, t] = weights[i, t] * (slope[i, t] - mean)
-    return slope
-
-
-@subroutine
-def _divergence_slope(weights, i, t, old):
-    """How the divergences grow with weight t of attention i."""
-    k, weight = len(weights), max(weights[i, t], 1e-300)
-    among = 0.0
-    for j in range(k):
-        if j != i:
-            among += 0.5 * math.log(2.0 * weight / (weight + weights[j, t]))
-    return 0.5 * math.log(2.0 * weight / (weight + old)) + (
-        among / (k * (k - 1.0)) if k > 1 else 0.0
-    )
-
-
-@subroutine
-def _logit_slopes(prediction, target, sigmoid):
-    """∂TVD/∂logits, of one sigmoid output or of a softmax."""
-    sign, slopes, mean = np.empty(len(prediction)), np.empty(len(prediction)), 0.0
-    for c in range(len(prediction)):
-        sign[c] = 1.0 if prediction[c] > target[c] else -1.0 if prediction[c] < target[c] else 0.0
-        mean += 0.5 * sign[c] * prediction[c]
-    for c in range(len(prediction)):
-        slopes[c] = (
-            sign[c] * prediction[c] * (1.0 - prediction[c])
-            if sigmoid
-            else prediction[c] * (0.5 * sign[c] - mean)
-        )
-    return slopes
+def _batches(alpha: Ragged, numbers: int) -> Iterator[Int64[np.ndarray, " n"]]:
+    """Yield rows of one length, as many as have `NUMBERS` numbers, ``numbers`` a position."""
+    for length in np.unique(alpha.lengths):
+        rows = np.flatnonzero(alpha.lengths == length)
+        count = max(NUMBERS // max(int(length) * numbers, 1), 1)
+        yield from (rows[start : start + count] for start in range(0, len(rows), count))

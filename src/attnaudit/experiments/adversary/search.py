@@ -1,196 +1,574 @@
-"""The search for the furthest attention: attentions with few non-zero weights that keep the output, where it starts, and the climb.
+"""The search for the furthest attention within ε, through any tail, for many rows at once.
 
-The climb goes from one attention to a better one near it by the program of a small box around it, solved again and again. In a small box
-the chords are nearly the slopes of f and the logits behind a tail nearly linear, so that the bound's program becomes a step of sequential
-linear programming. What it ends with is drawn onto the allowed set; the box shrinks where nothing was gained.
+The state is the best attention of every row so far, which is within ε. A strategy proposes segments,
+from an attention that is further away to one within ε. JSD is convex along a segment, so that of the
+part within ε only the ends matter: the first point within ε is found by regula falsi on outputs of
+the tail itself, and accepted where it is better. The strategies, in this order:
+
+- single tokens: all attention on one;
+- pairs: mixtures of two tokens, ranked by `curves` between the outputs of single tokens;
+- programs: mixtures of several tokens, needed between more than two classes. Behind an identity tail
+  the program is a bound too, and is refined box by box until the bound meets what was found. Behind
+  another it is solved on the slopes at the best attention so far, in a box around it that shrinks;
+- one more token: from the tokens of least attention to the best attention so far.
+
+Of a vocabulary the search reads classes that stand for all others (`some_classes`). What it finds is
+then read for all of them, and moved towards the model's own attention where it is beyond ε.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from jaxtyping import Bool, Float, Int64
 
-from attnaudit.core.arrays import divide, fill, overwrite, plus, sum_of, taken, where_positive
-from attnaudit.core.kernels import subroutine
-from attnaudit.experiments.adversary.exact import gain
-from attnaudit.experiments.adversary.moves import draw_in, exchange, reach, rescale, settle
-from attnaudit.experiments.adversary.program import Box, bound_box, tightened
-from attnaudit.experiments.adversary.row import affordable, beyond, is_allowed, worth
-from attnaudit.stats.measures import LN2
-from attnaudit.stats.ordering import ascending, descending
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.tolerance import TOLERANCE
+from attnaudit.experiments.adversary.curves import LEAST, Curves, crossing_of
+from attnaudit.experiments.adversary.exact import (
+    Slab,
+    divergence,
+    furthest_attention,
+    gains,
+    unconstrained_bound,
+)
+from attnaudit.experiments.adversary.program import Box, Solution, Task, refine, solve
+from attnaudit.experiments.adversary.shares import bound_by_shares
+from attnaudit.experiments.adversary.some_classes import (
+    MANY,
+    blocks,
+    of_some_classes,
+    representatives,
+)
+from attnaudit.experiments.identifiability.null_space import RANGES, movement
+from attnaudit.experiments.through_tail import (
+    Outputs,
+    attended_sums,
+    few_tokens,
+    has_compiled_tail,
+    row_blocks,
+    two_classes,
+)
+from attnaudit.stats.measures import LN2, jsd_terms
+from attnaudit.trace.readout import Readout
+from attnaudit.trace.tails import IdentityTail, TanhTail
 
-PAIRED = 15
-PAIR_STEPS = 8
-NEWCOMERS = 16
-SWEEPS = 3
-MEMBERS = 12
-REPLACEMENTS = 200000
-CLIMBS = 40
-FIRST, SHRINK, SMALLEST = 0.1, 0.4, 1e-3  # sides of the boxes around an attention
-GAIN = 1e-6
-
-
-@subroutine
-def first_attention(row, logits, furthest):
-    """The best of the attentions to start from, into ``furthest``; its value. Without a tail single tokens do."""
-    value = try_single_tokens(row, 0.0, furthest)
-    if row.head.tail:
-        value = try_pairs(row, ascending(row.alpha)[:PAIRED], value, furthest)
-        value = try_thinning(row, logits, value, furthest)
-        value = try_swaps(row, logits, value, furthest)
-    return value
-
-
-@subroutine
-def take_better(row, weights, value, furthest):
-    """``weights`` into ``furthest`` where they are further than ``value``; the larger of both values."""
-    reached = worth(row, weights)
-    if reached > value:
-        overwrite(furthest, weights)
-        return reached
-    return value
-
-
-@subroutine
-def try_single_tokens(row, value, furthest):
-    """The best token that alone keeps the output."""
-    token = -1
-    for t in range(len(row.alpha)):
-        candidate = 0.5 * LN2 + gain(1.0, row.alpha[t])
-        if candidate > value and beyond(row, plus(row.offset, 1.0, row.contribution[t])) <= 0.0:
-            value, token = candidate, t
-    if token >= 0:
-        fill(furthest, 0.0)
-        furthest[token] = 1.0
-    return value
+TOKENS, SPREAD = 64, 16  # tokens read alone; of a longer row so many are not of least attention
+STARTS, PARTNERS, LEAST_ATTENDED = 16, 24, 8  # tokens of pairs; of these so many of least attention
+FOLLOWED = 8  # pairs of a row that are read out
+AIMS = 2  # outputs read to find a point of a pair within ε
+STEPS = 7  # outputs read to find the first point within ε
+CLASSES, STAND_IN = 101, 60  # modelled one by one at most; of more so many, which stand for all
+SHORT = 12  # tokens, up to which pairs are tried with more than CLASSES
+MORE, ROUNDS = 3, 2  # tokens that are added to the best attention, and how often
+SUPPORT = 16  # tokens with weight in what a program proposes
+GAP = 1e-3  # from the bound, within which an attention counts as proven the furthest
+BOXES = 14  # refinements of the program of a row behind an identity tail
+FEW, COARSE = 24, 4  # classes whose programs have all tangents; others have every fourth
+CLIMBS = 10  # programs of a row behind another tail, each with the slopes at the best so far
+SECOND_BOX = 0.12  # the first of the second climb, which starts at the model's own attention
+SMALLEST_BOX = 0.03  # how far they move a weight at least
+PROGRESS = 2e-3  # JSD; a box that gains less is halved
+STEP = 0.02  # towards a token, by which slopes are measured
+CLOSER = 4  # outputs of all classes read to move what was found by some of them within ε
 
 
-@subroutine
-def try_thinning(row, logits, value, furthest):
-    """The model's attention with its largest weights removed, half of what is left while the rest can make up for it, then fewer."""
-    weights, aim, trial = row.own.copy(), taken(logits, row.kept), np.empty(len(row.own))
-    order, first, share = descending(row.own), 0, 0.5
-    while first < len(order) and len(where_positive(weights)) > 1:
-        removed = max(int(share * len(where_positive(taken(weights, order[first:])))), 1)
-        overwrite(trial, weights)
-        for k in range(first, min(first + removed, len(order))):
-            trial[order[k]] = 0.0
-        left = sum_of(trial)
-        if left > 0.0:
-            divide(trial, left)
-        if left > 0.0 and (is_allowed(row, trial) or settle(row, trial, aim)):
-            overwrite(weights, trial)
-            first += removed
-        elif removed > 1:
-            share *= 0.5
+class Bounded(NamedTuple):
+    """The furthest attention found in each of n rows, and the JSD that none exceeds, ``(n,)``."""
+
+    attention: Ragged
+    upper: Float[np.ndarray, " n"]
+
+
+class Segments(NamedTuple):
+    """Segments from ``start`` to ``end``, two attentions of the row of each."""
+
+    rows: Int64[np.ndarray, " m"]
+    start: Ragged
+    end: Ragged
+
+    def take(self, chosen: Int64[np.ndarray, " k"]) -> Segments:
+        """Return the chosen segments."""
+        return Segments(self.rows[chosen], self.start.take(chosen), self.end.take(chosen))
+
+    def at(self, t: Float[np.ndarray, " m"]) -> Ragged:
+        """Return the attention at a point of each segment."""
+        spread, start = self.start.spread(t), self.start.values
+        return self.start.with_values((1.0 - spread) * start + spread * self.end.values)
+
+
+class Singles(NamedTuple):
+    """Single tokens that were read out, least attention first.
+
+    Attributes:
+        tokens: Positions, ``(n, k)``; further places repeat position 0.
+        count: Number of tokens of each row, ``(n,)``.
+        distance: TVD of their outputs, ``(n, k)``.
+        log_p: Log-probabilities of the classes modelled, ``(n, k, classes)``.
+        first: Rank of the first one within ε, ``count`` if there is none, ``(n,)``.
+    """
+
+    tokens: Int64[np.ndarray, "n k"]
+    count: Int64[np.ndarray, " n"]
+    distance: Float[np.ndarray, "n k"]
+    log_p: Float[np.ndarray, "n k classes"]
+    first: Int64[np.ndarray, " n"]
+
+
+def bounded_attention(readout: Readout, alpha: Ragged, epsilon: float) -> Bounded:
+    """Find for every row an attention far from ``alpha`` whose output is within ``epsilon``."""
+    values, upper = alpha.values.astype(np.float64), np.empty(len(alpha))
+    for rows in row_blocks(alpha):
+        outputs = Outputs.of(readout.take(rows), alpha.take(rows))
+        by_some = outputs.own.shape[1] >= MANY
+        found = (_search_some if by_some else search)(outputs, epsilon)
+        values[alpha.positions(rows)], upper[rows] = found.attention.values, found.upper
+    return Bounded(alpha.with_values(values), upper)
+
+
+def search(outputs: Outputs, epsilon: float) -> Bounded:
+    """Run all strategies on some rows."""
+    state = State(outputs, epsilon)
+    rows = state.open_rows()
+    if not has_compiled_tail(outputs.readout):
+        state.accept(_same_sum(state, rows))
+    singles = _read_singles(state)
+    # Where the token of least attention is within ε nothing is better.
+    rows = state.open_rows()
+    paired = rows if state.classes is None else rows[singles.count[rows] <= SHORT]
+    state.accept(_pairs(state, singles, paired))
+    if state.own.shape[1] > 2:
+        if isinstance(outputs.readout.tail, IdentityTail):
+            _bound_by_slabs(state)
+            _bound_by_programs(state)
         else:
-            first += 1
-    members = where_positive(weights)
-    if len(members) <= MEMBERS:
-        exchange(row, weights, members)
-    return take_better(row, weights, value, furthest)
+            _climb(state, singles, 1.0)
+            again = State(outputs, epsilon)
+            again.upper = np.where(state.value < state.upper - GAP, again.upper, 0.0)
+            _climb(again, singles, SECOND_BOX)
+            rows = np.arange(len(state.value))
+            state.keep(rows, again.attention, again.value)
+    if isinstance(outputs.readout.tail, TanhTail):
+        for row in state.open_rows().tolist():
+            bound = bound_by_shares(outputs, row, epsilon)
+            state.upper[row] = max(min(bound, state.upper[row]), state.value[row])
+    for _ in range(ROUNDS):
+        state.accept(_one_more(state, singles, state.open_rows()))
+    return Bounded(state.attention, np.maximum(state.upper, state.value))
 
 
-@subroutine
-def try_pairs(row, tokens, value, furthest):
-    """The ends of what is allowed between two of ``tokens``."""
-    for second in range(1, len(tokens)):
-        for first in range(second):
-            value = _try_pair(row, tokens[first], tokens[second], value, furthest)
-    return value
+class State:
+    """The best attention so far of some rows, its JSD, and the bound of each row."""
+
+    def __init__(self, outputs: Outputs, epsilon: float) -> None:
+        self.outputs, self.alpha, self.epsilon = outputs, outputs.alpha, epsilon
+        noise = 0.0 if has_compiled_tail(outputs.readout) else TOLERANCE.network
+        self.limit = max(epsilon - noise, 0.0)
+        both = two_classes(outputs.own)
+        self.classes = None if both.shape[1] <= CLASSES else representatives(both, STAND_IN)
+        self.own = self.modelled(outputs.own, np.arange(len(self.alpha)))
+        self.stand_in = _stand_ins(outputs.readout.contribution, self.alpha)
+        merged = np.zeros(len(self.alpha.values))
+        np.add.at(merged, self.stand_in, self.alpha.values)
+        self.attention = self.alpha.with_values(merged)
+        self.value = divergence(self.attention, self.alpha)
+        self.upper = unconstrained_bound(self.alpha)
+
+    def open_rows(self) -> Int64[np.ndarray, " m"]:
+        """Return the rows whose best is not proven the furthest."""
+        return np.flatnonzero(self.value < self.upper - GAP)
+
+    def modelled(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return probabilities of the classes modelled, which stand for all others."""
+        both = two_classes(prediction)
+        if self.classes is None:
+            return np.maximum(both, LEAST)
+        classes, weight = self.classes
+        some = np.take_along_axis(both, classes[rows], axis=1) * weight[rows]
+        some = np.maximum(some, LEAST)
+        return some / some.sum(axis=1, keepdims=True)
+
+    def measure(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return TVDs beside the log-probabilities modelled, ``(b, 1 + classes)``."""
+        distance = self.outputs.distance(prediction, rows)
+        return np.column_stack([distance, np.log(self.modelled(prediction, rows))])
+
+    def keep(self, rows: np.ndarray, attention: Ragged, value: np.ndarray) -> None:
+        """Replace the best of rows by better ones; of several of one row the best counts."""
+        order = np.lexsort((-value, rows))
+        order = order[value[order] > self.value[rows[order]]]
+        better, first = np.unique(rows[order], return_index=True)
+        chosen = order[first]
+        self.value[better] = value[chosen]
+        self.attention.values[self.alpha.positions(better)] = attention.take(chosen).values
+
+    def accept(self, segments: Segments) -> None:
+        """Walk segments to their first point within ε, and keep what is better."""
+        rows, readout = segments.rows, self.outputs.readout
+        start = attended_sums(readout, rows, segments.start)
+        way = attended_sums(readout, rows, segments.end) - start
+        old = self.alpha.take(rows)
+
+        def beyond(chosen: np.ndarray, t: np.ndarray) -> np.ndarray:
+            sums = lambda b: start[chosen[b]] + t[b, None] * way[chosen[b]]  # noqa: E731
+            return self.outputs.under_sums(rows[chosen], sums, self.outputs.distance) - self.limit
+
+        everything = np.arange(len(rows))
+        low, high = np.zeros(len(rows)), np.ones(len(rows))
+        above, below = beyond(everything, low), beyond(everything, high)
+        high[above <= 0.0] = 0.0
+        known = (above <= 0.0) | (below <= 0.0)
+        worth_high = divergence(segments.end, old)
+        for _ in range(STEPS):
+            worth_low = divergence(segments.at(low), old)
+            promising = np.maximum(worth_low, worth_high) > self.value[rows]
+            left = np.flatnonzero(known & promising & (high - low > TOLERANCE.solver))
+            if not len(left):
+                break
+            width = high[left] - low[left]
+            share = above[left] / np.maximum(above[left] - below[left], LEAST)
+            # Regula falsi, off the ends, so that both of them move.
+            t = low[left] + width * np.clip(share, 0.02, 0.98)
+            now = beyond(left, t)
+            within = now <= 0.0
+            inside, outside = left[within], left[~within]
+            high[inside], below[inside] = t[within], now[within]
+            low[outside], above[outside] = t[~within], now[~within]
+            above[inside] *= 0.5  # the Illinois way: an end that stays counts half
+            below[outside] *= 0.5
+        chosen = np.flatnonzero(known)
+        attention = segments.take(chosen).at(high[chosen])
+        self.keep(rows[chosen], attention, divergence(attention, old.take(chosen)))
+
+    def to_best(self, rows: np.ndarray, start: Ragged) -> Segments:
+        """Return the segments from attentions of rows to the best so far."""
+        return Segments(rows, start, self.attention.take(rows))
 
 
-@subroutine
-def _try_pair(row, i, j, value, furthest):
-    """Move from token j to token i in ``PAIR_STEPS`` steps; where the output comes within ε, or leaves it, find that point."""
-    along, start = (
-        plus(row.contribution[i], -1.0, row.contribution[j]),
-        plus(row.offset, 1.0, row.contribution[j]),
+def _same_sum(state: State, rows: np.ndarray) -> Segments:
+    """Propose the furthest attention with the model's own attended sum, and so its output."""
+    ends = []
+    for row in rows.tolist():
+        alpha = state.alpha[row]
+        others = movement(state.outputs.readout.contribution[row], alpha, RANGES).ends
+        value = jsd_terms(others, np.broadcast_to(alpha, others.shape)).sum(axis=1)
+        ends.append(others[value.argmax()])
+    return state.to_best(rows, Ragged.from_rows(ends, np.float64))
+
+
+def _read_singles(state: State) -> Singles:
+    """Read single tokens and keep the best; where that of least attention is within ε, only it."""
+    tokens, count = _by_attention(state)
+    n, most = tokens.shape
+    distance, ranks = np.full((n, most), np.inf), np.arange(most)
+    log_p = np.zeros((n, most, state.own.shape[1]))
+    for part in (ranks == 0, ranks > 0):
+        unread = part & (ranks < count[:, None]) & ~(distance[:, :1] <= state.limit)
+        row, rank = np.nonzero(unread)
+        chosen = tokens[row, rank][:, None]
+        read = state.outputs.under_few(row, chosen, np.ones((len(row), 1)), state.measure)
+        distance[row, rank], log_p[row, rank] = read[:, 0], read[:, 1:]
+    within = distance <= state.limit
+    first = np.where(within.any(axis=1), within.argmax(axis=1), count)
+    rows = np.flatnonzero(first < count)
+    attention = _alone(state, rows, tokens[rows, first[rows]])
+    state.keep(rows, attention, divergence(attention, state.alpha.take(rows)))
+    return Singles(tokens, count, distance, log_p, first)
+
+
+def _pairs(state: State, singles: Singles, rows: np.ndarray) -> Segments:
+    """Propose segments from tokens that are beyond ε alone to a mixture with another token.
+
+    Tokens are those of least attention, and those whose own output is nearest to the model's.
+    """
+    ranks = np.arange(singles.tokens.shape[1])
+    near = np.where(ranks < LEAST_ATTENDED, -1.0, singles.distance[rows])
+    ends = np.argsort(near, axis=1, kind="stable")[:, :PARTNERS]
+    beyond = np.where(ranks < singles.first[rows, None], near, np.inf)
+    starts = np.argsort(beyond, axis=1, kind="stable")[:, :STARTS]
+    fits = (starts < singles.first[rows, None])[:, :, None]
+    fits = fits & (ends < singles.count[rows, None])[:, None, :]
+    row, start, end = np.nonzero(fits & (starts[:, :, None] != ends[:, None, :]))
+    row, start, end = rows[row], starts[row, start], ends[row, end]
+    tokens = np.column_stack([singles.tokens[row, start], singles.tokens[row, end]])
+
+    def weights(t: np.ndarray) -> np.ndarray:
+        return np.column_stack([1.0 - t, t])
+
+    curves = Curves.between(singles.log_p[row, start], singles.log_p[row, end])
+    crossing = crossing_of(curves, state.own[row], state.limit)
+    old = state.alpha.values[state.alpha.offsets[row, None] + tokens]
+    value = 0.5 * LN2 + gains(weights(crossing.first), old).sum(axis=1)
+    # Those that miss ε by the model come last: the tail may bend towards it.
+    score = np.where(crossing.miss > 0.0, -crossing.miss, value)
+    useful = (score <= 0.0) | (score > state.value[row])
+    order = np.lexsort((-score, row))
+    order = order[useful[order]]
+    order = order[np.arange(len(order)) - np.searchsorted(row[order], row[order]) < FOLLOWED]
+    row, tokens, curves, inside = (
+        row[order],
+        tokens[order],
+        curves.take(order),
+        crossing.inside[order],
     )
-    backwards = plus(row.contribution[j], -1.0, row.contribution[i])
-    before = beyond(row, start)
-    for step in range(PAIR_STEPS):
-        left, right = step / PAIR_STEPS, (step + 1.0) / PAIR_STEPS
-        after = beyond(row, plus(start, right, along))
-        share = -1.0
-        if before <= 0.0 < after:
-            share = left + reach(row, plus(start, left, along), along, right - left)
-        elif after <= 0.0 < before:
-            share = right - reach(row, plus(start, right, along), backwards, right - left)
-        before = after
-        candidate = 0.5 * LN2 + gain(share, row.alpha[i]) + gain(1.0 - share, row.alpha[j])
-        if share > 0.0 and candidate > value:
-            value = candidate
-            fill(furthest, 0.0)
-            furthest[i], furthest[j] = share, 1.0 - share
-    return value
+    within = np.zeros(len(row), bool)
+    for _ in range(AIMS):
+        left = np.flatnonzero(~within)
+        read = state.outputs.under_few(
+            row[left], tokens[left], weights(inside[left]), state.measure
+        )
+        within[left] = read[:, 0] <= state.limit
+        bent = curves.take(left).through(inside[left], read[:, 1:])
+        aimed = crossing_of(bent, state.own[row[left]], state.limit).inside
+        inside[left] = np.where(within[left], inside[left], aimed)
+    lengths = state.alpha.lengths[row]
+    mixture = few_tokens(lengths, tokens, weights(inside))
+    return Segments(row, few_tokens(lengths, tokens, weights(np.zeros(len(row)))), mixture)
 
 
-@subroutine
-def try_swaps(row, logits, value, furthest):
-    """Other tokens, of little attention, in the position of one of the few or next to them, the weights settled again; repeatedly."""
-    aim, trial = taken(logits, row.kept), np.empty(len(furthest))
-    newcomers = ascending(row.alpha)[: min(NEWCOMERS, affordable(row, REPLACEMENTS) // 8)]
-    if len(where_positive(furthest)) > MEMBERS:
-        return value
-    for _ in range(SWEEPS):
-        before, start = value, furthest.copy()
-        members = where_positive(start)
-        for i in newcomers:
-            if start[i] > 0.0:
-                continue
-            for j in members:
-                overwrite(trial, start)
-                trial[i], trial[j] = start[j], 0.0
-                value = _try_settled(row, trial, aim, value, furthest)
-            if len(members) < len(row.kept):
-                for t in range(len(trial)):
-                    trial[t] = 0.75 * start[t]
-                trial[i] = 0.25
-                value = _try_settled(row, trial, aim, value, furthest)
-        if value <= before + 1e-6:
+def _one_more(state: State, singles: Singles, rows: np.ndarray) -> Segments:
+    """Propose segments from the tokens of least attention to the best attention so far."""
+    ranks = np.arange(min(MORE, singles.tokens.shape[1]))
+    row, rank = np.nonzero(ranks < np.minimum(singles.first, singles.count)[rows, None])
+    row = rows[row]
+    return state.to_best(row, _alone(state, row, singles.tokens[row, rank]))
+
+
+def _bound_by_slabs(state: State) -> None:
+    """Lower the bounds to the least of the exact maxima for every pair of classes.
+
+    TVD ≤ ε moves no probability by more than ε, so the log-odds of each pair stay in a slab.
+    """
+    rows = state.open_rows()
+    outputs, epsilon = state.outputs.take(rows), state.epsilon
+    readout, alpha, p = outputs.readout, outputs.alpha, outputs.own
+    ranked = np.argsort(-p, axis=1, kind="stable")[:, :8]  # of further classes hardly any decides
+    logits, bias = readout.contribution.values, readout.offset
+    at = np.arange(len(rows))
+    for one in range(ranked.shape[1]):
+        for other in range(one):
+            y, z = ranked[:, one], ranked[:, other]
+            each = np.arange(len(logits))
+            relevance = logits[each, alpha.spread(y)] - logits[each, alpha.spread(z)]
+            shift = bias[at, y] - bias[at, z]
+            with np.errstate(divide="ignore"):
+                low = np.log(np.maximum(p[at, y] - epsilon, 0.0) / (p[at, z] + epsilon)) - shift
+                high = np.log((p[at, y] + epsilon) / np.maximum(p[at, z] - epsilon, 0.0)) - shift
+            if readout.candidates is not None:
+                free = ~(readout.candidates[at, y] & readout.candidates[at, z])
+                low[free], high[free] = -np.inf, np.inf
+            furthest = furthest_attention(alpha, Slab(relevance, low, high))
+            value = divergence(furthest, alpha)
+            # Only rounding can leave a slab without a vertex; the attention itself bounds nothing.
+            value[value <= 0.0] = np.inf
+            state.upper[rows] = np.minimum(state.upper[rows], value)
+
+
+def _bound_by_programs(state: State) -> None:
+    """Lower the bounds by programs that are refined box by box, and propose what solves them."""
+    tasks: dict[int, Task] = {}
+    boxes: dict[int, list[tuple[Box, Solution]]] = {}
+    for number in range(BOXES):
+        rows, solved = state.open_rows().tolist(), []
+        for row in rows:
+            if row not in tasks:
+                tasks[row] = _exact_task(state, row)
+                boxes[row], parts, most = [], [tasks[row].box()], state.upper[row]
+            else:
+                worst = max(range(len(boxes[row])), key=lambda k: boxes[row][k][1].bound)
+                box, solution = boxes[row].pop(worst)
+                most = solution.bound
+                parts = [] if solution.values is None else refine(tasks[row], box, solution)
+                if not parts:  # nothing is left to refine: the box stays, and ends the row
+                    boxes[row].append((box, solution))
+            for box in parts:
+                solution = solve(tasks[row], box)
+                solution = solution._replace(bound=min(solution.bound, most))
+                boxes[row].append((box, solution))
+                if solution.values is not None and solution.bound > state.value[row]:
+                    solved.append((row, solution.values[: len(state.alpha[row])]))
+            state.upper[row] = max(solution.bound for _, solution in boxes[row])
+        _propose(state, tasks, solved)
+        state.upper = np.maximum(state.upper, state.value)
+        if not solved and number:
             break
-    return value
 
 
-@subroutine
-def _try_settled(row, trial, aim, value, furthest):
-    if not (is_allowed(row, trial) or settle(row, trial, aim)) or worth(row, trial) < value - 0.03:
-        return value
-    exchange(row, trial, where_positive(trial))
-    return take_better(row, trial, value, furthest)
+def _exact_task(state: State, row: int) -> Task:
+    """Return the program's task of a row behind an identity tail, of its allowed classes."""
+    readout, alpha = state.outputs.readout, state.alpha[row]
+    contribution, own = readout.contribution[row], state.outputs.own[row]
+    if readout.candidates is not None:
+        allowed = readout.candidates[row]
+        contribution, own = contribution[:, allowed], own[allowed]
+    scores = contribution - (alpha[:, None] * contribution).sum(axis=0)
+    step = 1 if len(own) <= FEW else COARSE
+    return Task.from_scores(scores, own, alpha, state.epsilon, step)
 
 
-@subroutine
-def climb(row, built, weights, found, furthest):
-    """The best attention reached from ``weights`` (changed in place), where it is further than ``found``, into ``furthest``."""
-    if not draw_in(row, weights):
-        return found
-    trial, value, side = np.empty(len(weights)), worth(row, weights), FIRST
+def _climb(state: State, singles: Singles, size: float) -> None:
+    """Propose what solves programs on the slopes at the best attention, in boxes around it.
+
+    A box is halved where it gains little. In the whole simplex, a box of size 1, the outputs of
+    single tokens take the place of slopes.
+    """
+    log_p, box = singles.log_p.copy(), np.full(len(state.alpha), size)
+    moved = box < 1.0
     for _ in range(CLIMBS):
-        if side < SMALLEST:
-            break
-        if _best_near(row, built, weights, side, trial) and worth(row, trial) > value + GAIN:
-            overwrite(weights, trial)
-            value = worth(row, weights)
-        else:
-            side *= SHRINK
-    exchange(row, weights, where_positive(weights))
-    return take_better(row, weights, found, furthest)
+        rows = state.open_rows()
+        rows = rows[box[rows] >= SMALLEST_BOX]
+        before = state.value.copy()
+        _update_slopes(state, singles, rows[moved[rows]], log_p)
+        tasks, solved = {}, []
+        for row in rows.tolist():
+            tokens = singles.tokens[row, : singles.count[row]]
+            held = state.attention[row][tokens]
+            scores = log_p[row, : len(tokens)] - np.log(state.own[row])
+            task = Task.from_scores(
+                scores, state.own[row], state.alpha[row][tokens], state.limit, COARSE
+            )
+            low, high = np.maximum(held - box[row], 0.0), np.minimum(held + box[row], 1.0)
+            solution = solve(task, task.box(low, high))
+            if solution.values is not None:
+                weights, every = np.zeros(len(state.alpha[row])), np.zeros_like(scores)
+                every = np.zeros((len(weights), scores.shape[1]))
+                weights[tokens], every[tokens] = solution.values[: len(tokens)], scores
+                tasks[row] = task._replace(scores=every)
+                solved.append((row, weights))
+        _propose(state, tasks, solved)
+        gained = state.value[rows] - before[rows]
+        # From the whole simplex on to slopes, whatever it gained.
+        halve = (gained < PROGRESS) | (box[rows] == 1.0)
+        box[rows] = np.where(halve, 0.5 * box[rows], box[rows])
+        moved[rows] = (gained > 0.0) | (box[rows] == 0.5)
 
 
-@subroutine
-def _best_near(row, built, weights, side, trial):
-    """Into ``trial`` the end of the program of the box around ``weights``, drawn onto the allowed set; false where that fails."""
-    low, high, low_p, high_p = (
-        np.empty(len(weights)),
-        np.empty(len(weights)),
-        np.zeros(len(row.kept)),
-        np.empty(len(row.kept)),
-    )
-    for t in range(len(weights)):
-        low[t], high[t] = max(weights[t] - side, 0.0), min(weights[t] + side, 1.0)
-    fill(high_p, 1.0)
-    if not tightened(low, high) or bound_box(built, Box(low, high, low_p, high_p), trial) < 0.0:
-        return False
-    rescale(trial)
-    return draw_in(row, trial)
+def _update_slopes(
+    state: State, singles: Singles, rows: np.ndarray, log_p: Float[np.ndarray, "n k classes"]
+) -> None:
+    """Set the log-probabilities of single tokens by the slopes at the best attention so far."""
+    own = state.attention.take(rows)
+    best = state.outputs.under(rows, lambda chosen: own.take(chosen), state.measure)[:, 1:]
+    place, rank = np.nonzero(np.arange(log_p.shape[1]) < singles.count[rows, None])
+    row = rows[place]
+    base = (1.0 - STEP) * attended_sums(state.outputs.readout, rows, own)
+    contribution = state.outputs.readout.contribution.values
+    at = state.alpha.offsets[row] + singles.tokens[row, rank]
+    read = state.outputs.under_sums(
+        row, lambda chosen: base[place[chosen]] + STEP * contribution[at[chosen]], state.measure
+    )[:, 1:]
+    log_p[row, rank] = best[place] + (read - best[place]) / STEP
+
+
+def _propose(
+    state: State, tasks: dict[int, Task], solved: list[tuple[int, np.ndarray]]
+) -> None:
+    """Accept the solutions of programs, which may be a little beyond ε.
+
+    They are walked to the best attention so far, and to weights of the same tokens with the logits
+    of the model's own output, as far as there are any: vertices of what is allowed are on the way.
+    """
+    rows, starts, ends = [], [], []
+    for row, solution in solved:
+        weights = solution.copy()
+        weights[np.argsort(-weights, kind="stable")[SUPPORT:]] = 0.0
+        weights[weights < TOLERANCE.solver] = 0.0
+        weights /= weights.sum()
+        used, own = np.flatnonzero(weights), tasks[row].own
+        moves = tasks[row].scores[used]
+        moves = np.sqrt(own) * (moves - (moves * own).sum(axis=1, keepdims=True) / own.sum())
+        # A large weight keeps the sum at 1 in the least squares.
+        equations = np.vstack([moves.T, np.full(len(used), 1e3)])
+        target = -np.append((weights[used, None] * moves).sum(axis=0), 0.0)
+        step = np.linalg.lstsq(equations, target, rcond=None)[0]
+        step -= step.mean()
+        falls = step < 0.0
+        room = min(1.0, (weights[used][falls] / -step[falls]).min(initial=1.0))
+        end = weights.copy()
+        end[used] = np.maximum(end[used] + room * step, 0.0)
+        rows.append(row)
+        starts.append(weights)
+        ends.append(end / end.sum())
+    if rows:
+        every, start = np.array(rows), Ragged.from_rows(starts)
+        state.accept(Segments(every, start, Ragged.from_rows(ends)))
+        state.accept(state.to_best(every, start))
+
+
+def _search_some(outputs: Outputs, epsilon: float) -> Bounded:
+    """Search by some classes that stand for all; by all if the tail cannot be read for some."""
+    values = outputs.alpha.values.astype(np.float64)
+    for rows in blocks(outputs):
+        part = outputs.take(rows)
+        some = of_some_classes(part)
+        found = search(part if some is None else some, epsilon).attention
+        if some is not None:
+            found = _moved_within(part, found, max(epsilon - TOLERANCE.network, 0.0))
+        values[outputs.alpha.positions(rows)] = found.values
+    return Bounded(outputs.alpha.with_values(values), unconstrained_bound(outputs.alpha))
+
+
+def _moved_within(outputs: Outputs, found: Ragged, limit: float) -> Ragged:
+    """Move attention that is beyond the limit towards the model's own, along which TVD falls."""
+    alpha, share = outputs.alpha, np.ones(len(found))
+
+    def moved(rows: np.ndarray) -> Ragged:
+        own, other = alpha.take(rows), found.take(rows)
+        return own.with_values(own.values + own.spread(share[rows]) * (other.values - own.values))
+
+    outside = np.arange(len(found))
+    for _ in range(CLOSER):
+        rows = outside
+        distance = outputs.under(
+            rows, lambda chosen, rows=rows: moved(rows[chosen]), outputs.distance
+        )
+        beyond: Bool[np.ndarray, " m"] = ~(distance <= limit)  # NaN too
+        outside = rows[beyond]
+        share[outside] *= 0.999 * limit / distance[beyond]
+    share[outside] = 0.0
+    return moved(np.arange(len(found)))
+
+
+def _alone(state: State, rows: np.ndarray, tokens: np.ndarray) -> Ragged:
+    """Return all attention on one token of each of the rows."""
+    return few_tokens(state.alpha.lengths[rows], tokens[:, None], np.ones((len(rows), 1)))
+
+
+def _by_attention(state: State) -> tuple[Int64[np.ndarray, "n k"], Int64[np.ndarray, " n"]]:
+    """Return at most `TOKENS` positions of every row, least attention first, and their number.
+
+    Of a longer row they are those of least attention and `SPREAD` evenly spaced among the others,
+    the one of most attention included.
+    """
+    orders, least = [], TOKENS - SPREAD
+    for row, weights in enumerate(state.alpha):
+        start = state.alpha.offsets[row]
+        stand_in = state.stand_in[start : start + len(weights)] - start
+        order = np.argsort(weights, kind="stable")
+        order = order[stand_in[order] == order]
+        if len(order) > TOKENS:
+            rest = np.linspace(least, len(order) - 1, SPREAD).astype(np.int64)
+            order = order[np.append(np.arange(least), rest)]
+        orders.append(order)
+    count = np.array([len(order) for order in orders], np.int64)
+    tokens = np.zeros((len(orders), int(count.max(initial=0))), np.int64)
+    for row, order in enumerate(orders):
+        tokens[row, : len(order)] = order
+    return tokens, count
+
+
+def _stand_ins(contribution: Ragged, alpha: Ragged) -> Int64[np.ndarray, " N"]:
+    """Return for every position the one of least attention that contributes the same.
+
+    How weight is shared among them does not change the output, and JSD is convex, so that the
+    others need no weight.
+    """
+    stand_in = np.arange(len(alpha.values))
+    for row, start in enumerate(alpha.offsets[:-1].tolist()):
+        order = start + np.argsort(alpha[row], kind="stable")
+        values = contribution.values[order]
+        _, first, same = np.unique(values, axis=0, return_index=True, return_inverse=True)
+        if len(first) < len(order):
+            stand_in[order] = order[first[same.ravel()]]
+    return stand_in
