@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.core.kernels import kernel
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.relaxed import (
+    Batch,
     Search,
     loss_slope,
     search_attentions,
     starting_scores,
 )
-from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, row_parts
 from attnaudit.experiments.rows import row_streams
 from attnaudit.trace import Trace
 from tests.experiments.test_adversary_exact import check_is_allowed
@@ -25,21 +24,23 @@ from tests.oracles.relaxed_adversary import (
 from tests.traces import make_trace
 
 K = 4
-STARTING_SCORES = kernel(starting_scores)
 
 
 def starts(trace: Trace) -> torch.Tensor:
     """Where the search starts, padded: (B, K, T)."""
     scores = torch.zeros(len(trace), K, int(trace.alpha.lengths.max()), dtype=torch.float64)
-    for row, stream in enumerate(row_streams(trace, 0, "adversary")):
-        length = len(trace.alpha[row])
-        scores[row, :, :length] = torch.tensor(STARTING_SCORES(stream, K, length))
+    streams = row_streams(trace, 0, "adversary")
+    for row, length in enumerate(trace.alpha.lengths):
+        own = starting_scores(streams[row : row + 1], K, int(length))
+        scores[row, :, :length] = torch.tensor(own[0])
     return scores
 
 
-@kernel
-def loss_slope_of_row(scores, rows, row, target, epsilon, penalty):
-    return loss_slope(scores, row_parts(rows, row), target, epsilon, penalty)
+def slope_of_row(trace: Trace, row: int, scores: np.ndarray, epsilon: float) -> np.ndarray:
+    """The slope of the loss by the scores (K, T) of one row."""
+    batch = Batch.from_rows(trace.readout, trace.alpha, np.array([row]))
+    own, _ = batch.predict(batch.alpha[:, None])
+    return loss_slope(batch, scores[None], own, Search(epsilon=epsilon, k=K))[0]
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 4])
@@ -47,17 +48,13 @@ def loss_slope_of_row(scores, rows, row, target, epsilon, penalty):
 @pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.9])
 def test_the_slope_by_hand_is_that_of_autograd(outputs: int, hidden: int | None, epsilon: float):
     trace = make_trace(8, (2, 12), outputs, seed=1, hidden=hidden, candidates=outputs > 1)
-    rows = kernel_rows(trace.readout, trace.alpha)
     model, alpha = padded(trace)
     free = starts(trace).requires_grad_(True)
     (expected,) = torch.autograd.grad(
         adversary_loss(free, model, alpha, epsilon, 500.0).sum(), free
     )
     for row, old in enumerate(trace.alpha):
-        parts = row_parts(rows, row)
-        scores = free.detach()[row, :, : len(old)].numpy().copy()
-        target = pooled_prediction(pool(*parts[:3]), parts[3])
-        slope = loss_slope_of_row(scores, rows, row, target, epsilon, 500.0)
+        slope = slope_of_row(trace, row, free.detach()[row, :, : len(old)].numpy(), epsilon)
         np.testing.assert_allclose(
             slope, expected[row, :, : len(old)].numpy(), atol=1e-8, rtol=1e-8
         )
@@ -66,14 +63,11 @@ def test_the_slope_by_hand_is_that_of_autograd(outputs: int, hidden: int | None,
 @pytest.mark.parametrize("added", [600.0, -600.0])
 def test_the_slope_is_the_same_where_all_scores_are_larger_by_one_number(added: float):
     trace = make_trace(4, (3, 8), seed=1)
-    rows, scores = kernel_rows(trace.readout, trace.alpha), starts(trace).numpy()
+    scores = starts(trace).numpy()
     for row, length in enumerate(trace.alpha.lengths):
-        parts, mine = row_parts(rows, row), scores[row, :, :length].copy()
-        target = pooled_prediction(pool(*parts[:3]), parts[3])
-        expected = loss_slope_of_row(mine, rows, row, target, 0.01, 500.0)
-        np.testing.assert_allclose(
-            loss_slope_of_row(mine + added, rows, row, target, 0.01, 500.0), expected, atol=1e-9
-        )
+        own = scores[row, :, :length]
+        expected = slope_of_row(trace, row, own, 0.01)
+        np.testing.assert_allclose(slope_of_row(trace, row, own + added, 0.01), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (3, None), (1, 4), (3, 4)])

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from attnaudit.experiments import audit, make_experiment, refusal
-from attnaudit.experiments.adversary import through_tail
+from attnaudit.experiments.adversary import search
 from attnaudit.experiments.identifiability.null_space import RANGES, Movements, movements
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.network import Replay
@@ -198,9 +198,10 @@ def test_the_card_of_a_transformer_does_not_contradict_itself(
 
 
 def test_a_search_that_starts_at_single_tokens_alone_is_found(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(through_tail._Search, "same_sum", lambda self, rows: None)
-    monkeypatch.setattr(through_tail, "CLIMBS", 0)
-    monkeypatch.setattr(through_tail, "EARLY", 0)
+    monkeypatch.setattr(
+        search, "_same_sum", lambda state, rows: state.to_best(rows, state.alpha.take(rows))
+    )
+    monkeypatch.setattr(search, "CLIMBS", 0)
     trace = KINDS["a transformer's layer"]()
     emax = make_experiment("adversary")(trace)["emax_jsd"].to_numpy()
     assert (emax < same_sum(trace) - ROUNDING).any()

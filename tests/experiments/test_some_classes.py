@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.adversary import some_classes, through_tail
+from attnaudit.experiments.adversary import search as strategies
+from attnaudit.experiments.adversary import some_classes
 from attnaudit.experiments.adversary.experiment import divergence
+from attnaudit.experiments.adversary.search import Bounded, bounded_attention, search
 from attnaudit.experiments.adversary.some_classes import of_some_classes, representatives
-from attnaudit.experiments.adversary.through_tail import _searched, attention_within
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.network import Replay
@@ -38,7 +39,7 @@ def trace(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Trace
 
 @pytest.fixture(scope="module")
 def found(trace: Trace) -> Ragged:
-    return attention_within(trace.readout, trace.alpha, EPSILON)
+    return bounded_attention(trace.readout, trace.alpha, EPSILON).attention
 
 
 @pytest.mark.parametrize("sharpness", [0.3, 1.0, 3.0])
@@ -75,7 +76,7 @@ def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(
     outputs = Outputs.of(readout, alpha)
     assert of_some_classes(outputs) is not None
     assert (tvd(readout(found), readout(alpha)) <= EPSILON).all()
-    by_all = divergence(_searched(outputs, EPSILON), alpha)
+    by_all = divergence(search(outputs, EPSILON).attention, alpha)
     loss = by_all - divergence(found, alpha)
     assert loss.mean() <= 0.02  # two samples of an estimate: rows gain and lose up to 0.13
     assert (
@@ -88,7 +89,7 @@ def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(
 def test_an_epsilon_below_the_noise_leaves_the_attention(epsilon: float, trace: Trace):
     some = np.arange(0, len(trace), 3)
     readout, alpha = trace.readout.take(some), trace.alpha.take(some)
-    found = attention_within(readout, alpha, epsilon)
+    found = bounded_attention(readout, alpha, epsilon).attention
     np.testing.assert_allclose(found.sum(), 1.0, atol=1e-6)
     assert (tvd(readout(found), readout(alpha)) <= 1e-6).all()
 
@@ -131,7 +132,8 @@ def test_other_rows_and_blocks_change_nothing(
     assert all(len(np.unique(outputs.own[part], axis=0)) == 1 for part in parts)
     assert np.concatenate(parts).tolist() == list(range(len(trace)))
     turned = divergence(
-        attention_within(readout.take(order), alpha.take(order), EPSILON), alpha.take(order)
+        bounded_attention(readout.take(order), alpha.take(order), EPSILON).attention,
+        alpha.take(order),
     )
     assert (
         ~np.isclose(turned, divergence(found, alpha)[order], atol=2e-3)
@@ -144,20 +146,20 @@ def test_the_search_reads_some_classes_and_all_where_a_tail_cannot_be_read_for_s
     """Without a search the attention stays as it is."""
     read = list[int]()
 
-    def noted(outputs: Outputs, epsilon: float) -> Ragged:
+    def noted(outputs: Outputs, epsilon: float) -> Bounded:
         read.append(outputs.own.shape[1])
-        return outputs.alpha
+        return Bounded(outputs.alpha, np.ones(len(outputs.alpha)))
 
-    monkeypatch.setattr(through_tail, "_searched", noted)
+    monkeypatch.setattr(strategies, "search", noted)
     for expected in (some_classes.READ, VOCABULARY):
         read.clear()
         np.testing.assert_allclose(
-            attention_within(trace.readout, trace.alpha, EPSILON).values,
+            bounded_attention(trace.readout, trace.alpha, EPSILON).attention.values,
             trace.alpha.values,
             atol=1e-12,
         )
         assert set(read) == {expected}
-        monkeypatch.setattr(through_tail, "of_some_classes", lambda outputs: None)
+        monkeypatch.setattr(strategies, "of_some_classes", lambda outputs: None)
 
 
 def test_classes_that_do_not_stand_for_all_are_noticed(
@@ -167,7 +169,7 @@ def test_classes_that_do_not_stand_for_all_are_noticed(
     outputs = Outputs.of(trace.readout, trace.alpha)
     honest = some_classes.representatives
     monkeypatch.setattr(some_classes, "representatives", lambda p, number: honest(p, 3))
-    found: Ragged = attention_within(trace.readout, trace.alpha, EPSILON)
+    found: Ragged = bounded_attention(trace.readout, trace.alpha, EPSILON).attention
     assert (tvd(trace.readout(found), trace.readout(trace.alpha)) <= EPSILON).all()
     monkeypatch.setattr(
         "attnaudit.trace.tails.SomeClasses.__call__",

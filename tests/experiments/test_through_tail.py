@@ -12,10 +12,10 @@ import pytest
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit, make_experiment
-from attnaudit.experiments.adversary import segments
 from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
-from attnaudit.experiments.adversary.through_tail import CLASSES, STEPS, attention_within
+from attnaudit.experiments.adversary.program import Solution
+from attnaudit.experiments.adversary.search import CLASSES, bounded_attention
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.erasure import removal
 from attnaudit.experiments.erasure.experiment import Erasure
@@ -23,7 +23,7 @@ from attnaudit.experiments.erasure.removal import Rows, Walks, order_by
 from attnaudit.experiments.through_tail import NOISE
 from attnaudit.report.cards import card
 from attnaudit.report.charts.specs import Curves
-from attnaudit.stats.measures import jsd, tvd
+from attnaudit.stats.measures import jsd, jsd_terms, tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import list_column
 from tests.oracles.adversary import brute_force_adversary
@@ -182,22 +182,6 @@ def test_the_adversary_of_short_rows_is_brute_force():
         assert found[row] == pytest.approx(brute_force_adversary(trace, row, 0.05)[0], abs=2e-3)
 
 
-@pytest.mark.parametrize("bend", [0.5, 1.0, 2.0])
-def test_a_walk_along_a_segment_closes_in_on_the_first_point_within_the_limit(bend: float):
-    """Of distances that fall along the segment, whose end is known to be within the limit, but not by how much."""
-    first = np.linspace(0.05, 0.9, 18)
-    rows = np.arange(len(first))
-    walk = segments.Walk.of(np.ones(len(first)), np.zeros((len(first), 1)))
-    walk.end_at(np.ones(len(first), bool))
-    for _ in range(STEPS):
-        t = walk.aim(rows, None)
-        walk.note(rows, t, 1.0 - (t / first) ** bend, t[:, None])
-    assert ((walk.low < first) & (first <= walk.high)).all()
-    assert (walk.high - first).max() < 0.015
-    found = walk.high < 1.0
-    assert walk.log_p[found, 0].tolist() == walk.high[found].tolist()
-
-
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_the_adversary_through_a_layer_of_a_transformer(outputs: int):
     """Within ε for the true tail, never above its bound, and no sample differs more."""
@@ -220,23 +204,16 @@ def test_several_classes_need_more_than_pairs(monkeypatch: pytest.MonkeyPatch):
     """Programs find mixtures of several tokens where no pair is within ε."""
     trace = make_trace(25, (6, 15), 4, seed=8)
     exact, readout = Adversary()(trace)["emax_jsd"].mean(), opaque(trace).readout
-    found = divergence(attention_within(readout, trace.alpha, 0.01), trace.alpha).mean()
+    found = divergence(bounded_attention(readout, trace.alpha, 0.01).attention, trace.alpha).mean()
     assert isinstance(exact, float)
     assert exact - 0.01 < found <= exact + 1e-9
 
-    def nothing(
-        log_odds: np.ndarray,
-        count: np.ndarray,
-        own: np.ndarray,
-        slopes: np.ndarray,
-        limit: np.ndarray,
-        box: tuple,
-    ) -> np.ndarray:
-        return np.full(slopes.shape, np.nan)
-
-    monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.linear_attention", nothing)
+    monkeypatch.setattr(
+        "attnaudit.experiments.adversary.search.solve", lambda task, box: Solution(None, np.inf)
+    )
     assert (
-        divergence(attention_within(readout, trace.alpha, 0.01), trace.alpha).mean() < exact - 0.05
+        divergence(bounded_attention(readout, trace.alpha, 0.01).attention, trace.alpha).mean()
+        < exact - 0.05
     )
 
 
@@ -245,20 +222,25 @@ def test_of_many_classes_a_short_text_is_as_different_as_its_best_pair(
     short: int, monkeypatch: pytest.MonkeyPatch
 ):
     """Which is not so where no pair is tried."""
-    monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.SHORT", short)
+    monkeypatch.setattr("attnaudit.experiments.adversary.search.SHORT", short)
     trace = layer_trace(20, (2, 4), CLASSES + 10, seed=4)
-    found = divergence(attention_within(trace.readout, trace.alpha, 0.01), trace.alpha)
+    found = divergence(bounded_attention(trace.readout, trace.alpha, 0.01).attention, trace.alpha)
     missed = [_best_pair(trace, row, 0.01) > found[row] + 2e-3 for row in range(len(trace))]
     assert any(missed) == (short == 0)
 
 
 def test_of_many_classes_longer_texts_lose_little_without_pairs(monkeypatch: pytest.MonkeyPatch):
     trace = layer_trace(12, (13, 20), CLASSES + 10, seed=4)
-    found = divergence(attention_within(trace.readout, trace.alpha, 0.01), trace.alpha).mean()
-    monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.SHORT", 20)
+    found = divergence(
+        bounded_attention(trace.readout, trace.alpha, 0.01).attention, trace.alpha
+    ).mean()
+    monkeypatch.setattr("attnaudit.experiments.adversary.search.SHORT", 20)
     assert (
         found
-        > 0.95 * divergence(attention_within(trace.readout, trace.alpha, 0.01), trace.alpha).mean()
+        > 0.95
+        * divergence(
+            bounded_attention(trace.readout, trace.alpha, 0.01).attention, trace.alpha
+        ).mean()
     )
 
 
@@ -328,14 +310,15 @@ def test_two_sigmoids_are_refused():
         audit(trace, ["erasure"])
 
 
-@pytest.mark.parametrize("bug", ["not rescaled", "kept for removed", "worth without the partner"])
+@pytest.mark.parametrize(
+    "bug", ["not rescaled", "kept for removed", "worth of the first token only"]
+)
 def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
     trace = make_trace(25, (2, 8), seed=10)
-    if bug == "worth without the partner":
-        honest = segments.gains
+    if bug == "worth of the first token only":
         monkeypatch.setattr(
-            "attnaudit.experiments.adversary.through_tail.gains",
-            lambda w, a: honest(w, a) * (np.arange(w.shape[-1]) == 0),
+            "attnaudit.experiments.adversary.search.divergence",
+            lambda one, other: jsd_terms(one.values, other.values)[one.offsets[:-1]],
         )
         exact = Adversary(epsilon=0.05)(trace)["emax_jsd"].to_numpy()
         assert (

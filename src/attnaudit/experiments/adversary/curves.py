@@ -1,7 +1,8 @@
 """A model of the outputs along segments, and where it comes within ε.
 
-From t = 0 to 1 the log-probabilities of the model are ``a + b t + c t (1 − t)`` up to normalisation.
-Behind an identity tail they are, with c = 0. Else c makes the curve pass through an output in between.
+From t = 0 to 1 the log-probabilities of the model are ``a + b t + c t (1 − t)``, normalised.
+Behind an identity tail this is exact with c = 0. Else c makes the curve pass through an output in
+between.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""How different can attention be while the output stays the same? (Jain & Wallace 2019, §4.2.2, Algorithm 3)"""
+"""The adversary: the most different attention with nearly the same output.
+
+Source: Jain & Wallace 2019, §4.2.2, Algorithm 3.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,14 @@ CERTIFIED_GAP = 1e-3
 
 
 class Furthest(NamedTuple):
-    """For each of n rows an attention, its ``prediction`` (n, C) and the model's ``own``, and the JSD that none exceeds (n,)."""
+    """The furthest attention of each of n rows.
+
+    Attributes:
+        attention: The attention.
+        upper: JSD that no attention within ε exceeds, ``(n,)``.
+        prediction: Predictions under the attention.
+        own: Predictions under the model's own attention.
+    """
 
     attention: Ragged
     upper: Float[np.ndarray, " n"]
@@ -53,16 +63,18 @@ class Furthest(NamedTuple):
 
 @dataclass(frozen=True)
 class Adversary:
-    """The largest JSD to the model's attention among attentions whose output is within TVD ``epsilon`` (ε-max JSD).
+    """The largest JSD to the model's attention of any whose output is within ``epsilon``.
 
-    ``method`` "exact" finds it for two classes by the vertices of the attentions allowed, and for more, or behind a tanh tail, draws an
-    attention and a bound together by branch and bound; through any other tail a search finds an attention, and the bound is that of the
-    weights alone. "relaxed" is the paper's gradient search for ``k`` diverse attentions in ``steps``
-    steps of Adam. Of what that search ends with, attentions within ``accept`` count (None: within ``epsilon``, as the paper says; the
-    released code used 0.05 for every epsilon).
+    ``method`` "exact" finds it for two classes by the vertices of the attentions allowed. For more
+    classes, or behind a tail, a search finds an attention, and a bound is computed beside it:
+    behind an identity tail from linear programs, behind a tanh tail from the shares of attention
+    that tokens can have, behind a network from the weights only. "relaxed" is the paper's gradient
+    search for ``k`` diverse attentions in ``steps`` steps of Adam. Of its ends those within
+    ``accept`` count (None: within ``epsilon``, as the paper says; the released code used 0.05).
 
-    The table has ``emax_jsd`` (best found, at least 0), ``emax_jsd_upper`` (no attention allowed exceeds it), ``certified`` (the two
-    meet to 1e-3), ``delta_y`` (TVD of the best), its ``alpha`` and its ``prediction``.
+    The table has ``emax_jsd`` (best found, at least 0), ``emax_jsd_upper`` (no attention allowed
+    exceeds it), ``certified`` (the two meet to 1e-3), ``delta_y`` (TVD of the best), its ``alpha``
+    and its ``prediction``.
     """
 
     name = "adversary"
@@ -72,8 +84,8 @@ class Adversary:
         Measure(
             "emax_jsd",
             "ε-max JSD, best found",
-            "Largest Jensen–Shannon divergence found from the model's attention to one whose output stays within ε, 0 to ln 2; 0 for a "
-            "text of one token.",
+            "Largest Jensen–Shannon divergence found from the model's attention to one whose "
+            "output stays within ε, 0 to ln 2; 0 for a text of one token.",
             "lower",
         ),
         Measure(
@@ -90,7 +102,8 @@ class Adversary:
         Measure(
             "delta_y",
             "change of output under the adversary, Δŷ",
-            "Total variation distance between the output and the output under the attention found, at most ε.",
+            "Total variation distance between the output and the output under the attention "
+            "found, at most ε.",
         ),
     )
     seed: int = 0
@@ -107,6 +120,7 @@ class Adversary:
     )
 
     def refuses(self, trace: Trace) -> str | None:
+        """Explain why the experiment does not apply to a trace; None if it does."""
         network = through_network(trace) if self.method == "relaxed" else None
         if network is not None:
             return f"method relaxed {network}; use method exact"
@@ -138,6 +152,7 @@ class Adversary:
             )
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
+        """Compute the table of a trace."""
         found = self.bounded(trace, self.epsilon if self.method == "exact" else self._limit)
         if self.method == "relaxed":
             attention = self._search(trace, found.own)
@@ -155,7 +170,7 @@ class Adversary:
 
     @property
     def _limit(self) -> float:
-        """The TVD within which the search's attentions count."""
+        """TVD within which the ends of the search count."""
         return self.epsilon if self.accept is None else self.accept
 
     @property
@@ -163,7 +178,7 @@ class Adversary:
         return Search(self.epsilon, self.k, self.steps, self.learning_rate, self.penalty)
 
     def bounded(self, trace: Trace, epsilon: float) -> Furthest:
-        """For every row the furthest attention found with an output within ``epsilon``, and what the JSD of none of them exceeds."""
+        """Return for every row the furthest attention found within ``epsilon``, and its bound."""
         readout, alpha = trace.readout, trace.alpha
         own = readout(alpha)
         if one_logit_decides(readout):
@@ -181,7 +196,7 @@ class Adversary:
         )
 
     def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"]) -> Ragged:
-        """Of the attentions that the search ends with, the best one accepted; the model's own where none is."""
+        """Return the best accepted end of the search; the model's own attention if none is."""
         readout, alpha = trace.readout, trace.alpha
         ends = search_attentions(
             readout, alpha, row_streams(trace, self.seed, self.name), self._settings
@@ -198,6 +213,7 @@ class Adversary:
         return alpha.with_values(best)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Return the means of a table, over all rows and by predicted class."""
         measures = ("emax_jsd", "emax_jsd_upper", "certified", "delta_y")
         return summarise_means(
             self.name, by_group(table, lambda rows: rows.select(measures)), self.seed

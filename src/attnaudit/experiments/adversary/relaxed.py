@@ -1,8 +1,8 @@
 """The relaxed adversary of Jain & Wallace 2019, Algorithm 3: gradient search for k attentions.
 
-It minimises −Σ_i JSD(α⁽ⁱ⁾, â) − 1/(k(k−1)) Σ_{i<j} JSD(α⁽ⁱ⁾, α⁽ʲ⁾) + λ/k Σ_i max(0, TVD(ŷ⁽ⁱ⁾, ŷ) − ε)
-over α⁽ⁱ⁾ = softmax(u⁽ⁱ⁾). Rows of one length are searched together, so that nothing is padded and
-no row depends on its company.
+It minimises −Σ_i JSD(α⁽ⁱ⁾, â) − 1/(k(k−1)) Σ_{i<j} JSD(α⁽ⁱ⁾, α⁽ʲ⁾)
++ λ/k Σ_i max(0, TVD(ŷ⁽ⁱ⁾, ŷ) − ε) over α⁽ⁱ⁾ = softmax(u⁽ⁱ⁾). Rows of one length are searched
+together, so that nothing is padded and no row depends on its company.
 """
 
 from __future__ import annotations
@@ -122,7 +122,8 @@ def loss_slope(
     else:
         mean = (0.5 * sign * prediction).sum(axis=2, keepdims=True)
         by_logit = prediction * (0.5 * sign - mean)
-    outside = (tvd(prediction, own) > search.epsilon)[:, :, None]
+    distance = tvd(prediction, np.broadcast_to(own, prediction.shape))
+    outside = (distance > search.epsilon)[:, :, None]
     pull = batch.pull_back(by_logit, pooled) @ batch.contribution.transpose(0, 2, 1)
     slope += np.where(outside, search.penalty / k * pull, 0.0)
     return weights * (slope - (weights * slope).sum(axis=2, keepdims=True))

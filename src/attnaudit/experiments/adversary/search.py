@@ -1,15 +1,15 @@
 """The search for the furthest attention within ε, through any tail, for many rows at once.
 
-The state is the best attention of every row so far, which is within ε. A strategy proposes segments,
-from an attention that is further away to one within ε. JSD is convex along a segment, so that of the
-part within ε only the ends matter: the first point within ε is found by regula falsi on outputs of
-the tail itself, and accepted where it is better. The strategies, in this order:
+The state is the best attention of every row so far, which is within ε. A strategy proposes
+segments, from an attention that is further away to one within ε. JSD is convex along a segment, so
+that of the part within ε only the ends matter: the first point within ε is found by regula falsi on
+outputs of the tail itself, and accepted if it is better. The strategies, in this order:
 
 - single tokens: all attention on one;
 - pairs: mixtures of two tokens, ranked by `curves` between the outputs of single tokens;
-- programs: mixtures of several tokens, needed between more than two classes. Behind an identity tail
-  the program is a bound too, and is refined box by box until the bound meets what was found. Behind
-  another it is solved on the slopes at the best attention so far, in a box around it that shrinks;
+- programs: mixtures of several tokens, needed for more than two classes. Behind an identity tail
+  the program is a bound too, and is refined box by box until the bound meets what was found.
+  Behind another it is solved on the slopes at the best attention so far, in a box that shrinks;
 - one more token: from the tokens of least attention to the best attention so far.
 
 Of a vocabulary the search reads classes that stand for all others (`some_classes`). What it finds is
@@ -41,7 +41,7 @@ from attnaudit.experiments.adversary.some_classes import (
     of_some_classes,
     representatives,
 )
-from attnaudit.experiments.identifiability.null_space import RANGES, movement
+from attnaudit.experiments.identifiability.null_space import RANGES, movements
 from attnaudit.experiments.through_tail import (
     Outputs,
     attended_sums,
@@ -60,7 +60,7 @@ FOLLOWED = 8  # pairs of a row that are read out
 AIMS = 2  # outputs read to find a point of a pair within ε
 STEPS = 7  # outputs read to find the first point within ε
 CLASSES, STAND_IN = 101, 60  # modelled one by one at most; of more so many, which stand for all
-SHORT = 12  # tokens, up to which pairs are tried with more than CLASSES
+SHORT = 24  # tokens, up to which pairs are tried with more than CLASSES
 MORE, ROUNDS = 3, 2  # tokens that are added to the best attention, and how often
 SUPPORT = 16  # tokens with weight in what a program proposes
 GAP = 1e-3  # from the bound, within which an attention counts as proven the furthest
@@ -248,11 +248,10 @@ class State:
 
 def _same_sum(state: State, rows: np.ndarray) -> Segments:
     """Propose the furthest attention with the model's own attended sum, and so its output."""
-    ends = []
-    for row in rows.tolist():
-        alpha = state.alpha[row]
-        others = movement(state.outputs.readout.contribution[row], alpha, RANGES).ends
-        value = jsd_terms(others, np.broadcast_to(alpha, others.shape)).sum(axis=1)
+    alpha, ends = state.alpha.take(rows), []
+    found = movements(state.outputs.readout.contribution.take(rows), alpha, RANGES)
+    for own, others in zip(alpha, found.ends, strict=True):
+        value = jsd_terms(others, np.broadcast_to(own, others.shape)).sum(axis=1)
         ends.append(others[value.argmax()])
     return state.to_best(rows, Ragged.from_rows(ends, np.float64))
 
@@ -461,9 +460,7 @@ def _update_slopes(
     log_p[row, rank] = best[place] + (read - best[place]) / STEP
 
 
-def _propose(
-    state: State, tasks: dict[int, Task], solved: list[tuple[int, np.ndarray]]
-) -> None:
+def _propose(state: State, tasks: dict[int, Task], solved: list[tuple[int, np.ndarray]]) -> None:
     """Accept the solutions of programs, which may be a little beyond ε.
 
     They are walked to the best attention so far, and to weights of the same tokens with the logits

@@ -1,8 +1,10 @@
-"""Outputs of a large vocabulary read for a few thousand classes, which stand for all others: what a search reads, not what is reported.
+"""Outputs of a large vocabulary read for a few thousand classes, which stand for all others.
 
-Near the output p under the model's own attention, the distance of another is ``½ Σ p_c |p'_c / p_c − 1|``, an expectation under p. Classes
-drawn with the shares ``min(1, p_c / τ)`` and weighted by their inverse estimate it, and the sum that the softmax divides by: the likeliest
-are all among them, and each other one stands for the same probability.
+They are what a search reads, not what is reported. Near the output p under the model's own
+attention, the distance of another is ``½ Σ p_c |p'_c / p_c − 1|``, an expectation under p. Classes
+drawn with the shares ``min(1, p_c / τ)`` and weighted by their inverse estimate it, and the sum
+that the softmax divides by: the likeliest are all among them, and each other one stands for the
+same probability.
 """
 
 from __future__ import annotations
@@ -25,7 +27,10 @@ AGREE = 1e-4  # TVD of the own output of the classes read, and of what a tail sa
 
 
 def blocks(outputs: Outputs) -> Iterator[Int64[np.ndarray, " b"]]:
-    """The rows in runs that are searched together: heads of one text have one prediction, and share the weights of its classes."""
+    """Yield the rows in runs that are searched together.
+
+    Heads of one text have one prediction, and share the weights of its classes.
+    """
     layer = getattr(outputs.readout.tail, "output_layer", None)
     texts = len(outputs.own) if layer is None else max(WEIGHTS // (READ * layer.weight.shape[1]), 1)
     for rows in outputs.alpha.blocks(POSITIONS):
@@ -40,7 +45,11 @@ def blocks(outputs: Outputs) -> Iterator[Int64[np.ndarray, " b"]]:
 
 
 def of_some_classes(outputs: Outputs) -> Outputs | None:
-    """The outputs of `READ` classes that stand for all; None where the tail ends in no linear layer."""
+    """Return the outputs of `READ` classes that stand for all.
+
+    Returns:
+        None if the tail does not end in a linear layer.
+    """
     own = outputs.own
     classes, weight = representatives(own, READ)
     readout = outputs.readout.of_classes(classes, np.log(weight).astype(np.float32))
@@ -59,9 +68,10 @@ def of_some_classes(outputs: Outputs) -> Outputs | None:
 def representatives(
     prediction: Float[np.ndarray, "n C"], number: int
 ) -> tuple[Int64[np.ndarray, "n K"], Float[np.ndarray, "n K"]]:
-    """The ``number`` classes that stand for all of every prediction, likeliest first, and for how many each stands.
+    """Return the classes that stand for all of each prediction, and for how many each stands.
 
-    A systematic sample of the classes in the order of their probabilities, which decide alone: nothing is drawn.
+    They are a systematic sample of the classes in the order of their probabilities, likeliest
+    first, so that nothing is drawn.
     """
     found: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}  # heads of one text have one prediction
     for row in prediction:
