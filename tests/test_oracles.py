@@ -47,15 +47,13 @@ def test_a_p_value_that_forgets_ties_is_found():
 
 def _pairs_swapped(trace: Trace, row: int, epsilon: float) -> np.ndarray:
     """The exact adversary with the weight of a pair put on the wrong token."""
-    slab = slab_within(trace.readout, trace.alpha, epsilon)
-    relevance = slab.relevance[trace.alpha.offsets[row] :][: len(trace.alpha[row])]
-    order = np.argsort(trace.alpha[row])
-    _, one, other, weight = adversary_exact._best_pair(
-        trace.alpha[row], relevance, order, slab.low[row], (0.0, -1, -1, 1.0)
-    )
-    wrong = np.zeros(len(relevance))
-    wrong[one], wrong[other] = 1 - weight, weight
-    return wrong
+    one = trace.take(np.array([row]))
+    slab = slab_within(one.readout, one.alpha, epsilon)
+    found = adversary_exact.furthest_attention(one.alpha, slab).values.copy()
+    used = np.flatnonzero(found)
+    if len(used) == 2:
+        found[used] = found[used[::-1]]
+    return found
 
 
 def test_a_pair_with_its_weights_swapped_is_found(trace: Trace):
@@ -72,7 +70,9 @@ def test_single_tokens_alone_are_found_to_fall_short(trace: Trace):
     short = 0
     for row, alpha in enumerate(trace.alpha):
         relevance = slab.relevance[trace.alpha.offsets[row] :][: len(alpha)]
-        alone, *_ = adversary_exact._best_single(alpha, relevance, slab.low[row], slab.high[row])
+        inside = (slab.low[row] <= relevance) & (relevance <= slab.high[row])
+        worth = 0.5 * math.log(2) + adversary_exact.gains(np.ones(len(alpha)), alpha)
+        alone = worth[inside].max(initial=0.0)
         short += alone < brute_force_adversary(trace, row, 0.01)[0] - 1e-6
     assert short > len(trace) / 2
 

@@ -12,8 +12,8 @@ outputs of the tail itself, and accepted if it is better. The strategies, in thi
   Behind another it is solved on the slopes at the best attention so far, in a box that shrinks;
 - one more token: from the tokens of least attention to the best attention so far.
 
-Of a vocabulary the search reads classes that stand for all others (`some_classes`). What it finds is
-then read for all of them, and moved towards the model's own attention where it is beyond ε.
+Of a vocabulary the search reads classes that stand for all others (`some_classes`). What it finds
+is then read for all of them, and moved towards the model's own attention where it is beyond ε.
 """
 
 from __future__ import annotations
