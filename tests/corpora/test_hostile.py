@@ -18,7 +18,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
 from attnaudit.corpora import read_corpus
 from attnaudit.corpora.fetch import fetch_corpus
-from attnaudit.corpora.formats import lines
+from attnaudit.corpora.formats import lines, parquet
 
 from .writing import ROWS, encoded
 

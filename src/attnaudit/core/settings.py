@@ -140,7 +140,8 @@ def override(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[s
 
 def from_plain(cls: type[Section], values: Mapping[str, Any], where: str) -> Section:
     """Make a dataclass from its JSON, with types checked. Raises InputError."""
-    known = [f"{where}.{field.name}" for field in fields(cls)]  # pyright: ignore[reportArgumentType]
+    declared: Any = cls  # a dataclass, as the type variable cannot say
+    known = [f"{where}.{field.name}" for field in fields(declared)]
     for key in values:
         if f"{where}.{key}" not in known:
             raise _unknown(f"{where}.{key}", known)

@@ -16,7 +16,7 @@ from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.results import summarise_means
 from attnaudit.results.groups import by_group
 from attnaudit.trace import ROW_KEYS, Trace
-from attnaudit.trace.schema import list_column
+from attnaudit.trace.schema import list_column, width_of
 
 __all__ = [
     "against_attention",
@@ -104,7 +104,7 @@ def require(
 
 def no_single_decision(trace: Trace) -> str | None:
     """Explain why the outputs of a trace give no single predicted class; None if they do."""
-    if trace.metadata["activation"] == "sigmoid" and trace.table.schema["prediction"].size > 1:
+    if trace.metadata["activation"] == "sigmoid" and width_of(trace.table, "prediction") > 1:
         return (
             "several sigmoid outputs are not a distribution and make no single decision; it needs "
             "one sigmoid output or a softmax"

@@ -14,7 +14,14 @@ from attnaudit.core.numbers import count
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import candidates_of, readout_of, rescaled_alpha
-from attnaudit.trace.schema import array_column, column_of, flat, lengths_of, ragged_column
+from attnaudit.trace.schema import (
+    array_column,
+    column_of,
+    flat,
+    lengths_of,
+    ragged_column,
+    width_of,
+)
 from attnaudit.trace.tails import Network, Tail
 
 
@@ -124,7 +131,7 @@ class _Check:
         classes = max(outputs, 2)
         limit = TOLERANCE.trace
         outside = ((prediction < -limit) | (prediction > 1 + limit)).any(axis=1)
-        self.refuse(outside, "prediction", prediction.max(axis=1), "probabilities")
+        self.refuse(np.asarray(outside), "prediction", prediction.max(axis=1), "probabilities")
         if "candidates" in self.table.columns:
             self.candidates(outputs)
         self.class_names(classes, outputs)
@@ -154,7 +161,8 @@ class _Check:
         self.refuse(answers == 0, "candidates", answers, "at least one answer allowed")
 
     def residual(self, tail: Tail | Network) -> float:
-        width, offset = self.table.schema["readout"].inner.size, self.table.schema["offset"].size
+        width = width_of(flat(self.table["readout"]).to_frame(), "readout")
+        offset = width_of(self.table, "offset")
         if width != offset:
             self.wide_offset(width, offset)
         try:

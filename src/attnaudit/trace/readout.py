@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import Activation, activate
-from attnaudit.trace.schema import array_column, ragged_column
+from attnaudit.trace.schema import array_column, ragged_column, width_of
 from attnaudit.trace.tails import IdentityTail, Network, SomeClasses, Tail
 
 
@@ -124,7 +124,7 @@ def candidates_of(table: pl.DataFrame) -> Bool[np.ndarray, "n C"] | None:
     """Return the allowed answers of every row; None if all are allowed."""
     if "candidates" not in table.columns:
         return None
-    every = [True] * table.schema["prediction"].size
+    every = [True] * width_of(table, "prediction")
     rows = [every if row is None else row for row in table["candidates"].to_list()]
     return np.array(rows, dtype=bool).reshape(-1, len(every))
 

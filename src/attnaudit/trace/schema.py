@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -186,7 +187,7 @@ def check_schema(schema: pl.Schema, origin: str, needed: Sequence[str] = REQUIRE
             raise TraceError("check trace", where, got, expected, "see docs/trace.md")
 
 
-def _kind_of_values(ours: pl.DataType, stored: pl.DataType) -> tuple[str, bool]:
+def _kind_of_values(ours: Any, stored: Any) -> tuple[str, bool]:
     """Name a kind of values, and tell whether ``stored`` is of it: a cast would take others too."""
     null = stored == pl.Null
     if ours == pl.String:
@@ -196,11 +197,11 @@ def _kind_of_values(ours: pl.DataType, stored: pl.DataType) -> tuple[str, bool]:
     return "whole numbers" if ours.is_integer() else "numbers", null or stored.is_numeric()
 
 
-def _depth(kind: pl.DataType) -> int:
+def _depth(kind: Any) -> int:
     return 1 + _depth(kind.inner) if isinstance(kind, pl.List | pl.Array) else 0
 
 
-def _leaf(kind: pl.DataType) -> pl.DataType:
+def _leaf(kind: Any) -> Any:
     return _leaf(kind.inner) if isinstance(kind, pl.List | pl.Array) else kind
 
 
@@ -270,6 +271,13 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().partition("\n")[0]
 
 
+def width_of(table: pl.DataFrame, name: str) -> int:
+    """Return the number of entries that each row of a vector column has."""
+    kind = table.schema[name]
+    assert isinstance(kind, pl.Array)
+    return kind.size
+
+
 def flat(column: pl.Series) -> pl.Series:
     """Return the entries of all lists, row after row; a null row has none."""
     return column.explode(empty_as_null=False, keep_nulls=False)
@@ -299,7 +307,7 @@ def list_column(name: str, rows: Ragged) -> pl.Series:
     return slices.select(pl.lit(values).implode().list.slice("start", "length")).to_series()
 
 
-def series_of(name: str, values: object) -> pl.Series:
+def series_of(name: str, values: Any) -> pl.Series:
     """Make the column ``name`` from numpy arrays, lists or a `Ragged`.
 
     Raises:

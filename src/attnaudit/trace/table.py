@@ -38,6 +38,7 @@ from attnaudit.trace.schema import (
     is_read,
     ragged_column,
     series_of,
+    width_of,
 )
 from attnaudit.trace.tails import GraphTail, IdentityTail, Network, Tail, TanhTail
 
@@ -273,8 +274,8 @@ class Trace:
         return {
             "activation": self.metadata["activation"],
             "tail": self.metadata["tail"],
-            "numbers a row of offset": schema["offset"].size,
-            "numbers a row of prediction": schema["prediction"].size,
+            "numbers a row of offset": width_of(self.table, "offset"),
+            "numbers a row of prediction": width_of(self.table, "prediction"),
             "class names": ", ".join(self.class_names),
             "columns": ", ".join(sorted(filter(is_read, schema))),
             **{f"type of column {name}": kind for name, kind in types.items()},
@@ -313,7 +314,8 @@ class Trace:
     @property
     def class_names(self) -> list[str]:
         """Names of the classes; their numbers if the metadata have none."""
-        names, outputs = self.metadata.get("class_names"), self.table.schema["prediction"].size
+        names = self.metadata.get("class_names")
+        outputs = width_of(self.table, "prediction")
         return list(names) if names else [str(k) for k in range(max(outputs, 2))]
 
     @property
