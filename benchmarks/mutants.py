@@ -5,9 +5,8 @@ more, drawn at random from those never tried, and ``AGAIN`` of those killed at a
 docs/mutants.jsonl. A person adds the ``reason`` of a survivor there: "equivalent: …", or the test that now fails. docs/mutants.md is made
 from that file. Annotations, decorators, texts, messages and functions of what is only shown are not changed (`_is_shown`).
 
-Each change runs in a process of its own, forked from one that has imported the libraries. Kernels of the changed file, and of all
-files that import it, are run by Python; only the other ones are compiled. What survives is tried by tests that Python would be too slow
-for, with all kernels compiled again. A change whose tests take more than `PATIENCE` times the CPU time that they take without it counts as
+Each change runs in a process of its own, forked from one that has imported the libraries. Python runs the kernels of a changed file,
+instead of numba. What survives is tried by tests that Python would be too slow for. A change whose tests take more than `PATIENCE` times the CPU time that they take without it counts as
 killed: its loop does not end. benchmarks/mutants.toml lists the tests of each file.
 """
 
@@ -174,45 +173,18 @@ def tested(beginnings: str) -> list[str]:
     ]
 
 
-def _interpreted(file: str) -> set[str]:
-    """The modules whose kernels hold code of a changed file: itself, and all that import it; none for a file without kernels."""
-    if not re.search("^@(kernel|subroutine)", (ROOT / PACKAGE / file).read_text(), re.MULTILINE):
-        return set()
-    texts = {".".join(("attnaudit", *path.relative_to(ROOT / PACKAGE).with_suffix("").parts)): path.read_text()
-             for path in (ROOT / PACKAGE).rglob("*.py")}  # fmt: skip
-    found, more = set[str](), {".".join(("attnaudit", *Path(file).with_suffix("").parts))}
-    while more:
-        found |= more
-        more = {
-            name for name, text in texts.items() for one in more if f"from {one} import" in text
-        } - found
-    return found
+def _has_kernel(file: str) -> bool:
+    return "@njit" in (ROOT / PACKAGE / file).read_text()
 
 
-def _in_copy(copy: Path, interpreted: set[str] | None) -> None:
-    """In a process of its own: import from the copy, with the kernels of these modules interpreted, or all compiled anew."""
+def _in_copy(copy: Path, interpreted: bool) -> None:
+    """In a process of its own: import from the copy, with all kernels interpreted or compiled."""
     os.chdir(copy)
     sys.path[:0] = [str(copy / "src"), str(copy)]
-    kernels: Any = importlib.import_module("attnaudit.core.kernels")
-    kernels.SETTINGS.CACHE_DIR, compiled = str(kernels.code_folder(ROOT / PACKAGE)), kernels.kernel
-    if interpreted is None:
-        kernels.SETTINGS.CACHE_DIR = tempfile.mkdtemp(dir=copy)
-
-    def kernel(function: Any = None, **options: Any) -> Any:
-        if function is None:
-            return lambda inner: kernel(inner, **options)
-        return (
-            function
-            if function.__module__ in (interpreted or ())
-            else compiled(function, **options)
-        )
-
-    kernels.kernel = kernel
+    importlib.import_module("numba").config.DISABLE_JIT = interpreted
 
 
-def seconds_of(
-    copy: Path, tests: list[str], interpreted: set[str] | None, limit: int
-) -> tuple[bool, float]:
+def seconds_of(copy: Path, tests: list[str], interpreted: bool, limit: int) -> tuple[bool, float]:
     """Whether tests pass as the copy is, and the CPU seconds that they took, at most ``limit``."""
     child = os.fork()
     if child == 0:
@@ -240,17 +212,17 @@ def seconds_of(
 
 def preload(copy: Path, tests: list[str]) -> None:
     """Import the libraries that tests import, so that they are there in the process of every change."""
-    seconds_of(copy, ["--collect-only", *tests], set(), 600)
+    seconds_of(copy, ["--collect-only", *tests], False, 600)
     for name in (copy / "imported.txt").read_text().split():
         with suppress(ImportError):
             importlib.import_module(name)
 
 
-def stages_of(file: str) -> list[tuple[list[str], set[str] | None]]:
-    """The tests of a file, and the modules whose kernels are interpreted for them: first as many as must be, then none."""
+def stages_of(file: str) -> list[tuple[list[str], bool]]:
+    """The tests of a file, and whether kernels are interpreted for them: first those of the file, then none."""
     stages = [
-        (tests_of(file, "interpreted"), _interpreted(file)),
-        (tests_of(file, "compiled"), None),
+        (tests_of(file, "interpreted"), _has_kernel(file)),
+        (tests_of(file, "compiled"), False),
     ]
     return [(tests, interpreted) for tests, interpreted in stages if tests]
 
@@ -259,10 +231,7 @@ def limits_of(copy: Path, file: str, known: dict[tuple[str, ...], int]) -> list[
     """The CPU seconds that each stage of an unchanged file may take, 0 where a test fails; files with the same tests share them."""
     limits: list[int] = []
     for tests, interpreted in stages_of(file):
-        which = (
-            *tests,
-            "(compiled)" if interpreted is None else "(interpreted)" if interpreted else "",
-        )
+        which = (*tests, "(interpreted)" if interpreted else "")
         if which not in known:
             preload(copy, tests)
             passed, seconds = seconds_of(copy, tests, interpreted, 600)

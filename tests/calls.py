@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.kernels import SETTINGS
 from attnaudit.core.progress import Progress
 from attnaudit.core.threads import cores
 from attnaudit.runner.engine import Call, Done, Engine, Here, done
@@ -70,10 +69,10 @@ def copied_text(here: Here, held: Any, progress: Progress, *, source: Path, targ
 
 
 def threads(here: Here, held: Any, progress: Progress) -> list[int]:
-    """The numbers of threads that work split by rows, compiled kernels and torch take."""
+    """The numbers of threads that work split by rows and torch take."""
     import torch
 
-    return [cores(), SETTINGS.NUMBA_NUM_THREADS, torch.get_num_threads()]
+    return [cores(), torch.get_num_threads()]
 
 
 def gpus(here: Here, held: Any, progress: Progress) -> tuple[str | None, int]:

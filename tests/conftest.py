@@ -1,4 +1,4 @@
-"""Array shapes are checked at run time in the tests, where functions and classes state some, outside modules with compiled kernels.
+"""Array shapes are checked at run time in the tests, where functions and classes state some.
 
 Of the calls that a test makes of a function, the first are checked.
 """
@@ -23,11 +23,6 @@ EACH_OPERATION = [
     SOURCE / "hf" / "capture.py",
     SOURCE / "hf" / "importance" / "projection.py",
 ]  # called at every operation of torch
-KERNELS = [
-    path
-    for path in sorted(SOURCE.rglob("*.py"))
-    if any(word in path.read_text() for word in ("@kernel", "@subroutine"))
-]
 
 
 def _modules_with_shapes() -> list[str]:
@@ -35,7 +30,7 @@ def _modules_with_shapes() -> list[str]:
     files = [
         path
         for path in SOURCE.rglob("*.py")
-        if path.name != "__init__.py" and path not in (*KERNELS, *EACH_OPERATION)
+        if path.name != "__init__.py" and path not in EACH_OPERATION
     ]
     files = [path for path in files if "jaxtyping" in path.read_text()]
     return [

@@ -8,12 +8,9 @@ that broadcast against each other.
 from __future__ import annotations
 
 import hashlib
-import math
 
 import numpy as np
-from numba import uint64
 
-from attnaudit.core.kernels import subroutine
 from attnaudit.core.ragged import Ragged
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -103,51 +100,3 @@ def shuffled(rows: Ragged, keys: np.ndarray, number: int | np.ndarray) -> Ragged
         other = starts[: longer[t]] + others[one]
         values[one], values[other] = values[other], values[one]
     return rows.with_values(values)
-
-
-# The same draws for compiled kernels, until the last of them draws with the functions above.
-
-
-@subroutine
-def draw_bits(key, counter):
-    x = uint64(key) + uint64(counter + 1) * uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> uint64(27))) * uint64(0x94D049BB133111EB)
-    return x ^ (x >> uint64(31))
-
-
-@subroutine
-def draw_below(key, counter, bound):
-    return ((draw_bits(key, counter) >> uint64(32)) * uint64(bound)) >> uint64(32)
-
-
-@subroutine
-def draw_uniform(key, counter):
-    return (float(draw_bits(key, counter) >> uint64(12)) + 0.5) * 2.0**-52
-
-
-@subroutine
-def draw_normal(key, counter):
-    radius = math.sqrt(-2.0 * math.log(draw_uniform(key, 2 * counter)))
-    return radius * math.cos(2.0 * math.pi * draw_uniform(key, 2 * counter + 1))
-
-
-@subroutine
-def shuffle(values, key, number):
-    drawn = np.empty(len(values), np.uint64)
-    draw_shuffle(drawn, key, number)
-    apply_shuffle(values, drawn)
-
-
-@subroutine
-def draw_shuffle(drawn, key, number):
-    size = len(drawn)
-    for t in range(size):
-        drawn[t] = draw_below(key, number * size + t, t + 1)
-
-
-@subroutine
-def apply_shuffle(values, drawn):
-    for t in range(len(values) - 1, 0, -1):
-        other = drawn[t]
-        values[t], values[other] = values[other], values[t]

@@ -24,11 +24,8 @@ def cores() -> int:
 
 
 def take(number: int) -> None:
-    """Use ``number`` threads from now on, in `cores`, in compiled kernels and in torch."""
-    from attnaudit.core.kernels import SETTINGS
-
+    """Use ``number`` threads from now on, in `over_rows` and in torch."""
     os.environ["OMP_NUM_THREADS"] = str(number)  # a torch that is loaded later reads it
-    SETTINGS.NUMBA_NUM_THREADS = number
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(number)
 
@@ -54,7 +51,5 @@ def over_rows(function: Callable[..., Any], rows: int, *arguments: Any) -> list[
     # The first chunk is done alone: it compiles the kernel, which threads would do several times.
     done = [function(0, ends[1], *arguments)]
     with ThreadPoolExecutor(threads) as pool:
-        more = pool.map(
-            lambda first, last: function(first, last, *arguments), ends[1:-1], ends[2:]
-        )
+        more = pool.map(lambda first, last: function(first, last, *arguments), ends[1:-1], ends[2:])
         return done + list(more)
