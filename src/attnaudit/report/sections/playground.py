@@ -52,7 +52,7 @@ MOST_OF_LISTED, MOST_OF_LIST = (
     4_000,
     150_000,
 )  # numbers of an instance without a picture, and of all of them, 800 kB of a page
-MOST_SEARCHED = 1_500  # positions times numbers of a row whose frontier branch and bound is given
+MOST_SEARCHED = 1_500  # positions times numbers of a row whose frontier is searched
 COMPUTED = ("identity", "tanh_mlp")  # tails
 MOST_PROGRAMS = (
     40_000  # T² · half-spaces of a row whose ranges are computed for the page, about 40 ms

@@ -1,0 +1,83 @@
+"""Bounds of the adversary beyond two classes: no attention that is allowed exceeds them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnaudit.experiments.adversary.exact import gains
+from attnaudit.experiments.adversary.experiment import Adversary
+from attnaudit.experiments.adversary.program import Task, refine, solve
+from attnaudit.experiments.adversary.shares import _planes
+from attnaudit.stats.measures import LN2
+from tests.experiments.test_adversary_several import tail_trace
+from tests.oracles.adversary_several import enumerated_adversary
+from tests.traces import make_trace
+
+EPSILON = 0.05
+
+
+def task_of_row(row: int, classes: int = 4, size: int = 5) -> Task:
+    """A random row behind an identity tail."""
+    rng = np.random.default_rng([row, classes])
+    alpha, own = rng.dirichlet(np.ones(size)), rng.dirichlet(np.full(classes, 0.5))
+    scores = rng.normal(size=(size, classes))
+    return Task.from_scores(scores - alpha @ scores, own, alpha, EPSILON, 1)
+
+
+def allowed(task: Task, samples: int) -> np.ndarray:
+    """Random attentions within ε: mixtures with the model's own, which is."""
+    rng = np.random.default_rng(samples)
+    points = rng.dirichlet(np.full(len(task.alpha), 0.3), samples)
+    share = rng.random((samples, 1)) ** 2
+    points = share * points + (1.0 - share) * task.alpha
+    p = task.own * np.exp(points @ task.scores)
+    p /= p.sum(axis=1, keepdims=True)
+    return points[0.5 * np.abs(p - task.own).sum(axis=1) <= EPSILON]
+
+
+@pytest.mark.parametrize("row", range(6))
+def test_no_allowed_attention_exceeds_the_bound_of_its_box(row: int):
+    task = task_of_row(row)
+    points = allowed(task, 4000)
+    assert len(points) > 50
+    worth = 0.5 * LN2 + gains(points, task.alpha).sum(axis=1)
+    boxes, size = [task.box()], len(task.alpha)
+    for _ in range(6):
+        solutions = [solve(task, box) for box in boxes]
+        bounds = np.array([solution.bound for solution in solutions])
+        inside = np.array(
+            [
+                ((box.low[:size] <= points) & (points <= box.high[:size])).all(axis=1)
+                for box in boxes
+            ]
+        )
+        # A box of outputs is cut too, so that a point is in one of several of its weights.
+        assert (worth <= np.where(inside.T, bounds, -np.inf).max(axis=1) + 1e-9).all()
+        worst = int(bounds.argmax())
+        box, solution = boxes.pop(worst), solutions[worst]
+        boxes += refine(task, box, solution) if solution.values is not None else [box]
+
+
+@pytest.mark.parametrize("kind", ["identity", "tanh"])
+def test_no_attention_of_a_short_row_exceeds_its_bound(kind: str):
+    """Against a fine grid of three tokens."""
+    trace = (
+        make_trace(5, (2, 3), 3, seed=4) if kind == "identity" else tail_trace(5, (2, 3), 3, 6, 4)
+    )
+    table = Adversary(epsilon=EPSILON)(trace)
+    for row in range(len(trace)):
+        best = enumerated_adversary(trace, row, EPSILON)
+        assert best <= table["emax_jsd_upper"][row] + 1e-9
+        assert table["emax_jsd"][row] == pytest.approx(best, abs=2e-3)
+
+
+def test_tanh_lies_between_its_planes():
+    rng = np.random.default_rng(2)
+    start = rng.normal(0, 3, 300)
+    end = start + rng.exponential(rng.choice([1e-8, 0.1, 3.0], 300))
+    slope, low, high = _planes(start, end)
+    x = np.linspace(start, end, 200)
+    rest = np.tanh(x) - slope * x
+    assert (rest >= low).all()
+    assert (rest <= high).all()
