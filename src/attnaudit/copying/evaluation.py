@@ -82,6 +82,7 @@ def evaluate(
     means = {name: float(value.mean()) for name, value in values.items()}
     heads = tuple(means.pop(f"head {k}") for k in range(model.sizes.heads) if not uniform)
     of_attention = dict.fromkeys(("attention", "attention_symbol", "entropy", "agreement"))
+    # A median, since a single weight far away would move a mean.
     attended = None if offset is None else float(np.median(offset.numpy()))
     return Evaluation(**{**of_attention, **means}, attended=attended, heads=heads)
 

@@ -140,6 +140,7 @@ class Training:
         for number in range(self.stage, len(stages)):
             if number > self.stage:
                 self.begin(number)
+            # A resumed stage has its first measurement already.
             if self.steps == 0:
                 self.probe()
             while self.steps < stages[number].steps:
@@ -168,6 +169,7 @@ class Training:
             model, optimizer = self.models[place], self.optimizers[place]
             return sum(descend(model, optimizer, batches, stage.uniform))
 
+        # Results come in the order of the seeds, so that the first diverged seed is always named.
         for place, loss in enumerate(self.pool.map(train_seed, range(len(config.seeds)))):
             where = f"seed {config.seeds[place]}"
             require_finite(where, "a loss", loss, "lower copying.learning_rate")

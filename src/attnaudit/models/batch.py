@@ -166,6 +166,7 @@ def batch_of_sentences(ids: Ragged, sentences: Ragged, device: str | torch.devic
     """
     words = Ragged.from_lengths(ids.values, sentences.values)
     chunks = list(batches_by_length(words.lengths, SENTENCE_BUDGET))
+    # Sentences are numbered in the order in which the model will have encoded them.
     number = np.empty(len(words), dtype=np.int64)
     number[list(chain.from_iterable(chunks))] = np.arange(len(SPECIAL), len(SPECIAL) + len(words))
     texts = pad(sentences.with_values(number), np.arange(len(sentences)), device)
@@ -191,6 +192,7 @@ def _within(budget: int, order: np.ndarray, width: np.ndarray) -> Iterator[np.nd
     """Cut ``order``, which goes up in ``width``, into batches of at most ``budget`` entries."""
     start = 0
     while start < len(order):
+        # Rows go up in width, so that the last row of a batch decides its padded size.
         sizes = width[order[start:]] * np.arange(1, len(order) - start + 1)
         count = max(1, int(np.searchsorted(sizes, budget, side="right")))
         yield order[start : start + count]
@@ -271,6 +273,7 @@ class PairInputs:
         """Return the alignments of the chosen rows, numbered by their place among them."""
         assert self.links is not None
         first, last = (np.searchsorted(self.links[0], rows, side) for side in ("left", "right"))
+        # Links are sorted by row: those of a row are a block, whose place is known.
         counts = last - first
         starts = np.repeat(first - np.r_[0, np.cumsum(counts)[:-1]], counts)
         positions = self.links[1:, starts + np.arange(counts.sum())]
@@ -284,6 +287,7 @@ class PairInputs:
         before[:, 0] = BOS
         gold[np.arange(len(rows)), target.lengths] = EOS
         parts = [source.values.reshape(len(rows), -1), before, gold]
+        # Known alignments of a row are a matrix, so that a penalty on them is one product.
         if self.links is not None:
             row, position, target_position = self._links_of(rows)
             aligned = np.zeros((*gold.shape, parts[0].shape[1]), dtype=np.float32)

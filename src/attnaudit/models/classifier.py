@@ -252,6 +252,7 @@ class AttentionModel(nn.Module):
         logits = self.head.tail(pooled)
         if batch.candidates is None:
             return logits
+        # Candidates broadcast over the axes of positions, which stand between row and answer.
         allowed = batch.candidates.view(len(logits), *[1] * (logits.ndim - 2), -1)
         return logits.masked_fill(~allowed, -torch.inf)
 
@@ -321,6 +322,7 @@ def build_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AttentionModel(settings, vocabulary, class_names, has_question)
+    # The modules have drawn embeddings too, so that other weights do not depend on the vectors.
     with torch.no_grad():
         for embedding in (model.embedding, *([model.question.embedding] if model.question else [])):
             embedding.weight.copy_(torch.from_numpy(vectors))

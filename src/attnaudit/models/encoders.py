@@ -191,6 +191,7 @@ def last_states(hidden: Hidden, batch: Batch) -> Summary:
 
 def maximum(hidden: Hidden, batch: Batch) -> Summary:
     """Return the maximum of each unit over positions, padding excluded."""
+    # Padding is −∞, which is never the largest.
     return hidden.masked_fill(~batch.inside[..., None], -torch.inf).amax(dim=1)
 
 

@@ -129,6 +129,7 @@ class EncoderDecoder(nn.Module):
         if not settings.shared:
             self.target_embedding = nn.Embedding(len(target), size, padding_idx=PAD)
         if settings.recurrent:
+            # torch warns of dropout between the layers of an LSTM that has a single one.
             recurrent = partial(
                 nn.LSTM,
                 num_layers=layers,
@@ -172,6 +173,7 @@ class EncoderDecoder(nn.Module):
 
     def write(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> Combined:
         """Return `PairForward.combined`; a source without tokens contributes nothing."""
+        # An LSTM does not take a sequence without tokens.
         if source.shape[1]:
             return self.follow(source, before).combined
         states, _ = self.decoder(self.dropout(self.target_embedding(before)))

@@ -98,6 +98,7 @@ class Translator:
         _check_nonempty(pairs, {"source": source, "target": target}, name)
         links, unlinked = (None, ()) if pairs.links is None else self._links(pairs, source, target)
         ids = {"source": self.model.source.ids(source), "target": self.model.target.ids(target)}
+        # A model that reads nothing but unknown words would still write something.
         for side, numbers in ids.items():
             if not (numbers.values > UNK).any():
                 got = f"no {side} word of {len(pairs)} pairs is in the vocabulary of train"

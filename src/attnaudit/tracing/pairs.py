@@ -116,6 +116,7 @@ def change_of_output(
                 weights = torch.from_numpy(alpha.take(block).values).view(-1, heads, given.shape[3])
                 given[place, :, : len(weights)] = weights.transpose(0, 1)
             for head in range(heads):
+                # One head at a time: the others keep their own attention.
                 mine = done.alpha.clone()
                 mine[:, head] = given[:, head]
                 combined = model.combined_from_attention(mine, done.hidden, done.states)
@@ -219,6 +220,7 @@ def _measure(
 ) -> dict[str, Tensor]:
     """Return attention, readout, offset, prediction and relevance of every target position."""
     heads, (size, longest), length = done.alpha.shape[1], batch.gold.shape, batch.source.shape[1]
+    # With all weight on one position there are logits for each head, target and source position.
     at_once = max(1, CELLS // (heads * longest * length * len(model.target)))
     parts = [
         _measure_some(model, done, batch.gold, slice(start, start + at_once), words)

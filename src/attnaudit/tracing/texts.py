@@ -186,6 +186,7 @@ class _Collector:
             per_position.fill(positions.positions(measured.rows), measured.per_position)
             done += len(measured.rows)
             (self.options.progress or silent)("collect", done, total)
+        # With several heads a row has an offset for each.
         several = per_row.arrays["offset"].ndim == 3
         heads = range(per_row.arrays["offset"].shape[1]) if several else (None,)
         traces = []

@@ -204,6 +204,7 @@ class _Loop:
             loss = self.epoch(number)
             scores = dev.scores(self.model, self.settings.select)
             self.history.append(Epoch(number, loss, *scores, time.perf_counter() - started))
+            # Copied at once: the next epoch changes the weights in place.
             if best_epoch(self.history) is self.history[-1]:
                 weights = self.model.state_dict()
                 self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
@@ -218,6 +219,7 @@ class _Loop:
         device = next(self.model.parameters()).device
         highest = settings.learning_rate * 0.5 ** halvings(self.history, settings.plateau)
         first, total = number * self.steps_an_epoch, 0.0
+        # A number of steps may cut the last epoch short; the order of an epoch is its own.
         batches = self.batches((self.options.seed, number))[: self.steps - first]
         self.model.train()
         with _dropout_seed(self.options.seed, number):
@@ -229,6 +231,7 @@ class _Loop:
                 self.optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 self.optimizer.step()
+                # Checked at every step: after a NaN all later ones are lost.
                 value = float(loss.detach())
                 require_finite(f"learning rate {rate:g}", "a loss", value)
                 total += value * len(rows)

@@ -100,6 +100,7 @@ def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tens
             "files <split>.align next to the texts",
         )
     mass = (alpha.mean(dim=1) * batch.aligned).sum(dim=-1)
+    # A gold token that is aligned with the whole source would have an infinite penalty.
     counted = batch.written & (batch.aligned.sum(dim=-1) < batch.aligned.shape[-1])
     penalty = (1.0 - mass).clamp_min(SMALLEST_WEIGHT).log() * counted
     return -penalty.sum() / batch.written.sum()
@@ -181,6 +182,7 @@ def _search(model: EncoderDecoder, source: Int[Tensor, "B T"], beam: int) -> lis
         last = beams.tokens[..., -1].flatten()
         if _ended(last).all():
             break
+    # The mean, since a sum of log-probabilities prefers short targets.
     best = (beams.score / beams.length.clamp_min(1)).argmax(dim=1)
     return [
         [token for token in beams.tokens[row, k].tolist() if token not in (PAD, EOS)]
@@ -196,6 +198,7 @@ def _next(
     logits = model.logits(model.attend(hidden, states).combined[:, 0])
     logits[:, [PAD, UNK, BOS]] = -torch.inf
     scores = torch.log_softmax(logits, dim=-1)
+    # An ended hypothesis only grows by padding, at no cost, so that it stays comparable.
     ended = _ended(last)
     scores[ended] = -torch.inf
     scores[ended, PAD] = 0.0

@@ -124,6 +124,7 @@ def training_split(
         InputError: The split lacks what the objective needs.
     """
     split, learned = corpus.splits[name], corpus.splits["train"].label
+    # A train split without positives needs no weight, but must not divide by 0.
     positives = max(int((learned == 1).sum()), 1)
     weight = (len(learned) - positives) / positives if weighted else 1.0
     measure = labels_loss(model, split.label, weight)

@@ -30,6 +30,7 @@ class Pool:
     moment: Float[Tensor, "*n K"]
 
     def __add__(self, other: Pool) -> Pool:
+        # Scaled to the larger peak, so that no exponential overflows.
         peak = torch.maximum(self.peak, other.peak)
         mine, theirs = weight(self.peak - peak), weight(other.peak - peak)
         return Pool(

@@ -96,11 +96,14 @@ def _pool_later_terms(model: AttentionModel, query: Tensor | None, direction: Di
     state = memory[0]
     pool = empty_pool((width, rows), fixed_readout.shape[-1], embedded.device)
     for step in range(width - 1):
+        # The run that skips this token begins where the one that reads everything is.
         if step > 0:
             memory[:, step] = memory[:, 0]
+        # Later runs have not begun: they still equal slot 0.
         active = max(step, 1)
         gates = product(runs[0], active * rows, recurrent).view(active, rows, -1)
         cell.advance(gates, step, memory[:, :active])
+        # Slot 0 skips nothing, and position 0 is BOS, so that terms begin with slot 1.
         if step > 1:
             scores = score(runs[0], step, fixed[step])[1:].double()
             scores = scores.masked_fill_(~direction.attended[:, step], -torch.inf)
