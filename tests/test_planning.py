@@ -316,7 +316,7 @@ def test_a_copying_study_is_timed_while_it_is_missing_and_recorded_when_done(
     monkeypatch.setattr("attnaudit.copying.training.PAUSE", 0.0)
     study = copying_study("iid", settings=COPIED)
     with monkeypatch.context() as patch:
-        patch.setattr("attnaudit.copying.training._Work.ended", _interrupted)
+        patch.setattr("attnaudit.copying.training.Training.finish", _interrupted)
         with pytest.raises(KeyboardInterrupt):
             run_copying(study, out, threads=1)
     assert {(one["state"], one["done"], one["seconds"]) for one in copied(out)} == {

@@ -134,7 +134,7 @@ class Training:
         ]
 
     def run(self) -> Trained:
-        """Do the steps that are left, then measure every seed on test sequences."""
+        """Do the steps that are left, then `finish`."""
         stages = self.config.stages
         self.report(0)
         for number in range(self.stage, len(stages)):
@@ -147,10 +147,15 @@ class Training:
                 self.advance()
                 self.probe()
                 self.save()
+        return self.finish()
+
+    def finish(self) -> Trained:
+        """Measure every seed on test sequences."""
+        stage = self.config.stages[-1]
         final = self.measure("test", self.config.test)
-        source, gold = as_symbols(*_pair(stages[-1].sequences, 0, "test", 0, 1))
+        source, gold = as_symbols(*_pair(stage.sequences, 0, "test", 0, 1))
         with torch.no_grad():
-            alpha = [model(source, gold, stages[-1].uniform).alpha[0] for model in self.models]
+            alpha = [model(source, gold, stage.uniform).alpha[0] for model in self.models]
         return Trained(self.curves, final, np.stack([heads.mean(0).numpy() for heads in alpha]))
 
     def advance(self) -> None:
