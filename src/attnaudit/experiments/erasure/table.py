@@ -69,11 +69,19 @@ class Erased(NamedTuple):
     @classmethod
     def unknown(cls, rows: int, positions: int, orders: int) -> Erased:
         """Give every row NaN, no flip and no set."""
-        walks, rankings = orders + len(RANKINGS) - 1, len(RANKINGS)
-        widths = rankings + 1, rankings + 1, walks, walks, rankings, 5
-        values = [np.full((rows, width), np.nan) for width in widths]
-        values[3] = np.zeros((rows, walks), bool)
-        return cls(*values, np.zeros(rows, bool), np.zeros(positions, bool))
+        rankings = len(RANKINGS)
+        walks = orders + rankings - 1
+        removed, mass = np.full((2, rows, rankings + 1), np.nan)
+        return cls(
+            removed=removed,
+            mass=mass,
+            observed=np.full((rows, walks), np.nan),
+            flips=np.zeros((rows, walks), bool),
+            kept=np.full((rows, rankings), np.nan),
+            single=np.full((rows, 5), np.nan),
+            proven=np.zeros(rows, bool),
+            smallest=np.zeros(positions, bool),
+        )
 
 
 def erase(
@@ -113,40 +121,38 @@ def _erase(
     choices: Choices,
     slope: Float[np.ndarray, " N"] | None,
 ) -> Erased:
-    alpha, n = rows.alpha, len(rows.alpha)
-    erased = Erased.unknown(n, len(alpha.values), choices.orders)
+    alpha, n, random = rows.alpha, len(rows.alpha), choices.orders
+    erased = Erased.unknown(n, len(alpha.values), random)
     scores = [alpha.values] if slope is None else [alpha.values, slope, slope * alpha.values]
     ranked = np.stack([order_by(alpha.with_values(score)) for score in scores])
-    smallest, walks = SmallestSet(rows), choices.orders + len(ranked)
-    removed, mass, kept = (np.full((walks, n), np.nan) for _ in range(3))
-    chunks = list(in_chunks(choices.orders))
-    for chunk in [*chunks, range(choices.orders, walks)]:
-        random = chunk.stop <= choices.orders
-        orders = rows.random_orders(streams, chunk) if random else ranked
+    smallest, walks = SmallestSet(rows), random + len(ranked)
+    removed, mass, kept = np.full((3, walks, n), np.nan)
+
+    def keeps(prediction: np.ndarray, row: np.ndarray) -> Bool[np.ndarray, " m"]:
+        return rows.outputs.distance(prediction, row) <= choices.epsilon
+
+    for chunk in [*in_chunks(random), range(random, walks)]:
+        orders = rows.random_orders(streams, chunk) if chunk.start < random else ranked
         walk = Walks(rows, orders, keep=False)
-        size = walk.first(rows.flips)
-        flips = size > 0
-        observed = np.where(flips, size, walk.last()).reshape(-1, n)
-        removed[chunk] = np.where(flips, size, np.nan).reshape(-1, n)
-        mass[chunk] = np.where(flips, walk.mass(0 * size) - walk.mass(size), np.nan).reshape(-1, n)
-        erased.observed[:, chunk], erased.flips[:, chunk] = observed.T, flips.reshape(-1, n).T
-        smallest.offer(size.reshape(-1, n), orders)
+        size, shape = walk.first(rows.flips), (len(chunk), n)
+        flips, gone = size > 0, walk.mass(0 * size) - walk.mass(size)
+        removed[chunk] = np.where(flips, size, np.nan).reshape(shape)
+        mass[chunk] = np.where(flips, gone, np.nan).reshape(shape)
+        erased.observed[:, chunk] = np.where(flips, size, walk.last()).reshape(shape).T
+        erased.flips[:, chunk] = flips.reshape(shape).T
+        smallest.offer(size.reshape(shape), orders)
         walk = Walks(rows, orders, keep=True)
-        size = walk.first(
-            lambda prediction, of: rows.outputs.distance(prediction, of) <= choices.epsilon
-        )
-        kept[chunk] = np.where(size > 0, size, walk.lengths).reshape(-1, n)
-    known = 1 + len(ranked)
-    for values, out in ((removed, erased.removed), (mass, erased.mass), (kept, erased.kept)):
-        out[:, 0] = _mean_of_known(values[: choices.orders])
-        out[:, 1:known] = values[choices.orders :].T
-    erased.single[:] = _single_removals(rows, streams, ranked[0], choices.as_released)
+        size = walk.first(keeps)
+        kept[chunk] = np.where(size > 0, size, walk.lengths).reshape(shape)
+    for values, columns in ((removed, erased.removed), (mass, erased.mass), (kept, erased.kept)):
+        columns[:, 0] = _mean_of_known(values[:random])
+        columns[:, 1 : 1 + len(ranked)] = values[random:].T
+    erased.single[:] = _remove_one(rows, streams, ranked[0], choices.as_released)
     erased.proven[:] = smallest.complete()
     erased.smallest[:] = smallest.marked
-    found = smallest.size < NONE
-    weight = alpha.with_values(np.where(smallest.marked, alpha.values, 0.0)).sum()
+    found, weight = smallest.size < NONE, np.where(smallest.marked, alpha.values, 0.0)
     erased.removed[:, -1] = np.where(found, smallest.size, np.nan)
-    erased.mass[:, -1] = np.where(found, weight, np.nan)
+    erased.mass[:, -1] = np.where(found, alpha.with_values(weight).sum(), np.nan)
     return erased
 
 
@@ -156,7 +162,7 @@ def _mean_of_known(values: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " n"]:
     return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
 
 
-def _single_removals(
+def _remove_one(
     rows: Rows,
     streams: UInt64[np.ndarray, " n"],
     by_attention: Int64[np.ndarray, " N"],
@@ -166,16 +172,15 @@ def _single_removals(
     alpha, every = rows.alpha, np.arange(len(rows.alpha))
     start = alpha.offsets[:-1]
     largest = by_attention[start]
-    # Draw 0 of the stream belongs to no random order: their first position is never exchanged.
+    # No random order uses draw 0 of the stream: the first position changes places with none.
     other = start + below(streams, 0, alpha.lengths - 1)
-    other += True if as_released else other >= largest
+    other += 1 if as_released else other >= largest
     left = without_each(alpha, rows.terms)
 
-    def divergence(prediction: np.ndarray, of: np.ndarray) -> Float[np.ndarray, " m"]:
-        return jsd(two_classes(prediction), two_classes(rows.outputs.own[of]))
+    def divergence(prediction: np.ndarray, row: np.ndarray) -> Float[np.ndarray, " m"]:
+        return jsd(two_classes(prediction), two_classes(rows.outputs.own[row]))
 
-    positions = largest, other
-    divergence = [rows.measure(left[one], every, divergence) for one in positions]
-    flips = [rows.measure(left[one], every, rows.flips) for one in positions]
+    changes = [rows.measure(left[one], every, divergence) for one in (largest, other)]
+    flips = [rows.measure(left[one], every, rows.flips) for one in (largest, other)]
     gap = alpha.values[largest] - alpha.values[other]
-    return np.column_stack([*divergence, gap, *flips])
+    return np.column_stack([*changes, gap, *flips])
