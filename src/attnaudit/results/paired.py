@@ -150,46 +150,32 @@ def _differences(a: MeasuredRun, b: MeasuredRun, shared: pl.DataFrame) -> pl.Dat
     """Compare the measures that both runs have, a row each."""
     names = [name for name in a.measures if name in b.measures]
     text = shared.select(text_number(shared.columns)).to_series().to_numpy()
-    sides = [numbers_of(shared.select(name + end for name in names)) for end in ("", B)]
-    means = paired_means(*sides, text)
-    low, high = pl.col("low"), pl.col("high")
-    conclusion = (
-        pl.when(low.is_null() | high.is_null())
-        .then(pl.lit(TOO_FEW))
-        .when(low > 0)
-        .then(pl.lit(HIGHER))
-        .when(high < 0)
-        .then(pl.lit(LOWER))
-        .otherwise(pl.lit(NOT_SHOWN))
-    )
+    first, second = (numbers_of(shared.select(name + end for name in names)) for end in ("", B))
+    means = paired_means(first, second, text)
+    experiment = [a.measures[name][0] for name in names]
+    outcomes = [np.isnan(means.low), means.low > 0, means.high < 0]
+    conclusion = np.select(outcomes, [TOO_FEW, HIGHER, LOWER], NOT_SHOWN)
     if a.notice or b.notice:
-        conclusion = pl.when(experiment=QUALITY).then(conclusion).otherwise(pl.lit(WITHHELD))
+        conclusion = np.where(np.array(experiment) == QUALITY, conclusion, WITHHELD)
     columns = {
-        "experiment": [a.measures[name][0] for name in names],
+        "run_a": a.name,
+        "run_b": b.name,
+        "experiment": experiment,
         "measure": [a.measures[name][1] for name in names],
         "a": means.first,
         "b": means.second,
+        "difference": means.second - means.first,
         "low": means.low,
         "high": means.high,
         "n": means.n,
+        "undefined": shared.height - means.n,
+        "conclusion": conclusion.tolist(),
+        "shared": shared.height,
+        "only_a": a.rows.height - shared.height,
+        "only_b": b.rows.height - shared.height,
     }
-    return pl.DataFrame(columns, nan_to_null=True).select(
-        pl.lit(a.name).alias("run_a"),
-        pl.lit(b.name).alias("run_b"),
-        "experiment",
-        "measure",
-        "a",
-        "b",
-        (pl.col("b") - pl.col("a")).alias("difference"),
-        "low",
-        "high",
-        "n",
-        (shared.height - pl.col("n")).alias("undefined"),
-        conclusion.alias("conclusion"),
-        pl.lit(shared.height, pl.Int64).alias("shared"),
-        pl.lit(a.rows.height - shared.height, pl.Int64).alias("only_a"),
-        pl.lit(b.rows.height - shared.height, pl.Int64).alias("only_b"),
-    )
+    counts = pl.col("shared", "only_a", "only_b").cast(pl.Int64)
+    return pl.DataFrame(columns, nan_to_null=True).with_columns(counts)
 
 
 def _divergence(shared: pl.DataFrame) -> Float[np.ndarray, " n"]:

@@ -159,7 +159,8 @@ class ScoreSums:
             low[1] = _mean_below_1(2.0 * some / (2.0 * some + z * z))
         if self.value.roc_auc == 1.0:
             both = self._texts[(self._texts > 0).all(axis=1)].tolist()
-            low[2] = _mean_below_1(np.array([newcombe_interval(1.0, *one, z)[0] for one in both]))
+            ends = [newcombe_interval(1.0, positive, others, z)[0] for positive, others in both]
+            low[2] = _mean_below_1(np.array(ends))
         return ScoreIntervals(self.value, Scores(*low.tolist()), Scores(*high.tolist()))
 
 

@@ -54,8 +54,8 @@ def paired_means(
     for k, rows in enumerate(known):
         np.add.at(total[k], of_row[rows], gap[k, rows])
         np.add.at(count[k], of_row[rows], 1.0)
-    ends = ratio_intervals(total, count, seed)
-    few = (count > 0).sum(axis=1) < FEWEST
+    ends = np.array(ratio_intervals(total, count, seed))
+    ends[:, (count > 0).sum(axis=1) < FEWEST] = np.nan
     n = known.sum(axis=1)
     means = [ratio(np.where(known, side.T, 0.0).sum(axis=1), n) for side in (first, second)]
-    return PairedMeans(*means, *(np.where(few, np.nan, end) for end in ends), n)
+    return PairedMeans(means[0], means[1], ends[0], ends[1], n)
