@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy.stats import norm
 
-from attnaudit.results import CLUSTER, summarise_means
+from attnaudit.results import Group, summarise_means
 from attnaudit.stats.bootstrap import (
     Units,
     means_over_seeds,
@@ -30,8 +30,9 @@ def coverage(low: np.ndarray, high: np.ndarray, truth: float) -> float:
 def covered(values: np.ndarray, truth: float, cluster: np.ndarray | None = None) -> float:
     """Coverage of the intervals of a summary over samples ``(n, SAMPLES)``."""
     frame = pl.DataFrame({f"{k}": column for k, column in enumerate(values.T)})
-    frame = frame if cluster is None else frame.with_columns(pl.Series(CLUSTER, cluster))
-    summary = summarise_means("simulated", [("all", frame.lazy())], 0)
+    text = None if cluster is None else pl.LazyFrame({"text": cluster})
+    rows = Group("all", frame.lazy(), text, several=text is not None)
+    summary = summarise_means("simulated", [rows], 0)
     return coverage(summary["low"].to_numpy(), summary["high"].to_numpy(), truth)
 
 

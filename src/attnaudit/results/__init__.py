@@ -8,13 +8,13 @@ from attnaudit.results.estimates import (
     summarise_ratios,
     summary_row,
 )
-from attnaudit.results.groups import CLUSTER, OF_HEAD
+from attnaudit.results.groups import OF_HEAD, Group
 from attnaudit.results.table import Result, Results, counted, read_table
 
 __all__ = [
-    "CLUSTER",
     "OF_HEAD",
     "SUMMARY_SCHEMA",
+    "Group",
     "Result",
     "Results",
     "counted",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.results.groups import ALL, CLUSTER, INSTANCE_ID, numbers_of, pieces_of
+from attnaudit.results.groups import ALL, Group, numbers_of, pieces_of
 from attnaudit.stats.bootstrap import Units, ratio_intervals
 from attnaudit.stats.sums import UnitSums
 
@@ -76,17 +76,15 @@ def summary_row(
     }
 
 
-def summarise_means(
-    experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], seed: int
-) -> pl.DataFrame:
+def summarise_means(experiment: str, groups: Iterable[Group], seed: int) -> pl.DataFrame:
     """Summarise every column of every group: mean, standard deviation and 95 % interval.
 
     Null and NaN are undefined: excluded and counted. A boolean column gives a share.
 
     Args:
         experiment: Name of the experiment.
-        groups: Names of groups and their measures (`by_group`). A column `CLUSTER` names the text
-            of each row if a text may have several: all its rows are drawn, or counted, together.
+        groups: Measures of groups of rows (`by_group`). All rows of a text are drawn, or counted,
+            together.
         seed: Seed of the bootstrap.
 
     Returns:
@@ -94,10 +92,10 @@ def summarise_means(
         that of a share Wilson's. A measure that is defined nowhere has null figures.
     """
     rows = []
-    for group, frame in groups:
-        schema = frame.collect_schema()
-        names = [name for name in schema if name not in (CLUSTER, INSTANCE_ID)]
-        sums = _summed(frame, names)
+    for group in groups:
+        schema = group.measures.collect_schema()
+        names = schema.names()
+        sums = _summed(group, group.measures)
         means = [k for k, name in enumerate(names) if schema[name] != pl.Boolean]
         low, high = ratio_intervals(sums.total[means], sums.count[means], seed)
         ends = dict(zip(means, zip(low, high, strict=True), strict=True))
@@ -105,14 +103,14 @@ def summarise_means(
             figures: tuple[float | None, ...] = (None,)
             if sums.n(k):
                 figures = (sums.mean(k), *(ends[k] if k in ends else sums.share_interval(k)))
-            counts = _counts(frame, sums, k) | {"std": sums.std(k) if sums.n(k) else None}
-            rows.append(summary_row(experiment, name, *figures, group=group, **counts))
+            counts = _counts(group, sums, k) | {"std": sums.std(k) if sums.n(k) else None}
+            rows.append(summary_row(experiment, name, *figures, group=group.name, **counts))
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
 def summarise_ratios(
     experiment: str,
-    groups: Iterable[tuple[str, pl.LazyFrame]],
+    groups: Iterable[Group],
     ratios: Mapping[str, tuple[str, str, str]],
     seed: int,
 ) -> pl.DataFrame:
@@ -129,35 +127,35 @@ def summarise_ratios(
         means of the two others are equal.
     """
     rows = []
-    for group, frame in groups:
+    for group in groups:
         for measure, names in ratios.items():
             value, low, high = (pl.col(name).cast(pl.Float64) for name in names)
             top, bottom = value - low, high - low
             # Adding 0 times the other makes both unknown if one is.
-            pair = frame.with_columns(top=top + 0.0 * bottom, bottom=bottom + 0.0 * top)
-            sums = _summed(pair, ("top", "bottom"))
+            pair = group.measures.select(top=top + 0.0 * bottom, bottom=bottom + 0.0 * top)
+            sums = _summed(group, pair)
             numerator, denominator = sums.total.sum(axis=1).tolist()
             figures: tuple[float | None, ...] = (None,)
             if abs(denominator) > TOLERANCE.rounding * sums.n(0):
                 (start,), (end,) = ratio_intervals(sums.total[:1], sums.total[1:], seed)
                 figures = numerator / denominator, start, end
-            counts = _counts(frame, sums, 0)
-            rows.append(summary_row(experiment, measure, *figures, group=group, **counts))
+            counts = _counts(group, sums, 0)
+            rows.append(summary_row(experiment, measure, *figures, group=group.name, **counts))
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def _summed(frame: pl.LazyFrame, names: Sequence[str]) -> UnitSums:
-    """Add up columns over the resampling units of a group; rows without a text are one each."""
-    schema = frame.collect_schema()
-    own = [name for name in (CLUSTER, INSTANCE_ID) if name in schema]
-    text = pl.col(own[0]) if own else pl.int_range(pl.len())
-    units = Units.of_texts(frame.select(text).collect().to_series().to_numpy())
-    sums = UnitSums(units, len(names))
-    for piece in pieces_of(frame.select(names)):
+def _summed(group: Group, measures: pl.LazyFrame) -> UnitSums:
+    """Add up columns over the resampling units of a group."""
+    text = group.text
+    if text is None:
+        text = measures.select(pl.int_range(pl.len()))
+    units = Units.of_texts(text.collect().to_series().to_numpy())
+    sums = UnitSums(units, len(measures.collect_schema()))
+    for piece in pieces_of(measures):
         sums.add(numbers_of(piece))
     return sums
 
 
-def _counts(frame: pl.LazyFrame, sums: UnitSums, k: int) -> dict[str, Any]:
-    texts = sums.texts(k) if CLUSTER in frame.collect_schema() else None
+def _counts(group: Group, sums: UnitSums, k: int) -> dict[str, Any]:
+    texts = sums.texts(k) if group.several else None
     return {"n": sums.n(k), "undefined": sums.rows - sums.n(k), "texts": texts}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -11,8 +12,6 @@ from jaxtyping import Float
 
 from attnaudit.trace import SEVERAL
 
-CLUSTER = "of instance"
-INSTANCE_ID = "instance"
 ALL, OF_CLASS, OF_HEAD = "all", "predicted:", "head:"  # head:<layer>.<head>
 MOST_CLASSES = 24  # of more, answers to questions mostly, each has too few rows
 LARGE = 100_000  # rows from which a report draws a sample
@@ -20,12 +19,28 @@ PIECE = 1 << 16  # rows in memory at a time
 Measures = Callable[[pl.LazyFrame], pl.LazyFrame]
 
 
+class Group(NamedTuple):
+    """Rows of a summary, not read yet.
+
+    Attributes:
+        name: Name of the group.
+        measures: A column per measure.
+        text: Number of each row's text, in a single column; None if each row is a text.
+        several: Whether a text may have several rows, of heads or gold tokens.
+    """
+
+    name: str
+    measures: pl.LazyFrame
+    text: pl.LazyFrame | None = None
+    several: bool = False
+
+
 def by_group(
     table: pl.DataFrame | pl.LazyFrame,
     measures: Measures,
     lists: Sequence[str] = (),
     further: Mapping[str, pl.Expr] | None = None,
-) -> Iterator[tuple[str, pl.LazyFrame]]:
+) -> Iterator[Group]:
     """Measure the rows of every group of a table.
 
     Args:
@@ -36,16 +51,15 @@ def by_group(
         further: Conditions of further groups, by their names.
 
     Yields:
-        The name of a group and its measures, not read yet, with the text of each row: in column
-        `CLUSTER` if a text may have several rows, of heads or gold tokens, else `INSTANCE_ID`.
+        The groups, all rows first.
     """
     rows = table.lazy().select(~cs.nested() | cs.by_name(*lists, require_all=False))
     columns = rows.collect_schema().names()
     several = any(name in SEVERAL for name in columns)
-    text = text_number(columns).alias(CLUSTER if several else INSTANCE_ID)
     for name, chosen in (_filters(rows, columns) | dict(further or {})).items():
         group = rows if chosen is None else rows.filter(chosen)
-        yield name, pl.concat([measures(group), group.select(text)], how="horizontal")
+        text = group.select(text_number(columns))
+        yield Group(name, measures(group), text, several)
 
 
 def _filters(table: pl.LazyFrame, columns: Sequence[str]) -> dict[str, pl.Expr | None]:

@@ -26,7 +26,7 @@ from attnaudit.plans.training import (
     usual,
 )
 from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
+from attnaudit.results.groups import Group, by_group
 from attnaudit.results.measures import Measure
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.stats.measures import tvd
@@ -118,7 +118,7 @@ def _compared(base: Trace, other: Trace) -> dict[str, np.ndarray]:
     }
 
 
-def _groups(table: pl.LazyFrame) -> Iterator[tuple[str, pl.LazyFrame]]:
+def _groups(table: pl.LazyFrame) -> Iterator[Group]:
     """All, each predicted class, and each bin of the largest weight."""
 
     def measures(rows: pl.LazyFrame) -> pl.LazyFrame:

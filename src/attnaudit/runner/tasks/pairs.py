@@ -16,7 +16,7 @@ from attnaudit.core.progress import Progress
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.corpora.spec import ParallelSpec
 from attnaudit.plans.spec import TranslationSpec
-from attnaudit.results import CLUSTER, read_table, summarise_means, summary_row
+from attnaudit.results import Group, read_table, summarise_means, summary_row
 from attnaudit.runner.tasks.task import Job, Notes, Step, Task, refuse_options
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, corpus_bleu
 from attnaudit.studies import PAIR_STUDIES
@@ -233,8 +233,9 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
             "adversary_change": moved,
             "adversary_within": (moved <= epsilon + ROUNDING).astype(np.float64),
         }
-    frame = pl.DataFrame({**measured, CLUSTER: trace.instance}).lazy()
-    return summarise_means("translation", [("all", frame)], job.spec.seed).to_dicts()
+    text = pl.LazyFrame({"instance": trace.instance})
+    rows = Group("all", pl.LazyFrame(measured), text, several=True)
+    return summarise_means("translation", [rows], job.spec.seed).to_dicts()
 
 
 def translation_rows(
