@@ -543,7 +543,8 @@ def test_a_graph_that_is_not_the_traces_is_refused(
     known = sha256(graph)
     damage(graph)
     with pytest.raises(TraceError, match=message):
-        GraphTail(graph, sha256(graph) if digest else known)(np.zeros((1, 64)))
+        tail = GraphTail(graph, sha256(graph) if digest else known)
+        tail(np.zeros((1, 64)), np.zeros(1, np.int64))
 
 
 def test_a_trace_without_its_graph_is_refused(run: Path, tmp_path: Path) -> None:
