@@ -2,7 +2,7 @@
 
     python benchmarks/erasure.py [--instances 25000] [--length 200]
 
-Made-up traces, kernels compiled. The plain way zeroes, rescales and reads out one step after another in numpy, the eight orders of Serrano
+Made-up traces, the kernel of the bounds compiled. The plain way zeroes, rescales and reads out one step after another in numpy, the eight orders of Serrano
 & Smith 2019 (attention, gradient, their product, five at random); it is timed on `SAMPLE` instances and told for all. What it does not
 have, the smallest set and the shortest beginnings to keep, is in our time. Prints a markdown table.
 """
