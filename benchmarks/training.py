@@ -88,9 +88,7 @@ def plain_scores(model: PlainClassifier, ids: Ragged, label: np.ndarray):
             for rows in np.array_split(np.arange(len(ids)), len(ids) // 32 + 1)
         ]
     probability = torch.cat(parts).double().numpy()[:, None]
-    return classification_scores(
-        label.astype(np.int64), predicted_class(probability), probability
-    )
+    return classification_scores(label.astype(np.int64), predicted_class(probability), probability)
 
 
 def main() -> None:
@@ -121,9 +119,7 @@ def main() -> None:
             seed=options.seed,
         )
         probability = predict(model, Inputs(ids["test"]))
-        test = classification_scores(
-            label, predicted_class(probability), probability
-        )
+        test = classification_scores(label, predicted_class(probability), probability)
         scored = f"{max(epoch.dev for epoch in ours):.4f} | {test.f1:.4f} | {test.roc_auc:.4f}"
         mine.append((threads, float(np.median([epoch.seconds for epoch in ours])), scored))
     seconds, scores = train_plainly(corpus, ids, vectors, options.epochs, options.seed)

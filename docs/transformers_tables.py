@@ -195,9 +195,7 @@ def agreement(taus: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, Any]]:
     rows = []
     for k in order.tolist():
         (low,), (high,) = percentile_interval(resampled[:, [k]])
-        (less_low,), (less_high,) = percentile_interval(
-            resampled[:, [k]] - resampled[:, order[:1]]
-        )
+        (less_low,), (less_high,) = percentile_interval(resampled[:, [k]] - resampled[:, order[:1]])
         rows.append({
             "score": names[k], "seeds": means[k].tolist(), "value": float(means[k].mean()), "low": float(low), "high": float(high),
             "difference": float(means[k].mean() - means[order[0]].mean()), "difference_low": float(less_low),

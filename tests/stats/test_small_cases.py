@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import permutations
 
 import numpy as np
 import pytest
 from scipy.stats import chisquare
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.random import shuffled, stream_keys
 from attnaudit.experiments.rows import row_streams
 from attnaudit.stats.bootstrap import Units, means_over_seeds, resampled
 from attnaudit.stats.classification import (

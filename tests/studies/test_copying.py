@@ -272,7 +272,9 @@ def test_the_card_names_one_seed_that_stops_and_none() -> None:
 @pytest.mark.parametrize(
     ("preset", "positions", "mark"), [("snell2021", 41, 3 / 41), ("tied", 40, 2 / 40)]
 )
-def test_chance_is_of_all_positions_of_a_source(preset: PresetName, positions: int, mark: float) -> None:
+def test_chance_is_of_all_positions_of_a_source(
+    preset: PresetName, positions: int, mark: float
+) -> None:
     study = Copying("permutations", preset=preset)
     assert study.sequences.positions == positions
     assert copying_card(summarise(CURVES, FINAL), vars(study)).rows[2].mark == pytest.approx(mark)

@@ -138,9 +138,7 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> N
     table = trace.table.with_columns(pl.Series("instance", instance))
     trace = replace(
         trace,
-        table=table.with_columns(pl.Series("query", query, pl.Int32))
-        if queries > 1
-        else table,
+        table=table.with_columns(pl.Series("query", query, pl.Int32)) if queries > 1 else table,
     )
     score = relevance(make_trace(len(lengths), lengths, 1, seed=3))
     alpha, told = ([row.tolist() for row in part] for part in (trace.alpha, score))
@@ -193,7 +191,9 @@ def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(
         ).iter_rows(named=True):
             value, lowest = changes[row["measure"]]
             rows.append({**row, "value": value, "low": lowest, "high": 1.0, "undefined": 5})
-        (row,) = STUDY_CARDS[STUDY.name].rows(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About())
+        (row,) = STUDY_CARDS[STUDY.name].rows(
+            SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About()
+        )
         return row.sentence
 
     assert "So attention goes to tokens whose relevance is learned without it. " in sentence(0.1)

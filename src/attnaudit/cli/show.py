@@ -93,7 +93,9 @@ def show_study(folder: Path, as_json: bool) -> None:
     _tell(console, (), report=folder / "report.html", **pages)
 
 
-def _card_of_trainings(folder: Path, spec: dict[str, Any]) -> tuple[str, VerdictCard, dict[str, Path]]:
+def _card_of_trainings(
+    folder: Path, spec: dict[str, Any]
+) -> tuple[str, VerdictCard, dict[str, Path]]:
     """What a study is of, what it says, and its further pages."""
     training = next(
         iter(read_json(folder / "manifest.json")["trainings"].values())
@@ -103,7 +105,9 @@ def _card_of_trainings(folder: Path, spec: dict[str, Any]) -> tuple[str, Verdict
     return spec["corpus"]["source"], card, {"all_studies": folder.parent / "index.html"}
 
 
-def _card_of_copying(folder: Path, spec: dict[str, Any]) -> tuple[str, VerdictCard, dict[str, Path]]:
+def _card_of_copying(
+    folder: Path, spec: dict[str, Any]
+) -> tuple[str, VerdictCard, dict[str, Path]]:
     return (
         spec["study"]["kind"],
         copying_card(read_summary(folder / "summary.json"), spec["study"]),

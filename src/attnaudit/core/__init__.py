@@ -1,1 +1,1 @@
-"""Ground that everything stands on: errors, whole files, compiled kernels, rows of different lengths, settings, keyed randomness."""
+"""Errors, atomic files, ragged rows, settings, keyed randomness: what every layer stands on."""

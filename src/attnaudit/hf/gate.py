@@ -547,7 +547,9 @@ def _untouched(model: Any, probe: Probe) -> Tensor:
             logits = _logits(model, model(**probe.inputs))
     except FAILURES as error:
         raise refused(
-            type(model).__name__, describe_error(error), f"logits for texts of {lengths_of(probe)} tokens"
+            type(model).__name__,
+            describe_error(error),
+            f"logits for texts of {lengths_of(probe)} tokens",
         ) from error
     if not logits.isfinite().all():
         raise refused(

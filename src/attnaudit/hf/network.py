@@ -98,9 +98,7 @@ class Replay(Fingerprinted):
         if implementations(self.model) != self.implementations:
             self._take(check_model(self.model))
         missing = [
-            name
-            for name in ("ids", "stack", "layer", "head", "query")
-            if name not in table.columns
+            name for name in ("ids", "stack", "layer", "head", "query") if name not in table.columns
         ]
         if missing:
             raise TraceError(

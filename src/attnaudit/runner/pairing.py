@@ -115,9 +115,7 @@ def trace_of(folder: Path) -> Path:
 
 def _named(part: Trace) -> pl.DataFrame:
     """Keys, predicted class, text and attention of the rows of a piece."""
-    shown = part.table.select(
-        [name for name in ("tokens", "question", "alpha") if part.has(name)]
-    )
+    shown = part.table.select([name for name in ("tokens", "question", "alpha") if part.has(name)])
     question = [] if part.has("question") else [pl.lit(None, pl.List(pl.String)).alias("question")]
     return pl.concat([keys(part), shown], how="horizontal").with_columns(question)
 

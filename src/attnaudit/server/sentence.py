@@ -116,9 +116,7 @@ class Reader:
 
         split = Split(np.zeros(1, np.int64), [words], np.zeros(1, np.int32), question=question)
         trace = concatenate(list(collect_shards(self.model, split, "typed", scores=())))
-        return Trace(
-            trace.table.drop(["label"]), trace.metadata, trace.tail
-        )  # nobody gave one
+        return Trace(trace.table.drop(["label"]), trace.metadata, trace.tail)  # nobody gave one
 
 
 def _corpus_spec(recorded: Mapping[str, Any]) -> CorpusSpec:

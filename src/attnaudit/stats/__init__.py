@@ -1,1 +1,1 @@
-"""Statistics of experiments: rank correlation, resampling, multiplicity, classification scores; pure, without torch."""
+"""Rank correlation, resampling, multiplicity, classification scores; pure, without torch."""

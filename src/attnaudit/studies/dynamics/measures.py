@@ -279,11 +279,7 @@ class CountModel:
         """What the word of each position contributes to the gold class, 0 for words that train lacks; shaped as `relevance`."""
         rows = trace.alpha
         place = np.array(
-            [
-                self.number.get(word, -1)
-                for row in trace.table["tokens"].to_list()
-                for word in row
-            ],
+            [self.number.get(word, -1) for row in trace.table["tokens"].to_list() for word in row],
             dtype=np.int64,
         )
         gold = rows.spread(trace.array("label").astype(np.int64))
@@ -296,9 +292,9 @@ class CountModel:
 
     def correct(self, trace: Trace) -> Bool[np.ndarray, " n"]:
         """Whether it decides for the gold class."""
-        return self._decide(
-            _shares(trace.table["tokens"].to_list(), self.number)
-        ) == trace.array("label")
+        return self._decide(_shares(trace.table["tokens"].to_list(), self.number)) == trace.array(
+            "label"
+        )
 
     def _decide(self, counts: Any) -> Int64[np.ndarray, " n"]:
         logits = counts @ self.weight + self.offset
