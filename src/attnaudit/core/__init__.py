@@ -1,1 +1,1 @@
-"""Errors, atomic files, ragged rows, settings, keyed randomness: what every layer stands on."""
+"""Errors, atomic files, ragged rows, settings and keyed randomness, for use by every layer."""

@@ -1,7 +1,7 @@
-"""Values that show themselves in a notebook, by a renderer that the top of the package names.
+"""Notebook display of values, by a renderer that the top of the package registers.
 
-So a trace has a heatmap although its layer does not know pages, and no page is imported before one
-is shown.
+A trace can show a heatmap this way although its layer does not import pages, and pages are only
+imported when one is shown.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+# The name of a module, not the module: importing the pages takes longer than most calls.
 _renderer: list[str] = []
 
 
@@ -29,7 +30,7 @@ class Shown:
 
 
 def render_by(module: str) -> None:
-    """Render values by the functions of ``module``; it is imported for the first of them."""
+    """Render values with the functions of ``module``, which is imported on first use."""
     _renderer[:] = [module]
 
 
@@ -39,12 +40,13 @@ def render(name: str, *arguments: Any) -> Any:
 
 
 def in_notebook() -> bool:
-    """Tell whether the program runs in a kernel that shows HTML: Jupyter, VS Code, Colab."""
+    """Return True in a kernel that shows HTML, such as Jupyter, VS Code or Colab."""
+    # A notebook has imported IPython already; importing it here would slow down every script.
     interactive = sys.modules.get("IPython")
     shell = interactive.get_ipython() if interactive is not None else None
     return shell is not None and hasattr(shell, "kernel")
 
 
 def show(value: object) -> None:
-    """Show a value below the cell of a notebook that is running."""
+    """Show a value below the running cell of a notebook."""
     import_module("IPython.display").display(value)

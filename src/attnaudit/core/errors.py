@@ -1,4 +1,4 @@
-"""Errors that a user can cause, each one readable line."""
+"""Errors that a user can cause, each reported in one readable line."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class InputError(AttnauditError):
     Args:
         operation: The operation that failed.
         where: File and row, instance, or option.
-        got: Value found there; the line has its first `LONGEST` characters.
-        expected: Value that would be right.
+        got: Value found there; the message shows its first `LONGEST` characters.
+        expected: Description of a valid value.
         do: Advice to the user.
     """
 
@@ -33,35 +33,44 @@ class InputError(AttnauditError):
         super().__init__(printable(" ".join(line.split())))
 
     def __reduce__(self) -> tuple[type[InputError], tuple[str, ...]]:
-        """Pickle the parts: another process makes the error from them again."""
+        """Pickle the parts, from which another process rebuilds the error."""
+        # By default an exception is rebuilt from `args`, which holds only the finished line.
         return type(self), (self.operation, self.where, self.got, self.expected, self.do)
 
 
 class TraceError(InputError):
-    """A trace that breaks the schema, or that an experiment cannot use."""
+    """A trace breaks the schema, or an experiment cannot use it."""
 
 
 class RunError(InputError):
-    """A run directory that cannot be used as asked."""
+    """A run directory cannot be used as asked."""
 
 
 class LostError(RunError):
-    """A cluster that no longer answers.
+    """A cluster no longer answers.
 
-    Its client keeps this process from ending in order, so the command line ends at once.
+    Its client blocks an orderly exit of this process, so the command line exits at once.
     """
 
 
 def describe_error(error: Exception) -> str:
-    """Describe an error of another library, as a part of a line."""
+    """Describe another library's error in a form that fits into a message."""
     return f"{type(error).__name__} {error}".strip().rstrip(".")
 
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
-    """Suggest the known name nearest to ``name``, after ``before``; empty if none is near.
+    """Suggest the known name nearest to ``name``.
 
     >>> did_you_mean("epsilom", ["epsilon", "seed"])
     'did you mean epsilon?'
+
+    Args:
+        name: Name that the user wrote.
+        known: Valid names.
+        before: Prefix of the suggestion, such as the section of a setting.
+
+    Returns:
+        A question; empty if no known name is near.
     """
     close = difflib.get_close_matches(name, list(known), n=1)
     return f"did you mean {before}{close[0]}?" if close else ""

@@ -1,4 +1,4 @@
-"""Optional dependencies. Audits, reports and comparisons need none of them."""
+"""Optional dependencies; audits, reports and comparisons need none of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from attnaudit.core.errors import RunError
 
-# The modules of the extras in pyproject.toml.
+# Modules, not distributions: sklearn comes from scikit-learn. Keep in step with pyproject.toml.
 _ONNX, _PARQUET = ("onnx", "onnxruntime"), ("pyarrow",)
 _TRAIN = ("torch", "gensim", "spacy", "sklearn", "pooch", "requests", *_PARQUET)
 PACKAGES = {
@@ -21,7 +21,8 @@ PACKAGES = {
 
 
 def require(extra: str, operation: str) -> None:
-    """Raise RunError if a package of the ``extra`` is missing; import none of them."""
+    """Raise RunError if a package of ``extra`` is missing."""
+    # `find_spec` only looks for them: importing torch would delay an error by seconds.
     missing = [package for package in PACKAGES[extra] if find_spec(package) is None]
     if missing:
         raise RunError(

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and digests of their content."""
+"""Atomic files and digests of their content."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attnaudit.core.errors import InputError, RunError
 
 _MAKE_AGAIN = "run the command that makes it again"
 SAVE_MODEL = "save it with model.save_pretrained(DIR)"
-DIGEST = "sha256"  # field of a JSON object with the digest of its other fields
+DIGEST = "sha256"  # field of a JSON object that holds the digest of its other fields
 
 
 def user_cache() -> Path:
@@ -25,7 +25,7 @@ def user_cache() -> Path:
 
 
 def check_model_folder(folder: Path) -> None:
-    """Raise InputError if ``folder``, to read a transformer from, is no folder."""
+    """Raise InputError unless ``folder``, which should hold a transformer, is a folder."""
     if not folder.is_dir():
         got = "a file" if folder.exists() else "no such folder"
         raise InputError("read model", str(folder), got, "the folder of a saved model", SAVE_MODEL)
@@ -36,13 +36,14 @@ def atomic(path: Path) -> Iterator[Path]:
     """Write a file whole or not at all.
 
     Yields:
-        A temporary path next to ``path``. On leaving, it is synced and renamed to ``path``, or
-        removed after an error.
+        A temporary path. On leaving the context, the file there is synced and renamed to ``path``;
+        after an error it is removed.
 
     Raises:
         RunError: If the disk is full or the place cannot be written.
     """
     try:
+        # In the same folder, because a rename is atomic only within one file system.
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
         os.close(handle)
@@ -51,9 +52,10 @@ def atomic(path: Path) -> Iterator[Path]:
     temporary = Path(name)
     try:
         yield temporary
+        # Synced before the rename: a power failure could otherwise leave the name without content.
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        temporary.chmod(0o644)
+        temporary.chmod(0o644)  # mkstemp makes files that only their owner can read
         temporary.replace(path)
     except Exception as error:
         if _reason_of_system(error):
@@ -64,17 +66,17 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def unwritable(path: Path, error: Exception) -> RunError:
-    """Make the error of a place that cannot be written."""
+    """Make the error for a place that cannot be written."""
     do = "free some space or choose another --out"
     reason = _reason_of_system(error)
     return RunError("write", str(path), reason, "a place that can be written", do)
 
 
 def _reason_of_system(error: Exception) -> str:
-    """Explain why the system refused; empty for an error of another kind."""
+    """Return the operating system's reason; empty for an error of another kind."""
     if isinstance(error, OSError):
         return error.strerror or str(error)
-    # safetensors and polars hide the number in a text of their own.
+    # safetensors and polars raise errors of their own, with the system's number in the text.
     number = re.search(r"\(os error (\d+)\)", str(error))
     return os.strerror(int(number[1])) if number else ""
 
@@ -98,12 +100,12 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def may_never_end(path: Path) -> bool:
-    """Tell whether ``path`` is a pipe or a device, which a reader might wait for."""
+    """Return True for a pipe or a device, where a reader might wait forever."""
     return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON. Raises RunError if the file is missing or damaged, or might never end."""
+    """Read JSON. Raises RunError if the file is missing, damaged, a pipe or a device."""
     try:
         if may_never_end(path):
             raise OSError("no regular file")
@@ -114,13 +116,15 @@ def read_json(path: Path) -> Any:
 
 
 def write_with_digest(path: Path, value: Mapping[str, Any]) -> None:
-    """Write an object as JSON with its digest, by which `read_with_digest` finds damage."""
+    """Write an object as JSON with a digest that lets `read_with_digest` detect damage."""
+    # The digest is of the object as it will be read: JSON turns integer keys into texts, and
+    # those sort differently.
     plain = json.loads(json.dumps(value))
     write_json(path, {**plain, DIGEST: content_key(plain)})
 
 
 def read_with_digest(path: Path) -> Any:
-    """Read an object that `write_with_digest` wrote, or JSON that has no digest.
+    """Read an object written by `write_with_digest`, or JSON without a digest.
 
     Raises:
         RunError: If the file is missing or damaged.
@@ -128,7 +132,7 @@ def read_with_digest(path: Path) -> Any:
     value = read_json(path)
     digest = value.pop(DIGEST, None) if isinstance(value, dict) else None
     is_intact = digest is None
-    with contextlib.suppress(ValueError):  # for NaN and halves of surrogate pairs
+    with contextlib.suppress(ValueError):  # NaN and lone surrogates have no canonical JSON
         is_intact = is_intact or digest == content_key(value)
     if not is_intact:
         got, expected = "damaged: its content differs from its digest", "JSON that attnaudit wrote"

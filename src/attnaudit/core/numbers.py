@@ -1,13 +1,13 @@
-"""Numbers of things as people read them."""
+"""Counts in readable form."""
 
 from __future__ import annotations
 
 
 def thousands(number: int) -> str:
-    """Format ``1725`` and ``25,000``."""
+    """Format a number, with separators from five digits on: ``1725``, ``25,000``."""
     return f"{number:,}" if number >= 10_000 else str(number)
 
 
 def count(number: int, noun: str) -> str:
-    """Format ``1 instance`` and ``1725 instances``."""
+    """Format a number with its noun: ``1 instance``, ``1725 instances``."""
     return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"

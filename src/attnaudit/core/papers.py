@@ -13,12 +13,12 @@ _VENUES = {"inproceedings": "booktitle", "article": "journal", "misc": "howpubli
 
 @dataclass(frozen=True)
 class Paper:
-    """A source by the fields of its BibTeX entry.
+    """A cited paper, as the fields of its BibTeX entry.
 
-    ``authors`` are ``Last, First and Last, First``.
+    ``authors`` has the form ``Last, First and Last, First``.
 
     Raises:
-        InputError: For a ``key`` that BibTeX cannot read, or no author, title or year.
+        InputError: If BibTeX cannot read ``key``, or authors, title or year are missing.
     """
 
     key: str
@@ -40,13 +40,13 @@ class Paper:
 
     @property
     def citation(self) -> str:
-        """Citation in a sentence: Lang 1995, Jain & Wallace 2019, Snell et al. 2020."""
+        """Citation for running text: Lang 1995, Jain & Wallace 2019, Snell et al. 2020."""
         names = [author.partition(",")[0] for author in self.authors.split(" and ")]
         return f"{' & '.join(names) if len(names) < 3 else f'{names[0]} et al.'} {self.year}"
 
     @property
     def bibtex(self) -> str:
-        """Its BibTeX entry, a field on each line."""
+        """BibTeX entry with one field per line."""
         fields = {
             "title": self.title,
             "author": self.authors,
@@ -122,6 +122,7 @@ LUONG2015 = Paper(
     pages="1412--1421",
     doi="10.18653/v1/D15-1166",
 )
+# BibTeX styles lower the case of titles; braces keep capitals.
 DEYOUNG2020 = Paper(
     "deyoung2020",
     "DeYoung, Jay and Jain, Sarthak and Rajani, Nazneen Fatema and Lehman, Eric and "

@@ -1,4 +1,4 @@
-"""Escapes for words of files, addresses and traces that could steer a terminal or are no text."""
+"""Escapes for untrusted text: characters that steer a terminal, reverse a line or do not print."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-# Control characters other than tabs and ends of lines, and marks that reverse a line.
+# Control characters except tab, line feed and carriage return, and the marks that reverse the
+# direction of a line, which can make a text read as another.
 _CONTROLS = re.compile(
     "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]"
 )
 
 
 def printable(text: str) -> str:
-    r"""Put ``text`` on one line, each character that does not print as an escape like ``\x1b``."""
+    r"""Escape every character that does not print, such as ``\x1b`` and ends of lines."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escape(ord(char)) for char in text)
 
 
 def without_controls(text: str) -> str:
-    r"""Escape control characters and marks that reverse a line as ``\u001b``, as JSON does."""
+    r"""Escape control characters and marks that reverse a line as JSON does, like ``\u001b``."""
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def data_without_controls(data: Any) -> Any:
-    """Apply `without_controls` to all texts of data that a script reads, names of values too."""
+    """Apply `without_controls` to all texts in JSON data, keys included."""
     if isinstance(data, str):
         return without_controls(data)
     if isinstance(data, Mapping):
@@ -37,7 +38,7 @@ def data_without_controls(data: Any) -> Any:
 
 
 def as_markup(text: str) -> str:
-    """Apply `printable`, and escape rich's markup too."""
+    """Escape rich's markup, after `printable`."""
     # Imported here because most callers of this module print no table.
     from rich.markup import escape
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# Called with the stage of the work, how much of it is done, and how much there is (0: unknown). In
-# "train, epoch 2 of 5" the part before the comma is the stage.
+# Arguments: the stage of the work, the amount done, and the total (0 if unknown). A stage may have
+# a detail after a comma, as in "train, epoch 2 of 5".
 Progress = Callable[[str, int, int], None]
 WITHIN = " · "
 
@@ -15,5 +15,5 @@ def silent(stage: str, done: int, total: int) -> None:
 
 
 def within(label: str, progress: Progress) -> Progress:
-    """Report the progress of one of several trainings or runs, under its label."""
+    """Prefix the stages of one of several trainings or runs with its label."""
     return lambda stage, done, total: progress(f"{label}{WITHIN}{stage}", done, total)

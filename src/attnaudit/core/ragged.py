@@ -26,7 +26,7 @@ class Ragged:
 
     @classmethod
     def from_lengths(cls, values: np.ndarray, lengths: Iterable[int] | np.ndarray) -> Ragged:
-        """Cut flat values into rows of these lengths."""
+        """Split flat values into rows of these lengths."""
         counts = np.fromiter(lengths, dtype=np.int64)
         return cls(
             values, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
@@ -36,7 +36,7 @@ class Ragged:
     def from_rows(
         cls, rows: Iterable[np.ndarray | list], dtype: np.dtype | type | None = None
     ) -> Ragged:
-        """Join rows, in order."""
+        """Join rows, in the order given."""
         arrays = [np.asarray(row, dtype=dtype) for row in rows]
         values = np.concatenate(arrays) if arrays else np.zeros(0, dtype or np.float64)
         return cls.from_lengths(values, (len(a) for a in arrays))
@@ -52,20 +52,24 @@ class Ragged:
 
     @property
     def lengths(self) -> Int64[np.ndarray, " n"]:
-        """Number of values of every row."""
+        """Number of values in every row."""
         return np.diff(self.offsets)
 
     @property
     def row_of_value(self) -> Int64[np.ndarray, " N"]:
-        """The row that every flat value belongs to."""
+        """Row of every flat value."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
     def with_values(self, values: np.ndarray) -> Ragged:
-        """Return the same rows with other values, one for each of the old."""
+        """Return rows of the same lengths with other values, ``(N, ...)``."""
         return Ragged(values, self.offsets)
 
     def reduce(self, ufunc: np.ufunc) -> np.ndarray:
-        """Apply ``ufunc`` over every row, shape ``(n, ...)``; an empty row gives its identity."""
+        """Reduce every row with ``ufunc``, shape ``(n, ...)``.
+
+        An empty row gives the identity of ``ufunc``, or 0 if there is none, as for a maximum.
+        """
+        # `reduceat` would give an empty row the first value of the next one.
         width = self.values.shape[1:]
         full = self.lengths > 0
         identity = 0 if ufunc.identity is None else ufunc.identity
@@ -75,11 +79,11 @@ class Ragged:
         return out
 
     def sum(self) -> np.ndarray:
-        """Return the sum of every row."""
+        """Return the sum of every row, 0 if it is empty."""
         return self.reduce(np.add)
 
     def max(self) -> np.ndarray:
-        """Return the maximum of every row."""
+        """Return the maximum of every row, 0 if it is empty."""
         return self.reduce(np.maximum)
 
     def spread(self, per_row: np.ndarray) -> np.ndarray:
@@ -96,14 +100,16 @@ class Ragged:
     def argsort(self) -> Int64[np.ndarray, " N"]:
         """Return the flat positions that put every row in ascending order.
 
-        Values are numbers, one per position; equal ones keep their order, and NaN comes last.
+        Values must be numbers, one per position. The sort is stable, and NaN comes last.
         """
         order, lengths = np.empty(len(self.values), np.int64), self.lengths
-        # Rows of similar length are padded and sorted together, in an eighth of a lexsort's time.
+        # Rows are padded and sorted with others of less than twice their length. One lexsort over
+        # rows and values would take eight times as long.
         exponent = np.frexp(lengths)[1]
         for chosen in (np.flatnonzero(exponent == e) for e in np.unique(exponent)):
             own = np.arange(lengths[chosen].max()) < lengths[chosen, None]
-            padded = np.full(own.shape, np.nan)  # sorted to the end, behind NaN of the row itself
+            # NaN sorts to the end, and a stable sort keeps the padding behind a row's own NaN.
+            padded = np.full(own.shape, np.nan)
             padded[own] = self.values[self.positions(chosen)]
             sorted_rows = np.argsort(padded, axis=1, kind="stable") + self.offsets[chosen, None]
             order[self.positions(chosen)] = sorted_rows[own]
@@ -114,12 +120,19 @@ class Ragged:
         return Ragged.from_lengths(self.values[self.positions(rows)], self.lengths[rows])
 
     def where(self, marked: Bool[np.ndarray, " N"]) -> Ragged:
-        """Return the same rows with only the marked values."""
+        """Return all rows with only their marked values."""
         lengths = self.with_values(marked.astype(np.int64)).sum()
         return Ragged.from_lengths(self.values[marked], lengths)
 
     def blocks(self, positions: int) -> Iterator[Int64[np.ndarray, " m"]]:
-        """Cut the rows into runs of at most ``positions`` values; a longer row is a run itself."""
+        """Split the rows into runs, to bound the memory of work on them.
+
+        Args:
+            positions: Largest number of values in a run. A longer row is a run of its own.
+
+        Yields:
+            Numbers of consecutive rows.
+        """
         start = 0
         while start < len(self):
             most = self.offsets[start] + positions
@@ -129,6 +142,6 @@ class Ragged:
 
 
 def concatenate(parts: list[Ragged]) -> Ragged:
-    """Return all rows of ``parts``, one after another."""
+    """Return all rows of ``parts``, in order."""
     values = np.concatenate([part.values for part in parts])
     return Ragged.from_lengths(values, np.concatenate([part.lengths for part in parts]))

@@ -1,8 +1,8 @@
-"""Random numbers that do not depend on order, sharding or batch, because each is keyed by its use.
+"""Counter-based random numbers, which do not depend on order, sharding or batch.
 
-A key names a stream. Draw number ``counter`` of the stream is splitmix64 (Steele, Lea & Flood 2014)
-at that position, computed without drawing the ones before it. Keys and counters are integer arrays
-that broadcast against each other.
+A key identifies a stream. Draw number ``counter`` of a stream is the output of splitmix64 (Steele,
+Lea & Flood 2014) at that position, computed without the draws before it. Keys and counters are
+integer arrays that broadcast against each other.
 """
 
 from __future__ import annotations
@@ -13,18 +13,19 @@ import numpy as np
 
 from attnaudit.core.ragged import Ragged
 
+# Constants of splitmix64; other values would change every draw and so every stored result.
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
 
 def stream_keys(seed: int, purpose: str, *columns: np.ndarray) -> np.ndarray:
-    """Derive a stream per row from the seed, the purpose and the integers that name the row.
+    """Derive one stream per row from the seed, the purpose and the integers that identify the row.
 
     Args:
         seed: Seed of the run.
-        purpose: Use of the numbers: another purpose gives unrelated streams.
-        *columns: Integers ``(n,)`` that name each row; without any there is one row.
+        purpose: Use of the numbers. Another purpose gives unrelated streams.
+        *columns: Integers ``(n,)`` that identify each row; without any there is one row.
 
     Returns:
         Keys, uint64 ``(n,)``.
@@ -33,6 +34,7 @@ def stream_keys(seed: int, purpose: str, *columns: np.ndarray) -> np.ndarray:
     length = len(columns[0]) if columns else 1
     keys = np.full(length, int.from_bytes(digest, "little"), dtype=np.uint64)
     for column in columns:
+        # `_mixed(0)` is 0, so without the step a column of zeros would change nothing.
         keys = _mixed((keys ^ _mixed(column.astype(np.int64).view(np.uint64) + _STEP)) + _STEP)
     return keys
 
@@ -44,27 +46,33 @@ def _mixed(x: np.ndarray) -> np.ndarray:
 
 
 def bits(keys: np.ndarray, counters: np.ndarray | int) -> np.ndarray:
-    """Draw 64 random bits each, uint64."""
+    """Draw 64 random bits for each key and counter, as uint64."""
+    # splitmix64 adds the step before it mixes, so draw 0 is at position 1.
     position = np.asarray(counters).astype(np.uint64) + np.uint64(1)
     return _mixed(np.atleast_1d(keys) + position * _STEP)
 
 
 def below(keys: np.ndarray, counters: np.ndarray | int, bounds: np.ndarray | int) -> np.ndarray:
-    """Draw integers in ``0 … bounds - 1``, int64; the bias is below ``bounds / 2³²``.
+    """Draw integers from ``0`` to ``bounds - 1``; the bias is below ``bounds / 2³²``.
 
     Args:
         keys: Streams.
-        counters: Number of the draw in its stream.
-        bounds: At least 1 and below 2³².
+        counters: Number of each draw in its stream.
+        bounds: Number of possible values, at least 1 and below 2³².
+
+    Returns:
+        Integers, int64, in the common shape of the arguments.
     """
-    # 32 bits times a bound below 2³² fit into 64, so the upper half of the product is the integer.
+    # A product instead of a remainder: 32 bits times a bound below 2³² fit into 64, and the upper
+    # half of the product is the integer.
     product = (bits(keys, counters) >> np.uint64(32)) * np.asarray(bounds).astype(np.uint64)
     return (product >> np.uint64(32)).astype(np.int64)
 
 
 def uniform(keys: np.ndarray, counters: np.ndarray | int) -> np.ndarray:
     """Draw floats from the open interval ``(0, 1)``."""
-    # Half a step keeps both ends out; 52 bits and the half fit into a float64 without rounding.
+    # Half a step excludes both ends, as `normal` takes a logarithm. 52 bits and the half fit into
+    # a float64 without rounding.
     return ((bits(keys, counters) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
@@ -82,8 +90,8 @@ def shuffled(rows: Ragged, keys: np.ndarray, number: int | np.ndarray) -> Ragged
 
     Args:
         rows: ``n`` rows of values.
-        keys: A stream per row, uint64 ``(n,)``.
-        number: Number of the shuffle in these streams, or in each, ``(n,)``.
+        keys: One stream per row, uint64 ``(n,)``.
+        number: Number of the shuffle in all streams, or in each, ``(n,)``.
 
     Returns:
         The same rows with their values in another order.
@@ -92,7 +100,8 @@ def shuffled(rows: Ragged, keys: np.ndarray, number: int | np.ndarray) -> Ragged
     within = np.arange(len(values)) - rows.spread(rows.offsets[:-1])
     counters = rows.spread(number * lengths) + within
     others = below(rows.spread(keys), counters, within + 1)
-    # Longest rows first: the rows that have a position ``t`` are then the first of ``starts``.
+    # The loop is over positions, with all rows at once. With the longest rows first, those that
+    # have a position ``t`` are the first ``longer[t]`` of ``starts``.
     order = np.argsort(-lengths, kind="stable")
     starts, longer = rows.offsets[:-1][order], len(rows) - np.cumsum(np.bincount(lengths))
     for t in range(len(longer) - 2, 0, -1):

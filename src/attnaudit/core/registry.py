@@ -1,4 +1,4 @@
-"""Entries by name: this package's own, and those of other installed packages."""
+"""Registries of named entries, from this package and from other installed packages."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ Entry = TypeVar("Entry", bound=Named)
 
 
 class Registry(Mapping[str, Entry]):
-    """Entries by their ``name``, in the order in which they were registered.
+    """Entries by ``name``, in the order of registration.
 
-    Installed packages add entries by entry points of the group ``attnaudit.<plural>``, which
-    name an entry each; they are loaded when the registry is first read.
+    Other installed packages add entries with entry points in the group ``attnaudit.<plural>``, one
+    for each entry. They are loaded when the registry is first read.
 
     Args:
         kind: Word for an entry in error messages.
-        plural: Word for several.
-        check: Raises InputError for something that is no entry.
+        plural: Word for several entries.
+        check: Function that raises InputError for an invalid entry.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Registry(Mapping[str, Entry]):
         self._complete = False
 
     def register(self, entry: Entry) -> Entry:
-        """Add ``entry`` and return it. Raises InputError if it is no entry or its name is taken."""
+        """Add ``entry`` and return it. Raises InputError if it is invalid or its name is taken."""
         self.check(entry)
         if self._entries.setdefault(entry.name, entry) is not entry:
             operation = f"register {self.kind}"
@@ -52,8 +52,13 @@ class Registry(Mapping[str, Entry]):
     def find(self, name: str, operation: str) -> Entry:
         """Return the entry called ``name``.
 
+        Args:
+            name: Name that the user asked for.
+            operation: Operation that failed, in the error.
+
         Raises:
-            InputError: If there is none, with ``operation``, the known entries and a similar one.
+            InputError: If there is no such entry; it lists the known names and suggests a close
+                one.
         """
         if name not in self:
             known, hint = f"one of {', '.join(self)}", did_you_mean(name, self)
@@ -71,6 +76,7 @@ class Registry(Mapping[str, Entry]):
 
     def _all(self) -> dict[str, Entry]:
         if not self._complete:
+            # Before the loop: a plugin may read this registry while it is being imported.
             self._complete = True
             for point in entry_points(group=self.group):
                 self.register(point.load())

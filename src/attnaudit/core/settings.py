@@ -26,24 +26,25 @@ def setting(
     most: float | None = None,
     only: str = "",
 ) -> Any:
-    """Make a field of a section that carries its own facts.
+    """Declare a dataclass field with its help text, option and bounds.
 
     Args:
         help: Description of the setting.
-        default: Its default; without one the field is required.
-        flag: Its option on the command line; without one only ``--set`` reaches it.
-        metavar: Word for its value in help.
-        least: Smallest value.
-        above: Number that values are above.
-        most: Largest value.
-        only: Kind of section that uses the setting (`refuse_unused`).
+        default: Default value; without one the field is required.
+        flag: Option on the command line; without one the setting is only reachable by ``--set``.
+        metavar: Placeholder for the value in the help.
+        least: Inclusive lower bound.
+        above: Exclusive lower bound.
+        most: Inclusive upper bound.
+        only: Kind of section that uses the setting (`refuse_unused`); empty for all.
     """
     facts = {"help": help, "flag": flag, "metavar": metavar, "only": only}
     return field(default=default, metadata={**facts, "least": least, "above": above, "most": most})
 
 
 def check_settings(section: Any, name: str) -> None:
-    """Check choices and bounds of a section's fields. Raises InputError."""
+    """Check the choices and bounds of a section's fields. Raises InputError."""
+    # Dataclasses do not check types, and annotations are strings until they are resolved.
     hints = get_type_hints(type(section))
     for declared in fields(section):
         value, key = getattr(section, declared.name), f"{name}.{declared.name}"
@@ -56,17 +57,19 @@ def check_settings(section: Any, name: str) -> None:
 
 
 def refuse_unused(section: Any, name: str, kinds: Iterable[str], got: str, expected: str) -> None:
-    """Refuse a field that differs from its default although these kinds of section do not use it.
+    """Refuse settings that would have no effect.
+
+    A setting has no effect if it is only for a kind that the section is not. Its default passes.
 
     Args:
-        section: Section whose fields were made with `setting`.
+        section: Section whose fields were declared with `setting`.
         name: Name of the section in the error.
-        kinds: Kinds that the section is of.
-        got: Section as it is, in words.
-        expected: Section that uses the field, in words.
+        kinds: Kinds that the section belongs to.
+        got: Description of the section, for the error.
+        expected: Description of a section that uses the setting.
 
     Raises:
-        InputError: For the first such field.
+        InputError: For the first such setting.
     """
     for declared in fields(section):
         value = getattr(section, declared.name)
@@ -84,7 +87,7 @@ def _within(value: Any, facts: Mapping[str, Any]) -> bool:
 
 
 def bounds(facts: Mapping[str, Any]) -> str:
-    """Describe the values of a field made with `setting`; empty if they are unbounded."""
+    """Describe the bounds of a field declared with `setting`; empty if it has none."""
     least, above, most = (facts.get(name) for name in ("least", "above", "most"))
     if least is not None and most is None:
         return f"{least} or more"
@@ -94,7 +97,7 @@ def bounds(facts: Mapping[str, Any]) -> str:
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
-    """Split assignments; the last one of a key counts. Raises InputError.
+    """Split assignments; the last one for a key wins. Raises InputError.
 
     >>> parse_assignments(["training.epochs=4"])
     {'training.epochs': '4'}
@@ -110,18 +113,17 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
 
 
 def override(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Put settings in place.
+    """Apply settings to sections.
 
     Args:
         sections: Dataclasses by name.
         settings: Values, or their text, by dotted name.
 
     Returns:
-        The sections. All settings of a section come into place together, so that checks of two
-        fields do not depend on their order.
+        The sections with the settings applied.
 
     Raises:
-        InputError: For an unknown section or field, and a value of another type.
+        InputError: If a section or field is unknown, or a value has the wrong type.
     """
     known = [
         f"{name}.{field.name}" for name, section in sections.items() for field in fields(section)
@@ -132,6 +134,7 @@ def override(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[s
             raise _unknown(key, known)
         name, field = key.split(".", 1)
         given[name][field] = coerce(value, get_type_hints(type(sections[name]))[field], key)
+    # One `replace` per section: its checks of two fields then see both new values.
     return {
         name: replace(section, **given[name]) if given[name] else section
         for name, section in sections.items()
@@ -139,8 +142,17 @@ def override(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[s
 
 
 def from_plain(cls: type[Section], values: Mapping[str, Any], where: str) -> Section:
-    """Make a dataclass from its JSON, with types checked. Raises InputError."""
-    declared: Any = cls  # a dataclass, as the type variable cannot say
+    """Make a dataclass from its JSON and check the types.
+
+    Args:
+        cls: The dataclass.
+        values: Values by field name; missing fields have their defaults.
+        where: Name of the section in errors.
+
+    Raises:
+        InputError: If a field is unknown or a value has the wrong type.
+    """
+    declared: Any = cls  # the type variable cannot say that it is a dataclass
     known = [f"{where}.{field.name}" for field in fields(declared)]
     for key in values:
         if f"{where}.{key}" not in known:
@@ -150,7 +162,16 @@ def from_plain(cls: type[Section], values: Mapping[str, Any], where: str) -> Sec
 
 
 def coerce(value: Any, hint: Any, key: str) -> Any:
-    """Convert a value, or its text, to the type ``hint``. Raises InputError."""
+    """Convert a value, or its text, to a type.
+
+    Args:
+        value: Value from Python or JSON, or text from the command line.
+        hint: The type, a resolved annotation.
+        key: Name of the setting in the error.
+
+    Raises:
+        InputError: If the value does not have this type.
+    """
     try:
         return _as_type(value, hint)
     except (ValueError, TypeError):
@@ -162,7 +183,7 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
 
 
 def _without_none(hint: Any) -> Any:
-    """Drop "none" beside choices: on the command line an option is left out instead."""
+    """Drop ``None`` beside choices: on the command line the option is left out instead."""
     parts = [part for part in get_args(hint) if part is not type(None)]
     return parts[0] if len(parts) == 1 and get_origin(parts[0]) is Literal else hint
 
@@ -216,8 +237,10 @@ def _as_scalar(value: Any, kind: type) -> Any:
     if kind is str and not isinstance(value, str):
         raise ValueError(f"{value!r} is no text")
     is_fraction = isinstance(value, float) and not value.is_integer()
+    # bool is a subclass of int, and int() would cut off a fraction silently.
     if isinstance(value, bool) or (kind is int and is_fraction):
         raise ValueError(f"{value!r} is no {kind.__name__}")
+    # JSON has neither NaN nor infinity, so no specification could store them.
     if kind is float and not math.isfinite(float(value)):
         raise ValueError(f"{value!r} is not finite")
     return kind(value)
@@ -230,7 +253,7 @@ def _known(value: str, choices: Iterable[str]) -> str:
 
 
 def described(hint: Any) -> str:
-    """Describe the values of a type: "a whole number", "one of a, b"."""
+    """Describe the values of a type, such as "a whole number" or "one of a, b"."""
     origin = get_origin(hint)
     if origin is Literal:
         return f"one of {', '.join(map(str, get_args(hint)))}"

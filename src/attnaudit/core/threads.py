@@ -1,4 +1,4 @@
-"""Threads of work that is split by rows, batches or seeds; no result depends on their number."""
+"""Threads for work split by rows, batches or seeds; no result depends on their number."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-CHUNKS = 16  # a thread, so that rows of unlike length keep all threads busy
+CHUNKS = 16  # per thread, so that rows of different lengths keep all threads busy
 
 
 def cores() -> int:
-    """Return ``$OMP_NUM_THREADS`` if it is a number, else the processors of this process."""
+    """Return ``$OMP_NUM_THREADS`` if it is a number, else the CPUs available to this process."""
+    # OpenMP allows a list with a number for each nesting level; the first is for the outermost.
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if given.isdigit() and int(given) > 0:
         return int(given)
@@ -31,24 +32,25 @@ def take(number: int) -> None:
 
 
 def over_rows(function: Callable[..., Any], rows: int, *arguments: Any) -> list[Any]:
-    """Call ``function(first, last, *arguments)`` for chunks of ``rows`` rows, on all threads.
+    """Call ``function(first, last, *arguments)`` for chunks of rows, on all threads.
 
-    ``function`` must release the GIL to gain anything: a kernel compiled with ``nogil=True``, or
-    numpy on large arrays. Threads are Python's, since numba's own would change those of torch.
+    Only a ``function`` that releases the GIL gains from this: a kernel compiled with
+    ``nogil=True``, or numpy on large arrays.
 
     Args:
-        function: Works on the rows ``first`` to ``last - 1``.
+        function: Function that works on the rows ``first`` to ``last - 1``.
         rows: Number of rows, 0 or more.
-        *arguments: Passed on to every call.
+        *arguments: Further arguments of every call.
 
     Returns:
-        What the calls returned, in the order of the rows.
+        The results of the calls, in the order of the rows.
     """
+    # Threads are Python's: numba's own parallel loops would change the number of torch's threads.
     threads = cores()
     if threads == 1 or rows < 2:
         return [function(0, rows, *arguments)]
     ends = np.unique(np.linspace(0, rows, CHUNKS * threads + 1).astype(np.int64)).tolist()
-    # The first chunk is done alone: it compiles the kernel, which threads would do several times.
+    # The first call runs before the others, because several threads would each compile the kernel.
     done = [function(0, ends[1], *arguments)]
     with ThreadPoolExecutor(threads) as pool:
         more = pool.map(lambda first, last: function(first, last, *arguments), ends[1:-1], ends[2:])
