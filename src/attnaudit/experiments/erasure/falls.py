@@ -132,14 +132,17 @@ def extreme_means(first, last, offsets, weights, values, kept, means):
         gain, sorting = np.empty(size), np.empty(size)
         for k in range(kept.shape[1]):
             if k > 0 and kept[row, k] == kept[row, k - 1]:
-                means[row, k] = means[row, k - 1]
+                for side in range(2):
+                    means[row, k, side] = means[row, k - 1, side]
                 continue
             for side in range(2):
                 sign, heaviest, ratio = 2.0 * side - 1.0, -1, -np.inf
-                gain[:] = weights[start : start + size]
+                for t in range(size):
+                    gain[t] = weights[start + t]
                 for step in range(MOST_STEPS if kept[row, k] > 0 else 0):
                     # The least gain kept, by Hoare's quickselect.
-                    sorting[:] = gain
+                    for t in range(size):
+                        sorting[t] = gain[t]
                     rank, low, high = size - kept[row, k], 0, size - 1
                     while low < high:
                         pivot, left, right = sorting[(low + high) // 2], low, high
