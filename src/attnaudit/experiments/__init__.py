@@ -1,4 +1,4 @@
-"""Experiments: one file per question, each frozen settings and a pure call, trace → table."""
+"""Experiments: one file per question. Each is a frozen dataclass that maps a trace to a table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from attnaudit.experiments.rows import keys, row_streams
 from attnaudit.experiments.shards import tables_of_shards
 from attnaudit.results.groups import by_group
 
-# The order of the report.
+# Reports and audits follow the order of registration.
 for _experiment in (
     Prediction,
     Correlation,

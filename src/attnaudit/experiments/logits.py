@@ -12,21 +12,31 @@ from attnaudit.trace.tails import TanhTail
 
 
 class OutputLayer(NamedTuple):
-    """``logits = weight @ units + bias`` of two or more classes."""
+    """Linear layer ``logits = weight @ units + bias`` of two or more classes.
+
+    Attributes:
+        weight: Weight of each unit for each class.
+        bias: Bias of each class.
+        tanh: Whether the units are the tanh of the attended sum, or the sum itself.
+    """
 
     weight: Float[np.ndarray, "C P"]
     bias: Float[np.ndarray, " C"]
     tanh: bool
 
     def units(self, pooled: Float[np.ndarray, "*n P"]) -> Float[np.ndarray, "*n P"]:
-        """Turn attended sums into what the logits are linear in."""
+        """Map attended sums to the inputs of the linear layer."""
         return np.tanh(pooled) if self.tanh else pooled
 
 
 def output_layer(readout: Readout) -> OutputLayer:
-    """Return the layer behind an identity or tanh tail; the first logit of a sigmoid is 0."""
+    """Return the linear layer behind an identity or tanh tail.
+
+    A sigmoid output becomes two classes, the first with logit 0.
+    """
     tanh = isinstance(readout.tail, TanhTail)
     if isinstance(readout.tail, TanhTail):
+        # Bounds must hold to the rounding of float64, whatever the dtype of the model.
         weight = np.asarray(readout.tail.weight, np.float64)
         bias = np.asarray(readout.tail.bias, np.float64)
     else:

@@ -1,4 +1,4 @@
-"""The registered experiments, and the facts that each states about itself."""
+"""Registry of experiments, and the optional facts that their classes state."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from attnaudit.trace import Trace
 
 @runtime_checkable
 class Experiment(Protocol):
-    """A question about a trace: a frozen dataclass of settings, and a pure call.
+    """Interface of an experiment: a frozen dataclass of settings with a pure call.
 
-    A class may state more about itself, for pages, help and documentation: see `Facts`.
+    A class may also state facts for pages, help and documentation: see `Facts`.
 
     Attributes:
         name: Unique name.
-        needs: Optional columns of a trace that it reads.
+        needs: Columns that it requires beyond those of every trace.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -32,15 +32,20 @@ class Experiment(Protocol):
     needs: ClassVar[tuple[str, ...]]
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        """Compute a table with a row per trace row, in order; it begins with `keys(trace)`."""
+        """Compute a table with one row per trace row, in the same order.
+
+        Its first columns are those of `keys(trace)`.
+        """
         ...
 
     def summarise(self, table: pl.LazyFrame) -> pl.DataFrame:
-        """Turn the table of all shards into summary rows."""
+        """Summarise the table of all shards."""
         ...
 
 
 def _check(experiment: type[Any]) -> None:
+    # `make_experiment` relies on dataclass fields. A missing attribute would otherwise show only
+    # in the middle of an audit.
     missing = [name for name in ("name", "needs", "summarise") if not hasattr(experiment, name)]
     if missing or not is_dataclass(experiment):
         got = f"a class without {', '.join(missing)}" if missing else "a class that is no dataclass"
@@ -52,7 +57,7 @@ EXPERIMENTS: Registry[type[Experiment]] = Registry("experiment", "experiments", 
 
 
 def register_experiment(experiment: type[Any]) -> type[Any]:
-    """Add an experiment to those that audits run; also a decorator.
+    """Register an experiment, so that audits run it; also works as a decorator.
 
     Args:
         experiment: A frozen dataclass with ``name``, ``needs`` and ``summarise``.
@@ -61,16 +66,16 @@ def register_experiment(experiment: type[Any]) -> type[Any]:
         The same class.
 
     Raises:
-        InputError: If it is something else, or its name is taken.
+        InputError: If it is not such a class, or if its name is taken.
     """
     return EXPERIMENTS.register(experiment)
 
 
 class Facts(NamedTuple):
-    """Optional attributes of an experiment's class, empty where it has none.
+    """Optional attributes of an experiment's class, empty by default.
 
     Attributes:
-        papers: Its sources; the first is the one that it follows.
+        papers: Source papers; the experiment follows the first.
         measures: Names and meanings of the measures in its summary.
     """
 
@@ -79,17 +84,18 @@ class Facts(NamedTuple):
 
 
 def facts(name: str) -> Facts:
-    """Return the facts of an experiment; all are empty if it is not registered here."""
+    """Return the facts of an experiment, all empty if it is not registered."""
+    # Stored results and studies name experiments that this installation may lack.
     stated = EXPERIMENTS.get(name, object)
     return Facts(**{name: getattr(stated, name) for name in Facts._fields if hasattr(stated, name)})
 
 
 def measure_label(measure: str, experiment: str | None = None) -> str:
-    """Return the label of a measure, its name if it has none.
+    """Return the label of a measure, or its name if it has no label.
 
     Args:
         measure: Name of the measure.
-        experiment: Experiment that states it; by default the first that states a label.
+        experiment: Experiment that states the label; by default the first one that does.
     """
     names = EXPERIMENTS if experiment is None else (experiment,)
     measures = [one for name in names for one in facts(name).measures]
@@ -97,10 +103,17 @@ def measure_label(measure: str, experiment: str | None = None) -> str:
 
 
 def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFrame:
-    """Select the measures that have a value for every row, a column each; null is undefined.
+    """Select the measures that are defined per row; an undefined value is null.
 
-    A class states them by a method ``of_rows(table)``; otherwise they are the columns that its
-    ``measures`` name.
+    A class may choose them in a method ``of_rows(table)``. Otherwise they are the numeric columns
+    that its ``measures`` name.
+
+    Args:
+        experiment: The experiment.
+        table: Its table.
+
+    Returns:
+        One column per measure, with the rows of the table.
     """
     of_rows = getattr(experiment, "of_rows", None)
     if of_rows is not None:
@@ -113,7 +126,11 @@ def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFram
 
 
 def make_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Any:
-    """Make the experiment ``name`` with ``settings`` in place of its defaults.
+    """Create an experiment.
+
+    Args:
+        name: Registered name.
+        settings: Values that replace its defaults.
 
     Raises:
         InputError: For an unknown name or setting.
@@ -129,18 +146,19 @@ def make_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Any
 
 
 def with_settings() -> Iterator[str]:
-    """Yield the experiments that have settings: the others are in no specification of a run."""
+    """Yield the names of experiments with settings; specifications of runs omit the others."""
     return (name for name, experiment in EXPERIMENTS.items() if fields(experiment))
 
 
 def refusal(experiment: Experiment, trace: Trace) -> str | None:
     """Explain why an experiment cannot use a trace.
 
-    A class refuses traces without the columns that it ``needs``; the reason is its ``scope`` if it
-    states one, such as "traces of translations". Its method ``refuses`` may refuse others.
+    A trace must have the columns in ``needs``. If the class has a ``scope``, such as "traces of
+    translations", the reason names that instead of a column. Its method ``refuses`` may reject
+    other traces.
 
     Returns:
-        The reason; None if it can.
+        The reason, or None if the experiment can use the trace.
     """
     missing = [name for name in experiment.needs if not trace.has(name)]
     if missing:
@@ -151,7 +169,7 @@ def refusal(experiment: Experiment, trace: Trace) -> str | None:
 
 
 def require_usable(experiments: Iterable[Experiment], trace: Trace) -> None:
-    """Raise TraceError if one of the experiments, asked for by name, cannot use this trace."""
+    """Raise TraceError if an experiment that the user asked for cannot use this trace."""
     for experiment in experiments:
         reason = refusal(experiment, trace)
         if reason is not None:

@@ -1,4 +1,4 @@
-"""The model of a trace, given to an audit or held by the trace: it must be the same as it was."""
+"""Check that an audit replays the model from which the trace was collected."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from attnaudit.trace.tails import Network
 
 
 def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
-    """Return the checked model of a trace.
+    """Return the model of a trace after checking it.
 
     Args:
-        trace: A trace, or the path of one.
+        trace: A trace, or its path.
         replay: A `Network`, a model of the transformers library or its folder; by default the
             model that the trace holds.
 
     Returns:
-        None if the trace stores its tail and no model is given.
+        The model, or None if the trace stores its tail and no model is given.
 
     Raises:
-        InputError: If the model is not the one that the trace was collected from, or the trace
-            needs none.
+        InputError: If the trace was collected from another model, or needs no model.
     """
     held = trace.tail if isinstance(trace, Trace) and isinstance(trace.tail, Network) else None
     if replay is None or (held is not None and replay is held.model):
@@ -44,6 +43,7 @@ def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
     if not isinstance(known, str):
         got, expected = "a model for a trace that names none", "a trace that names its model"
         raise InputError("audit", "replay", got, expected, "leave it out")
+    # The hash is computed again, since weights may have been trained after the collection.
     current = network.current_fingerprint()
     if current != known:
         raise InputError(
@@ -54,20 +54,22 @@ def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
             "it is another model, or its weights or its configuration were changed since: collect "
             "a trace of it",
         )
+    # One row is enough for a spot check: each costs a pass through the model.
     if held is not None and isinstance(trace, Trace) and len(trace):
         _check_prediction(trace.take(np.zeros(1, np.int64)), network)
     return network
 
 
 def _check_prediction(row: Trace, network: Network) -> None:
-    """Compare the model's prediction with that of the trace.
+    """Check that the model still predicts what the trace recorded.
 
-    A hook, a buffer or a method put in later changes neither weights nor configuration. Rows of
-    files are compared with their model when they are read.
+    A hook, buffer or method added later changes neither weights nor configuration, so it leaves the
+    fingerprint as it was. Rows from files are checked when they are read.
     """
     logits = network.current_logits(row.table)
     now = activate(logits, row.readout.activation, row.readout.candidates)
     change = float(tvd(now, row.prediction)[0]) if now.shape == row.prediction.shape else 1.0
+    # Negated, so that a NaN is refused too.
     if not change <= TOLERANCE.trace:
         raise InputError(
             "audit",
@@ -82,6 +84,7 @@ def _check_prediction(row: Trace, network: Network) -> None:
 def _network(replay: Any) -> Network:
     if isinstance(replay, Network):
         return replay
+    # transformers is an optional dependency, needed only when a model is given.
     require("hf", "audit with replay")
     from attnaudit.hf.network import replay_of
 

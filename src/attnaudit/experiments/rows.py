@@ -1,4 +1,4 @@
-"""Names and random streams of a trace's rows, and facts about a trace that experiments share."""
+"""Row keys, random streams and checks that experiments share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def keys(trace: Trace) -> pl.DataFrame:
-    """Return the columns that name a row, and ``predicted``, the name of the predicted class."""
+    """Return the columns that identify a row, and ``predicted``, the predicted class's name."""
     classes = np.array(trace.class_names, dtype=object)
     predicted = pl.Series("predicted", classes[trace.predicted].tolist(), dtype=pl.String)
     names = [name for name in (*ROW_KEYS, "predicted") if trace.has(name)]
@@ -45,16 +45,26 @@ def keys(trace: Trace) -> pl.DataFrame:
 
 
 def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:
-    """Tell whether each row's prediction is its label.
+    """Return whether each row's prediction equals its label.
 
-    A gold token that the vocabulary lacks cannot be written, and is never correct.
+    A model cannot write a gold token outside its vocabulary, so such a row is never correct.
     """
     correct = trace.predicted == trace.array("label")
     return correct & (trace.table["gold"].to_numpy() != UNKNOWN) if trace.has("gold") else correct
 
 
 def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, " n"]:
-    """Return the random stream of every row, by seed, experiment and the numbers that name it."""
+    """Return the random stream of each row.
+
+    It depends only on the arguments and the numbers that identify the row. Draws are therefore the
+    same in any batch, shard or thread.
+
+    Args:
+        trace: The rows.
+        seed: Seed of the experiment.
+        experiment: Name of the experiment, so that no two share their draws.
+    """
+    # All streams have the same four numbers; -1 stands for a column that the trace lacks.
     unnamed = np.full(len(trace), -1)
     names = ("instance", "layer", "head", "query")
     numbers = [trace.array(name) if trace.has(name) else unnamed for name in names]
@@ -62,14 +72,14 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
 
 
 def importance_scores(trace: Trace) -> dict[str, Ragged]:
-    """Return gradient, leave-one-out and every ``importance_<name>`` of a trace, by name."""
+    """Return importance scores by name: gradient, leave-one-out and ``importance_<name>``."""
     more = [name for name in trace.table.columns if name.startswith("importance_")]
     names = [name for name in ("gradient", "loo", *more) if trace.has(name)]
     return {name.removeprefix("importance_"): trace.ragged(name) for name in names}
 
 
 def over_words(trace: Trace, scores: Mapping[str, Ragged]) -> dict[str, Ragged]:
-    """Leave out ``special`` tokens from scores: a [CLS] is no word that could matter."""
+    """Drop ``special`` tokens from scores: tokens such as [CLS] are no words of the text."""
     if not trace.has("special"):
         return dict(scores)
     words = ~trace.ragged("special").values.astype(bool)
@@ -80,14 +90,24 @@ def words_of(trace: Trace) -> tuple[Ragged, Bool[np.ndarray, " n"]]:
     """Mark the tokens that are not ``special``.
 
     Returns:
-        A mark per token, and the rows that have both words and special tokens.
+        A mark per token, and whether each row has both words and special tokens.
     """
     words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
+    # A row of words only has the same result as all of its tokens; a row without any has none.
     return words, words.reduce(np.logical_or) & ~words.reduce(np.logical_and)
 
 
 def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:
-    """Explain why columns ``importance_<name>`` of some names, taken ``by`` others, are refused."""
+    """Explain which ``importance_<name>`` columns clash with names that an experiment uses.
+
+    Args:
+        trace: The trace.
+        names: Names that are in use.
+        by: What uses them, for the message.
+
+    Returns:
+        The reason, or None if no column clashes.
+    """
     columns = [f"importance_{name}" for name in names if trace.has(f"importance_{name}")]
     return f"the name of column {', '.join(columns)} is taken by {by}" if columns else None
 
@@ -95,7 +115,15 @@ def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:
 def require(
     experiment: Any, name: str, valid: bool, expected: str, choices: Iterable[str] = ()
 ) -> None:
-    """Raise InputError if a setting of an experiment is not ``valid``."""
+    """Raise InputError if a setting of an experiment is invalid.
+
+    Args:
+        experiment: Experiment that has the setting.
+        name: Name of the setting.
+        valid: Result of the check.
+        expected: Description of valid values.
+        choices: Valid names, to suggest one for a misspelling.
+    """
     if not valid:
         value = getattr(experiment, name)
         hint = did_you_mean(value, choices) if choices else ""
@@ -103,7 +131,7 @@ def require(
 
 
 def no_single_decision(trace: Trace) -> str | None:
-    """Explain why the outputs of a trace give no single predicted class; None if they do."""
+    """Explain why a trace has no single predicted class; None if it has one."""
     if trace.metadata["activation"] == "sigmoid" and width_of(trace.table, "prediction") > 1:
         return (
             "several sigmoid outputs are not a distribution and make no single decision; it needs "
@@ -113,7 +141,8 @@ def no_single_decision(trace: Trace) -> str | None:
 
 
 def differences(*pairs: tuple[str, str]) -> list[pl.Expr]:
-    """Make ``<a>_minus_<b>`` of each pair of columns, row by row; null where either is null."""
+    """Subtract each pair of columns as ``<a>_minus_<b>``; null if either is null."""
+    # The cast lets shares of boolean columns, such as flips, be subtracted too.
     return [
         (pl.col(a).cast(pl.Float64) - pl.col(b).cast(pl.Float64)).alias(f"{a}_minus_{b}")
         for a, b in pairs
@@ -121,7 +150,15 @@ def differences(*pairs: tuple[str, str]) -> list[pl.Expr]:
 
 
 def against_attention(columns: Iterable[str], families: Iterable[str]) -> list[tuple[str, str]]:
-    """Pair attention's column of each family ``<family>_<score>`` with every other score's."""
+    """Pair attention's column of each family ``<family>_<score>`` with every other score's.
+
+    Args:
+        columns: Names of columns.
+        families: Prefixes, such as "precision".
+
+    Returns:
+        Pairs of names, attention's first.
+    """
     known = list(columns)
     pairs = [
         (f"{family}_attention", name)
@@ -133,15 +170,19 @@ def against_attention(columns: Iterable[str], families: Iterable[str]) -> list[t
 
 
 def vector_column(name: str, values: Shaped[np.ndarray, "n C"]) -> pl.Series:
-    """Make a column with a list of C values per row."""
+    """Create a column with a list of C values per row."""
     rows = Ragged.from_lengths(values.reshape(-1), np.full(len(values), values.shape[1]))
     return list_column(name, rows)
 
 
 def summarise_measures(experiment: Any, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-    """Average the measures that a table has, over all rows and by predicted class.
+    """Average the measures of a table over each group of rows, with intervals.
 
-    Experiments that need no other summary take it as their method ``summarise``.
+    An experiment that needs nothing but means uses it as its method ``summarise``.
+
+    Args:
+        experiment: Experiment with ``name``, ``measures`` and ``seed``.
+        table: Its table.
     """
     columns = table.lazy().collect_schema().names()
     names = [measure.name for measure in experiment.measures if measure.name in columns]

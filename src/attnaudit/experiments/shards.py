@@ -1,4 +1,4 @@
-"""Tables of all experiments on the shards of a trace, several shards at a time."""
+"""Compute the tables of all experiments, several shards of a trace at a time."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from attnaudit.experiments.registry import Experiment
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.trace import Trace
 
-PART = 128  # rows, of a shard that takes long, after which progress is reported
+# Rows of a slow shard between two reports of progress.
+PART = 128
 Tables = list[tuple[str, pl.DataFrame]]
-# Name of an experiment, number of a shard, and the call that computes the table.
+# Called with an experiment's name, a shard's number and a function that computes the table.
 Keep = Callable[[str, int, Callable[[], pl.DataFrame]], pl.DataFrame]
 
 
@@ -32,18 +33,19 @@ def tables_of_shards(
     progress: Progress,
     keep: Keep | None = None,
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Compute the table of every experiment on every shard, those of one experiment in order.
+    """Compute the table of each experiment on each shard, in the order of shards.
 
-    The first shard is done alone: it compiles the kernels. The others are done as many at a time as
-    there are threads, because the Python code around the kernels holds the GIL. A shard whose tail
-    is a network is always done alone, since the network has threads of its own.
+    The first shard runs alone, because it compiles the kernels. The others run side by side, one
+    per thread: while the Python code of one shard holds the GIL, kernels of the others run. A shard
+    whose tail is a network always runs alone, because the network has threads of its own.
 
     Args:
         experiments: Experiments by name.
         shards: Parts of one trace.
-        rows: Rows of the whole trace.
-        progress: Told how many rows are done.
-        keep: Stores tables that take long, those through a network, and returns stored ones.
+        rows: Number of rows of the whole trace.
+        progress: Callback for the number of rows done.
+        keep: Cache of slow tables, those that need a network: it computes and stores a table, or
+            returns the stored one.
 
     Yields:
         Names of experiments with their tables.
@@ -56,6 +58,7 @@ def tables_of_shards(
             make = partial(_table, experiment, parts, report)
             yield name, make() if compiled or keep is None else keep(name, number, make)
         done += len(shard)
+        # Shards of one trace have the same tail, so the first one decides for all.
         if threads > 1 and compiled:
             report = _Done(progress, "audit", done, rows, 1 / len(experiments))
             yield from _at_once(experiments, several, report, threads)
@@ -64,7 +67,7 @@ def tables_of_shards(
 
 @dataclass
 class _Done:
-    """Report how many rows are done, for several threads; an experiment is a ``share`` of a row."""
+    """Progress that several threads may report; each experiment counts as ``share`` of a row."""
 
     progress: Progress
     name: str
@@ -83,11 +86,10 @@ class _Done:
 
 
 def _parts(shard: Trace) -> list[Trace]:
-    """Cut a shard that takes long, because its adversary has several logits, for its progress.
-
-    Heads of one text are compared, so they stay together.
-    """
+    """Cut a slow shard into parts, so that progress is visible."""
     readout = shard.readout
+    # With one logit the adversary is fast, and a network is read in calls as large as possible.
+    # Heads of one text are compared with each other, so they must stay together.
     if (
         len(shard) <= PART
         or "head" in shard.table.columns
@@ -114,7 +116,7 @@ def _table(experiment: Experiment, parts: Iterable[Trace], done: _Done) -> pl.Da
 def _at_once(
     experiments: Mapping[str, Experiment], shards: Iterable[Trace], done: _Done, threads: int
 ) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Compute the tables of as many shards at a time as there are threads, while one is read."""
+    """Compute one shard per thread while the next one is read."""
     stopped, waiting = threading.Event(), deque[Future[Tables]]()
 
     def tables(shard: Trace) -> Tables:
@@ -129,9 +131,12 @@ def _at_once(
         try:
             for shard in shards:
                 waiting.append(pool.submit(tables, shard))
+                # One shard waits beyond those in progress: no thread idles while the next one is
+                # read, and memory stays bounded.
                 if len(waiting) > threads:
                     yield from waiting.popleft().result()
             for future in waiting:
                 yield from future.result()
         finally:
+            # After an error the pool still runs what is queued, which then has nothing to do.
             stopped.set()

@@ -1,9 +1,9 @@
-"""Outputs under other attention, read for many rows and alternatives in few calls.
+"""Outputs of many rows under alternative attention, computed in few calls of the tail.
 
-A call of a tail costs far more than a row of it, so that callers collect the alternatives of many
-rows, and memory bounds each call. The prediction of a float32 network may differ in its last digits
-with the batch that it is computed in. Decisions and limits leave that much room
-(`Tolerance.network`), so that results do not depend on batches.
+A call of a tail costs far more than one row in it. So callers collect the alternatives of many
+rows, and memory limits the size of a call. The last digits of a float32 network may change with the
+batch. Decisions and limits leave that much room (`Tolerance.network`), so results do not depend on
+batches.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail, TanhTail
 
-NUMBERS = 1 << 22  # contributions and outputs of one call: 32 MiB
-BLOCK = 1 << 14  # positions of the rows whose alternatives are considered together
+# Contributions and outputs of one call: 32 MiB.
+NUMBERS = 1 << 22
+# Positions of the rows whose alternatives are collected together.
+BLOCK = 1 << 14
 NOISE = TOLERANCE.network
 
 Attention = Callable[[Int64[np.ndarray, " b"]], Ragged]
@@ -38,8 +40,10 @@ def through_network(trace: Trace) -> str | None:
     """Explain why an analysis that needs the tail as a formula does not apply to a trace.
 
     Returns:
-        The reason, also for a trace that was read without its tail; None where it applies.
+        The reason, or None if it applies.
     """
+    # A trace that was read without its tail holds the identity in its place, so the metadata
+    # decide too.
     if has_compiled_tail(trace.readout) and trace.metadata["tail"] in ("identity", "tanh_mlp"):
         return None
     return "does not apply: the attended sum goes through the rest of the model before the output"
@@ -47,13 +51,13 @@ def through_network(trace: Trace) -> str | None:
 
 @dataclass(frozen=True)
 class Outputs:
-    """Outputs of n rows, to be compared with those under other attention.
+    """Outputs of n rows under the model's own attention, to compare alternatives with.
 
     Attributes:
         readout: Readout of the rows.
         alpha: The model's own attention.
         own: Predictions under it, ``(n, C)``.
-        decided: The class decided for, ``(n,)``.
+        decided: Predicted class, ``(n,)``.
     """
 
     readout: Readout
@@ -63,7 +67,7 @@ class Outputs:
 
     @classmethod
     def of(cls, readout: Readout, alpha: Ragged) -> Outputs:
-        """Read the outputs of all rows under ``alpha``."""
+        """Compute the outputs of all rows under ``alpha``."""
         parts = [
             readout.of_sums(attended_sums(readout, rows, alpha.take(rows)), rows)
             for rows in _calls(readout, alpha.lengths, outputs=1)
@@ -72,7 +76,7 @@ class Outputs:
         return cls(readout, alpha, own, predicted_class(own))
 
     def take(self, rows: Int64[np.ndarray, " m"]) -> Outputs:
-        """Return those of the chosen rows."""
+        """Select rows."""
         return Outputs(
             self.readout.take(rows), self.alpha.take(rows), self.own[rows], self.decided[rows]
         )
@@ -80,15 +84,19 @@ class Outputs:
     def under(
         self, rows: Int64[np.ndarray, " m"], attention: Attention, measure: Measure
     ) -> np.ndarray:
-        """Return ``measure(predictions, rows)`` under m alternatives.
+        """Measure the predictions under m alternative attentions.
 
-        Never are all of the alternatives, or all of their predictions, held at once.
+        Only the alternatives and predictions of one call are in memory at a time.
 
         Args:
-            rows: The row of each alternative; rows may repeat.
-            attention: Makes the chosen ones of the m alternatives, as many as memory allows.
-            measure: What is kept of some predictions and their rows.
+            rows: Row of each alternative; rows may repeat.
+            attention: Maps the numbers of some alternatives to their attention.
+            measure: Maps predictions ``(b, C)`` and their rows ``(b,)`` to the values to keep.
+
+        Returns:
+            The values of all m alternatives, in order.
         """
+        # The measure of no rows gives an empty result the right shape and dtype.
         parts = [measure(self.own[:0], rows[:0])]
         for chosen in _calls(self.readout, self.alpha.lengths[rows], self.own.shape[1]):
             sums = attended_sums(self.readout, rows[chosen], attention(chosen))
@@ -102,7 +110,15 @@ class Outputs:
         weights: Float[np.ndarray, "m k"],
         measure: Measure,
     ) -> np.ndarray:
-        """Return ``measure(predictions, rows)`` under attention to k tokens at most."""
+        """Measure the predictions under attention to at most k tokens.
+
+        Args:
+            rows: Row of each of m alternatives; rows may repeat.
+            tokens: Positions in the row that are attended to.
+            weights: Their weights.
+            measure: Maps predictions ``(b, C)`` and their rows ``(b,)`` to the values to keep.
+        """
+        # Only k contributions are read per alternative, so the cost does not grow with T.
         starts = self.readout.contribution.offsets[rows, None]
 
         def sums(chosen: np.ndarray) -> np.ndarray:
@@ -118,7 +134,14 @@ class Outputs:
         measure: Measure,
         terms: int = 1,
     ) -> np.ndarray:
-        """Return ``measure(predictions, rows)`` under m attended sums, of ``terms`` terms each."""
+        """Measure the predictions under m attended sums.
+
+        Args:
+            rows: Row of each sum; rows may repeat.
+            sums: Maps the numbers of some alternatives to their attended sums.
+            measure: Maps predictions ``(b, C)`` and their rows ``(b,)`` to the values to keep.
+            terms: Number of contributions that a sum reads, for the memory of a call.
+        """
         numbers = (terms + 1) * self.readout.offset.shape[1] + self.own.shape[1]
         parts = [measure(self.own[:0], rows[:0])]
         per_call = max(NUMBERS // numbers, 1)
@@ -137,7 +160,7 @@ class Outputs:
     def lead(
         self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
     ) -> Float[np.ndarray, " b"]:
-        """Return the probability of the class decided for minus that of its likeliest rival."""
+        """Return the probability of the predicted class minus that of its likeliest rival."""
         both = two_classes(prediction)
         at = np.arange(len(rows)), self.decided[rows]
         rivals = both.copy()
@@ -147,28 +170,28 @@ class Outputs:
     def flips(
         self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
     ) -> Bool[np.ndarray, " b"]:
-        """Return whether another class is decided for."""
+        """Return whether the prediction is another class than under the model's own attention."""
         return is_flip(self.lead(prediction, rows))
 
     def probability(
         self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
     ) -> Float[np.ndarray, " b"]:
-        """Return the probability of the class decided for."""
+        """Return the probability of the class predicted under the model's own attention."""
         return two_classes(prediction)[np.arange(len(rows)), self.decided[rows]]
 
 
 def is_flip(lead: np.ndarray) -> np.ndarray:
-    """Return whether a lead is lost by more than the noise of both probabilities."""
+    """Return whether a lead is negative by more than the noise of its two probabilities."""
     return lead < -2 * NOISE
 
 
 def row_blocks(alpha: Ragged) -> Iterator[Int64[np.ndarray, " b"]]:
-    """Yield the rows in runs whose alternatives are considered together."""
+    """Yield blocks of rows whose alternatives are collected together."""
     return alpha.blocks(BLOCK)
 
 
 def two_classes(prediction: Float[np.ndarray, "b C"]) -> np.ndarray:
-    """Return predictions with a column for every class: one sigmoid output stands for two."""
+    """Return a column for each class: a single sigmoid output becomes two."""
     return np.hstack([1.0 - prediction, prediction]) if prediction.shape[1] == 1 else prediction
 
 
@@ -177,8 +200,15 @@ def few_tokens(
     tokens: Int64[np.ndarray, "m k"],
     weights: Float[np.ndarray, "m k"],
 ) -> Ragged:
-    """Return attention to k tokens at most; a token named twice has both weights."""
+    """Build attention to at most k tokens.
+
+    Args:
+        lengths: Number of tokens of each alternative's row.
+        tokens: Positions that are attended to.
+        weights: Their weights; those of a repeated position add up.
+    """
     made = Ragged.from_lengths(np.zeros(lengths.sum()), lengths)
+    # Plain indexing with += would count a repeated position once.
     np.add.at(made.values, made.offsets[:-1, None] + tokens, weights)
     return made
 
@@ -186,14 +216,21 @@ def few_tokens(
 def attended_sums(
     readout: Readout, rows: Int64[np.ndarray, " b"], attention: Ragged
 ) -> Float[np.ndarray, "b P"]:
-    """Return ``Σ_t attention_t · contribution_t`` for attention of ``rows``, which may repeat."""
+    """Compute ``Σ_t attention_t · contribution_t``.
+
+    Args:
+        readout: Readout with the contributions.
+        rows: Row of each attention; rows may repeat.
+        attention: The alternatives, one per entry of ``rows``.
+    """
     contribution = readout.contribution
     sums = np.empty((len(rows), contribution.values.shape[1]))
     ends = np.append(np.flatnonzero(np.diff(rows)) + 1, len(rows)) if len(rows) else []
     start = 0
-    for end in map(int, ends):  # alternatives of one row at a time: nothing is copied
+    for end in map(int, ends):
+        # Alternatives of one row share its contributions, which are not copied for each.
         weights = attention.values[attention.offsets[start] : attention.offsets[end]]
-        # Unlike a matrix product, einsum adds up alike whatever the number of alternatives.
+        # Unlike a matrix product, einsum adds in the same order for any number of alternatives.
         sums[start:end] = np.einsum(
             "kt,tp->kp", weights.reshape(end - start, -1), contribution[rows[start]]
         )
@@ -204,7 +241,7 @@ def attended_sums(
 def _calls(
     readout: Readout, lengths: Int64[np.ndarray, " m"], outputs: int
 ) -> list[Int64[np.ndarray, " b"]]:
-    """Cut alternatives into calls of about `NUMBERS` numbers."""
+    """Split alternatives into calls of about `NUMBERS` numbers."""
     positions, width = int(lengths.sum()), readout.offset.shape[1]
     total = positions + len(lengths) * (width + outputs)
     per_call = max(NUMBERS * positions // max(total, 1), 1)
