@@ -1,1 +1,1 @@
-"""Models: encoders, attention and heads of classifiers, translators, and their batches."""
+"""Models: classifiers (encoders, attention, heads), translators, and their batches."""

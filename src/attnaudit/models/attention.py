@@ -1,8 +1,8 @@
 """Attention: a score for each position, and the distribution over the attended positions.
 
-In a model with a question the scores also depend on the question's summary Q. Its share of a score
-is computed once per text (`Attention.condition`) and passed on in a shape that broadcasts against
-the hidden states. With several heads a position has a score for each, in the last axis.
+In a model with a question, the scores also depend on the question's summary Q. Its share of a score
+is computed once per text (`Attention.condition`) and broadcasts against the hidden states. With
+several heads, each position has one score per head, in the last axis.
 """
 
 from __future__ import annotations
@@ -19,15 +19,19 @@ from attnaudit.models.product import prepared, product
 
 ALL = slice(None)
 Scorer = Callable[[Tensor, int, Tensor], Tensor]
-"""Maps hidden states, S and rest to the scores ``(S, B)`` of S runs at one position of B texts.
+"""Function ``(hidden, S, rest) -> scores (S, B)`` for S runs at one position of B texts.
 
-The hidden states are the units of one part of ``h``, one run after another, in `whole_blocks`;
-``rest`` ``(B, a)`` is the share of the other part.
+``hidden`` holds one part of the units of ``h``, run after run, padded to `whole_blocks`. ``rest``,
+``(B, a)``, is the share of the other units.
 """
 
 
 class Attention(nn.Module):
-    """Scores of positions as shares that add up, one for each part of the hidden states."""
+    """Scores of positions, computed as a sum of shares, one per part of the hidden states.
+
+    Leave-one-out relies on the split: a deletion changes the units of one reading direction, and
+    the share of the others is computed once.
+    """
 
     def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B a"]:
         """Return the share of the question in every score."""
@@ -42,7 +46,16 @@ class Attention(nn.Module):
     def project(
         self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL
     ) -> Float[Tensor, "*n a"]:
-        """Return the linear share of the units ``part`` of ``h`` in the score."""
+        """Return the linear share of some units in the score.
+
+        Args:
+            hidden: Values of these units, ``(*n, d)``.
+            query: The share of the question, from `condition`.
+            part: The units of ``h`` that ``hidden`` holds.
+
+        Returns:
+            The share, before the nonlinearity.
+        """
         raise NotImplementedError
 
     def finish(
@@ -52,7 +65,15 @@ class Attention(nn.Module):
         return projected.squeeze(-1)
 
     def scorer(self, part: slice, query: Float[Tensor, "B a"] | None = None) -> Scorer:
-        """Return a function for scores, up to a constant, of many runs."""
+        """Return a function that scores many runs at once, up to a constant.
+
+        Args:
+            part: The units of ``h`` that differ between runs.
+            query: The share of the question.
+
+        Returns:
+            The function.
+        """
 
         def scores(hidden: Tensor, runs: int, rest: Tensor) -> Tensor:
             own = hidden[: runs * len(rest)].view(runs, len(rest), -1)
@@ -64,16 +85,17 @@ class Attention(nn.Module):
 class Additive(Attention):
     """``v · tanh(W₁ h + W₂ Q)`` (Bahdanau et al. 2015); without a question there is no Q.
 
-    By default it has half as many units as ``h``.
+    By default the layer has half as many units as ``h``.
     """
 
     def __init__(
         self, width: int, has_question: bool = False, units: int | None = None, heads: int = 1
     ) -> None:
         super().__init__()
+        # Half the width, as in the released code of Jain & Wallace 2019.
         units = units or max(width // 2, 1)
         self.units = nn.Linear(width, units)
-        # The attribute names the weights in stored models.
+        # Stored models name their weights after this attribute, so it cannot be renamed.
         self.asked = nn.Linear(width, units, bias=False) if has_question else None
         self.score = nn.Linear(units, heads, bias=False)
 
@@ -96,8 +118,10 @@ class Additive(Attention):
         return self.score(torch.tanh(inner if query is None else inner + query)).squeeze(-1)
 
     def scorer(self, part: slice, query: Float[Tensor, "B a"] | None = None) -> Scorer:
-        """Return a function for scores, up to a constant, of many runs."""
-        # tanh x = 2σ(2x) − 1: on a CPU the sigmoid takes a fifth of the tanh's time.
+        """Return a function that scores many runs at once, up to a constant."""
+        # tanh x = 2σ(2x) − 1, since a sigmoid takes a fifth of the time of a tanh on a CPU. The −1
+        # shifts all scores of a text alike, which the softmax ignores, so it is dropped.
+        # Row 0 is the only head: leave-one-out reruns models that have several.
         weight, score = prepared(2.0 * self.units.weight[:, part]), 2.0 * self.score.weight[0]
         bias = self.units.bias if query is None else self.units.bias + query
 
@@ -151,7 +175,7 @@ class LogOdds(Uniform):
         self.register_buffer("odds", torch.zeros(words))
 
     def forward(self, hidden: Tensor, query: Tensor | None = None) -> Tensor:
-        """Refuse: scores depend on words, not on hidden states (`of_words`)."""
+        """Refuse, because these scores depend on words, not on hidden states (`of_words`)."""
         raise NotImplementedError("scores of words, not of hidden states: see `of_words`")
 
     def of_words(self, ids: Int[Tensor, "*n"]) -> Float[Tensor, "*n"]:
@@ -165,16 +189,16 @@ def make_attention(
     """Build the attention of a model.
 
     Args:
-        settings: They name it; ``imposed`` weights need no scores of their own.
+        settings: Settings of the model; ``imposed`` attention needs no scores of its own.
         width: Width of the hidden states.
-        has_question: The model reads a question.
+        has_question: True if the model reads a question.
         words: Size of the vocabulary.
 
     Returns:
         The module.
 
     Raises:
-        InputError: Log-odds in a model whose positions are not the words of one text.
+        InputError: Log-odds attention is set, but the positions are not the words of one text.
     """
     check_attention(settings, has_question)
     match settings.attention:
@@ -195,6 +219,7 @@ def attend(
 
     A row without attended positions is 0 everywhere.
     """
+    # The lowest number rather than −∞, because a row of −∞ only would become NaN.
     lowest = torch.finfo(scores.dtype).min
     weights = torch.softmax(scores.masked_fill(~attended, lowest), dim=-1)
     return weights * attended

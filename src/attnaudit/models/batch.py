@@ -1,6 +1,7 @@
 """Batches of token ids.
 
-Texts are padded on the right and have BOS and EOS; pairs have sources of one length, unpadded.
+Texts begin with BOS, end with EOS and are padded on the right. The sources of a batch of pairs have
+one length and no padding.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.tokenise import sentence_lengths
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary
 
-# Batches that are sorted by length together: little padding, and yet another order every epoch.
+# Batches that are sorted by length together. Sorting the whole split would pad less, but each batch
+# would then hold nearly the same texts in every epoch.
 POOL = 50
-PAIR_POOL = 8  # batches of one source length that are sorted by target length together
-SENTENCE_BUDGET = 8_192  # padded words of sentences that are encoded together
+# The same for pairs of one source length, which are sorted by target length.
+PAIR_POOL = 8
+# Padded words of the sentences that are encoded together; it bounds memory for long texts.
+SENTENCE_BUDGET = 8_192
 
 
 @dataclass(frozen=True)
@@ -29,13 +33,13 @@ class Batch:
     """Texts of similar length.
 
     Attributes:
-        ids: Numbers of words, with ``L = max T + 2``.
-        lengths: Lengths with BOS and EOS.
+        ids: Word ids, with ``L = max T + 2``.
+        lengths: Lengths, including BOS and EOS.
         question: Questions of the same rows.
         candidates: Answers that each row allows.
-        sentences: Batches of sentences, each as a text of its own, if positions stand for them.
-            ``ids`` then number the sentences, batch after batch, from ``len(SPECIAL)`` on.
-        weights: Attention that the model is to take as given.
+        sentences: Batches of sentences, each encoded as a text, if positions are sentences.
+            ``ids`` then number the sentences, batch after batch, starting at ``len(SPECIAL)``.
+        weights: Attention imposed on the model.
     """
 
     ids: Int[torch.Tensor, "B L"]
@@ -47,26 +51,26 @@ class Batch:
 
     @property
     def attended(self) -> Bool[torch.Tensor, "B L"]:
-        """Positions that attention covers: all but BOS, EOS and padding."""
+        """Mask of the positions that attention covers: all but BOS, EOS and padding."""
         place = torch.arange(self.ids.shape[1], device=self.ids.device)
         return (place > 0) & (place < self.lengths[:, None] - 1)
 
     @property
     def inside(self) -> Bool[torch.Tensor, "B L"]:
-        """Positions that are no padding."""
+        """Mask of the positions that are not padding."""
         return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """The texts of a split as numbers of a vocabulary.
+    """The texts of a split, as ids of a vocabulary.
 
     Attributes:
-        ids: Numbers of words.
-        question: The same of the questions.
+        ids: Word ids of the texts.
+        question: Word ids of the questions.
         candidates: Answers that each row allows.
-        sentences: Numbers of words of each sentence, for a model whose positions are sentences.
-        weights: Attention of each position, for a model that takes it as given.
+        sentences: Length of each sentence in words, for a model whose positions are sentences.
+        weights: Weight of each position, for a model with imposed attention.
     """
 
     ids: Ragged
@@ -77,7 +81,7 @@ class Inputs:
 
     @classmethod
     def from_split(cls, split: Split, vocabulary: Vocabulary, hierarchical: bool = False) -> Inputs:
-        """Replace the words of a split by their numbers."""
+        """Replace the words of a split with their ids."""
         ids, question = vocabulary.ids(split.tokens), split.question
         return cls(
             ids,
@@ -92,14 +96,14 @@ class Inputs:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Cost of each row in a padded batch: the words of the longer of text and question."""
+        """Length of each row for batching: that of the text or the question, if it is longer."""
         if self.question is None:
             return self.ids.lengths
         return np.maximum(self.ids.lengths, self.question.lengths)
 
     @property
     def positions(self) -> Ragged:
-        """An entry for each position that attention covers: a word, or a sentence."""
+        """One entry per position that attention covers: a word, or a sentence."""
         return self.ids if self.sentences is None else self.sentences
 
     def take(self, rows: np.ndarray) -> Inputs:
@@ -134,7 +138,7 @@ class Inputs:
 
 
 def _grid(rows: Ragged, empty: int, dtype: type, before: int = 1, after: int = 1) -> np.ndarray:
-    """Pad ``rows`` to the longest, with so many empty entries ``before`` and ``after`` each."""
+    """Pad ``rows`` to the longest, and add ``before`` and ``after`` empty entries to each row."""
     grid = np.full((len(rows), before + int(rows.lengths.max(initial=0)) + after), empty, dtype)
     place = np.arange(len(rows.values)) - rows.spread(rows.offsets[:-1])
     grid[rows.row_of_value, before + place] = rows.values
@@ -155,18 +159,24 @@ def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Ba
 def padded(
     values: Ragged, rows: np.ndarray, device: str | torch.device = "cpu"
 ) -> Float[torch.Tensor, "B L"]:
-    """Return values of the positions of the chosen rows, with 0 at BOS, EOS and padding."""
+    """Return the chosen rows of per-position values, with 0 at BOS, EOS and padding."""
     return torch.from_numpy(_grid(values.take(rows), 0, np.float32)).to(device)
 
 
 def batch_of_sentences(ids: Ragged, sentences: Ragged, device: str | torch.device) -> Batch:
-    """Return a batch of texts whose sentences have ``sentences`` words each.
+    """Build a batch of texts whose positions are sentences.
 
-    Sentences of similar length go through the model together.
+    Args:
+        ids: Word ids of each text.
+        sentences: Lengths of each text's sentences, in words.
+        device: Device of the tensors.
+
+    Returns:
+        The batch; sentences of similar length are encoded together.
     """
     words = Ragged.from_lengths(ids.values, sentences.values)
     chunks = list(batches_by_length(words.lengths, SENTENCE_BUDGET))
-    # Sentences are numbered in the order in which the model will have encoded them.
+    # The model stacks sentence vectors in the order of these chunks, so ids follow that order.
     number = np.empty(len(words), dtype=np.int64)
     number[list(chain.from_iterable(chunks))] = np.arange(len(SPECIAL), len(SPECIAL) + len(words))
     texts = pad(sentences.with_values(number), np.arange(len(sentences)), device)
@@ -185,14 +195,16 @@ def batches_by_length(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
     Returns:
         An iterator over batches, short rows first.
     """
+    # BOS and EOS make each row two positions longer. A stable sort makes the order of equal lengths
+    # the same on every processor; numpy's default sort does not promise that.
     return _within(budget, np.argsort(lengths, kind="stable"), lengths + 2)
 
 
 def _within(budget: int, order: np.ndarray, width: np.ndarray) -> Iterator[np.ndarray]:
-    """Cut ``order``, which goes up in ``width``, into batches of at most ``budget`` entries."""
+    """Cut ``order``, sorted by ``width``, into batches of at most ``budget`` padded entries."""
     start = 0
     while start < len(order):
-        # Rows go up in width, so that the last row of a batch decides its padded size.
+        # Widths increase, so the last row of a batch decides its padded size.
         sizes = width[order[start:]] * np.arange(1, len(order) - start + 1)
         count = max(1, int(np.searchsorted(sizes, budget, side="right")))
         yield order[start : start + count]
@@ -202,16 +214,24 @@ def _within(budget: int, order: np.ndarray, width: np.ndarray) -> Iterator[np.nd
 def shuffled_batches(
     lengths: np.ndarray, size: int, random: np.random.Generator
 ) -> list[np.ndarray]:
-    """Return all row numbers in batches of ``size``.
+    """Return all row numbers in random batches of similar length.
 
-    They are shuffled, sorted by length within pools of `POOL` batches, and the batches shuffled.
+    Args:
+        lengths: Length of each row.
+        size: Rows per batch; the last one may be smaller.
+        random: Source of the order.
+
+    Returns:
+        The batches. Rows are shuffled, sorted by length within pools of `POOL` batches, and then
+        the batches are shuffled.
     """
     batches = _pooled(random.permutation(len(lengths)), lengths, size, POOL)
+    # Without this second shuffle each pool would go from its shortest texts to its longest.
     return [batches[k] for k in random.permutation(len(batches))]
 
 
 def _pooled(order: np.ndarray, lengths: np.ndarray, size: int, pool: int) -> list[np.ndarray]:
-    """Cut ``order`` into batches of ``size`` rows, each ``pool`` of batches sorted by length."""
+    """Cut ``order`` into batches of ``size`` rows, sorted by length within ``pool`` batches."""
     pools = [order[start : start + pool * size] for start in range(0, len(order), pool * size)]
     ordered = [rows[np.argsort(lengths[rows], kind="stable")] for rows in pools]
     return [rows[start : start + size] for rows in ordered for start in range(0, len(rows), size)]
@@ -219,13 +239,14 @@ def _pooled(order: np.ndarray, lengths: np.ndarray, size: int, pool: int) -> lis
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Pairs whose sources have one length.
+    """Pairs whose sources have the same length.
 
     Attributes:
         source: Source tokens, unpadded.
-        before: Tokens before each gold token: BOS and the target.
-        gold: The target and EOS, padded on the right.
-        aligned: 1 where a source token is aligned with the gold token; None if that is not known.
+        before: Input of the decoder: BOS and the target.
+        gold: Expected output: the target and EOS, padded on the right.
+        aligned: 1 if a source token is aligned with the gold token, else 0; None if alignments are
+            not known.
     """
 
     source: Int[torch.Tensor, "B T"]
@@ -235,19 +256,19 @@ class PairBatch:
 
     @property
     def written(self) -> Bool[torch.Tensor, "B U"]:
-        """Target positions that are no padding."""
+        """Mask of the target positions that are not padding."""
         return self.gold != PAD
 
 
 @dataclass(frozen=True)
 class PairInputs:
-    """The pairs of a split as numbers of two vocabularies.
+    """The pairs of a split, as ids of two vocabularies.
 
     Attributes:
         source: Source tokens.
         target: Target tokens.
-        links: Alignments: row, source position, target position.
-        unlinked: Lines with excluded alignments, where it is not known which pieces belong to the
+        links: Alignments, sorted by row: row, source position, target position.
+        unlinked: Lines that lose alignments, because it is not known which pieces belong to the
             linked words.
     """
 
@@ -261,19 +282,19 @@ class PairInputs:
 
     @property
     def tokens(self) -> Int[np.ndarray, " n"]:
-        """Number of gold tokens of every row, EOS included."""
+        """Number of gold tokens in each row, including EOS."""
         return self.target.lengths + 1
 
     @property
     def unknown(self) -> int:
-        """Number of gold tokens that the vocabulary lacks."""
+        """Number of gold tokens that are not in the vocabulary."""
         return int((self.target.values == UNK).sum())
 
     def _links_of(self, rows: np.ndarray) -> Int[np.ndarray, "three k"]:
         """Return the alignments of the chosen rows, numbered by their place among them."""
         assert self.links is not None
         first, last = (np.searchsorted(self.links[0], rows, side) for side in ("left", "right"))
-        # Links are sorted by row: those of a row are a block, whose place is known.
+        # Links are sorted by row, so the links of each row are one block.
         counts = last - first
         starts = np.repeat(first - np.r_[0, np.cumsum(counts)[:-1]], counts)
         positions = self.links[1:, starts + np.arange(counts.sum())]
@@ -287,7 +308,7 @@ class PairInputs:
         before[:, 0] = BOS
         gold[np.arange(len(rows)), target.lengths] = EOS
         parts = [source.values.reshape(len(rows), -1), before, gold]
-        # Known alignments of a row are a matrix, so that a penalty on them is one product.
+        # A dense matrix per row makes a penalty on alignments one product with alpha.
         if self.links is not None:
             row, position, target_position = self._links_of(rows)
             aligned = np.zeros((*gold.shape, parts[0].shape[1]), dtype=np.float32)
@@ -296,10 +317,12 @@ class PairInputs:
         return PairBatch(*(torch.from_numpy(part).to(device) for part in parts))
 
     def shuffled_batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
-        """Return all row numbers in batches of at most ``size``.
+        """Return all row numbers in random batches of at most ``size`` rows.
 
-        The sources of a batch have one length, its targets similar lengths.
+        The sources of a batch have the same length, and its targets have similar lengths.
         """
+        # Sources of one length need no padding. Packed sequences would need none either, but an
+        # LSTM takes twice as long for them.
         groups = _by_length(random.permutation(len(self)), self.source.lengths)
         pooled = [_pooled(group, self.target.lengths, size, PAIR_POOL) for group in groups]
         batches = list(chain.from_iterable(pooled))
@@ -308,7 +331,7 @@ class PairInputs:
     def batches_by_length(self, budget: int) -> Iterator[np.ndarray]:
         """Return all row numbers in batches of at most ``budget`` padded target tokens.
 
-        The sources of a batch have one length; a batch has at least one row.
+        The sources of a batch have the same length. A batch has at least one row.
         """
         groups = _by_length(np.argsort(self.target.lengths, kind="stable"), self.source.lengths)
         return chain.from_iterable(_within(budget, group, self.tokens) for group in groups)

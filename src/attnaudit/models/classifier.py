@@ -27,11 +27,11 @@ from attnaudit.stats.measures import Activation
 
 @dataclass(frozen=True)
 class QuestionTerms:
-    """The parts that a question has in the pass over its text.
+    """What a question contributes to the pass over its text.
 
     Attributes:
-        query: Enters the attention; None without a question.
-        offset: Enters the output; the bias without a question.
+        query: Its share of the attention scores; None without a question.
+        offset: Its share of the output; without a question, the bias.
     """
 
     query: Float[Tensor, "B a"] | None
@@ -40,9 +40,10 @@ class QuestionTerms:
 
 @dataclass(frozen=True)
 class Forward:
-    """The results of a forward pass; with several heads ``alpha`` is ``(B, H, L)``.
+    """Results of a forward pass.
 
-    K = 1 for two classes without a question. The logit of an answer that is no candidate is −∞.
+    With several heads ``alpha`` is ``(B, H, L)``. K is 1 for two classes without a question. An
+    answer that is not among a row's candidates has the logit −∞.
     """
 
     embedded: Float[Tensor, "B L E"]
@@ -52,7 +53,7 @@ class Forward:
     question_terms: QuestionTerms
 
     def detached(self) -> Forward:
-        """Return the same numbers without the graph of the backward pass."""
+        """Return the same numbers without the autograd graph, whose memory can then be freed."""
         query, offset = self.question_terms.query, self.question_terms.offset.detach()
         return Forward(
             self.embedded.detach(),
@@ -64,7 +65,7 @@ class Forward:
 
 
 class LinearHead(nn.Module):
-    """One linear layer: the readout is ``W h_t``, in logits, and the offset is the bias."""
+    """One linear layer: the readout is ``W h_t``, in logits, and the offset is its bias."""
 
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
@@ -72,7 +73,10 @@ class LinearHead(nn.Module):
         self.readout_width = outputs
 
     def offset(self, question: Float[Tensor, "B m"] | None) -> Float[Tensor, " K"]:
-        """Return the bias."""
+        """Return the bias.
+
+        It is not part of the readout, so it counts once, even if no position is attended.
+        """
         return self.output.bias
 
     def readout(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n K"]:
@@ -80,12 +84,12 @@ class LinearHead(nn.Module):
         return functional.linear(hidden, self.output.weight[:, part])
 
     def tail(self, pooled: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
-        """Return the same numbers: they are logits."""
+        """Return ``pooled``, which already holds logits."""
         return pooled
 
 
 class TanhHead(nn.Module):
-    """``W₂ tanh(W_p c + W_q Q + b) + b₂`` of question answering and inference.
+    """``W₂ tanh(W_p c + W_q Q + b) + b₂``, for question answering and inference.
 
     The readout is ``W_p h_t``, the offset ``W_q Q + b``.
     """
@@ -98,7 +102,7 @@ class TanhHead(nn.Module):
         self.output = nn.Linear(units, outputs)
 
     def offset(self, question: Float[Tensor, "B m"] | None) -> Float[Tensor, "B P"]:
-        """Return the share of the question."""
+        """Return the share of the question, ``W_q Q + b``."""
         return self.question(question)
 
     def readout(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n P"]:
@@ -106,7 +110,8 @@ class TanhHead(nn.Module):
         return functional.linear(hidden, self.passage.weight[:, part])
 
     def tail(self, pooled: Float[Tensor, "*n P"]) -> Float[Tensor, "*n C"]:
-        """Return the logits."""
+        """Return the logits, in the precision of ``pooled``."""
+        # Leave-one-out pools in float64; without the casts torch would refuse float32 weights.
         weight, bias = self.output.weight.to(pooled.dtype), self.output.bias.to(pooled.dtype)
         return functional.linear(torch.tanh(pooled), weight, bias)
 
@@ -114,16 +119,16 @@ class TanhHead(nn.Module):
 class AttentionModel(nn.Module):
     """``logits = tail(offset + Σ_t alpha_t · readout_t)``.
 
-    A classifier has one linear layer: one sigmoid output for two classes, a softmax for more. With
-    ``has_question`` the model also reads a question (or a hypothesis), which conditions the
-    attention and enters the output through a tanh layer; its output is a softmax. The positions of
-    a hierarchical model are sentences, each with a vector made from its words.
+    A classifier has one linear layer, with one sigmoid output for two classes and a softmax for
+    more. With ``has_question`` the model also reads a question (or a hypothesis), which conditions
+    the attention and enters the output through a tanh layer; the output is then a softmax. The
+    positions of a hierarchical model are sentences, each with a vector made from its words.
 
     Args:
         settings: Sizes of the model.
-        vocabulary: Numbers of words.
+        vocabulary: Vocabulary of texts and questions.
         class_names: The classes.
-        has_question: The model reads questions.
+        has_question: True if the model reads questions.
 
     Raises:
         InputError: The encoder is not registered, or the model is hierarchical with a question.
@@ -150,6 +155,7 @@ class AttentionModel(nn.Module):
         self.embedding = nn.Embedding(len(vocabulary), settings.embedding, padding_idx=PAD)
         self.sentence = Sentence(settings) if settings.hierarchical else None
         if self.sentence is not None:
+            # The encoder of the text reads sentence vectors in place of word vectors.
             settings = replace(settings, embedding=self.sentence.width)
         self.dropout = nn.Dropout(settings.dropout)
         self.encoder = make_encoder(settings)
@@ -175,7 +181,7 @@ class AttentionModel(nn.Module):
 
     @property
     def outputs(self) -> int:
-        """K, the columns of logits and probabilities."""
+        """Number K of logits and probabilities per row."""
         return 1 if self.activation == "sigmoid" else len(self.class_names)
 
     def forward(self, batch: Batch) -> Forward:
@@ -183,14 +189,14 @@ class AttentionModel(nn.Module):
         return self.from_embedded(self.embed(batch), batch)
 
     def inputs(self, split: Split) -> Inputs:
-        """Return the texts of a split as this model reads them."""
+        """Return the texts of a split as ids of the model's vocabulary."""
         return Inputs.from_split(split, self.vocabulary, self.settings.hierarchical)
 
     def embed(self, batch: Batch) -> Float[Tensor, "B L E"]:
-        """Return the encoder's input: a vector for every word, or for every sentence."""
+        """Return the encoder's input: a vector per word, or per sentence."""
         if self.sentence is None:
             return self.dropout(self.embedding(batch.ids))
-        # Sentences are numbered like words, from the first number that is not special.
+        # Sentence ids begin after the special tokens, whose vectors are 0 here.
         vectors = [self.embedding.weight.new_zeros(len(SPECIAL), self.sentence.width)]
         for words in batch.sentences:
             vectors.append(self.sentence(self.dropout(self.embedding(words.ids)), words))
@@ -204,7 +210,15 @@ class AttentionModel(nn.Module):
         return QuestionTerms(self.attention.condition(summary), self.head.offset(summary))
 
     def from_embedded(self, embedded: Float[Tensor, "B L E"], batch: Batch) -> Forward:
-        """Run the model on embedded tokens, which may ask for gradients."""
+        """Run the model on embedded tokens, for example to take gradients of them.
+
+        Args:
+            embedded: Output of `embed`.
+            batch: The batch that was embedded.
+
+        Returns:
+            The results.
+        """
         terms = self._question_terms(batch)
         hidden = self.dropout(self.encoder(embedded, batch.lengths))
         alpha = self._attend(hidden, terms, batch)
@@ -230,9 +244,16 @@ class AttentionModel(nn.Module):
         terms: QuestionTerms,
         batch: Batch,
     ) -> Float[Tensor, "B K"]:
-        """Return the logits under any attention ``alpha``.
+        """Return the logits under any attention.
 
-        Each of several heads attends to its own part of the hidden states.
+        Args:
+            alpha: Attention; each of several heads attends to its own part of the hidden states.
+            hidden: Hidden states.
+            terms: The question's share, from the same forward pass.
+            batch: The batch, for its candidates.
+
+        Returns:
+            The logits.
         """
         if alpha.ndim == 2:
             context = torch.einsum("bl,blm->bm", alpha, hidden)
@@ -248,11 +269,11 @@ class AttentionModel(nn.Module):
         return torch.stack([self.head.readout(hidden[..., part], part) for part in parts], dim=2)
 
     def logits(self, pooled: Float[Tensor, "B *n P"], batch: Batch) -> Float[Tensor, "B *n K"]:
-        """Apply the tail; answers that the row does not allow get −∞."""
+        """Apply the tail; an answer that is not among the row's candidates gets −∞."""
         logits = self.head.tail(pooled)
         if batch.candidates is None:
             return logits
-        # Candidates broadcast over the axes of positions, which stand between row and answer.
+        # Between row and answer there may be axes of positions, over which candidates broadcast.
         allowed = batch.candidates.view(len(logits), *[1] * (logits.ndim - 2), -1)
         return logits.masked_fill(~allowed, -torch.inf)
 
@@ -264,6 +285,7 @@ class AttentionModel(nn.Module):
 
     def distance(self, p: Float[Tensor, "... K"], q: Float[Tensor, "... K"]) -> Tensor:
         """Return the TVD over the last axis; a single column is the probability of class 1."""
+        # With one column |p − q| already is the TVD: half the sum of two equal differences.
         gap = (p - q).abs().sum(dim=-1)
         return gap if self.activation == "sigmoid" else 0.5 * gap
 
@@ -276,6 +298,7 @@ class AttentionModel(nn.Module):
         described = {
             "settings": asdict(self.settings),
             "class_names": self.class_names,
+            # `load_model` reads this key, so a new name would lock out stored models.
             "asks": self.has_question,
         }
         write_weights(folder, self, described)
@@ -302,15 +325,15 @@ def build_model(
     seed: int,
     has_question: bool = False,
 ) -> AttentionModel:
-    """Build a fresh model.
+    """Build an untrained model.
 
     Args:
-        settings: Sizes of the model.
-        vocabulary: Numbers of words.
-        vectors: Initial embeddings, a row for each word.
+        settings: Sizes of the model; the width of ``vectors`` replaces ``embedding``.
+        vocabulary: Vocabulary of texts and questions.
+        vectors: Initial embeddings, one row per word.
         class_names: The classes.
-        seed: Decides all other weights.
-        has_question: The model reads a question along with each text.
+        seed: Seed of all other weights.
+        has_question: True if the model reads a question with each text.
 
     Returns:
         The model.
@@ -319,10 +342,12 @@ def build_model(
         InputError: The settings cannot be built.
     """
     settings = replace(settings, embedding=vectors.shape[1])
+    # The fork keeps the caller's random state. No device needs one: weights are drawn on the CPU.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = AttentionModel(settings, vocabulary, class_names, has_question)
-    # The modules have drawn embeddings too, so that other weights do not depend on the vectors.
+    # Modules draw their embeddings first and lose them here. This way other weights do not depend
+    # on whether vectors come from a file.
     with torch.no_grad():
         for embedding in (model.embedding, *([model.question.embedding] if model.question else [])):
             embedding.weight.copy_(torch.from_numpy(vectors))
@@ -330,15 +355,22 @@ def build_model(
 
 
 def load_model(folder: str | Path) -> AttentionModel:
-    """Load the model that `AttentionModel.save` wrote.
+    """Load a model that `AttentionModel.save` wrote.
+
+    Args:
+        folder: Folder of the model.
+
+    Returns:
+        The model, on the CPU.
 
     Raises:
-        RunError: It is missing or damaged.
+        RunError: A file is missing or damaged.
     """
     vocabulary = Vocabulary.from_json(read_json(Path(folder) / "vocab.json"))
     with restoring(Path(folder)):
         described, weights = read_weights(Path(folder))
         stored = described["settings"]
+        # JSON stores a list, which would make equal settings differ.
         settings = ModelSettings(**{**stored, "kernels": tuple(stored["kernels"])})
         class_names, has_question = described["class_names"], described["asks"]
         model = AttentionModel(settings, vocabulary, class_names, has_question)

@@ -1,4 +1,4 @@
-"""Encoders of texts, of questions and of sentences.
+"""Encoders of texts, questions and sentences.
 
 An encoder maps embedded tokens ``(B, L, E)`` to hidden states ``(B, L, m)`` that do not depend on
 padding.
@@ -27,9 +27,9 @@ Summary = Float[Tensor, "B m"]
 
 
 class Bidirectional(nn.Module):
-    """A recurrent layer from each end.
+    """Two recurrent layers, one per reading direction.
 
-    The backward layer reads every text reversed within its own length, so that it never begins with
+    The backward layer reads each text reversed within its own length, so it never starts in
     padding.
     """
 
@@ -41,6 +41,8 @@ class Bidirectional(nn.Module):
 
     def forward(self, embedded: Embedded, lengths: Lengths) -> Hidden:
         """Return the hidden states of embedded tokens."""
+        # Two layers rather than torch's bidirectional one, whose backward half would start in
+        # padding unless sequences are packed.
         mirror = reversal(lengths, embedded.shape[1])
         ahead, _ = self.forward_rnn(embedded)
         behind, _ = self.backward_rnn(rearrange(embedded, mirror))
@@ -48,10 +50,7 @@ class Bidirectional(nn.Module):
 
 
 class CNN(nn.Module):
-    """Parallel same-padded convolutions of several widths, ReLU.
-
-    Embeddings of padding are zero, as beyond the ends of a text.
-    """
+    """Parallel convolutions of several widths with same padding, then ReLU."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -63,13 +62,14 @@ class CNN(nn.Module):
 
     def forward(self, embedded: Embedded, lengths: Lengths) -> Hidden:
         """Return the hidden states of embedded tokens."""
+        # Padding needs no mask: its embeddings are zero, like the convolution's own padding.
         channels = embedded.transpose(1, 2)
         filtered = [torch.relu(convolution(channels)) for convolution in self.convolutions]
         return torch.cat(filtered, dim=1).transpose(1, 2)
 
 
 class Average(nn.Module):
-    """Every token by itself through one linear layer, so that only attention mixes positions."""
+    """One linear layer per token, so that only attention mixes positions."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Average(nn.Module):
 
 
 class NoEncoder(nn.Module):
-    """The embedded tokens as they are."""
+    """No layer: hidden states are the embedded tokens."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -95,7 +95,10 @@ class NoEncoder(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A layer of self-attention over words and positions (Vaswani et al. 2017), and its values."""
+    """One layer of self-attention with positional encoding, then a linear map.
+
+    Source: Vaswani et al. 2017.
+    """
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -103,6 +106,7 @@ class Transformer(nn.Module):
         self.layer = nn.TransformerEncoderLayer(
             width, settings.heads, 2 * width, settings.dropout, batch_first=True, norm_first=True
         )
+        # With `norm_first` the layer's output is not normalised, so a norm comes before the map.
         self.values = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, settings.hidden))
         self.width = settings.hidden
 
@@ -114,7 +118,11 @@ class Transformer(nn.Module):
 
 
 class Mixed(nn.Module):
-    """``(1 − share) · tanh(W e_t) + share · BiLSTM(e)_t``: 0 mixes no positions, 1 is a BiLSTM."""
+    """``(1 − share) · tanh(W e_t) + share · BiLSTM(e)_t``.
+
+    A share of 0 mixes no positions, and a share of 1 is a BiLSTM. The calibration uses it as a dial
+    of context.
+    """
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -143,13 +151,13 @@ def make_encoder(settings: ModelSettings) -> Any:
     """Build the encoder that the settings name.
 
     Raises:
-        InputError: It is not registered.
+        InputError: The encoder is not registered.
     """
     return resolve(ENCODERS.find(settings.encoder, "build model").build, BUILT_IN)(settings)
 
 
 class Question(nn.Module):
-    """Embeds, encodes and summarises a question (`EncoderSpec.summary`) apart from its text."""
+    """Vector of a question, from an embedding and an encoder of its own (`EncoderSpec.summary`)."""
 
     def __init__(self, settings: ModelSettings, words: int) -> None:
         super().__init__()
@@ -163,7 +171,7 @@ class Question(nn.Module):
 
 
 class Sentence(nn.Module):
-    """Encodes the words of each sentence; the sum that attention makes stands for the sentence."""
+    """Vector of a sentence: the attention-weighted sum of its words' hidden states."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
@@ -183,7 +191,7 @@ class Sentence(nn.Module):
 
 
 def last_states(hidden: Hidden, batch: Batch) -> Summary:
-    """Return the states at which each direction has read the whole text."""
+    """Return the state of each direction after it has read the whole text."""
     half = hidden.shape[2] // 2
     rows = torch.arange(len(hidden), device=hidden.device)
     return torch.cat([hidden[rows, batch.lengths - 1, :half], hidden[:, 0, half:]], dim=-1)
@@ -191,7 +199,6 @@ def last_states(hidden: Hidden, batch: Batch) -> Summary:
 
 def maximum(hidden: Hidden, batch: Batch) -> Summary:
     """Return the maximum of each unit over positions, padding excluded."""
-    # Padding is −∞, which is never the largest.
     return hidden.masked_fill(~batch.inside[..., None], -torch.inf).amax(dim=1)
 
 
@@ -204,18 +211,29 @@ SUMMARIES = {"last_states": last_states, "maximum": maximum, "mean": mean}
 
 
 def places(place: Int[Tensor, " L"], width: int) -> Float[Tensor, "L E"]:
-    """Encode positions as sines and cosines of wavelengths from 2π to 10,000 · 2π."""
+    """Encode positions as sines and cosines with wavelengths from 2π to 10,000 · 2π.
+
+    Source: Vaswani et al. 2017, §3.5.
+    """
     rates = torch.exp(
         torch.arange(0, width, 2, device=place.device) * (-math.log(10_000.0) / width)
     )
     angles = place[:, None] * rates
+    # Sines and cosines come in pairs; an odd width drops the last cosine.
     return torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1).flatten(1)[:, :width]
 
 
 def reversal(lengths: Lengths, width: int) -> Int[Tensor, "B L"]:
-    """Return the source of each position when every row is reversed within its length.
+    """Return the source position of each position when rows are reversed within their lengths.
 
-    Padding stays. The reversal is its own inverse.
+    Padding stays in place, and the reversal is its own inverse.
+
+    Args:
+        lengths: Length of each row.
+        width: Padded length.
+
+    Returns:
+        Positions to gather from.
     """
     place = torch.arange(width, device=lengths.device)
     mirrored = lengths[:, None] - 1 - place
@@ -223,5 +241,5 @@ def reversal(lengths: Lengths, width: int) -> Int[Tensor, "B L"]:
 
 
 def rearrange(values: Float[Tensor, "B L d"], source: Int[Tensor, "B L"]) -> Float[Tensor, "B L d"]:
-    """Return the values of the ``source`` positions."""
+    """Gather the values at the ``source`` positions."""
     return values.gather(1, source[:, :, None].expand(-1, -1, values.shape[2]))

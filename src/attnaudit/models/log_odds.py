@@ -1,9 +1,9 @@
-"""Log-odds of words: the attention of the released code of Jain & Wallace 2019.
+"""Log-odds of words: an attention in the released code of Jain & Wallace 2019.
 
-A logistic regression with an L1 penalty (C = 1) and balanced classes learns from normalised bags of
-words (`LR.py`, `LogOddsAttention`). A word's log-odds are its coefficient, and attention is the
-softmax of the size of the coefficients of a text's words. With more than two classes, the sizes are
-averaged over the classes.
+A logistic regression with an L1 penalty (C = 1) and balanced classes is fitted to normalised bags
+of words (`LR.py`, `LogOddsAttention`). A word's log-odds are its coefficient. Attention is the
+softmax over a text's words of the absolute coefficients. With more than two classes, these are
+averaged over one-against-the-rest regressions.
 """
 
 from __future__ import annotations
@@ -14,37 +14,42 @@ from jaxtyping import Float, Int
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.vocabulary import SPECIAL
 
-# Score of a word that train lacks: it has no weight in a text with other words, and weights are
-# uniform in a text that has no other.
+# Score of a word that is not in train. Its weight underflows to 0 next to any known word. The score
+# is finite so that a text of such words only gets uniform weights instead of NaN.
 UNKNOWN = -1e4
 
 
 def word_log_odds(
     ids: Ragged, label: Int[np.ndarray, " n"], words: int, classes: int
 ) -> Float[np.ndarray, " V"]:
-    """Return the size of the log-odds of every word.
+    """Return the absolute log-odds of every word.
 
     Args:
-        ids: Numbers of the words of training texts.
-        label: Their classes.
+        ids: Word ids of the training texts.
+        label: Class of each text.
         words: Size of the vocabulary.
         classes: Number of classes.
 
     Returns:
-        A size for each word, `UNKNOWN` for words without one; deterministic.
+        One value per word of the vocabulary, `UNKNOWN` for words that no training text has. The
+        result is deterministic.
     """
     from sklearn.linear_model import LogisticRegression
 
     bags = bags_of_words(ids, words)
     sizes = []
+    # With two classes the coefficients of the second regression only differ in sign.
     for of_class in [1] if classes == 2 else range(classes):
         is_class = label == of_class
+        # A regression needs both outcomes, and a small train split may lack a class.
         if is_class.any() and not is_class.all():
             fitted = LogisticRegression(
                 l1_ratio=1.0,
                 C=1.0,
+                # The released code uses liblinear too; it penalises the intercept as well.
                 solver="liblinear",
                 class_weight="balanced",
+                # liblinear visits coordinates in random order.
                 random_state=0,
                 max_iter=1000,
             )
@@ -56,12 +61,13 @@ def word_log_odds(
 
 
 def bags_of_words(ids: Ragged, words: int):
-    """Return a sparse row for each text: its words, as a vector of Euclidean norm 1."""
+    """Return a sparse row per text that marks its words, scaled to Euclidean norm 1."""
     from scipy.sparse import csr_matrix
     from sklearn.preprocessing import normalize
 
     known = ids.values >= len(SPECIAL)
     rows, columns = ids.row_of_value[known], ids.values[known]
     bags = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(ids), words))
-    bags.data[:] = 1.0  # repeated words were summed
+    # The constructor sums repeated words, but a bag only marks which words occur.
+    bags.data[:] = 1.0
     return normalize(bags)

@@ -1,7 +1,6 @@
 """Registered encoders, settings of models, and the presets of Jain & Wallace and Serrano & Smith.
 
-Nothing here imports torch: names, widths and presets are read by the command line, by plans and by
-reports.
+The command line, plans and reports read names, widths and presets, so nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -19,39 +18,41 @@ from attnaudit.corpora.spec import Preset
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 ERASURE_PRESETS = ("flan", "han")
-# Imposed attention is no choice: its weights come with the texts of a study.
+# "imposed" is missing on purpose: its weights come with the texts of a study, so no user can choose
+# it for a corpus.
 ATTENTIONS = ("additive", "dot", "uniform", "log_odds")
 
-# Given as a function, by the name of a built-in one, or as "package.module:name".
+# A function, the name of a built-in one, or "package.module:name". Names keep torch out of this
+# module until a model is built.
 Function = Callable[..., Any] | str
 
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """An encoder, and all that the rest of the package has to know of it (`register_encoder`).
+    """An encoder, described for the rest of the package (`register_encoder`).
 
-    Functions may be given as ``"package.module:name"``, which is imported on first use, or by the
+    A function may be given as ``"package.module:name"``, which is imported on first use, or by the
     name of a built-in one.
 
     Attributes:
-        name: What ``--encoder`` takes.
-        build: Makes the module from `ModelSettings`. Called with embedded tokens ``(B, L, E)`` and
-            their ``lengths`` ``(B,)``, BOS and EOS included, the module returns hidden states
-            ``(B, L, m)``, m being its attribute ``width``. They must not depend on padding.
+        name: Value of ``--encoder``.
+        build: Makes the module from `ModelSettings`. The module maps embedded tokens ``(B, L, E)``
+            and their ``lengths`` ``(B,)``, including BOS and EOS, to hidden states ``(B, L, m)``.
+            Its attribute ``width`` is m. The states must not depend on padding.
         hidden: Default of `ModelSettings.hidden`.
-        hidden_of: The same of the presets that have another default.
+        hidden_of: Defaults of the presets that have another one.
         heads: Default of `ModelSettings.heads`.
-        self_attention: The encoder has as many heads as the model, each with its share of the word
-            vectors, and no sentence encoder can be made of it.
+        self_attention: True if the encoder has as many heads as the model, each with its share of
+            the word vectors. It cannot encode sentences then.
         summary: ``(hidden (B, L, m), Batch) -> (B, m)``, the vector of a question. Built in:
             ``mean``, ``maximum`` and ``last_states``.
         leave_one_out: ``(AttentionModel, Batch, Forward) -> logits (B, L, K)`` without each token.
-            Built in: ``rerun`` the model, and the faster ``recurrent``, ``convolution`` and
-            ``pointwise`` for states that depend on their direction's tokens, on a window, or on
-            one token.
+            Built in: ``rerun`` runs the model again for each token. ``recurrent``, ``convolution``
+            and ``pointwise`` are faster, for states that depend on the tokens of one reading
+            direction, on a window, or on one token.
 
     Raises:
-        InputError: The name is no identifier, a width is below 1, or a preset is unknown.
+        InputError: The name is not an identifier, a width is below 1, or a preset is unknown.
     """
 
     name: str
@@ -81,12 +82,14 @@ def _check_known(operation: str, where: str, name: str, known: Sequence[str]) ->
 
 
 def resolve(function: Function, built_in: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """Return a function of an `EncoderSpec`, imported if that gives its module and name."""
+    """Return a function of an `EncoderSpec`, imported if it is given by name."""
     if isinstance(function, str):
         return built_in[function] if function in built_in else resolve_name(function)
     return function
 
 
+# Widths of the presets that differ from the encoder's default: `code2019` is the released code of
+# Jain & Wallace 2019, `flan` and `han` are the networks of Serrano & Smith 2019.
 _RECURRENT = {"flan": 50, "han": 50}
 _CONVOLUTION = {"code2019": 32, "flan": 50, "han": 50}
 _AVERAGE = {"code2019": 128, "flan": 100, "han": 100}
@@ -97,7 +100,10 @@ for _spec in (
     EncoderSpec("bigru", "bigru", 128, _RECURRENT, 1, False, "last_states", "recurrent"),
     EncoderSpec("cnn", "cnn", 64, _CONVOLUTION, 1, False, "maximum", "convolution"),
     EncoderSpec("average", "average", 256, _AVERAGE, leave_one_out="pointwise"),
+    # "none" has no layer, so its width is only there to be a valid one.
     EncoderSpec("none", "none", 1, leave_one_out="pointwise"),
+    # No faster leave-one-out covers self-attention, or a BiLSTM mixed with single tokens, so these
+    # two rerun the model.
     EncoderSpec("mixed", "mixed", 128),
     EncoderSpec("transformer", "transformer", 128, _TRANSFORMER, 4, self_attention=True),
 ):
@@ -105,11 +111,11 @@ for _spec in (
 
 
 def register_encoder(spec: EncoderSpec) -> EncoderSpec:
-    """Make an encoder known by its name, as the built-in ones are.
+    """Register an encoder under its name.
 
-    ``--encoder``, presets, studies and leave-one-out then take it. An installed package registers
-    one by an entry point of the group ``attnaudit.encoders`` that names its `EncoderSpec`; a
-    program that calls the package registers it before use.
+    ``--encoder``, presets, studies and leave-one-out then accept it like a built-in one. An
+    installed package registers an encoder by an entry point of the group ``attnaudit.encoders``
+    that names its `EncoderSpec`. A program that calls this package registers it before use.
 
     Args:
         spec: The encoder.
@@ -118,7 +124,7 @@ def register_encoder(spec: EncoderSpec) -> EncoderSpec:
         The same ``spec``.
 
     Raises:
-        InputError: The name is taken.
+        InputError: Another encoder has this name.
     """
     return ENCODERS.register(spec)
 
@@ -127,15 +133,15 @@ def register_encoder(spec: EncoderSpec) -> EncoderSpec:
 class ModelSettings:
     """Sizes of a model.
 
-    ``attention`` is additive or dot; ``uniform`` is 1/T and learns nothing, ``imposed`` is given
-    with each text (Wiegreffe & Pinter 2019). ``log_odds`` is fixed before training: the softmax of
-    the size of each word's log-odds (released code of Jain & Wallace 2019).
+    ``attention`` is additive or dot. ``uniform`` is 1/T and learns nothing; ``imposed`` comes with
+    each text (Wiegreffe & Pinter 2019). ``log_odds`` is fixed before training: the softmax of each
+    word's absolute log-odds (released code of Jain & Wallace 2019).
 
-    Several ``heads`` attend side by side, each to its own part of the hidden states. The
+    Several ``heads`` attend in parallel, each to its own part of the hidden states. The
     ``transformer`` has a layer of self-attention, with as many heads, below the traced attention.
 
-    A ``hierarchical`` model has encoder and attention twice: words make sentences, sentences the
-    text (Yang et al. 2016).
+    A ``hierarchical`` model has two levels of encoder and attention: words form sentences, and
+    sentences form the text (Yang et al. 2016).
 
     Raises:
         InputError: A value is out of range.
@@ -222,12 +228,12 @@ def check_attention(settings: ModelSettings, has_question: bool) -> None:
 
 
 def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSettings:
-    """Return the model of a preset.
+    """Return the model settings of a preset.
 
     Args:
-        encoder: The name of an encoder.
+        encoder: Name of an encoder.
         attention: One of `ATTENTIONS`.
-        preset: ``paper`` as Jain & Wallace 2019 say, ``code2019`` as their released code has it,
+        preset: ``paper`` follows the text of Jain & Wallace 2019, ``code2019`` their released code.
             ``flan`` and ``han`` are the flat and the hierarchical network of Serrano & Smith 2019.
 
     Returns:
@@ -239,6 +245,8 @@ def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSe
     _check_known("build model", "preset", preset, PRESETS)
     spec = ENCODERS.find(encoder, "build model")
     _check_known("build model", "attention", attention, ATTENTIONS)
+    # Where the released code of Jain & Wallace 2019 differs from their text: tanh, no weight decay
+    # of the attention, and other widths.
     released = preset == "code2019"
     erasure: dict[str, Any] = {
         "embedding": 200,
@@ -267,7 +275,7 @@ class PairSettings:
 
     ``attention`` is ``bilinear`` (Luong et al. 2015), ``additive`` (Bahdanau et al. 2015),
     ``uniform`` (1/T) or ``none``. Without ``recurrent`` layers the model attends to embedded source
-    tokens and ignores their order and the target so far, so that it can only learn co-occurrence.
+    tokens. It then ignores their order and the target so far, so it can only learn co-occurrence.
 
     Raises:
         InputError: A value is out of range.
@@ -296,6 +304,7 @@ class PairSettings:
         "alone.",
         True,
     )
+    # The training loop asks every model's settings for this; translators have no such choice.
     attention_decay: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

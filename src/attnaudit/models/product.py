@@ -1,4 +1,4 @@
-"""Products of many rows with one weight, by the faster of torch's two libraries for a CPU."""
+"""Products of many rows with one weight, computed by the faster of torch's two CPU libraries."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-BLOCK = 128  # rows
+# Rows per block. oneDNN prepares a kernel for every new shape. With ever new numbers of rows that
+# costs more than it gains over MKL, so numbers of rows are rounded up to blocks.
+BLOCK = 128
 ONEDNN = torch.backends.mkldnn.is_available()
 
-# MKL chooses the machine code of its vector functions when the first of them is called. Of threads
-# that call it at once, one may now and then run other code, with other last bits. So the first call
-# is made here, by one thread, for all models.
+# MKL selects the machine code of its vector functions at their first call. When several threads
+# make that call at once, one of them sometimes runs other code, with other last bits. So this
+# module makes the first call, on one thread.
 torch.ones(1).exp()
 
 Precision = Literal["float32", "bfloat16"]
@@ -24,12 +26,16 @@ Precision = Literal["float32", "bfloat16"]
 
 @contextmanager
 def products_of(precision: Precision) -> Iterator[None]:
-    """Let oneDNN round the factors of products to 16 bits inside the block (``bfloat16``), or not.
+    """Set the precision of oneDNN's products inside the block.
 
-    Sums are of 32 bits. Processors with such products are several times faster with them; others
-    ignore the setting, which holds for the whole process.
+    With ``bfloat16`` the factors are rounded to 16 bits and sums keep 32. This is several times
+    faster on processors that have such products; others ignore it. The setting holds for the whole
+    process.
+
+    Args:
+        precision: Precision of the factors.
     """
-    # torch before 2.9 has no such choice.
+    # torch before 2.9 has no such setting.
     place: Any = getattr(torch.backends.mkldnn, "matmul", None)
     if place is None:
         yield
@@ -43,12 +49,12 @@ def products_of(precision: Precision) -> Iterator[None]:
 
 
 def whole_blocks(rows: int) -> int:
-    """Return the next number of rows that `product` computes."""
+    """Round a number of rows up to whole blocks, which `product` computes."""
     return -(-rows // BLOCK) * BLOCK
 
 
 def prepared(weight: Float[Tensor, "G d"]) -> Tensor:
-    """Return a weight in oneDNN's own layout if that multiplies it; do this once per weight."""
+    """Bring a weight into oneDNN's layout, once per weight, if oneDNN can multiply it."""
     takes = ONEDNN and weight.device.type == "cpu" and weight.dtype == torch.float32
     return weight.to_mkldnn() if takes else weight
 
@@ -56,11 +62,11 @@ def prepared(weight: Float[Tensor, "G d"]) -> Tensor:
 def product(rows: Float[Tensor, "N d"], count: int, weight: Tensor) -> Float[Tensor, "count G"]:
     """Return ``rows[:count] @ weight.T``.
 
-    Of torch's two libraries, oneDNN uses the widest registers of processors of any make. It
-    prepares a kernel for every shape that it meets, so the number of rows goes up in whole blocks.
+    oneDNN uses the widest registers of any make of processor, unlike MKL. Rows are computed in
+    whole blocks, because oneDNN prepares a kernel for every shape.
 
     Args:
-        rows: `whole_blocks` of rows, whatever they hold beyond ``count``.
+        rows: `whole_blocks` of rows; those beyond ``count`` may hold anything.
         count: Number of rows to multiply.
         weight: A `prepared` weight, ``(G, d)``.
 

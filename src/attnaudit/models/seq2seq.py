@@ -1,12 +1,12 @@
 """Sequence to sequence with attention: a bidirectional LSTM reads, an LSTM writes.
 
-The output is linear in the attended states, so that a position's readout is exact, as that of a
-classifier is:
+The output is linear in the attended states, so each position has an exact readout, as in a
+classifier:
 
     logits_t = E (W_c Σ_s alpha_ts h_s + W_d d_t + b) + b_out
 
-The decoder's state ``d_t`` only depends on the target's earlier tokens: attention decides what is
-added to it, and nothing later.
+The decoder's state ``d_t`` only depends on the source's last state and on earlier target tokens.
+Attention at ``t`` therefore changes the output at ``t`` and nothing later.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ State = tuple[Float[Tensor, "layers B m"], Float[Tensor, "layers B m"]]
 
 @dataclass(frozen=True)
 class PairForward:
-    """The results of a forward pass over pairs.
+    """Results of a forward pass over pairs.
 
     Attributes:
         hidden: States of the source.
         states: States of the decoder.
-        alpha: Attention over the source, of every head and target position.
+        alpha: Attention over the source, for each head and target position.
         combined: Input of the output layer (`EncoderDecoder.logits`).
     """
 
@@ -64,7 +64,7 @@ class Bilinear(nn.Module):
 class Additive(nn.Module):
     """``v · tanh(W₁ h + W₂ d)`` (Bahdanau et al. 2015), with a ``v`` for each head.
 
-    It has half as many units as the states.
+    The layer has half as many units as the states.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -80,7 +80,7 @@ class Additive(nn.Module):
 
 
 class Uniform(nn.Module):
-    """The same score everywhere: 1/T."""
+    """The same score for every position: attention is 1/T."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -92,25 +92,25 @@ class Uniform(nn.Module):
 
 
 class BagEncoder(nn.Module):
-    """In place of an LSTM: every embedded token is its own state, and the last state is zero."""
+    """Replacement for an LSTM: states are the embedded tokens, and the last state is zero."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
         self.layers = layers
 
     def forward(self, embedded: Float[Tensor, "B T e"]) -> tuple[Float[Tensor, "B T e"], State]:
-        """Return the tokens and zeros."""
+        """Return the embedded tokens, and zeros in the shape of a bidirectional LSTM's states."""
         zeros = embedded.new_zeros(2 * self.layers, len(embedded), embedded.shape[-1] // 2)
         return embedded, (zeros, zeros)
 
 
 class BlankDecoder(nn.Module):
-    """In place of an LSTM: states of zeros, which ignore the target so far."""
+    """Replacement for an LSTM: states are zero, so the target so far is ignored."""
 
     def forward(
         self, embedded: Combined, start: State | None = None
     ) -> tuple[Combined, State | None]:
-        """Return zeros and the state as it was."""
+        """Return zeros and the unchanged state."""
         return torch.zeros_like(embedded), start
 
 
@@ -118,7 +118,15 @@ ATTENTIONS = {"bilinear": Bilinear, "additive": Additive, "uniform": Uniform, "n
 
 
 class EncoderDecoder(nn.Module):
-    """Reads sources of one length at a time (`PairBatch`), so that no padding is ever read."""
+    """A translation model.
+
+    It reads sources of one length at a time (`PairBatch`), so it never reads padding.
+
+    Args:
+        settings: Sizes of the model.
+        source: Vocabulary of the source.
+        target: Vocabulary of the target; the same object if the settings share it.
+    """
 
     def __init__(self, settings: PairSettings, source: Vocabulary, target: Vocabulary) -> None:
         super().__init__()
@@ -129,7 +137,7 @@ class EncoderDecoder(nn.Module):
         if not settings.shared:
             self.target_embedding = nn.Embedding(len(target), size, padding_idx=PAD)
         if settings.recurrent:
-            # torch warns of dropout between the layers of an LSTM that has a single one.
+            # torch warns when an LSTM of one layer is given dropout between layers.
             recurrent = partial(
                 nn.LSTM,
                 num_layers=layers,
@@ -145,6 +153,8 @@ class EncoderDecoder(nn.Module):
         self.of_state = nn.Linear(width, size)
         self.output = nn.Linear(size, len(target))
         self.dropout = nn.Dropout(settings.dropout)
+        # torch draws embeddings from N(0, 1). As tied output weights they would make logits of the
+        # order √size, so their scale is reduced.
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=size**-0.5)
             with torch.no_grad():
@@ -162,29 +172,29 @@ class EncoderDecoder(nn.Module):
         )
 
     def forward(self, batch: PairBatch) -> PairForward:
-        """Run the model on a batch, given the gold tokens before each."""
+        """Run the model on a batch with teacher forcing."""
         return self.follow(batch.source, batch.before)
 
     def follow(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> PairForward:
-        """Run the model on sources and the tokens ``before`` each target token."""
+        """Run the model on sources, with ``before`` as the decoder's input."""
         hidden, start = self.encode(source)
         states, _ = self.decoder(self.dropout(self.target_embedding(before)), start)
         return self.attend(hidden, states)
 
     def write(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> Combined:
         """Return `PairForward.combined`; a source without tokens contributes nothing."""
-        # An LSTM does not take a sequence without tokens.
+        # An LSTM refuses an empty sequence, which leave-one-out makes of a source of one token.
         if source.shape[1]:
             return self.follow(source, before).combined
         states, _ = self.decoder(self.dropout(self.target_embedding(before)))
         return self.of_state(states)
 
     def encode(self, source: Int[Tensor, "B T"]) -> tuple[Hidden, State]:
-        """Return the states of sources of one length, and the decoder's initial state."""
+        """Encode sources of one length; return their states and the decoder's initial state."""
         return self.from_embedded(self.dropout(self.source_embedding(source)))
 
     def from_embedded(self, embedded: Float[Tensor, "B T e"]) -> tuple[Hidden, State]:
-        """Return the same as `encode`, from embedded tokens."""
+        """Encode embedded tokens, as `encode` does."""
         hidden, (last, cell) = self.encoder(embedded)
         return hidden, (self._both_ways(last), self._both_ways(cell))
 
@@ -201,7 +211,16 @@ class EncoderDecoder(nn.Module):
     def combined_from_attention(
         self, alpha: Alpha, hidden: Hidden, states: DecoderStates
     ) -> Combined:
-        """Return `PairForward.combined` under any attention ``alpha``."""
+        """Return `PairForward.combined` under any attention ``alpha``.
+
+        Args:
+            alpha: Attention of each head over the source.
+            hidden: States of the source.
+            states: States of the decoder.
+
+        Returns:
+            The input of the output layer.
+        """
         if self.settings.attention == "none":
             return self.of_state(states)
         context = (alpha @ _parts(hidden, self.settings.heads)).movedim(1, 2).flatten(2)
@@ -212,7 +231,7 @@ class EncoderDecoder(nn.Module):
         return self.output(self.dropout(combined))
 
     def readouts(self, hidden: Hidden) -> Float[Tensor, "B H T e"]:
-        """Return each position's share of `PairForward.combined` through each head, at weight 1."""
+        """Return what each position adds to `PairForward.combined` through a head at weight 1."""
         parts, heads = _parts(hidden, self.settings.heads), self.settings.heads
         weight = self.of_context.weight.unflatten(1, (heads, -1))
         return torch.einsum("bhtd,ehd->bhte", parts, weight)

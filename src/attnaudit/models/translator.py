@@ -1,4 +1,4 @@
-"""A translator: a model that writes targets, and the units that its texts are cut into."""
+"""A translator: a sequence-to-sequence model and the units that cut its texts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Translator:
     """A model and the units of its texts.
 
     Attributes:
-        model: Reads and writes numbers of its vocabularies.
-        units: Cut texts into the entries of the vocabularies, and join them again.
+        model: Reads and writes ids of its vocabularies.
+        units: Cut texts into entries of the vocabularies, and join entries into texts.
     """
 
     model: EncoderDecoder
@@ -50,24 +50,25 @@ class Translator:
         min_df: int,
         seed: int,
     ) -> Translator:
-        """Learn units and vocabularies from the train pairs, and build a fresh model.
+        """Learn units and vocabularies from the train pairs, and build an untrained model.
 
         Args:
             settings: Sizes of the model.
             train: The pairs.
             units: Words or pieces.
             pieces: Largest number of pieces.
-            min_df: Number of texts of its side in which a word must occur.
-            seed: Decides the weights.
+            min_df: Smallest number of texts of its side in which a word must occur.
+            seed: Seed of the weights.
 
         Returns:
             The translator.
 
         Raises:
-            InputError: No word occurs in so many texts.
+            InputError: On one side no word occurs in ``min_df`` texts.
         """
         cut = learn_pieces([*train.source, *train.target], pieces) if units == "pieces" else Words()
         source, target = cut(train.source), cut(train.target)
+        # One embedding table needs one numbering of both sides.
         if settings.shared:
             vocabularies = [Vocabulary.build([*source, *target], min_df)] * 2
         else:
@@ -76,29 +77,30 @@ class Translator:
             got = f"{min_df}: no word of a side of train is in so many texts"
             expected = f"fewer than the {len(train)} pairs there are"
             raise InputError("read settings", "setting corpus.min_df", got, expected)
+        # The fork keeps the caller's random state.
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return cls(EncoderDecoder(settings, *vocabularies), cut)
 
     def inputs(self, pairs: Pairs, name: str = "pairs") -> PairInputs:
-        """Replace the units of pairs by their numbers.
+        """Replace the units of pairs with their ids.
 
         Args:
             pairs: The pairs.
-            name: The name of their split, for messages.
+            name: Name of their split, for messages.
 
         Returns:
-            The numbers.
+            The ids.
 
         Raises:
-            InputError: Nothing is left of a text once it is cut, as of a lone U+200B, or the
-                vocabulary covers no word of a side.
+            InputError: A text is empty after it is cut (a lone U+200B, for example), or no word of
+                a side is in the vocabulary.
         """
         source, target = self.units(pairs.source), self.units(pairs.target)
         _check_nonempty(pairs, {"source": source, "target": target}, name)
         links, unlinked = (None, ()) if pairs.links is None else self._links(pairs, source, target)
         ids = {"source": self.model.source.ids(source), "target": self.model.target.ids(target)}
-        # A model that reads nothing but unknown words would still write something.
+        # A model that only reads unknown words would still write something, so this is an error.
         for side, numbers in ids.items():
             if not (numbers.values > UNK).any():
                 got = f"no {side} word of {len(pairs)} pairs is in the vocabulary of train"
@@ -109,7 +111,7 @@ class Translator:
     def _links(
         self, pairs: Pairs, source: list[list[str]], target: list[list[str]]
     ) -> tuple[Int[np.ndarray, "three k"], tuple[int, ...]]:
-        """Align units: every piece of a word with every piece of the word aligned with it.
+        """Align every piece of a word with every piece of the word that it is aligned with.
 
         Also return the lines that lose alignments.
         """
@@ -126,7 +128,7 @@ class Translator:
         return np.array(links, dtype=np.int64).reshape(-1, 3).T, tuple(lost)
 
     def save(self, folder: Path) -> None:
-        """Write weights with settings, vocabularies and, if there are any, pieces.
+        """Write the weights with settings, the vocabularies and, if used, the pieces.
 
         Raises:
             RunError: A file cannot be written.
@@ -140,10 +142,10 @@ class Translator:
 
     @classmethod
     def load(cls, folder: Path) -> Translator:
-        """Load what `save` wrote.
+        """Load a translator that `save` wrote.
 
         Raises:
-            RunError: It is missing or damaged.
+            RunError: A file is missing or damaged.
         """
         words = read_json(folder / "vocab.json")
         with restoring(folder):
@@ -157,7 +159,7 @@ class Translator:
 
 
 def _check_nonempty(pairs: Pairs, sides: dict[str, list[list[str]]], name: str) -> None:
-    """Raise InputError for the first text that is cut into nothing."""
+    """Raise InputError for the first text that is empty after it is cut."""
     for side, cut in sides.items():
         if [] in cut:
             row = cut.index([])
@@ -172,12 +174,13 @@ def _check_nonempty(pairs: Pairs, sides: dict[str, list[list[str]]], name: str) 
 
 
 def _places(units: Units, texts: Sequence[str], cut: list[list[str]]) -> list[list[range]]:
-    """Return the places of the pieces of each word of every text.
+    """Return the range of pieces of each word of every text.
 
-    Words are cut one by one: white space does not always part what pieces part, which make two of
-    ``don´t`` (NFKC has a space there) and one of two words that U+0085 parts. If the words' pieces
-    are not those of the whole ``cut`` text, none of its words has any.
+    If the pieces of the single words do not add up to those of the whole ``cut`` text, all its
+    ranges are empty.
     """
+    # Words are cut one by one, since pieces and white space disagree about some borders. NFKC puts
+    # a space into ``don´t``, which makes it two, and U+0085 separates words but not pieces.
     words = [text.split() for text in texts]
     distinct = list(dict.fromkeys(chain.from_iterable(words)))
     pieces = dict(zip(distinct, units(distinct), strict=True))

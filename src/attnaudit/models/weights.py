@@ -1,4 +1,4 @@
-"""Weights of a model: their file, their number and their fingerprint."""
+"""Weights of a model: their file, count and fingerprint."""
 
 from __future__ import annotations
 
@@ -23,13 +23,18 @@ FILE = "weights.safetensors"
 
 
 def write_weights(folder: Path, model: nn.Module, described: Mapping[str, Any]) -> None:
-    """Write the weights of ``model``, with JSON that describes it, into ``folder``.
+    """Write the weights of a model.
+
+    Args:
+        folder: Folder that gets the file `FILE`.
+        model: The model.
+        described: Description of the model that JSON can hold; `read_weights` returns it.
 
     Raises:
         RunError: The file cannot be written.
     """
     metadata = {"attnaudit": json.dumps(described, sort_keys=True)}
-    # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
+    # Tensors are cloned, because safetensors refuses those that share memory, such as tied weights.
     weights = {
         name: tensor.detach().cpu().clone().contiguous()
         for name, tensor in model.state_dict().items()
@@ -39,7 +44,7 @@ def write_weights(folder: Path, model: nn.Module, described: Mapping[str, Any]) 
 
 
 def read_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the description and the weights in ``folder``; call it inside `restoring`."""
+    """Return the description and the weights in ``folder``. Call it inside `restoring`."""
     with safe_open(folder / FILE, framework="pt") as file:
         described = json.loads(file.metadata()["attnaudit"])
     return described, load_file(folder / FILE)
@@ -47,7 +52,9 @@ def read_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 @contextmanager
 def restoring(folder: Path) -> Iterator[None]:
-    """Raise RunError for anything in the block that shows that a stored model is damaged."""
+    """Turn errors in the block that mean a damaged model into RunError."""
+    # RuntimeError is what torch raises for weights of other names or shapes; the others come from
+    # unreadable files and from descriptions without an entry or with a wrong one.
     try:
         yield
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
@@ -61,25 +68,26 @@ def restoring(folder: Path) -> Iterator[None]:
 
 
 def count_weights(model: nn.Module) -> int:
-    """Return the number of weights; those that two layers share count once."""
+    """Return the number of weights; weights that two layers share count once."""
     return sum(weight.numel() for weight in model.parameters())
 
 
 def weights_fingerprint(model: nn.Module) -> str:
-    """Return the sha256 of a model's parameters by name, whatever file they lie in."""
+    """Return the sha256 of a model's weights by name, independent of their file."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
+        # numpy has no bfloat16, so tensors are hashed as bytes.
         values = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
         digest.update(f"{name} {tuple(tensor.shape)} ".encode() + values.tobytes())
     return digest.hexdigest()
 
 
 class Fingerprinted(ABC):
-    """Holder of a model that notices if the model is no longer the one that it was."""
+    """Base of objects that hold a model and must notice when it changes."""
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint of the model when it was first asked for."""
+        """Fingerprint of the model at the time of the first access."""
         return self._first
 
     @cached_property
@@ -88,4 +96,4 @@ class Fingerprinted(ABC):
 
     @abstractmethod
     def current_fingerprint(self) -> str:
-        """Return the fingerprint of the model as it is."""
+        """Compute the fingerprint of the model as it is now."""
