@@ -34,7 +34,7 @@ def stream_keys(seed: int, purpose: str, *columns: np.ndarray) -> np.ndarray:
     length = len(columns[0]) if columns else 1
     keys = np.full(length, int.from_bytes(digest, "little"), dtype=np.uint64)
     for column in columns:
-        # `_mixed(0)` is 0, so without the step a column of zeros would change nothing.
+        # `_mixed(0)` is 0: without the step, xor with a 0 would leave the key as it is.
         keys = _mixed((keys ^ _mixed(column.astype(np.int64).view(np.uint64) + _STEP)) + _STEP)
     return keys
 

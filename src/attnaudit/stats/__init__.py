@@ -1,1 +1,1 @@
-"""Rank correlation, resampling, multiplicity, classification scores; pure, without torch."""
+"""Rank correlation, resampling, multiple tests and classification scores, all without torch."""

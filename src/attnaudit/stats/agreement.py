@@ -1,7 +1,7 @@
-"""Agreement of a ranking of positions with another ranking, or with a rationale; ties included.
+"""Agreement of a ranking of positions with another ranking, or with a rationale.
 
-Tied positions are counted as if their order were drawn at random: every number here is the mean
-over all orders of tied positions, so that no order of the positions is preferred.
+Every number is the mean over all orders of tied positions, as if ties were broken at random. No
+order of the positions is preferred this way.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from jaxtyping import Float, Int64
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 
-TOP = 5  # per cent of the positions, rounded up to a whole one
+TOP = 5  # per cent of the positions, rounded up to a whole number
 
 
 def agreement(u: Ragged, v: Ragged, percent: int = TOP) -> Float[np.ndarray, " n"]:
     """Compute A(u, v): is the position where ``u`` is largest among the top of ``v``?
 
-    It is 1 or 0, and between them when positions are tied. A constant ``v`` gives
-    `chance_agreement`. Not symmetric. Source: Snell et al. 2020.
+    The value is 1 or 0, or between them with ties. A constant ``v`` gives `chance_agreement`. The
+    measure is not symmetric. Source: Snell et al. 2020.
 
     Args:
         u: Scores ``(T,)`` per row, without NaN.
         v: Scores of the same rows and lengths.
-        percent: Share of the positions that are the top, 1 to 100, rounded up to a whole number.
+        percent: Share of the positions in the top, 1 to 100, rounded up to a whole number.
 
     Returns:
         One number per row; NaN for a row without positions.
 
     Raises:
-        InputError: The share is outside 1 to 100.
+        InputError: If ``percent`` is outside 1 to 100.
     """
     largest = u.with_values((u.values == u.spread(u.max())).astype(np.float64))
     inside = u.with_values(largest.values * _in_top(v, percent).values)
@@ -44,18 +44,18 @@ def agreement(u: Ragged, v: Ragged, percent: int = TOP) -> Float[np.ndarray, " n
 def chance_agreement(
     lengths: Int64[np.ndarray, " n"], percent: int = TOP
 ) -> Float[np.ndarray, " n"]:
-    """Compute the mean of `agreement` over all orders of ``v``: ⌈``percent`` % · T⌉ / T.
+    """Compute the mean of `agreement` over all orders of ``v``, which is ⌈``percent`` % · T⌉ / T.
 
-    Every position is in the top of as many orders as any other. NaN where T = 0.
+    All positions are in the top of equally many orders. The value is NaN if T = 0.
     """
     return _ratio(top_count(lengths, percent), lengths)
 
 
 def top_count(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Int64[np.ndarray, " n"]:
-    """Count the positions that are the top of a row.
+    """Count the positions in the top of each row.
 
     Raises:
-        InputError: The share is outside 1 to 100.
+        InputError: If ``percent`` is outside 1 to 100.
     """
     if not 1 <= percent <= 100:
         raise InputError(
@@ -64,28 +64,30 @@ def top_count(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Int64[np.
             f"{percent} %",
             "1 to 100 %",
         )
-    # In whole numbers: 7 % of 100 are 7, and 0.07 · 100 rounded up is 8.
+    # In integers, because floats round up too far: 7 % of 100 is 7, but ceil(0.07 * 100) is 8.
     return -(-lengths * percent // 100)
 
 
 def top_overlaps(scores: Sequence[Ragged], percent: int) -> list[Float[np.ndarray, " n"]]:
-    """Compute the share of their tops that every two scores have in common.
+    """Compute the overlap of the tops of every two scores, as a share of the top.
 
     A constant score has `chance_agreement` with any other. Source: the feature agreement of
     Krishna et al. 2024.
 
     Args:
         scores: Scores ``(T,)`` per row, of the same rows and lengths, without NaN.
-        percent: Share of the positions that are the top, 1 to 100, rounded up to a whole number.
+        percent: Share of the positions in the top, 1 to 100, rounded up to a whole number.
 
     Returns:
-        One array per pair, in the order of `itertools.combinations`; NaN where T < 2.
+        One array per pair, in the order of `itertools.combinations`; NaN if T < 2.
 
     Raises:
-        InputError: The share is outside 1 to 100.
+        InputError: If ``percent`` is outside 1 to 100.
     """
     overlaps = []
     for one, other in combinations([_in_top(score, percent) for score in scores], 2):
+        # Ties of both scores are broken independently, so a position is in both tops with the
+        # product of its probabilities.
         common = one.with_values(one.values * other.values).sum()
         count = np.where(one.lengths < 2, 0, top_count(one.lengths, percent))
         overlaps.append(_ratio(common, count))
@@ -93,14 +95,14 @@ def top_overlaps(scores: Sequence[Ragged], percent: int) -> list[Float[np.ndarra
 
 
 class RationaleAgreement(NamedTuple):
-    """Precision at the size of the rationale and average precision of every row."""
+    """Precision at the size of the rationale, and average precision, of every row."""
 
     precision: Float[np.ndarray, " n"]
     average_precision: Float[np.ndarray, " n"]
 
 
 def rationale_agreement(score: Ragged, marks: Ragged) -> RationaleAgreement:
-    """Compute how well a score finds the positions of a rationale.
+    """Score a ranking by the positions of a rationale.
 
     Average precision is Σ precision · Δrecall over groups of equal scores, as in scikit-learn.
 
@@ -109,7 +111,7 @@ def rationale_agreement(score: Ragged, marks: Ragged) -> RationaleAgreement:
         marks: 1 at the positions that matter and 0 at others, for the same rows.
 
     Returns:
-        NaN where no position is marked, or every one.
+        Both measures per row; NaN if no position is marked, or all are.
     """
     order = score.with_values(-score.values).argsort()
     values, hits = score.values[order], np.append(0.0, np.cumsum(marks.values[order]))
@@ -121,7 +123,7 @@ def rationale_agreement(score: Ragged, marks: Ragged) -> RationaleAgreement:
     groups = Ragged.from_lengths(hits[ends] - hits[starts], count)
     start_of_row = groups.spread(score.offsets[:-1])
     expected = groups.spread(_count_if_some(marks))
-    # When a group straddles the cut, a random order puts this share of it before the cut.
+    # If tied positions lie on both sides of the cut, a random order puts this share before it.
     before_cut = np.clip((expected - (starts - start_of_row)) / (ends - starts), 0.0, 1.0)
     precision = (hits[ends] - hits[start_of_row]) / (ends - start_of_row)
     recall = groups.values / expected
@@ -133,19 +135,22 @@ def rationale_agreement(score: Ragged, marks: Ragged) -> RationaleAgreement:
 def chance_rationale_agreement(marks: Ragged) -> RationaleAgreement:
     """Compute the mean of `rationale_agreement` over all orders of the positions.
 
-    With k of T positions marked the precision is k/T. Rank i holds one of them with probability
-    k/T, and then on average (i − 1)(k − 1)/(T − 1) of those before it are marked too. So the
-    average precision is (H_T + (k − 1)(T − H_T)/(T − 1))/T with H_T = 1 + 1/2 + … + 1/T.
+    With k of T positions marked, the expected precision is k/T. Rank i is marked with probability
+    k/T, and then (i − 1)(k − 1)/(T − 1) of the ranks before it are marked on average. The expected
+    average precision is therefore (H_T + (k − 1)(T − H_T)/(T − 1))/T, with the harmonic number
+    H_T = 1 + 1/2 + … + 1/T.
     """
     size, marked = marks.lengths.astype(np.float64), _count_if_some(marks)
     harmonic = np.append(0.0, np.cumsum(1.0 / np.arange(1, max(marks.lengths, default=0) + 1)))
+    # The lower limits of 1 only keep rows of no or one position from a division by 0: `marked` is
+    # NaN in them.
     sum_to_size, others = harmonic[marks.lengths], np.maximum(size - 1.0, 1.0)
     average = (sum_to_size + (marked - 1.0) * (size - sum_to_size) / others) / np.maximum(size, 1.0)
     return RationaleAgreement(marked / np.maximum(size, 1.0), average)
 
 
 def _count_if_some(marks: Ragged) -> Float[np.ndarray, " n"]:
-    """Count the marked positions of every row; NaN where there are none, or all are marked."""
+    """Count the marked positions of every row; NaN if none or all are marked."""
     count = marks.with_values(marks.values.astype(np.float64)).sum()
     return np.where((count > 0.0) & (count < marks.lengths), count, np.nan)
 
@@ -153,7 +158,8 @@ def _count_if_some(marks: Ragged) -> Float[np.ndarray, " n"]:
 def _in_top(score: Ragged, percent: int) -> Ragged:
     """Compute each position's probability of being in the top of its row.
 
-    It is 1 above the score at the border of the top; on it, positions share the places left.
+    Positions above the lowest score of the top are certain. Those tied with it share the places
+    that remain.
     """
     count, full = top_count(score.lengths, percent), score.lengths > 0
     border = np.zeros(len(score))
@@ -167,5 +173,4 @@ def _in_top(score: Ragged, percent: int) -> Ragged:
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> Float[np.ndarray, " n"]:
-    """Divide; NaN where the whole is 0."""
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)

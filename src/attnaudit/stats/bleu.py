@@ -1,4 +1,4 @@
-"""BLEU of translations (Papineni et al. 2002), as sacrebleu counts it, with bootstrap intervals."""
+"""BLEU of translations (Papineni et al. 2002) by sacrebleu, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from attnaudit.stats.bootstrap import (
     weighted_sums,
 )
 
-ORDERS = 4  # of n-grams
+ORDERS = 4  # longest n-grams counted, sacrebleu's default
 
 
 class CorpusBleu(NamedTuple):
-    """BLEU of a corpus, from 0 to 100, its 95 % interval and sacrebleu's signature."""
+    """BLEU of a corpus, from 0 to 100, with its 95 % interval and sacrebleu's signature."""
 
     score: float
     low: float
@@ -30,22 +30,29 @@ class CorpusBleu(NamedTuple):
 
 
 class BleuOverSeeds(NamedTuple):
-    """BLEU of each training, and of resamples of trainings and pairs."""
+    """BLEU of each training, and mean BLEU of each resample of trainings and pairs."""
 
     values: Float[np.ndarray, " S"]
     resampled: Float[np.ndarray, " resamples"]
 
 
 def bleu_counts(written: Sequence[str], references: Sequence[str]) -> Int64[np.ndarray, "n counts"]:
-    """Count what BLEU is made from in every pair; a corpus has the sums over its pairs.
+    """Count the statistics of BLEU in every pair; those of a corpus are the sums over its pairs.
+
+    Args:
+        written: Translations.
+        references: Their references.
 
     Returns:
-        The matching n-grams of each order, all n-grams of each order, and the lengths of
-        translation and reference.
+        Numbers of matching n-grams of each order, numbers of all n-grams of each order, and the
+        lengths of translation and reference.
     """
+    # Imported in functions because sacrebleu belongs to an extra.
     from sacrebleu.metrics.bleu import BLEU
 
-    metric = BLEU(effective_order=True)  # silences a warning about scores of single sentences
+    # The scores are not used, only the counts; `effective_order` silences a warning about scores
+    # of single sentences.
+    metric = BLEU(effective_order=True)
     scores = [
         metric.sentence_score(text, [reference])
         for text, reference in zip(written, references, strict=True)
@@ -55,22 +62,31 @@ def bleu_counts(written: Sequence[str], references: Sequence[str]) -> Int64[np.n
 
 
 def bleu(counts: np.ndarray) -> float:
-    """Return BLEU, from 0 to 100, of counts that are summed over a corpus."""
+    """Compute BLEU, from 0 to 100, from counts summed over a corpus."""
     from sacrebleu.metrics.bleu import BLEU
 
     *grams, length, reference = map(int, counts)
     matching, total = grams[:ORDERS], grams[ORDERS:]
+    # The smoothing of `corpus_score`, so that resamples are resamples of the same statistic.
     return BLEU.compute_bleu(matching, total, length, reference, smooth_method="exp").score
 
 
 def bleu_of_others(written: Sequence[str], references: Sequence[str]) -> float | None:
-    """Return BLEU of every translation against the reference of another pair.
+    """Compute BLEU of the translations against the references of other pairs.
 
-    It is what can be written without the source. The other pair follows from the texts only, not
-    from the order of the pairs. A single pair has none.
+    This baseline is the score of a translator that ignores the source. The other pair depends on
+    the texts only, not on the order of the pairs.
+
+    Args:
+        written: Translations.
+        references: Their own references.
+
+    Returns:
+        BLEU from 0 to 100; None for fewer than two pairs.
     """
     if len(references) < 2:
         return None
+    # Hashes give an order that is unrelated to the meaning; each text is paired with its successor.
     shuffled = sorted(
         set(references), key=lambda text: sha256(text.encode(errors="surrogatepass")).digest()
     )
@@ -79,12 +95,13 @@ def bleu_of_others(written: Sequence[str], references: Sequence[str]) -> float |
 
 
 def corpus_bleu(written: Sequence[str], references: Sequence[str]) -> CorpusBleu:
-    """Return BLEU of a corpus and its interval over pairs, which do not depend on their order."""
+    """Compute BLEU of a corpus and its interval over pairs."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
     score = metric.corpus_score(list(written), [list(references)]).score
     counts = bleu_counts(written, references)
+    # Sorted, so that the interval does not depend on the order of the pairs.
     ordered = counts[np.lexsort(counts.T)]
     again = resampled(lambda weights: _of_resamples(weights, ordered), len(ordered), seed=0)
     (low,), (high,) = percentile_interval(again[:, None], np.array([len(ordered)]))
@@ -94,7 +111,13 @@ def corpus_bleu(written: Sequence[str], references: Sequence[str]) -> CorpusBleu
 def bleu_over_seeds(
     counts: Int64[np.ndarray, "S n counts"], seed: int, resamples: int = RESAMPLES
 ) -> BleuOverSeeds:
-    """Return BLEU of each of S trainings, and its means over resampled trainings and pairs."""
+    """Compute BLEU of each of S trainings, and its mean in resamples of trainings and pairs.
+
+    Args:
+        counts: `bleu_counts` of every training.
+        seed: Seed of the draws.
+        resamples: Number of resamples.
+    """
 
     def scores(weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b S"]:
         return np.stack([_of_resamples(weights, part) for part in counts], axis=1)

@@ -1,7 +1,7 @@
-"""The bootstrap (Efron 1979): statistics of resampling weights, and percentile intervals.
+"""The bootstrap (Efron 1979), with resamples as weights of units, and percentile intervals.
 
-A resample draws units, texts with all their rows, as often as there are units. So it is a vector of
-weights, and whatever is resampled is a function of such weights.
+A unit is a text with all its rows. A resample draws as many units as there are, with replacement,
+so it is a vector of weights, and every resampled statistic is a function of such a vector.
 """
 
 from __future__ import annotations
@@ -17,19 +17,22 @@ from attnaudit.core.random import below, stream_keys
 from attnaudit.core.threads import over_rows
 
 RESAMPLES = 1000
+# Largest number of units; `Units` states the precision that it leaves.
 GROUPS = 4096
-BLOCK = 50  # resamples at a time: their weights of `GROUPS` units fit into a processor's cache
+# Resamples at a time. Their weights for `GROUPS` units are 1.6 MB, which fit into a core's cache.
+BLOCK = 50
 
 Statistic = Callable[[Float[np.ndarray, "b u"]], np.ndarray]
 
 
 class Units(NamedTuple):
-    """What a resample draws, for the rows of a sample.
+    """Resampling units of the rows of a sample.
 
-    Up to `GROUPS` texts are units themselves. More are put into `GROUPS` random groups by a hash of
-    their number, and the groups are drawn (Wolter 2007, chapter 2): each is a random sample of the
-    texts, so the spread between groups gives that of the estimate. The standard error is then known
-    to 1 in √(2 · `GROUPS`), 1.1 %, less than `RESAMPLES` resamples add.
+    Up to `GROUPS` texts are units themselves. More texts are divided into `GROUPS` random groups by
+    a hash of their number, and the groups are the units (Wolter 2007, chapter 2). Each group is a
+    random sample of the texts, so the spread between groups estimates the spread of the statistic.
+    The relative error of the standard error is then 1/√(2 · `GROUPS`), 1.1 %, which is less than
+    `RESAMPLES` resamples add.
 
     Attributes:
         row: Unit of each row, ``(n,)``.
@@ -45,8 +48,10 @@ class Units(NamedTuple):
 
     @classmethod
     def of_texts(cls, names: Int64[np.ndarray, " n"]) -> Units:
-        """Find the units of rows from the number of the text that each is of."""
-        if (names[1:] > names[:-1]).all():  # of one row each: nothing need be sorted
+        """Assign rows to units by the number of each row's text."""
+        # Strictly ascending numbers mean one row per text, which saves sorting a large table. int32
+        # halves the memory of the result.
+        if (names[1:] > names[:-1]).all():
             distinct, text = names, np.arange(len(names), dtype=np.int32)
         else:
             distinct, code = np.unique(names, return_inverse=True)
@@ -54,7 +59,8 @@ class Units(NamedTuple):
         if len(distinct) <= GROUPS:
             return cls(text, len(distinct), text, len(distinct))
         group = np.empty(len(distinct), np.int32)
-        for start in range(0, len(distinct), 1 << 16):  # hashes take several times the memory
+        # In pieces, because hashing takes several times the memory of its result.
+        for start in range(0, len(distinct), 1 << 16):
             part = slice(start, start + (1 << 16))
             group[part] = stream_keys(0, "random groups", distinct[part]) % np.uint64(GROUPS)
         return cls(group[text], GROUPS, text, len(distinct))
@@ -66,10 +72,10 @@ def resampled(
     """Compute a statistic of every resample.
 
     Args:
-        statistic: Takes the weights of ``b`` resamples, ``(b, units)``, and returns an array whose
+        statistic: Function from the weights of ``b`` resamples, ``(b, units)``, to an array whose
             first axis has length ``b``.
         units: Number of units; a resample draws as many, with replacement.
-        seed: Seed of the draws. They depend on nothing else but the number of units.
+        seed: Seed of the draws, which otherwise depend on the number of units only.
         resamples: Number of resamples.
 
     Returns:
@@ -77,8 +83,8 @@ def resampled(
     """
     keys = resample_keys(seed, resamples)
 
-    # Blocks have the same resamples on any number of threads: the last digit of a sum may depend
-    # on the shape of the array.
+    # Blocks hold the same resamples on any number of threads, because the last digit of a sum may
+    # depend on the shape of the array.
     def blocks(first: int, last: int) -> list[np.ndarray]:
         starts = range(BLOCK * first, BLOCK * last, BLOCK)
         return [statistic(_weights(keys[start : start + BLOCK], units)) for start in starts]
@@ -104,12 +110,12 @@ def weighted_sums(
     weights: Float[np.ndarray, "b u"], sums: Float[np.ndarray, "... u"]
 ) -> Float[np.ndarray, "b ..."]:
     """Sum over units with the weights of each resample."""
-    # Not a matrix product: the last digits of one depend on the number of threads.
+    # Not `@`: the last digits of a matrix product depend on the number of threads.
     return np.einsum("bu,...u->b...", weights, sums)
 
 
 def ratio(top: np.ndarray, bottom: np.ndarray) -> np.ndarray:
-    """Divide where ``bottom`` is positive; NaN elsewhere."""
+    """Divide if ``bottom`` is positive, else return NaN."""
     return np.divide(top, bottom, out=np.full(np.shape(top), np.nan), where=bottom > 0)
 
 
@@ -119,15 +125,19 @@ def ratio_intervals(
     seed: int,
     resamples: int = RESAMPLES,
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Return 95 % percentile intervals of ``Σ top / Σ bottom``, a mean if ``bottom`` counts rows.
+    """Return 95 % percentile intervals of ``Σ top / Σ bottom``.
 
-    All measures share their resamples, so that a difference of two is resampled in pairs.
+    The ratio is a mean if ``bottom`` counts rows. All measures share their resamples, so the
+    difference of two measures is resampled in pairs.
 
     Args:
         top: Sums of the numerators of m measures over each unit.
         bottom: Sums of the denominators.
         seed: Seed of the draws.
         resamples: Number of resamples.
+
+    Returns:
+        Lower and upper ends.
     """
 
     def ratios(weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b m"]:
@@ -140,14 +150,15 @@ def ratio_intervals(
 def percentile_interval(
     statistics: Float[np.ndarray, "resamples m"], units: Int64[np.ndarray, " m"] | None = None
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Return the middle 95 % of the resampled statistics of every column, ``(low, high)``.
-
-    NaN is excluded; a column of NaN has the interval (NaN, NaN).
+    """Return the middle 95 % of the resampled statistics in every column.
 
     Args:
-        statistics: A row per resample.
-        units: Number of units with a value in each column. With few the percentiles are moved
-            outwards (`expanded_tail`); without this argument they stay.
+        statistics: A row per resample; NaN is excluded.
+        units: Number of units with a value in each column. If there are few, the percentiles move
+            outwards (`expanded_tail`). Without this argument they do not.
+
+    Returns:
+        Lower and upper ends; both are NaN for a column of NaN.
     """
     tails = np.full(statistics.shape[1], 0.025) if units is None else expanded_tail(units)
     ends = np.full((2, statistics.shape[1]), np.nan)
@@ -159,10 +170,11 @@ def percentile_interval(
 
 
 def expanded_tail(units: Int64[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    """Return the share of resamples below a 95 % interval of a mean of few units.
+    """Return the share of resamples below the 95 % interval of a mean over ``units`` units.
 
-    Resampling n units underestimates the spread by √((n − 1)/n) and ignores that it is estimated,
-    so the tail is Φ(−√(n/(n − 1)) · t) with t of n − 1 degrees of freedom (Hesterberg 2015).
+    Resampling n units underestimates the spread by √((n − 1)/n), and it ignores that the spread is
+    estimated. The tail is therefore Φ(−√(n/(n − 1)) · t), with the quantile t of n − 1 degrees of
+    freedom (Hesterberg 2015).
     """
     n = np.maximum(units, 2).astype(np.float64)
     return ndtr(-np.sqrt(n / (n - 1.0)) * stdtrit(n - 1.0, 0.975))
@@ -171,17 +183,18 @@ def expanded_tail(units: Int64[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
 def resampled_over_seeds(
     statistic: Statistic, units: int, seeds: int, seed: int, resamples: int = RESAMPLES
 ) -> np.ndarray:
-    """Resample units and trained models together: means of a statistic over drawn seeds.
+    """Resample units and trained models together.
 
     Args:
-        statistic: Takes weights ``(b, units)`` and returns ``(b, seeds, ...)``, NaN if undefined.
+        statistic: Function from weights ``(b, units)`` to values ``(b, seeds, ...)``, NaN if
+            undefined.
         units: Number of units.
-        seeds: Number of models that were trained with different seeds; a resample draws as many.
-        seed: Seed of the draws, which are alike for all that ``statistic`` returns.
+        seeds: Number of models, trained with different seeds; a resample draws as many.
+        seed: Seed of the draws, which all values of ``statistic`` share.
         resamples: Number of resamples.
 
     Returns:
-        Means over the seeds drawn for which the statistic is defined, ``(resamples, ...)``.
+        Mean of the defined values of the models drawn, ``(resamples, ...)``.
     """
     each = resampled(statistic, units, seed, resamples)
     keys = stream_keys(seed, "bootstrap over seeds", np.arange(resamples))
@@ -194,9 +207,13 @@ def resampled_over_seeds(
 def means_over_seeds(
     values: Float[np.ndarray, "M S n"], seed: int, resamples: int = RESAMPLES
 ) -> Float[np.ndarray, "resamples M"]:
-    """Resample the means of M measures of the same n rows of models trained with S seeds.
+    """Resample the means of M measures over n rows and over models trained with S seeds.
 
-    NaN is excluded. Sort the rows if the draws must not depend on their order.
+    Args:
+        values: Measures of the same rows by every model; NaN is excluded. Sort the rows if the
+            draws must not depend on their order.
+        seed: Seed of the draws.
+        resamples: Number of resamples.
     """
     known = ~np.isnan(values)
     total, count = (np.moveaxis(part, 0, 1) for part in (np.where(known, values, 0.0), known))

@@ -1,4 +1,4 @@
-"""Accuracy, F1 and ROC-AUC, and their bootstrap intervals."""
+"""Accuracy, F1 and ROC-AUC with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ScoreOf = Callable[[int], Float[np.ndarray, " n"]]
 
 
 class Scores(NamedTuple):
-    """Figures of a classifier; NaN if undefined."""
+    """Scores of a classifier; NaN if undefined."""
 
     accuracy: float
     f1: float
@@ -32,7 +32,7 @@ class Scores(NamedTuple):
 
 
 class ScoreIntervals(NamedTuple):
-    """Figures of a classifier with the ends of their 95 % intervals."""
+    """Scores of a classifier with the ends of their 95 % intervals."""
 
     value: Scores
     low: Scores
@@ -44,7 +44,7 @@ def classification_scores(
     predicted: Int[np.ndarray, " n"],
     score: Float[np.ndarray, "n K"],
 ) -> Scores:
-    """Score predictions.
+    """Compute accuracy, F1 and ROC-AUC.
 
     Args:
         label: Class of each row, from 0.
@@ -52,9 +52,9 @@ def classification_scores(
         score: Score of each class, or a single column for class 1 of two.
 
     Returns:
-        F1 is that of class 1 for a single column or two classes, else the mean over the classes
-        that occur or are predicted. ROC-AUC is the mean over the classes that some rows have and
-        some lack, each against the rest.
+        The scores. With two classes, F1 and ROC-AUC are for class 1. With more, F1 is the mean over
+        the classes that occur or are predicted, and ROC-AUC the mean over the classes that some
+        rows have and some lack, each against the rest.
 
     Raises:
         InputError: If a score is not finite.
@@ -64,17 +64,17 @@ def classification_scores(
 
 
 def columns_of(score: Float[np.ndarray, "n K"]) -> ScoreOf:
-    """Return the scores of a class; a single column has those of class 1."""
+    """Return a function from a class to its scores; a single column holds those of class 1."""
     return lambda k: score[:, min(k, score.shape[1] - 1)]
 
 
 class ScoreSums:
-    """Sums over resampling units, from which the scores of every resample follow.
+    """Sums over resampling units, from which the scores of any resample follow.
 
-    Accuracy and F1 are exact. The ROC-AUC of a resample is linear: each row counts by its
-    placement, the share of the rows of the other side that it is ordered rightly with (DeLong,
-    DeLong & Clarke-Pearson 1988), and a resample changes the mean placement of the positives and
-    that of the negatives. The product of the two changes is left out.
+    Accuracy and F1 of a resample are exact. Its ROC-AUC is a linear approximation: each row has a
+    placement, the share of the rows of the other side that it is correctly ordered with (DeLong,
+    DeLong & Clarke-Pearson 1988). A resample changes the mean placement of the positives and of the
+    negatives; the product of the two changes is neglected.
 
     Attributes:
         units: Units of the rows.
@@ -89,13 +89,13 @@ class ScoreSums:
         outputs: int,
         units: Units,
     ) -> None:
-        """Add up all rows, one class after another, so that only one has its scores in memory.
+        """Sum over all rows, one class at a time, so only one class has its scores in memory.
 
         Args:
             label: Class of each row, from 0.
             predicted: Predicted class of each row.
-            score: Returns the scores of a class.
-            outputs: Number of scores of a row; two classes may have one or two.
+            score: Function from a class to its scores ``(n,)``.
+            outputs: Number of scores per row; two classes may have one or two.
             units: Units of the rows.
 
         Raises:
@@ -108,6 +108,7 @@ class ScoreSums:
         self.units, hit = units, label == predicted
         self._right, self._rows = summed(hit), summed(np.ones(len(label), bool))
         hits, occurs, side, won, texts = [], [], [], [], []
+        # Of two classes only class 1 is scored, which is the convention for F1 and ROC-AUC.
         for k in [1] if outputs <= 2 else range(outputs):
             positive = label == k
             sides = positive, ~positive
@@ -121,7 +122,7 @@ class ScoreSums:
         self._won, self._side = np.array(won), np.array(side)
         self._texts = np.array(texts, np.float64)
         self._f1 = ratio(2.0 * self._hits.sum(axis=1), self._occurs.sum(axis=1))
-        # Sums of half integers are exact, so the area is right to the last digit.
+        # Ties count half, and sums of half integers are exact in float64.
         self._areas = ratio(self._won[:, 0].sum(axis=1), self._side.sum(axis=2).prod(axis=1))
         accuracy = ratio(self._right.sum(), self._rows.sum())
         means = (_mean_over_classes(each[None], each)[0] for each in (self._f1, self._areas))
@@ -130,30 +131,29 @@ class ScoreSums:
     def scores(self, weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b 3"]:
         """Return accuracy, F1 and ROC-AUC of resamples.
 
-        A class that is undefined in a resample has its value in the whole sample there: a mean over
-        the other classes would be another score.
+        A class that is undefined in a resample takes its value from the whole sample. A mean over
+        the other classes only would be a different score.
         """
         right, rows = (weighted_sums(weights, sums) for sums in (self._right, self._rows))
         hits, occurs = (weighted_sums(weights, sums) for sums in (self._hits, self._occurs))
-        # Mean placements, of positives among all negatives and of negatives among all positives.
+        # Mean placements of positives among all negatives, and of negatives among all positives.
         others = self._side.sum(axis=2)[:, ::-1]
         beaten = ratio(weighted_sums(weights, self._won), weighted_sums(weights, self._side))
         placements = ratio(beaten, np.broadcast_to(others, beaten.shape))
+        # In the whole sample both mean placements are the AUC, so their sum counts it twice.
         areas = np.clip(placements.sum(axis=2) - self._areas, 0.0, 1.0)
         f1 = _mean_over_classes(ratio(2.0 * hits, occurs), self._f1)
         return np.stack([ratio(right, rows), f1, _mean_over_classes(areas, self._areas)], axis=1)
 
     def intervals(self, seed: int, resamples: int = RESAMPLES) -> ScoreIntervals:
-        """Return the scores with their 95 % percentile intervals.
-
-        If F1 or ROC-AUC is 1, every resample has 1 too, and the lower end is that of Wilson or of
-        Newcombe. F1 of a class is 2J/(1 + J), where J is the share predicted right of the rows that
-        have the class or are predicted to have it.
-        """
+        """Return the scores with their 95 % percentile intervals."""
         drawn = resampled(self.scores, self.units.number, seed, resamples)
         low, high = percentile_interval(drawn)
         z = cluster_quantile(self.units.texts, len(self.units.row))
         positives = self._texts[:, 0]
+        # If F1 or ROC-AUC is 1, every resample gives 1 too, so the lower end is Wilson's or
+        # Newcombe's. F1 of a class is 2J/(1 + J), with J the share of correct predictions among the
+        # rows that have the class or are predicted to. Wilson's lower end of J = 1 is n/(n + z²).
         if self.value.f1 == 1.0:
             some = positives[positives > 0]
             low[1] = _mean_below_1(2.0 * some / (2.0 * some + z * z))
@@ -165,11 +165,11 @@ class ScoreSums:
 
 
 class ScoresOverSeeds(NamedTuple):
-    """Scores of M models that were trained with S seeds each, in the order of `Scores`.
+    """Scores of M models trained with S seeds each, in the order of `Scores`.
 
     Attributes:
         values: Scores of each training, ``(M, S, 3)``.
-        resampled: Means over seeds of every resample, ``(resamples, M, 3)``.
+        resampled: Means over seeds in every resample, ``(resamples, M, 3)``.
     """
 
     values: Float[np.ndarray, "M S 3"]
@@ -183,10 +183,20 @@ def scores_over_seeds(
     seed: int,
     resamples: int = RESAMPLES,
 ) -> ScoresOverSeeds:
-    """Score several models and resample rows and seeds, alike for all models.
+    """Score several models, and resample rows and seeds.
 
-    So the difference of two models, resample by resample, is a paired one. Rows must be sorted if
+    All models share their resamples, so the differences of two models are paired. Sort the rows if
     the draws must not depend on their order.
+
+    Args:
+        label: Class of each row, from 0.
+        predicted: Predicted classes by model and seed.
+        score: Scores of each class, or a single column for class 1 of two.
+        seed: Seed of the draws.
+        resamples: Number of resamples.
+
+    Raises:
+        InputError: If a score is not finite.
     """
     models, seeds, rows, outputs = score.shape
     units = Units.of_texts(np.arange(rows))
@@ -221,7 +231,7 @@ def _finite(score: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
 def _beaten(
     score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"]
 ) -> Float[np.ndarray, " n"]:
-    """Count the rows of the other side below each positive and above each negative; ties half."""
+    """Count the rows below each positive and above each negative, of the other side; ties half."""
     beaten = np.empty(len(score))
     for rows, sign in ((positive, 1.0), (~positive, -1.0)):
         others, own = np.sort(sign * score[~rows]), sign * score[rows]
@@ -239,10 +249,9 @@ def _mean_over_classes(
 
 
 def _mean_below_1(ends: Float[np.ndarray, " K"]) -> float:
-    """Combine the lower ends of K perfect classes (Zou & Donner 2008).
-
-    The mean of the ends would take all classes to be at their worst together.
-    """
+    """Combine the lower ends of K perfect classes (Zou & Donner 2008)."""
     if len(ends) == 0:
         return np.nan
+    # Distances from 1 add in squares. Their mean would assume that all classes are at their worst
+    # together.
     return max(1.0 - float(np.sqrt(np.square(1.0 - ends).sum())) / len(ends), 0.0)

@@ -1,4 +1,4 @@
-"""Intervals of a median, of a share and of an area under the ROC curve, and many tests at once."""
+"""Intervals of medians, shares and areas under the ROC curve, and a limit for many tests."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-import scipy  # its parts are imported on use: they take as long as all else that an audit imports
+import scipy  # imports its parts on use; they take as long as all other imports of an audit
 from jaxtyping import Float, Int64
 from scipy.special import stdtrit
 
 Z = NormalDist().inv_cdf(0.975)  # all intervals are at 95 %
-FEWEST = 20  # fewer instances, or pairs, allow no statement about a mean or a difference
+FEWEST = 20  # nothing is stated about a mean, or a difference, of fewer instances or pairs
 
 
 def median_interval(values: Float[np.ndarray, " n"]) -> tuple[float | None, float | None]:
-    """Return a distribution-free 95 % interval of the median, between two of the sorted values.
+    """Return a distribution-free 95 % interval of the median.
 
     The number of values below the true median is Binomial(n, ½), so the k-th smallest and the k-th
-    largest value enclose it with at least 95 % probability. Fewer than 6 values have no interval.
+    largest value enclose it with a probability of at least 95 %.
+
+    Returns:
+        Lower and upper end, both None for fewer than 6 values.
     """
     n = len(values)
     k = int(scipy.stats.binom.ppf(0.025, n, 0.5)) if n else 0
@@ -29,12 +32,14 @@ def median_interval(values: Float[np.ndarray, " n"]) -> tuple[float | None, floa
 
 
 def wilson_interval(successes: int, n: int) -> tuple[float, float]:
-    """Return the shares that a score test of ``successes`` in ``n`` does not refuse (Wilson 1927).
+    """Return the 95 % score interval of a share (Wilson 1927); (0, 1) without trials.
 
-    No trials give (0, 1).
+    Args:
+        successes: Number of successes.
+        n: Number of trials.
 
     Raises:
-        ValueError: If there are more successes than trials.
+        ValueError: If ``successes`` is negative or above ``n``.
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}")
@@ -44,11 +49,16 @@ def wilson_interval(successes: int, n: int) -> tuple[float, float]:
 def unseen_interval(
     value: float, n: int, least: float = 0.0, most: float = 1.0
 ) -> tuple[float, float]:
-    """Return the interval of a mean of ``n`` rows that all have the same value.
+    """Return the interval of a mean if all rows have the same value.
 
-    The bootstrap would give a point. Other rows are at most a share of Wilson's upper end of 0 in
-    ``n``; the ends are the means if all of these were ``least``, or ``most``.
+    Args:
+        value: Value of all rows.
+        n: Number of rows.
+        least: Smallest possible value.
+        most: Largest possible value.
     """
+    # The bootstrap would give a point. The share of rows with other values may be as large as the
+    # upper end of Wilson's interval of 0 in n, and these may all be at either limit.
     share = wilson_interval(0, n)[1]
     return (1.0 - share) * value + share * least, (1.0 - share) * value + share * most
 
@@ -56,50 +66,55 @@ def unseen_interval(
 def share_interval(
     values: Float[np.ndarray, " n"], text: Int64[np.ndarray, " n"]
 ) -> tuple[float, float]:
-    """Return Wilson's interval of a share whose rows belong to texts.
+    """Return Wilson's interval of a share, with rows clustered in texts.
 
     Args:
         values: 0 or 1, or contributions to an estimated share (`survival`); NaN is excluded.
         text: Number of each row's text.
 
     Returns:
-        `clustered_wilson`; (NaN, NaN) without values.
+        The interval of `clustered_wilson`; (NaN, NaN) without values.
     """
     known = ~np.isnan(values)
     values, (_, row) = values[known], np.unique(text[known], return_inverse=True)
     if len(values) == 0:
         return math.nan, math.nan
+    # Contributions average to a share only up to rounding.
     share = min(max(float(values.mean()), 0.0), 1.0)
     total = np.bincount(row, values - share)
     return clustered_wilson(share, len(values), len(total), float(np.square(total).sum()))
 
 
 def clustered_wilson(share: float, n: int, texts: int, squares: float) -> tuple[float, float]:
-    """Return Wilson's interval at the number of independent rows that are as precise as the texts.
+    """Return Wilson's interval of a share for the effective number of rows.
 
-    The variance between texts over that of as many independent rows, at least 1, divides their
-    number (Kish's design effect), and t with ``texts - 1`` degrees of freedom replaces the normal
-    quantile (Korn & Graubard 1998). With a row a text this is `wilson_interval`.
+    Rows of one text depend on each other. The effective number is ``n`` divided by the design
+    effect (Kish): the variance of the share over its variance with independent rows, at least 1.
+    Student's t with ``texts - 1`` degrees of freedom replaces the normal quantile (Korn & Graubard
+    1998). With one row per text this is `wilson_interval`.
 
     Args:
         share: Mean of the rows.
         n: Number of rows, at least 1.
-        texts: Number of texts that they are of.
+        texts: Number of texts that the rows belong to.
         squares: Sum over texts of the squared sum of ``value - share``.
     """
     if texts == 1 < n:
         return 0.0, 1.0
     z, variance = cluster_quantile(texts, n), share * (1.0 - share)
-    if variance <= 1e-12:  # rounding: all rows are alike
+    # Only rounding leaves such a variance: all rows are alike, so the texts are the sample.
+    if variance <= 1e-12:
         return _wilson(round(share), texts, z)
+    # The corrections for few texts and few rows cancel if each row is a text.
     between = squares / n * (texts / max(texts - 1, 1)) * (n - 1) / n if n > 1 else variance
     return _wilson(share, n / max(between / variance, 1.0), z)
 
 
 def cluster_quantile(texts: int, n: int) -> float:
-    """Return the quantile of a score test of ``n`` rows: normal, or Student's t over their texts.
+    """Return the 97.5 % quantile for ``n`` rows of ``texts`` texts.
 
-    It is infinite for a single text of several rows, which refuses nothing.
+    It is the normal quantile with one row per text, else Student's t. A single text with several
+    rows has no variance between texts, so the quantile is infinite.
     """
     if texts == 1 < n:
         return math.inf
@@ -111,55 +126,62 @@ def _wilson(share: float, n: float, z: float) -> tuple[float, float]:
     middle = share + z2 / (2 * n)
     spread = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)))
     low, high = (middle - spread) / (1 + z2 / n), (middle + spread) / (1 + z2 / n)
+    # Exactly 0 and 1 by the formula; rounding would leave ends of the order of 1e-17.
     return (0.0 if share == 0 else low), (1.0 if share == 1 else high)
 
 
 def newcombe_interval(
     auc: float, positives: float, negatives: float, z: float = Z
 ) -> tuple[float, float]:
-    """Return the areas under the ROC curve that a score test of ``auc`` does not refuse.
+    """Return the score interval of an area under the ROC curve.
 
-    This is method 5 of Newcombe (2006) with the variance of Hanley & McNeil (1982) of the area
-    asked about, so an ``auc`` of 0 or 1 has an interval too. It is conservative if a row is the
+    This is method 5 of Newcombe (2006). The variance (Hanley & McNeil 1982) is that of the tested
+    area, so an ``auc`` of 0 or 1 has an interval too. The interval is conservative if each row is a
     mean of several.
 
     Args:
-        auc: Area that was measured.
-        positives: Number of positive rows; 0 gives (0, 1).
-        negatives: Number of negative rows; 0 gives (0, 1).
-        z: Quantile of the test; infinity gives (0, 1).
+        auc: Measured area.
+        positives: Number of positive rows.
+        negatives: Number of negative rows.
+        z: Quantile of the test.
+
+    Returns:
+        Lower and upper end; (0, 1) if a side has no rows or ``z`` is infinite.
     """
     if not positives or not negatives or math.isinf(z):
         return 0.0, 1.0
     others = (positives + negatives) / 2 - 1
 
     def beyond(area: float) -> float:
-        """Return a positive number if ``auc`` is farther from ``area`` than chance takes it."""
+        """Return a positive number if the test rejects ``area``."""
         shape = 1 + others * ((1 - area) / (2 - area) + area / (1 + area))
         variance = area * (1 - area) * shape / (positives * negatives)
         return abs(auc - area) - z * math.sqrt(variance)
 
-    near = 1e-9  # the root is not at ``auc``, where the distance is 0
+    # An area of 0 or 1 has no variance, so an `auc` there is a root itself; the end of the
+    # interval is the other root.
+    near = 1e-9
     low = scipy.optimize.brentq(beyond, 0.0, auc - near) if auc > near else 0.0
     high = scipy.optimize.brentq(beyond, auc + near, 1.0) if auc < 1.0 - near else 1.0
     return low, high
 
 
 def benjamini_hochberg(p_values: Float[np.ndarray, " n"], level: float) -> float:
-    """Return the largest p-value that stays significant if all tests are made at once.
+    """Return the largest p-value that is significant at a false discovery rate.
 
-    At most a share ``level`` of the tests that have this p-value or a smaller one are expected to
-    be false (Benjamini & Hochberg 1995).
+    Of the tests with this p-value or a smaller one, at most a share ``level`` is expected to be
+    falsely significant (Benjamini & Hochberg 1995).
 
     Args:
-        p_values: p-values; NaN is no test.
+        p_values: p-values of all tests; NaN is no test.
         level: False discovery rate.
 
     Returns:
-        The limit; below 0 if no test is significant.
+        The limit; -1 if no test is significant.
     """
     tests = np.count_nonzero(~np.isnan(p_values))
-    ordered = np.sort(p_values[p_values <= level])  # a larger one is never significant
+    # A p-value above the level is never significant, so it need not be sorted; NaN drops out too.
+    ordered = np.sort(p_values[p_values <= level])
     adjusted = ordered * tests / np.arange(1, len(ordered) + 1)
     significant = np.flatnonzero(adjusted <= level)
     return float(ordered[significant[-1]]) if len(significant) else -1.0

@@ -36,17 +36,19 @@ def paired_means(
     text: Int64[np.ndarray, " n"],
     seed: int = 0,
 ) -> PairedMeans:
-    """Compare the means of two sides; row i of one is paired with row i of the other.
+    """Compare the means of two sides, whose rows are paired by position.
 
-    A resample draws texts with all their rows, alike for all measures, so exchanging the sides
-    negates every interval. ``report/templates/site/bootstrap.js`` draws the same resamples.
+    A resample draws texts with all their rows. All measures share their resamples, so exchanging
+    the sides negates every interval.
 
     Args:
-        first: Values, NaN if undefined.
+        first: Values of m measures; NaN if undefined.
         second: Values of the other side.
-        text: Number of each row's text. Rows of one text must come in an order of their own.
+        text: Number of each row's text. The order of the rows of one text must be reproducible,
+            because sums depend on it in their last digit.
         seed: Seed of the draws.
     """
+    # ``report/templates/site/bootstrap.js`` draws the same resamples; change both together.
     gap = (second - first).T
     known = ~np.isnan(gap)
     names, of_row = np.unique(text, return_inverse=True)

@@ -1,6 +1,7 @@
-"""Sums of measures over resampling units, added piece by piece: means and shares with intervals.
+"""Sums of measures over resampling units, accumulated piece by piece.
 
-Memory grows with the number of units, which is bounded, and by a few bytes a row for its unit.
+They give means and shares with intervals. Memory grows with the number of units, which is bounded,
+and by a few bytes per row for its unit.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class UnitSums:
     """
 
     def __init__(self, units: Units, measures: int) -> None:
-        """Start with no rows.
+        """Start without rows.
 
         Args:
             units: Units of all rows that will be added.
@@ -34,11 +35,13 @@ class UnitSums:
         self.units, self.rows = units, 0
         self.total, self.count, self._squares = np.zeros((3, measures, units.number))
         self._first = np.full(measures, np.nan)
+        # A text counts if any of its rows has a value, so it is marked when one is seen. With one
+        # row per text, `n` counts the texts already.
         several = units.texts < len(units.row)
         self._seen = np.zeros((measures, units.texts), bool) if several else None
 
     def add(self, values: Float[np.ndarray, "n m"]) -> None:
-        """Add the next n rows; NaN is undefined."""
+        """Add the next n rows; NaN marks undefined values."""
         rows = slice(self.rows, self.rows + len(values))
         unit, self.rows = self.units.row[rows], rows.stop
         for k, column in enumerate(values.T):
@@ -48,10 +51,11 @@ class UnitSums:
                 continue
             if math.isnan(self._first[k]):
                 self._first[k] = defined[0]
-            # One value after another, so that no sum depends on the size of the pieces.
+            # `np.add.at` adds one value after another, so no sum depends on the size of the pieces.
             np.add.at(self.total[k], where, defined)
             np.add.at(self.count[k], where, 1.0)
-            # Around a value near the mean: squares of large values would cancel.
+            # Squares of the values themselves would lose the spread to cancellation if the mean is
+            # large; the first value is a rough mean.
             np.add.at(self._squares[k], where, np.square(defined - self._first[k]))
             if self._seen is not None:
                 self._seen[k, self.units.text[rows][known]] = True
@@ -65,7 +69,7 @@ class UnitSums:
         return self.n(k) if self._seen is None else int(self._seen[k].sum())
 
     def mean(self, k: int) -> float:
-        """Return the mean of the defined values, of which there must be some."""
+        """Return the mean of the defined values; there must be at least one."""
         return float(self.total[k].sum()) / self.n(k)
 
     def std(self, k: int) -> float:
@@ -74,7 +78,7 @@ class UnitSums:
         return math.sqrt(max(square - (self.mean(k) - self._first[k]) ** 2, 0.0))
 
     def share_interval(self, k: int) -> tuple[float, float]:
-        """Return the interval of a measure that is 0 or 1 (`attnaudit.stats.inference`)."""
+        """Return the interval of a measure with values 0 and 1, by `clustered_wilson`."""
         n, texts = self.n(k), self.texts(k)
         if n == 0:
             return math.nan, math.nan

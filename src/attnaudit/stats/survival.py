@@ -1,13 +1,14 @@
-"""Shares of rows that have flipped by a fraction removed, if some rows never flip.
+"""The share of rows whose prediction has flipped, by the fraction of tokens removed.
 
-A row has a ``time``, from 0 to 1, and an ``event``: it flips at that time, or is seen until then
-without a flip (right-censored). If no row is lost before 1, the curve is the plain share of rows
-and its area the mean of 1 − time. Otherwise the curve assumes that the rows lost would later have
-flipped as often as those still observed (Kaplan & Meier 1958).
+Each row has a ``time`` from 0 to 1 and an ``event``. The row flips at that time, or it is observed
+until then without a flip (right-censored). If no row is lost before 1, the curve is the plain share
+of rows, and its area is the mean of 1 − time. Otherwise the curve assumes that lost rows would have
+flipped as often as the rows still observed (Kaplan & Meier 1958).
 
-The contribution of a row is the infinitesimal jackknife's: the estimate plus n times its derivative
-by the row's weight (Andersen, Klein & Rosthøj 2003). Contributions average to the estimate, and
-their mean has its interval, so they are paired, clustered and compared like values of any measure.
+The contribution of a row is the estimate plus n times its derivative by the row's weight, the
+infinitesimal jackknife (Andersen, Klein & Rosthøj 2003). Contributions average to the estimate, and
+the interval of their mean is the interval of the estimate. They are therefore paired, clustered and
+compared like the values of any measure.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from attnaudit.stats.inference import share_interval
 
 
 class EventCurve(NamedTuple):
-    """The share of rows with an event up to each fraction, and its pointwise 95 % band."""
+    """Share of rows with an event up to each fraction, with its pointwise 95 % band."""
 
     share: Float[np.ndarray, " m"]
     low: Float[np.ndarray, " m"]
@@ -29,15 +30,15 @@ class EventCurve(NamedTuple):
 
 
 class EventSteps(NamedTuple):
-    """Steps of the curve of a sample, from which each row's contribution follows.
+    """Steps of a sample's curve, from which each row's contribution follows.
 
     Attributes:
         at: Distinct times of events, ``(k,)``.
-        seen: Number of rows still observed at each of them.
-        flips: Number of rows that flip then.
-        left: Share of rows without an event afterwards.
+        seen: Number of rows still observed at each time.
+        flips: Number of rows that flip at each time.
+        left: Estimated share of rows without an event after each time.
         rows: Number of rows.
-        lost: Whether a row is lost before 1.
+        lost: True if a row is lost before 1.
     """
 
     at: Float[np.ndarray, " k"]
@@ -54,7 +55,13 @@ class EventSteps(NamedTuple):
         event: Bool[np.ndarray, " n"],
         count: Float[np.ndarray, " n"] | None = None,
     ) -> EventSteps:
-        """Estimate the curve; ``count`` says how often each row occurs, by default once."""
+        """Estimate the curve.
+
+        Args:
+            time: Fraction removed at the flip, or when the row was last observed.
+            event: True if the row flips.
+            count: Number of times that each row occurs, by default once.
+        """
         weight = np.ones(len(time)) if count is None else count
         at, step = np.unique(time[event], return_inverse=True)
         flips, order = np.bincount(step, weight[event], len(at)), np.argsort(time, kind="stable")
@@ -64,7 +71,7 @@ class EventSteps(NamedTuple):
         return cls(at, seen, flips, left, float(before[-1]), bool((~event & (time < 1.0)).any()))
 
     def area(self) -> float:
-        """Return the area under the curve from 0 to 1: 0 if none ever flips, NaN without rows."""
+        """Return the area under the curve from 0 to 1: 0 if no row flips, NaN without rows."""
         if self.rows == 0:
             return float("nan")
         inside = self.at < 1.0
@@ -74,6 +81,7 @@ class EventSteps(NamedTuple):
         self, time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"]
     ) -> Float[np.ndarray, " n"]:
         """Return the contributions of rows of the sample to its area."""
+        # Without lost rows the area is the mean of these values, and no derivative is needed.
         if not self.lost:
             return np.where(event, 1.0 - time, 0.0)
         after = np.diff([*self.at, 1.0]) * self.left
@@ -82,7 +90,7 @@ class EventSteps(NamedTuple):
     def share_contributions(
         self, time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], until: float
     ) -> Float[np.ndarray, " n"]:
-        """Return the contributions to the share with an event up to ``until``."""
+        """Return the contributions of rows to the share with an event up to ``until``."""
         passed = self.at <= until
         left = self.left[passed][-1] if passed.any() else 1.0
         return 1.0 - left - self._derivatives(time, event, np.where(passed, left, 0.0))
@@ -93,9 +101,9 @@ class EventSteps(NamedTuple):
         event: Bool[np.ndarray, " n"],
         weight: Float[np.ndarray, " k"],
     ) -> Float[np.ndarray, " n"]:
-        """Return n times the derivative, by each row's weight, of the weighted sum of ``left``."""
+        """Return n times the derivative of the weighted sum of ``left`` by each row's weight."""
         stay = self.seen - self.flips
-        # If all flip in a step, nothing is left that a row could change.
+        # If all rows flip in a step, the curve stays at 1 whatever a row's weight.
         each = np.divide(weight, stay, out=np.zeros(len(weight)), where=stay > 0)
         passed = np.concatenate([[0.0], np.cumsum(each * self.flips / self.seen)])
         steps = np.searchsorted(self.at, time, side="right")
@@ -110,11 +118,11 @@ def event_curve(
     text: Int64[np.ndarray, " n"],
     until: Float[np.ndarray, " m"],
 ) -> EventCurve:
-    """Estimate the curve at the fractions ``until``, with the band of `share_interval`.
+    """Estimate the curve at given fractions, with the band of `share_interval`.
 
     Args:
-        time: Fraction removed at the flip, or when the row was last seen.
-        event: Whether the row flips.
+        time: Fraction removed at the flip, or when the row was last observed.
+        event: True if the row flips.
         text: Number of each row's text.
         until: Fractions from 0 to 1.
     """
