@@ -20,8 +20,10 @@ from attnaudit.stats.agreement import chance_agreement, top_overlaps
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace
 
-TOP = 25  # per cent of the tokens, rounded up to a whole one
-FEWEST = 2  # columns importance_<name>; what a trace has with fewer is compared by correlation
+# Per cent of the tokens, rounded up to a whole token.
+TOP = 25
+# With fewer columns ``importance_<name>``, `correlation` already compares what a trace has.
+FEWEST = 2
 AND = "_and_"
 
 
@@ -32,9 +34,10 @@ class Agreement:
     The measures are attention, gradient, leave-one-out and every ``importance_<name>`` of the
     trace, over the tokens that are not special. The table has
 
-    - ``tau_<a>_and_<b>``: Kendall's tau-b, null where one of the two is constant or T < 2;
+    - ``tau_<a>_and_<b>``: Kendall's tau-b, null if one of the two is constant or T < 2;
     - ``precision_<a>_and_<b>``: share of the top ⌈T/4⌉ tokens by one that are among the top ⌈T/4⌉
-      by the other, ties in expectation, null where T < 2 (feature agreement, Krishna et al.);
+      by the other (feature agreement, Krishna et al.), null if T < 2; ties count as their mean
+      over orders;
     - ``precision_by_chance``: its mean over random orders.
     """
 
@@ -94,16 +97,13 @@ class Agreement:
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Summarise the table with intervals.
-
-        Single heads have only the pairs with attention: the other measures belong to a text and are
-        alike for all of its heads.
-        """
+        """Summarise the table with intervals."""
 
         def measured(rows: pl.LazyFrame) -> pl.LazyFrame:
             return rows.select(pl.col("^(tau|precision)_.*$"))
 
         summary = summarise_means(self.name, by_group(table, measured), self.seed)
+        # All heads of a text share the pairs without attention, which tell nothing of one head.
         return summary.filter(
             ~pl.col("group").str.starts_with(OF_HEAD)
             | pl.col("measure").str.contains(f"_attention{AND}", literal=True)

@@ -22,7 +22,7 @@ from attnaudit.stats.bootstrap import ratio_intervals
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.trace import Trace
 
-# Share of a pair's occurrences in which it is aligned, from which on it counts as a translation.
+# A pair is a translation if it is aligned in at least this share of its occurrences.
 TRANSLATES = 0.5
 SCORES = {
     "alpha": "alpha",
@@ -34,16 +34,16 @@ SCORES = {
 
 @dataclass(frozen=True)
 class Alignment:
-    """The position of a row's largest score against the source units aligned with its gold token.
+    """Agreement of each score's largest position with the known alignment of the gold token.
 
-    The table has, null where the alignment is not known,
+    The table has these columns, null if the alignment is unknown:
 
-    - ``hit_<score>``: share of the positions of the largest score that are aligned, for every score
-      of the trace (1 or 0 when one position is the largest);
-    - ``aligned``: number of aligned positions, the ``rationale``;
+    - ``hit_<score>``: share of the positions of largest score that are aligned; 1 or 0 unless
+      several positions tie;
+    - ``aligned``: number of aligned positions, from the column ``rationale``;
     - ``chance``: their share of all positions.
 
-    The summary has ``precision_at_1_<score>`` and the alignment error rate of one link a row,
+    The summary has ``precision_at_1_<score>``, and the alignment error rate with one link per row,
     ``aer_<score> = 1 − 2 Σ hit / (Σ 1 + Σ aligned)`` (Och & Ney 2003). Intervals resample whole
     instances.
     """
@@ -119,6 +119,7 @@ class Alignment:
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""
         table = table.lazy().collect()
+        # Rows of one text depend on each other, so its sums are resampled as a whole.
         known = table.drop_nulls("aligned").with_columns(text_number(table.columns).alias("text"))
         by_text = known.sort("text", maintain_order=True).group_by("text", maintain_order=True)
         sums = by_text.agg(pl.len().alias("rows"), pl.col("^hit_.*$", "aligned", "chance").sum())
@@ -136,7 +137,7 @@ class Alignment:
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select precision at 1 of every row with known alignments."""
+        """Select the precision at 1 of each row with known alignments."""
         return table.select(
             pl.col("chance").alias("precision_at_1_chance"),
             pl.col("^hit_.*$").name.map(lambda name: name.replace("hit", "precision_at_1", 1)),
@@ -144,7 +145,7 @@ class Alignment:
 
 
 def _ratios(sums: pl.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Write every measure as the numerators and denominators of all texts."""
+    """Express each measure as numerators and denominators, one of each per text."""
     rows, aligned = (sums[name].to_numpy().astype(np.float64) for name in ("rows", "aligned"))
     ratios = {"precision_at_1_chance": (sums["chance"].to_numpy(), rows)}
     for column in (name for name in sums.columns if name.startswith("hit_")):
@@ -153,7 +154,7 @@ def _ratios(sums: pl.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         ratios[f"aer_{score}"] = rows + aligned - 2.0 * hits, rows + aligned
     for kind in ("precision_at_1", "aer"):
         own = f"{kind}_alpha"
-        # Both are ratios over the same rows, so their difference is the one of the numerators.
+        # Both ratios have the same denominators, so only their numerators are subtracted.
         ratios |= {
             f"{own}_minus_{name}": (ratios[own][0] - top, bottom)
             for name, (top, bottom) in ratios.items()
@@ -163,18 +164,18 @@ def _ratios(sums: pl.DataFrame) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
-    """Collect what the model learned that words mean, by output relevance.
+    """Extract the dictionary that a translator has learned, by output relevance.
 
     Args:
         trace: Trace of a translator.
-        least: Texts in which a pair of a source unit and a gold token must occur together.
+        least: Number of texts in which a source unit and a gold token must occur together.
 
     Returns:
-        {source, target, count, relevance, alpha, aligned}, a row per pair, the strongest first:
-        ``relevance`` is how far the source unit's output relevance for the token lies above the
-        mean of its sentence (nats) and ``alpha`` its attention, both means over positions and
-        heads; ``aligned`` is the share of the token's occurrences aligned with such a unit, at any
-        position (null where alignments are not known). Tokens not in the vocabulary are excluded.
+        One row per pair {source, target, count, relevance, alpha, aligned}, the strongest first.
+        ``relevance`` is the source unit's output relevance for the token minus the mean of its
+        sentence, in nats, and ``alpha`` is its attention; both are means over positions and heads.
+        ``aligned`` is the share of the token's occurrences that are aligned with such a unit, at
+        any position; null if alignments are unknown. Tokens outside the vocabulary are excluded.
     """
     relevance, alpha = trace.ragged("importance_relevance"), trace.ragged("alpha")
     above = relevance.values - relevance.spread(relevance.sum() / relevance.lengths)
@@ -192,6 +193,7 @@ def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
         }
     )
     known = frame.filter(pl.col("target") != UNKNOWN)
+    # A unit may stand at several positions of a sentence. It is aligned if one of them is.
     in_row = known.group_by("row", "source", "target", maintain_order=True).agg(
         pl.col("instance").first(),
         pl.len().alias("places"),
@@ -209,11 +211,11 @@ def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
 
 
 def dictionary_rows(pairs: pl.DataFrame) -> list[dict[str, Any]]:
-    """Count the translations among the strongest pairs of a `dictionary`, as rows of a summary.
+    """Score a `dictionary` by R-precision, as rows of a summary.
 
-    If n pairs are aligned in half of the token's occurrences or more, it is their share among the
-    n strongest pairs, by relevance and by attention (R-precision, with a Wilson interval). Pairs
-    without known alignments are excluded.
+    If n pairs are translations, aligned in at least half of the token's occurrences, the score is
+    their share among the n strongest pairs, by relevance and by attention, with a Wilson interval.
+    Pairs without known alignments are excluded.
     """
     known = pairs.drop_nulls("aligned").with_columns(right=pl.col("aligned") >= TRANSLATES)
     n = int(known["right"].sum())
@@ -227,7 +229,7 @@ def dictionary_rows(pairs: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _aligned(trace: Trace, positions: Ragged) -> pl.Series:
-    """Give 1 for each aligned position and 0 for others, null where alignments are not known."""
+    """Return 1 for aligned positions and 0 for others; null if alignments are unknown."""
     aligned = np.full(len(positions.values), np.nan)
     if trace.has("rationale"):
         marks = trace.ragged("rationale")

@@ -1,4 +1,7 @@
-"""Tokens that a score ranks first: needed for the output, and enough (DeYoung et al. 2020)."""
+"""Are the tokens that a score ranks first needed for the output, and enough for it?
+
+Source: ERASER, DeYoung et al. 2020.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,8 @@ from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
 
-NO_SPAN = 1e-12  # smallest distance of the two bounds, of a few roundings each, that is one
+# Each of the two bounds has a few roundings. If they are closer, they are the same.
+NO_SPAN = 1e-12
 _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
     ("normalised_comprehensiveness", "normalised comprehensiveness", "higher"),
     ("normalised_sufficiency", "normalised sufficiency", "lower"),
@@ -45,16 +49,18 @@ _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
 class Comprehensiveness:
     """Fall of the predicted probability without the tokens of highest score, or with only them.
 
-    The tokens are removed from the attention and the other weights rescaled; the encoder does not
-    run again. A score is ``attention``, ``gradient``, ``loo``, any ``importance_<name>``, or
-    ``random``, the mean over random orders. ``comprehensiveness_<score>`` (high: the tokens were
-    needed) and ``sufficiency_<score>`` (low: they are enough) are means over the best 1, 5, 10, 20
-    and 50 % of the tokens, one at least; ``<measure>_at_<score>`` has the five numbers. With two
-    classes and an identity tail the smallest and the largest fall by any choice of tokens are known
-    exactly, and ``normalised_<measure>_<score>`` tells where between them, 0 to 1, the score lies.
+    The tokens are removed from the attention, and the other weights are rescaled to sum to 1. The
+    encoder does not run again. Scores are ``attention``, ``gradient``, ``loo``, each
+    ``importance_<name>``, and ``random``, the mean over random orders.
 
-    ``input_<measure>_<score>`` are the same with the tokens deleted from the text and the model run
-    again, in traces collected with ``collect.erase_input``.
+    ``comprehensiveness_<score>`` is high if the tokens are needed, and ``sufficiency_<score>`` is
+    low if they are enough. Both are means over the top 1, 5, 10, 20 and 50 % of the tokens, at
+    least one; ``<measure>_at_<score>`` has the five numbers. With two classes and an identity tail
+    the smallest and the largest fall over all sets of as many tokens are known exactly.
+    ``normalised_<measure>_<score>`` is then the position of the fall between them, 0 to 1.
+
+    ``input_<measure>_<score>`` are the same falls if the tokens are deleted from the text and the
+    model runs again. They need a trace collected with ``collect.erase_input``.
 
     Rows of one position, and removals that leave no weight, are null.
 
@@ -133,6 +139,8 @@ class Comprehensiveness:
             for name in trace.table.columns
             if name.startswith("importance_")
         }
+        # The five numbers of score x are in ``<measure>_at_x``, where a score "at_x" would have
+        # its mean.
         ours = {"attention", "gradient", "loo", "random"}
         clashing = sorted(
             name
@@ -149,11 +157,12 @@ class Comprehensiveness:
         return no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        """Remove the best tokens of every score from every row of a trace."""
+        """Remove the top tokens of each score from each row of a trace."""
         readout, alpha = trace.readout, trace.alpha
         scores = {"attention": alpha, **importance_scores(trace)}
         streams = row_streams(trace, self.seed, self.name)
         by_score = falls(readout, alpha, scores, streams, self.orders)
+        # The exact bounds need a probability that is monotone in one logit.
         bounded = one_logit_decides(readout) and readout.candidates is None
         limits = bounds(readout, alpha) if bounded else None
         columns: list[pl.Series] = []
@@ -164,6 +173,7 @@ class Comprehensiveness:
             ]
             if limits is not None:
                 least, greatest = limits[:, k].mean(axis=1).T
+                # Without a span the position between the bounds is undefined.
                 span = np.where(greatest - least > NO_SPAN, greatest - least, np.nan)
                 columns += [
                     pl.Series(f"normalised_{way}_{name}", (mean - least) / span, nan_to_null=True)
@@ -183,7 +193,7 @@ class Comprehensiveness:
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select what is a number per row, and how far attention is ahead of every other score."""
+        """Select the measures of each row, with attention's lead over every other score."""
         families = [kind for kind, _, _ in _KINDS]
         measures = table.select(cs.starts_with(*families) & ~cs.nested())
         names = measures.collect_schema().names()
@@ -191,7 +201,7 @@ class Comprehensiveness:
 
 
 def _of_input(trace: Trace) -> list[str]:
-    """Name the columns of the trace about tokens deleted from the input."""
+    """List the columns about tokens deleted from the input."""
     return [
         name
         for name in trace.table.columns

@@ -1,4 +1,4 @@
-"""Does attention rank the tokens as measures of their importance do?
+"""Does attention rank tokens in the same order as measures of their importance?
 
 Source: Jain & Wallace 2019, §4.1.
 """
@@ -27,6 +27,7 @@ from attnaudit.stats.inference import benjamini_hochberg
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace
 
+# Even two measures of importance agree only in part: their agreement is the reference.
 YARDSTICK = "gradient_loo"
 
 
@@ -35,8 +36,8 @@ class Correlation:
     """Kendall's tau-b of attention with every importance score of the trace.
 
     The scores are gradient, leave-one-out and every ``importance_<name>``, over the tokens that are
-    not special. The table has ``tau_<name>`` and ``p_<name>``, null where an argument is constant
-    or T < 2. ``tau_gradient_loo``, between two importance scores, is the reference for the others.
+    not special. The table has ``tau_<name>`` and ``p_<name>``, null if an argument is constant or
+    T < 2. ``tau_gradient_loo``, between two importance scores, is the reference for the others.
 
     Attributes:
         significance: Largest p-value of a row that counts as significant.
@@ -140,11 +141,12 @@ class Correlation:
         return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
 
     def of_rows(self, table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select τ and its significance for every row, with the differences of τ."""
+        """Select τ and its significance for each row, with the differences of τ."""
         known = table.collect_schema().names()
         names = [name.removeprefix("tau_") for name in known if name.startswith("tau_")]
 
         def significant_together(name: str) -> pl.Expr:
+            # The threshold depends on all p-values of the group, so they are read first.
             p_values = table.select(f"p_{name}").drop_nulls().collect().to_series().to_numpy()
             return pl.col(f"p_{name}") <= benjamini_hochberg(p_values, self.significance)
 
@@ -161,7 +163,7 @@ class Correlation:
 def _above_chance(name: str) -> pl.Expr:
     """Compute the probability that τ exceeds that of a random order.
 
-    It follows from the asymptotic distribution of τ, to which the two-sided p-value belongs.
+    It follows from the two-sided p-value, whose half is the probability of a random τ as far out.
     """
     tau, half = pl.col(f"tau_{name}"), pl.col(f"p_{name}") / 2.0
     return (

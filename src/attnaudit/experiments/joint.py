@@ -1,6 +1,6 @@
-"""Attention of all heads of a layer replaced at once.
+"""Replace the attention of all heads of a layer at once.
 
-One head alone may hardly matter because the others say the same.
+A single head may hardly matter because the others carry the same information.
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 
-NUMBERS = 1 << 22  # attended sums of one call: 32 MiB
+# Attended sums of one call: 32 MiB.
+NUMBERS = 1 << 22
+# Rows that are equal in these columns have one output, which all of their heads share.
 TEXT = ("split", "instance", "query")
 
 
 @dataclass(frozen=True)
 class Joint:
-    """Attention of all heads of a layer, at one query, replaced at once.
+    """Change of the output when the attention of all heads of a layer is replaced at once.
 
-    ``joint_uniform`` is the TVD to the output with uniform weights in all heads, and
-    ``joint_shuffled`` the median over ``shuffles``, each of which shuffles every head's weights.
-    ``joint_max_delta_y`` is the largest change found: with all weight of each head on one token
-    (the heads in turn, ``sweeps`` times), or by one head alone. ``joint_flips`` tells whether one
-    of the weights tried flips the decision.
+    ``joint_uniform`` is the TVD to the output with uniform weights in all heads.
+    ``joint_shuffled`` is the median TVD over ``shuffles``, each of which shuffles the weights of
+    every head. ``joint_max_delta_y`` is the largest TVD found: with all weight of each head on one
+    token (the heads in turn, ``sweeps`` times), or by changing only one head. ``joint_flips`` tells
+    whether any of the weights tried flips the decision.
 
-    In a trace of several layers ``layers_uniform``, ``layers_shuffled``, ``layers_max_delta_y`` and
-    ``layers_flips`` are the same for all recorded heads of all layers at once. The weights that
-    each layer's search ends with are tried in place of a further search, and what one layer can do
-    counts too. The values of a layer follow from the layers below. A row has the figures of its
-    layer and text.
+    In a trace of several layers, ``layers_uniform``, ``layers_shuffled``, ``layers_max_delta_y``
+    and ``layers_flips`` are the same for all recorded heads of all layers. There is no further
+    search: the weights that each layer's search ends with are tried together, and changes by one
+    layer count too. The values of a layer are recomputed from the layers below. Each row has the
+    figures of its layer and text.
 
     Attributes:
         seed: Seed of the shuffles.
@@ -131,14 +133,14 @@ class Joint:
         require(self, "sweeps", 1 <= self.sweeps <= 100, "a whole number from 1 to 100")
 
     def refuses(self, trace: Trace) -> str | None:
-        """Say why the experiment does not apply to a trace, if so."""
+        """Explain why the experiment does not apply to a trace; None if it does."""
         several = trace.has("instance") and len(np.unique(trace.array("head"))) > 1
         return None if several else "a layer of one head is what the other experiments are about"
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the changes of each row's layer and text."""
         readout, alpha = trace.readout, trace.alpha
-        # All heads at once can do what one can, so that their largest change is never smaller.
+        # All heads together can do what one can, so their largest change is never smaller.
         outputs = Outputs.of(readout, alpha)
         alone = largest_change(outputs, single_tokens(outputs))
         uniform = alpha.with_values(1.0 / alpha.spread(alpha.lengths))
@@ -164,7 +166,10 @@ class Joint:
         largest: Float[np.ndarray, " n"],
         flips: Bool[np.ndarray, " n"],
     ) -> dict[str, np.ndarray]:
-        """Measure the groups, with what else was found in their rows, and spread it to the rows."""
+        """Measure the groups and spread the values to their rows.
+
+        ``largest`` and ``flips`` were found in single rows, and count for their groups too.
+        """
         measures = {
             "uniform": compared.change[0],
             "shuffled": np.median(compared.change[1 : self.shuffles + 1], axis=0),
@@ -175,29 +180,36 @@ class Joint:
 
 
 def groups_of(trace: Trace, names: Sequence[str]) -> Ragged:
-    """Group the rows of equal values in the columns ``names``, in the order of first rows."""
+    """Group rows with equal values in the columns ``names``, ordered by their first rows."""
     present = [name for name in names if trace.has(name)]
     rows = trace.table.with_row_index("row").group_by(present, maintain_order=True).agg("row")
     return Ragged.from_rows(rows["row"].to_list(), np.int64)
 
 
 def shuffles_of(trace: Trace, seed: int, shuffles: int) -> list[Ragged]:
-    """Shuffle the weights of every row, one shuffle after another."""
+    """Shuffle the weights of every row, ``shuffles`` times."""
     streams, alphas = row_streams(trace, seed, Joint.name), [trace.alpha]
+    # A shuffle of shuffled weights is as random as a shuffle of the original ones.
     for k in range(shuffles):
         alphas.append(shuffled(alphas[-1], streams, k))
     return alphas[1:]
 
 
 class Compared(NamedTuple):
-    """Change of the output (TVD) and flips, of k alternatives of g groups."""
+    """Changes of the output (TVD) and flips, for k alternatives of g groups."""
 
     change: Float[np.ndarray, "*k g"]
     flips: Bool[np.ndarray, "*k g"]
 
 
 class Found(NamedTuple):
-    """Largest change found of every group, flips, and the weights of all rows that it ends with."""
+    """Outcome of a search.
+
+    Attributes:
+        change: Largest change of the output found in each group, in TVD.
+        flips: Whether any attention tried flips the decision of the group.
+        alpha: Attention of all rows at the end of the search.
+    """
 
     change: Float[np.ndarray, " g"]
     flips: Bool[np.ndarray, " g"]
@@ -206,7 +218,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class JointSearch:
-    """Groups of rows, whose outputs under other weights are compared with their own."""
+    """Search for attention of all rows of a group that changes the group's output."""
 
     joint: JointReadout
 
@@ -232,15 +244,16 @@ class JointSearch:
         return rows
 
     def compare(self, alphas: Sequence[Ragged], follow: bool) -> Compared:
-        """Compare under each of ``alphas``.
+        """Compare the groups' outputs under alternative attention with their own.
 
         Args:
-            alphas: Attention of all rows.
-            follow: Whether values of upper layers follow from it; else they are the trace's.
+            alphas: Alternatives, each the attention of all rows.
+            follow: Whether to recompute the values of upper layers from it; otherwise they are
+                those of the trace.
         """
         joint, rows = self.joint, len(self.joint.alpha)
         every = concatenate(list(alphas)) if follow else np.vstack([joint.sums(a) for a in alphas])
-        # The alternatives of a text stand together: a network reads them in one batch.
+        # Alternatives of a text are neighbours, so that a network reads them in one batch.
         groups = np.repeat(np.arange(len(joint.groups)), len(alphas))
         which = np.tile(np.arange(len(alphas)), len(joint.groups))
 
@@ -254,9 +267,13 @@ class JointSearch:
         return Compared(*(values.reshape(-1, len(alphas)).T for values in compared))
 
     def search(self, sweeps: int) -> Found:
-        """Give each head in turn all weight on the token that changes the output most.
+        """Move all weight of each head in turn to the token that changes the output most.
 
-        The other heads are as they are by then.
+        The other heads keep the weights that earlier steps gave them. A head is left as it is if
+        no token changes the output more than before.
+
+        Args:
+            sweeps: Passes over all heads.
         """
         groups, own, contribution = (
             self.joint.groups,
@@ -272,7 +289,7 @@ class JointSearch:
             compared = self._each_token(tokens, having, place, current)
             flips[having] |= tokens.with_values(compared.flips).max()
             top = lowest(tokens.with_values(-compared.change))
-            # Less than a tolerance more would let the order of a sum choose the token.
+            # Any smaller gain could be rounding, and the order of a sum would choose the token.
             better = compared.change[top] > best[having] + TOLERANCE.solver
             best[having[better]], rows = compared.change[top][better], rows[better]
             top = tokens.values[top[better]]
@@ -287,7 +304,7 @@ class JointSearch:
         place: int,
         current: Float[np.ndarray, "n P"],
     ) -> Compared:
-        """Put all weight on each of the tokens of row number ``place`` in each group."""
+        """Put all weight on each token in turn, in the row at ``place`` of each group."""
         tried, sums = tokens.spread(groups), self.joint.readout.contribution.values
 
         def predict(part: np.ndarray, members: Ragged) -> np.ndarray:
@@ -300,9 +317,10 @@ class JointSearch:
     def _compare(
         self, groups: Int64[np.ndarray, " m"], predict: Callable[[np.ndarray, Ragged], np.ndarray]
     ) -> Compared:
-        """Compare alternatives of ``groups``.
+        """Compare alternatives of ``groups`` with the groups' own outputs.
 
-        ``predict`` reads some of them, given their positions and the rows of their groups.
+        ``predict`` maps the numbers of some alternatives, and the rows of their groups, to
+        predictions.
         """
         compared = Compared(np.zeros(len(groups)), np.zeros(len(groups), bool))
         for part in self._calls(groups):
@@ -312,7 +330,8 @@ class JointSearch:
         return compared
 
     def _calls(self, groups: Int64[np.ndarray, " m"]) -> Iterator[Int64[np.ndarray, " b"]]:
-        """Cut ``groups`` into calls of the sums, and the inputs of the tail, that memory holds."""
+        """Split alternatives of ``groups`` into calls of bounded memory."""
+        # A call holds the attended sums of all heads of a group, and one input of the tail.
         sums = self.joint.groups.lengths[groups] * self.joint.own.shape[1]
         numbers = sums + self.joint.readout.offset.shape[1]
         return Ragged.from_lengths(groups, numbers).blocks(NUMBERS)

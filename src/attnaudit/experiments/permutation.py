@@ -24,9 +24,10 @@ from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
 
-# Every thread holds as many numbers; a median is exact enough long before.
+# Each thread holds this many numbers. A median is exact enough long before.
 MOST_PERMUTATIONS = 1_000_000
 _MEANS = ("median_delta_y", "median_delta_y_words", "max_alpha", "median_error", "shuffles")
+# Correlation of two draws of the shuffles: variance beyond Monte Carlo noise, over all variance.
 _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
 
 
@@ -34,15 +35,15 @@ _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
 class Permutation:
     """Median TVD between the output and the output under shuffled attention weights.
 
-    The table has ``median_delta_y``, ``median_error``, its standard error over draws, ``shuffles``,
-    their number, and ``max_alpha``, the largest weight. For traces with special tokens,
-    ``median_delta_y_words`` is the median when these keep their weights and only the weights of
-    the other tokens are shuffled.
+    The table has ``median_delta_y``, its standard error over draws ``median_error``, the number of
+    ``shuffles``, and the largest weight ``max_alpha``. For traces with special tokens,
+    ``median_delta_y_words`` is the median if these keep their weights and only the weights of the
+    other tokens are shuffled.
 
     Attributes:
         permutations: Shuffles per row, 100 in the paper. None draws 200 and doubles them until the
-            standard error of the row's median is at most ``error``, or to 12,800. Rows of up to 6
-            tokens then get all orders, and traces with a tail 100 shuffles, because each is a pass
+            standard error of the row's median is at most ``error``, up to 12,800. Rows of up to 6
+            tokens then get all orders. Traces with a tail get 100 shuffles, because each is a pass
             through the tail.
         error: Standard error to reach.
     """
@@ -115,6 +116,7 @@ class Permutation:
         words, mixed = words_of(trace)
         median, rows = np.full(len(trace), np.nan), np.flatnonzero(mixed)
         if len(rows):
+            # Special tokens keep their weights, so their contributions join the offset.
             part = words.take(rows).values
             readout, alpha = trace.readout.take(rows).of_part(trace.alpha.take(rows), part)
             median[rows] = self._measure(trace, readout, alpha, rows).median
@@ -134,14 +136,15 @@ class Permutation:
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the measures of every row."""
+        """Select the measures of each row."""
         return table.select(pl.col(rf"^({'|'.join(_MEANS)})$"))
 
 
 def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Compute the squared distance of each row from the mean, and it less the Monte Carlo error."""
+    """Compute each row's squared distance from the mean, with and without Monte Carlo variance."""
     medians = table.select("median_delta_y").collect().to_series()
-    mean = fsum(medians) / max(len(medians), 1)  # exact, whatever the order of the rows
+    # `fsum` is exact, so the order of the rows does not change the mean.
+    mean = fsum(medians) / max(len(medians), 1)
     squared = (pl.col("median_delta_y") - mean) ** 2
     return table.select(
         (squared - pl.col("median_error") ** 2).alias("beyond noise"),

@@ -1,6 +1,6 @@
-"""Do the scores find the tokens known to matter?
+"""Do attention and importance scores find the tokens that are known to matter?
 
-Source: ERASER, DeYoung et al. 2020. In planted corpora the rationale is the truth.
+Source: ERASER, DeYoung et al. 2020. In planted corpora the rationale is the ground truth.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class Plausibility:
     The table has
 
     - ``precision_<score>``: share of rationale tokens among as many top-ranked tokens as the
-      rationale has, ties in expectation;
+      rationale has; ties count as their mean over orders;
     - ``auprc_<score>``: average precision of the whole ranking;
-    - ``rationale_tau_<score>``: Kendall's tau-b of score and rationale, null where the score is
+    - ``rationale_tau_<score>``: Kendall's tau-b of score and rationale, null if the score is
       constant; a random order has 0 on average;
-    - ``precision_chance`` and ``auprc_chance``: the means over random orders.
+    - ``precision_chance`` and ``auprc_chance``: means over random orders.
 
-    All are null where the rationale is null, empty or the whole text.
+    All are null if the rationale is null, empty or the whole text.
     """
 
     name = "plausibility"
@@ -103,6 +103,7 @@ class Plausibility:
 
     def refuses(self, trace: Trace) -> str | None:
         """Return the reason why a trace cannot be used, or None."""
+        # Such a column would overwrite a score's measures in the table.
         return taken_names(
             trace, ("attention", "gradient", "loo", "chance"), "a score of every trace"
         )
@@ -127,7 +128,7 @@ class Plausibility:
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the measures of every row, with attention's lead over every other score."""
+        """Select the measures of each row, with attention's lead over every other score."""
         families = ("precision", "auprc", "rationale_tau")
         measures = table.select(cs.starts_with(*(f"{family}_" for family in families)))
         pairs = against_attention(measures.collect_schema().names(), families)
@@ -135,7 +136,8 @@ class Plausibility:
 
 
 def _marks(trace: Trace) -> Ragged:
-    """Mark the tokens of every rationale with 1; a row without one has 0 everywhere."""
+    """Mark the tokens of each rationale with 1 and all others with 0."""
+    # A row without a rationale has only zeros, which leave every measure undefined.
     rationale, marks = trace.ragged("rationale"), np.zeros(len(trace.alpha.values))
     known = np.flatnonzero(rationale.lengths == trace.alpha.lengths)
     marks[trace.alpha.positions(known)] = rationale.take(known).values

@@ -18,23 +18,24 @@ from attnaudit.stats.classification import ScoreSums
 from attnaudit.stats.sums import UnitSums
 from attnaudit.trace import Trace
 
-MOST_SCORED = 1000  # outputs: corpora have fewer classes, vocabularies have more tokens
+# Corpora have fewer classes than this, vocabularies have more tokens.
+MOST_SCORED = 1000
 
 
 @dataclass(frozen=True)
 class Prediction:
     """Accuracy, F1 and ROC-AUC of the model, with intervals.
 
-    F1 is that of class 1 of two, else the mean over classes; ROC-AUC is the mean of one class
-    against the rest. ``majority`` is the share of the most frequent label, the accuracy of always
-    predicting that class. ``roc_auc_chance`` is the ROC-AUC of scores independent of the label,
-    0.5; it is undefined if some row allows only some of the classes, whose scores of 0 depend on
-    the label.
+    With two classes F1 is that of class 1, otherwise the mean over classes. ROC-AUC is the mean
+    over classes, each against the rest. ``majority`` is the share of the most frequent label: the
+    accuracy of always predicting it. ``roc_auc_chance`` is the ROC-AUC of scores independent of the
+    label, 0.5. It is undefined if a row allows only some of the classes, because the probability 0
+    of the others depends on the label.
 
     The table has ``label`` (class number), ``correct``, ``probability`` of the predicted class and
     ``probabilities``. Rows without a label are excluded from the scores and counted as undefined.
     Heads of one query share a prediction, which counts once. With more than `MOST_SCORED` outputs,
-    those of a vocabulary, there are only accuracy and ``majority``, and no ``probabilities``.
+    as for a vocabulary, there are only accuracy and ``majority``, and no ``probabilities``.
     """
 
     name = "prediction"
@@ -80,8 +81,10 @@ class Prediction:
         """Compute the table, one row per row of the trace."""
         probabilities, predicted = trace.prediction, trace.predicted
         chosen = probabilities.max(axis=1)
-        if probabilities.shape[1] == 1:  # the probability of class 1
+        if probabilities.shape[1] == 1:
+            # A single sigmoid output is the probability of class 1.
             chosen = np.where(predicted == 1, chosen, 1.0 - chosen)
+        # Arrays have no null: -1 stands for a row without a label.
         label = pl.Series("label", trace.array("label"), dtype=pl.Int32).replace(-1, None)
         table = keys(trace).with_columns(
             label,
@@ -121,7 +124,8 @@ class Prediction:
     def _scores(
         self, rows: pl.LazyFrame, label: Int[np.ndarray, " n"], units: Units
     ) -> dict[str, tuple[float, ...]]:
-        """Score rows with a label, reading the probabilities of one class at a time."""
+        """Score rows with a label."""
+        # One class is read at a time, so memory does not grow with the number of classes.
         listed = pl.col("probabilities")
 
         def read(column: pl.Expr) -> np.ndarray:
@@ -140,19 +144,19 @@ class Prediction:
         figures: dict[str, tuple[float, ...]] = {
             name: tuple(getattr(part, name) for part in found) for name in ("f1", "roc_auc")
         }
-        # A probability of 0 is that of a class which the row does not allow.
+        # A probability of exactly 0 belongs to a class that the row does not allow.
         if outputs == 1 or read((listed.list.min() != 0.0).all())[0]:
             figures["roc_auc_chance"] = (CHANCE,)
         return figures
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select accuracy: is the row predicted correctly?"""
+        """Select the accuracy of each row."""
         return table.select(accuracy="correct")
 
 
 def _one_of_each(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Select what is scored, with one row for each query, whatever heads and layers have a row."""
+    """Select the scored columns, one row per query: its heads and layers share a prediction."""
     columns = table.collect_schema().names()
     named = [name for name in ("split", "instance", "query") if name in columns]
     scored = [name for name in (*named, "label", "correct", "probabilities") if name in columns]
@@ -160,4 +164,5 @@ def _one_of_each(table: pl.LazyFrame) -> pl.LazyFrame:
     if "layer" in columns or "head" in columns:
         rows = rows.unique(subset=named, keep="first", maintain_order=True).collect().lazy()
     small = rows.select(pl.len()).collect().item() < LARGE
-    return rows.collect().lazy() if small else rows  # what is read several times stays in memory
+    # A small table is read several times, so it stays in memory.
+    return rows.collect().lazy() if small else rows

@@ -1,8 +1,9 @@
 """Median change of the output under shuffled attention, and its Monte Carlo error.
 
-The standard error of a median of K draws is that of its rank, √K/2, times the distance between
-neighbouring values near the median. It is read off the values 3 standard errors of the rank below
-and above the median. For short rows all orders are taken, so the median has no error.
+The median of K draws has a rank with standard error √K/2. Its own standard error is that number
+times the distance between neighbouring values near the median, which is estimated from the values 3
+standard errors of the rank below and above. Short rows take all orders, so their median has no
+error.
 """
 
 from __future__ import annotations
@@ -23,18 +24,22 @@ from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail
 
-# Shuffles of a row when an error is asked for: doubled from the first to the last as needed.
+# Numbers of shuffles of a row with a target error: doubled until the error is reached.
 COUNTS = (200, 400, 800, 1600, 3200, 6400, 12_800)
-BEHIND_A_TAIL = 100  # as in the paper, because each shuffle is a pass through the tail
-ENUMERATED = 6  # longest row, in tokens, whose orders are all taken: 720
-BLOCK = 1 << 19  # numbers that one call of the readout holds at first; a row may need 64 times more
-_REACH = 3.0  # standard errors of the rank
+# As in the paper. It is not raised, because each shuffle is a pass through the tail.
+BEHIND_A_TAIL = 100
+# Longest row, in tokens, that takes all of its orders: 6! = 720.
+ENUMERATED = 6
+# Numbers in one call of the readout at first. With 12,800 shuffles a row has 64 times as many.
+BLOCK = 1 << 19
+# Standard errors of the rank on each side of the median.
+_REACH = 3.0
 
 
 class Shuffled(NamedTuple):
-    """Median TVD of every row, its standard error over draws, and the number of draws.
+    """Median TVD of each row, its standard error over draws, and the number of draws.
 
-    The error is 0 when all orders are taken, and NaN for a single draw.
+    The error is 0 if all orders are taken, and NaN for a single draw.
     """
 
     median: Float[np.ndarray, " n"]
@@ -42,7 +47,8 @@ class Shuffled(NamedTuple):
     draws: Float[np.ndarray, " n"]
 
 
-_Measure = Callable[[Readout, Ragged, np.ndarray], Shuffled]  # rows, their attention and streams
+# Called with the readout, attention and random streams of some rows.
+_Measure = Callable[[Readout, Ragged, np.ndarray], Shuffled]
 
 
 def median_delta_y(
@@ -54,15 +60,18 @@ def median_delta_y(
 ) -> Shuffled:
     """Compute the median TVD between the output and the output under shuffled attention.
 
-    A row's shuffles depend on its stream and its own values only.
+    The shuffles of a row depend only on its stream and its own values.
 
     Args:
         readout: Predictions of ``n`` rows under any attention.
         alpha: Attention of these rows.
-        streams: Random stream of every row.
-        count: Shuffles per row. None takes as many as ``error`` needs when the weighted sums are
-            the logits, else `BEHIND_A_TAIL`.
+        streams: Random stream of each row.
+        count: Shuffles per row. None draws as many as ``error`` needs if the weighted sums are the
+            logits, and `BEHIND_A_TAIL` otherwise.
         error: Standard error of the median to reach.
+
+    Returns:
+        The medians, their errors, and the number of shuffles of each row.
     """
     as_needed = count is None and isinstance(readout.tail, IdentityTail)
     counts = COUNTS if as_needed else (count or BEHIND_A_TAIL,)
@@ -80,7 +89,8 @@ def median_delta_y(
 
         if has_compiled_tail(readout):
             over_rows(chunk, len(rows))
-        else:  # a network has threads of its own
+        else:
+            # A network has threads of its own.
             chunk(0, len(rows))
 
     def draw(block: Readout, weights: Ragged, keys: np.ndarray) -> Shuffled:
@@ -96,7 +106,7 @@ def median_delta_y(
 
 
 def _take_all_orders(readout: Readout, alpha: Ragged, _: np.ndarray) -> Shuffled:
-    """Measure rows of one length under all orders of their weights, the first their own."""
+    """Measure rows of one length under all orders of their weights, their own order first."""
     rows, length = len(alpha), alpha.lengths[0]
     orders = np.array(list(permutations(range(length))))
     weights = alpha.values.reshape(rows, length)
@@ -114,9 +124,10 @@ def _draw(
     counts: tuple[int, ...],
     error: float,
 ) -> Shuffled:
-    """Measure rows under as few of ``counts`` shuffles as keep the median's error small enough."""
+    """Measure each row with the fewest of ``counts`` shuffles that reach the target error."""
     width = readout.contribution.values.shape[1]
-    # One type and layout, so that the kernel is compiled once; tables may lend read-only arrays.
+    # One dtype and layout, so that the kernel is compiled once. Arrays of tables may be read-only,
+    # which is another type to numba.
     contribution = np.require(readout.contribution.values, np.float64, ["C", "W"])
     rows, weights = np.arange(len(alpha)), alpha.values.astype(np.float64)
 
@@ -128,6 +139,7 @@ def _draw(
     own = predict(range(-1, 0))
     result, change = np.empty((3, len(rows))), np.empty((len(rows), 0))
     for fewer, count in zip((0, *counts), counts, strict=False):
+        # Earlier shuffles are reused: doubling costs only the second half.
         predicted = predict(range(fewer, count))
         fresh = tvd(predicted, np.broadcast_to(own[rows], predicted.shape))
         change = np.sort(np.concatenate([change, fresh], axis=1), axis=1)
@@ -149,7 +161,7 @@ def _predict(
 
 
 def median_and_error(ascending: Float[np.ndarray, "n K"]) -> Shuffled:
-    """Compute the median of every row of sorted draws and its standard error."""
+    """Compute the median of each row of sorted draws, and its standard error."""
     rows, count = ascending.shape
     low = max(int((count - 1) / 2 - 0.5 * _REACH * sqrt(count)), 0)
     high = count - 1 - low
@@ -163,9 +175,10 @@ def median_and_error(ascending: Float[np.ndarray, "n K"]) -> Shuffled:
 
 @njit(cache=True, nogil=True)
 def _sum_shuffles(rows, weights, offsets, contribution, streams, first, sums):
-    """Compute ``Σ_t weights_t · contribution_t`` after each shuffle from number ``first`` on.
+    """Compute ``Σ_t weights_t · contribution_t`` after each shuffle, from number ``first`` on.
 
-    Weights stay shuffled, as a shuffle of shuffled weights is as random. Number −1 is no shuffle.
+    ``weights`` is shuffled in place: a shuffle of shuffled weights is as random. Number −1 leaves
+    them as they are.
     """
     other = np.empty(len(weights), np.int64)
     for i, row in enumerate(rows):
@@ -173,7 +186,8 @@ def _sum_shuffles(rows, weights, offsets, contribution, streams, first, sums):
         own, parts = weights[start : start + size], contribution[start : start + size]
         for k in range(sums.shape[1]):
             if first + k >= 0:
-                # The draws of `core.random.shuffled`; alone in a loop, eight are computed at once.
+                # The draws of `core.random.shuffled`. In a loop of their own, LLVM computes eight
+                # at a time.
                 for t in range(size):
                     counter = np.uint64((first + k) * size + t + 1)
                     x = streams[row] + counter * np.uint64(0x9E3779B97F4A7C15)

@@ -1,10 +1,10 @@
-"""What may be claimed from an audit: one policy of thresholds, and a rule for each measure.
+"""Decide what may be claimed from an audit: one policy of thresholds, one rule per measure.
 
 A rule reads summary rows and returns a `Finding`: the figure that decides, the side it takes, and
 a code for the reason. Cards put findings into words.
 
-An end of an interval decides, never its middle: a figure whose interval holds the threshold
-decides nothing, and neither does a difference that is merely not significant.
+An end of an interval decides, never its middle. A figure decides nothing if its interval contains
+the threshold, and a difference that is merely not significant is no evidence of equality.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ class Policy:
     """Thresholds of meaning. They are conventions, the same for every model.
 
     Attributes:
-        matters: Change of a probability from which the output is said to depend on something. It
-            is clearly more than the rounding of a displayed percentage or the noise of a seed.
-        flat: Mean largest weight, the lowest bin of Jain & Wallace, below which shuffled attention
-            is much like the model's own, so that a small change means nothing.
-        close: JSD below which two attentions differ a little, a quarter of the maximum.
-        different: JSD from which they are called quite different, half of the maximum.
+        matters: Smallest change of a probability that counts as dependence of the output. It is
+            clearly more than the rounding of a displayed percentage or the noise of a seed.
+        flat: Mean largest weight below which shuffled attention is much like the model's own, so
+            a small change means nothing. It is the end of Jain & Wallace's lowest bin.
+        close: JSD below which two attentions differ only a little: a quarter of the maximum.
+        different: JSD from which two attentions are quite different: half of the maximum.
         most: Weight from which a token has most of the attention.
-        nearly: Share of the possible gain over a random order that is nearly all of it.
-        agrees: Share of the agreement of two importance measures from which attention agrees
-            as well as they do. It is above `nearly`: the reference itself is no upper bound.
+        nearly: Share of the possible gain over a random order that counts as nearly all of it.
+        agrees: Share of the agreement between two importance measures at which attention agrees
+            as well as they do. It is above `nearly`, because the reference is no upper bound.
         reference: Kendall's tau below which two importance measures set no standard.
-        hardly: Loss of a score of a retrained model that is called none if an interval excludes it.
+        hardly: Loss of score of a retrained model that must be excluded by the interval before the
+            model is said to lose hardly anything.
         trained: Mean TVD below which a model trained to attend elsewhere predicts the same.
-        flips: Share of predictions that some removal must flip. Where fewer can flip at all, the
+        flips: Share of predictions that some removal must flip. If fewer can flip at all, the
             moment of the flip says which texts are decided narrowly, not which tokens matter.
     """
 
@@ -63,12 +64,13 @@ class Policy:
 
 
 POLICY = Policy()
-MOST_TEXTS = 1_000_000  # an estimate above it says that no number of texts would do
+# A larger estimate of the texts needed is not reported: the value is practically the threshold.
+MOST_TEXTS = 1_000_000
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one figure decides.
+    """Decision of one figure.
 
     Attributes:
         experiment: Experiment of the figure.
@@ -76,8 +78,8 @@ class Finding:
         side: FOR or AGAINST heatmaps; NEITHER for no conclusion.
         code: The reason.
         low: Lower end of the figure's interval.
-        high: Upper end.
-        needed: About how many texts would decide, if the figure stays; None if unknown.
+        high: Upper end of the figure's interval.
+        needed: Rough number of texts that would decide if the value stayed; None if unknown.
     """
 
     experiment: str
@@ -106,13 +108,13 @@ def decide(
     Args:
         row: The summary row.
         limit: The threshold.
-        above: The side that the figure takes if its interval reaches no lower than the threshold.
-        below: The side that it takes if the interval stays below.
-        fewest: Fewer instances, or seeds, decide nothing.
+        above: Side of the figure if its whole interval is at or above the threshold.
+        below: Side of the figure if its whole interval is below the threshold.
+        fewest: Number of instances, or seeds, below which nothing is decided.
     """
     value, low, high, number = row["value"], row["low"], row["high"], instances(row)
     found = Finding(row["experiment"], row["measure"], NEITHER, FEW, low, high)
-    # Without an interval nothing is known of the error; of few texts it is too narrow.
+    # Without an interval the error is unknown, and intervals of few texts are too narrow.
     if low is None or high is None or (number is not None and number < fewest):
         return found
     if low >= limit:
@@ -129,7 +131,10 @@ def decide(
 
 
 def shuffling(rows: SummaryRows) -> Finding | None:
-    """Judge shuffled weights by the change of the output; ``flat`` attention proves nothing."""
+    """Judge shuffled weights by the change of the output.
+
+    Code ``flat``: the attention is so flat that a small change proves nothing.
+    """
     row, peak = rows.get("permutation", "median_delta_y"), rows.get("permutation", "max_alpha")
     if row is None:
         return None
@@ -141,10 +146,10 @@ def shuffling(rows: SummaryRows) -> Finding | None:
 
 
 def agreement(rows: SummaryRows, score: str) -> Finding | None:
-    """Judge attention's agreement with an importance score by that of two such scores.
+    """Judge attention's agreement with an importance score against that of two such scores.
 
-    The paired difference decides, which must be small, or not small, against the reference.
-    Codes: ``no_reference``, ``weak_reference``; ``none`` for no agreement at all.
+    The paired difference decides: it must be clearly small, or clearly not small, compared with
+    the reference. Codes: ``no_reference``, ``weak_reference``; ``none`` for no agreement at all.
     """
     tau = rows.get("correlation", f"tau_{score}")
     if tau is None:
@@ -170,7 +175,7 @@ def agreement(rows: SummaryRows, score: str) -> Finding | None:
 
 
 def largest_change(rows: SummaryRows) -> Finding | None:
-    """Judge the largest change by its upper bound, which alone shows that no weights matter."""
+    """Judge the largest change by its upper bound: only that can show that no weights matter."""
     upper = rows.get("maximal_change", "max_delta_y_upper")
     return None if upper is None else decide(upper, POLICY.matters, NEITHER, AGAINST)
 
@@ -184,20 +189,20 @@ def all_heads(rows: SummaryRows) -> Finding | None:
 def furthest(rows: SummaryRows) -> Finding | None:
     """Judge the adversary: closeness by the bound, difference by the weights found.
 
-    Code ``open``: nothing far was found, and the bound does not exclude it.
+    Code ``open``: no distant attention was found, but the bound does not exclude one.
     """
     row, upper = (rows.get("adversary", f"emax_jsd{end}") for end in ("", "_upper"))
     if row is None:
         return None
     if upper is not None and (close := decide(upper, POLICY.close, NEITHER, FOR)).side:
         return close
-    # A search that finds nothing far shows nothing, so nearness is left to the bound.
+    # A search that finds no distant attention proves nothing; only the bound shows closeness.
     found = decide(row, POLICY.close, AGAINST)
     return replace(found, code="open") if found.code == LOW else found
 
 
 def ranges(rows: SummaryRows) -> Finding | None:
-    """Judge weights that must stay by their lower bound, possible ones by those found."""
+    """Judge necessary weights by their lower bound, and possible weights by those found."""
     possible, kept = rows.get("ranges", "mean_possible"), rows.get("ranges", "top_necessary_lower")
     if possible is None:
         return None
@@ -207,9 +212,10 @@ def ranges(rows: SummaryRows) -> Finding | None:
 
 
 def removal(rows: SummaryRows) -> Finding | None:
-    """Judge the order of removal by its share of the possible gain over a random order.
+    """Judge removal in the order of attention by its share of the possible gain over random.
 
-    Codes: ``few_flip`` if too few predictions can flip, ``no_sooner`` than a random order.
+    Codes: ``few_flip`` if too few predictions can flip; ``no_sooner`` if attention flips them no
+    sooner than a random order.
     """
     gain, never = rows.get("erasure", "gain_attention"), rows.get("erasure", "never_minimum")
     if never is None or gain is None:
@@ -227,10 +233,10 @@ def removal(rows: SummaryRows) -> Finding | None:
 def comprehensiveness(rows: SummaryRows) -> Finding | None:
     """Judge the most attended tokens by the fall of the output without them.
 
-    Attention is supported by its place between the smallest and the largest fall that as many
-    tokens can cause, and contradicted by a fall no larger than that of random tokens.
-    Codes: ``nothing_falls`` if no ranking finds tokens that matter, ``small`` if attention's fall
-    is not shown to matter, ``partly`` if it is more than chance and less than nearly all.
+    Attention is supported if its fall is near the largest that as many tokens can cause, and
+    contradicted if its fall is no larger than that of random tokens. Codes: ``nothing_falls`` if no
+    ranking finds tokens that matter; ``small`` if attention's fall is too small to matter;
+    ``partly`` if its fall is more than chance but less than nearly all.
     """
     name = "comprehensiveness"
     fall, gap = (rows.get(name, f"{name}_attention{end}") for end in ("", f"_minus_{name}_random"))
@@ -262,7 +268,7 @@ def comprehensiveness(rows: SummaryRows) -> Finding | None:
 
 
 def side_of(sides: Iterable[str]) -> str:
-    """Return the side that findings take together: FOR, AGAINST, BOTH or NEITHER."""
+    """Combine the sides of findings: FOR, AGAINST, BOTH or NEITHER."""
     taken = set(sides) - {NEITHER}
     return BOTH if len(taken) == 2 else next(iter(taken), NEITHER)
 
@@ -272,11 +278,12 @@ Named = Mapping[tuple[str, str], Finding]
 
 
 def class_differs(own: Named, overall: Named, rows: SummaryRows) -> bool:
-    """Tell whether the figures show that a predicted class differs from all instances.
+    """Return whether the figures show that a predicted class differs from all instances.
 
-    One of the figures that decide for the class must have its interval apart from that over all
-    instances; where the class's measures disagree, one on another side than all. A class for
-    which every measure speaks must also answer each one that speaks against all, in the same way.
+    At least one figure that decides for the class must have an interval that does not overlap the
+    one over all instances. If the class's measures disagree, only figures on another side than the
+    verdict on all count. A class whose figures all speak for heatmaps must also rebut each measure
+    that speaks against them over all instances, by an interval that does not overlap.
 
     Args:
         own: Findings of the class.
@@ -292,7 +299,7 @@ def class_differs(own: Named, overall: Named, rows: SummaryRows) -> bool:
             return False
         return one.low > all_rows["high"] or one.high < all_rows["low"]
 
-    # Of a class on both sides only what contradicts the verdict on all makes it an exception.
+    # If a class is on both sides, only a contradiction of the verdict on all is an exception.
     telling = [one for one in own.values() if side != BOTH or one.side != of_all]
     opposed = [key for key, one in overall.items() if one.side == AGAINST]
     answered = all(key in own and is_apart(own[key]) for key in opposed)
@@ -300,13 +307,13 @@ def class_differs(own: Named, overall: Named, rows: SummaryRows) -> bool:
 
 
 class Skill(NamedTuple):
-    """A model's score and the best baseline that learns nothing.
+    """A model's score, and the best baseline that learns nothing.
 
     Attributes:
         score: Summary row of the score.
-        measure: Its name without prefix.
-        baseline: The baseline's score.
-        against: The baseline's name, without prefix.
+        measure: Name of the score, without prefix.
+        baseline: Score of the baseline.
+        against: Name of the baseline, without prefix.
         shown: Whether the score's interval lies above the baseline.
     """
 
@@ -318,11 +325,11 @@ class Skill(NamedTuple):
 
 
 def skill(rows: SummaryRows, experiment: str, prefix: str = "") -> Skill | None:
-    """Judge whether a model does better than a baseline that learns nothing; None if unknown.
+    """Judge whether a model beats a baseline that learns nothing; None if unknown.
 
     Accuracy is compared with the share of the most frequent label: a model may rank instances well
-    and yet decide like a constant. Translations are compared by BLEU. The first score that the
-    summary has decides, since several would be as many chances of a false positive.
+    and yet decide like a constant. Translations are compared by BLEU. Only the first score in the
+    summary decides, because testing several would add chances of a false positive.
 
     Args:
         rows: Summary rows.
