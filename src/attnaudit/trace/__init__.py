@@ -1,4 +1,4 @@
-"""The trace: a table with a row per attention distribution, read, checked and written."""
+"""The trace: a table with one row per attention distribution. It is read, checked and written."""
 
 from __future__ import annotations
 

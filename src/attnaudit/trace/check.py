@@ -1,4 +1,4 @@
-"""The gate: checks that every row of a trace passes on reading and on writing."""
+"""The checks that every row of a trace must pass, on reading and on writing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def check_rows(
 
     Args:
         table: Columns of `attnaudit.trace.schema`.
-        metadata: Of the trace, with ``activation`` and ``tail``.
+        metadata: Metadata of the trace, with ``activation`` and ``tail``.
         tail: Tail of the trace, or the model that is run in its place.
         origin: Name of the table in errors.
         first_row: Number that errors give to the first row.
@@ -48,6 +48,8 @@ def check_rows(
         TraceError: For the first fault, with column, instance, value and number of such rows.
     """
     check = _Check(table, metadata, origin, first_row)
+    # Each step relies on the ones before it: sums need equal lengths, and the readout needs finite
+    # numbers.
     check.lengths()
     check.numbers()
     check.classes()
@@ -65,7 +67,14 @@ class _Check:
         return TraceError("check trace", f"{self.origin}: {part}", got, expected, do)
 
     def refuse(self, bad: np.ndarray, column: str, got: np.ndarray, expected: str) -> None:
-        """Raise for the first row of the boolean ``bad``; ``got`` holds each row's value."""
+        """Raise TraceError for the first bad row, if there is one.
+
+        Args:
+            bad: True for each bad row.
+            column: Name of the column in the error.
+            got: Value of each row, for the error.
+            expected: Description of a valid value.
+        """
         if bad.any():
             row = int(bad.argmax())
             instance = array_column(self.table["instance"])[row]
@@ -84,7 +93,7 @@ class _Check:
             column = column_of(values.name)
             if column is not None and column.per_position:
                 lengths = lengths_of(values)
-                wrong = (lengths != positions) & (lengths >= 0)
+                wrong = (lengths != positions) & (lengths >= 0)  # a null row has length -1
                 self.refuse(wrong, values.name, lengths, "as many entries as alpha")
                 # A null among floats becomes NaN, which `numbers` refuses.
                 if not column.holds_floats:
@@ -109,6 +118,7 @@ class _Check:
                     self.finite(values.name, array_column(values), np.arange(len(values)))
         alpha = ragged_column(self.table["alpha"])
         alpha = alpha.with_values(alpha.values.astype(np.float64))
+        # `Ragged` has no minimum: the lowest weight is the negated maximum of the negated ones.
         lowest = -alpha.with_values(-alpha.values).max()
         self.refuse(lowest < 0, "alpha", lowest, "weights of 0 or more")
         total = alpha.sum()
@@ -128,7 +138,8 @@ class _Check:
     def classes(self) -> None:
         prediction = self.prediction
         outputs = prediction.shape[1]
-        classes = max(outputs, 2)
+        classes = max(outputs, 2)  # a single output is the probability of class 1 of two
+        # A softmax in float32 may round to slightly more than 1.
         limit = TOLERANCE.trace
         outside = ((prediction < -limit) | (prediction > 1 + limit)).any(axis=1)
         self.refuse(np.asarray(outside), "prediction", prediction.max(axis=1), "probabilities")
@@ -166,7 +177,7 @@ class _Check:
         if width != offset:
             self.wide_offset(width, offset)
         try:
-            # An overflow is refused below, by its residual.
+            # Not warned about: the residual below refuses an overflow.
             with np.errstate(all="ignore"):
                 readout = readout_of(self.table, self.metadata["activation"], tail)
                 predicted = readout(rescaled_alpha(self.table))
@@ -180,11 +191,16 @@ class _Check:
             raise self.error("column prediction", got, expected)
         residual = tvd(predicted, self.prediction)
         expected = f"readout(alpha) within {TOLERANCE.trace:g} of the prediction"
+        # Written as a negation because NaN, from an overflow, must be refused too.
         self.refuse(~(residual <= TOLERANCE.trace), "prediction", residual, expected)
         return float(residual.max())
 
     def wide_offset(self, width: int, offset: int) -> None:
-        """Check that the offset has a place for what each row's head adds to it."""
+        """Check an offset that is wider than the readout.
+
+        Only a stored graph may take the heads of a layer side by side. Each row's head must then
+        have a part of the offset.
+        """
         has_head = "head" in self.table.columns
         if self.metadata.get("tail") != "onnx" or not has_head:
             expected = f"{width}, as readout has"

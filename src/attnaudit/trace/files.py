@@ -21,9 +21,11 @@ from attnaudit.trace.tails import GRAPH_FILE, GraphTail, IdentityTail, Network, 
 
 METADATA_KEY = "attnaudit"
 TAIL_FILE = "tail.safetensors"
-# Bytes of a compressed file that are read at a time, so that memory does not grow with the file.
+# Bytes of a compressed file to read at a time, so that memory does not grow with the file.
 PIECE = 1 << 23
-_DEPTH = 32  # of lists and objects within each other: Python's own limit depends on the caller
+# Deepest nesting of lists and objects. Python's own limit depends on the depth of the caller, so a
+# file could be read in one place and not in another.
+_DEPTH = 32
 _ALLOWED = {
     "schema": [1, 2],
     "activation": ["sigmoid", "softmax"],
@@ -46,7 +48,7 @@ def trace_files(path: Path) -> list[Path]:
         path: One file, a folder of shards, or a run directory with a folder ``trace``.
 
     Raises:
-        TraceError: If there is no file, or something that is no regular file.
+        TraceError: If there is no file, or one of them is no regular file.
     """
     if path.is_file():
         return [path]
@@ -61,13 +63,13 @@ def trace_files(path: Path) -> list[Path]:
 
 
 def tail_file(folder: Path) -> Path | None:
-    """Return the file of a trace's tail, None where there is none. Raises TraceError."""
+    """Return the file with a trace's tail; None if there is none. Raises TraceError."""
     files = (folder / name for name in (TAIL_FILE, GRAPH_FILE))
     return next((_regular(file) for file in files if file.exists()), None)
 
 
 def _regular(file: Path) -> Path:
-    """Refuse a folder, a pipe or a device, which could be read without end."""
+    """Refuse a folder, a pipe or a device; reading a device may never end."""
     if file.is_file():
         return file
     raise TraceError("read trace", str(file), "no regular file", "a file", "write the trace again")
@@ -90,7 +92,7 @@ def trace_rows(path: str | Path) -> int:
 
 
 def with_question(metadata: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:
-    """Add ``has_question`` to metadata without a task, if there is a column ``question``."""
+    """Add ``has_question`` to metadata that name no task, if there is a column ``question``."""
     is_asked = "question" in columns and task_of(metadata) is None
     return {**metadata, **({"has_question": True} if is_asked else {})}
 
@@ -104,25 +106,26 @@ def task_of(metadata: Mapping[str, Any]) -> str | None:
 def read_pieces(
     path: Path, columns: Collection[str] | None = None, replay: Network | None = None
 ) -> Iterator[tuple[pl.DataFrame, dict[str, Any], Tail | Network]]:
-    """Read a file about `PIECE` bytes at a time, one row at least, without checks.
+    """Read a file about `PIECE` bytes at a time, at least one row, without checking rows.
 
     Args:
         path: A Parquet file.
-        columns: Columns to read, of those that are there; None for all.
+        columns: Columns to read; missing ones are skipped. None reads all columns.
         replay: Model of a trace that stores no tail; not needed for chosen columns.
 
     Yields:
         Table, metadata and tail of every piece.
 
     Raises:
-        TraceError: For a file that is no trace, or whose tail cannot be read.
+        TraceError: If the file is no trace, or its tail cannot be read.
     """
     metadata, scan = _metadata(path), scan_shard(path)
     tail = _tail(metadata, path, replay, is_needed=columns is None)
     height = _height(scan)
     if columns is not None:
         scan = scan.select(name for name in scan.collect_schema() if name in columns)
-    # The heads of a text stay together; files of schema 2 hold a few texts each.
+    # A file of schema 2 is read whole, because the heads of a text must stay together. Such files
+    # hold a few texts each.
     is_whole = height == 0 or (columns is None and metadata["schema"] > 1)
     rows = max(height * PIECE // path.stat().st_size, 1)
     with _readable(path):
@@ -133,17 +136,19 @@ def read_pieces(
 
 def write_shard(path: Path, table: pl.DataFrame, metadata: Mapping[str, Any]) -> None:
     """Write a shard, whole or not at all. Raises RunError."""
+    # Sorted keys, so that the bytes do not depend on the order in which metadata were added.
     stored = {METADATA_KEY: json.dumps(metadata, sort_keys=True)}
     with atomic(path) as temporary:
         table.rechunk().write_parquet(temporary, compression="zstd", metadata=stored)
 
 
 def write_tail(folder: Path, tail: Tail | Network) -> None:
-    """Write the weights or the graph of a tail, if it has such, and remove those of another.
+    """Write the weights or the graph of a tail, if it has any.
 
     Raises:
         RunError: If a file cannot be written.
     """
+    # Files of another tail are from an earlier trace in this folder, and are removed.
     if isinstance(tail, TanhTail):
         with atomic(folder / TAIL_FILE) as temporary:
             save_file({"weight": tail.weight, "bias": tail.bias}, temporary)
@@ -157,7 +162,13 @@ def write_tail(folder: Path, tail: Tail | Network) -> None:
 
 
 def scan_shard(path: Path) -> pl.LazyFrame:
-    """Open a Parquet file whose columns have different names. Raises TraceError."""
+    """Open a Parquet file.
+
+    Raises:
+        TraceError: If the file is no Parquet file or has two columns of one name.
+    """
+    # The schema is read at once, so that a damaged file fails here and not within a query. Without
+    # `glob=False`, brackets in a name would be a pattern.
     with _readable(path):
         scan = pl.scan_parquet(path, glob=False)
         scan.collect_schema()
@@ -173,6 +184,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except pl.exceptions.DuplicateError as error:
+        # The name is in the message only.
         twice = re.search(r"'(.*?)'", str(error))
         column = twice[1] if twice else "(unknown)"
         raise TraceError(
@@ -194,7 +206,7 @@ def _metadata(path: Path) -> dict[str, Any]:
     try:
         metadata = json.loads(raw)
         _check_depth(metadata, _DEPTH)
-        # JSON can escape halves of characters, which no file takes.
+        # JSON can escape lone surrogates, which cannot be written to a file.
         json.dumps(metadata, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise _refused(path, f"metadata that is no JSON ({error})", expected) from error
@@ -206,7 +218,7 @@ def _metadata(path: Path) -> dict[str, Any]:
         if not isinstance(value := metadata.get(key), (*types, type(None))):
             expected = " or ".join(_NAMES_OF_TYPES[kind] for kind in types)
             raise _refused(path, f"metadata {key} = {value!r}", expected)
-    metadata.pop("residual", None)  # checking the rows computes it again
+    metadata.pop("residual", None)  # a claim of the file, computed again when rows are checked
     return metadata
 
 
@@ -226,6 +238,7 @@ def _tail(
     metadata: Mapping[str, Any], path: Path, replay: Network | None, is_needed: bool
 ) -> Tail | Network:
     kind = metadata["tail"]
+    # Reading chosen columns runs no model, so the identity can stand in for it.
     if kind == "identity" or (kind == "replay" and not is_needed):
         return IdentityTail()
     if kind == "replay":
@@ -240,6 +253,7 @@ def _tail(
         return GraphTail(file, digest)
     try:
         weights = load_file(tail_file(path.parent) or path.parent / TAIL_FILE)
+        # float64, as counterfactual predictions are computed in it.
         weight, bias = (weights[name].astype(np.float64) for name in ("weight", "bias"))
         is_shaped = weight.ndim == 2 and weight.size > 0 and bias.shape == weight.shape[:1]
         if not (is_shaped and np.isfinite(weight).all() and np.isfinite(bias).all()):
@@ -253,7 +267,7 @@ def _tail(
 
 
 def _network(metadata: Mapping[str, Any], path: Path, replay: Network | None) -> Network:
-    """Return the model of a trace that is replayed. Raises TraceError without it."""
+    """Return the model to replay a trace with. Raises TraceError if it is missing or another."""
     model = metadata.get("model")
     fingerprint = model.get("fingerprint") if isinstance(model, dict) else None
     if replay is None:
@@ -268,6 +282,6 @@ def _network(metadata: Mapping[str, Any], path: Path, replay: Network | None) ->
 
 
 def remove_other_shards(folder: Path, shards: Sequence[Path]) -> None:
-    """Remove shards of an earlier trace, which would be read as a part of this one."""
+    """Remove the shards of an earlier trace, which would be read as parts of this one."""
     for path in set(folder.glob("part-*.parquet")) - set(shards):
         path.unlink(missing_ok=True)

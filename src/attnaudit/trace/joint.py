@@ -1,4 +1,4 @@
-"""The prediction when the attention of several rows, all heads of a query, is replaced at once."""
+"""The prediction when the attention of several rows, such as all heads, is replaced at once."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class JointReadout:
     """Groups of rows whose attention acts on one prediction.
 
     A row contributes its attended sum ``Σ_t alpha_t · contribution_t``. The offset of a group's
-    first row holds what the model's own attention gives in the other rows, so the prediction
-    follows from that offset with the sums of all rows replaced.
+    first row includes the sums of the other rows under the model's own attention. Replacing the
+    sums of all rows in that offset gives the joint prediction.
 
     Attributes:
         readout: Readout of all rows.
         alpha: The model's own attention.
-        groups: Numbers of the rows of each group.
+        groups: Numbers of the rows in each group.
     """
 
     readout: Readout
@@ -38,7 +38,7 @@ class JointReadout:
 
     @cached_property
     def own(self) -> Float[np.ndarray, "n P"]:
-        """The sums under the model's own attention."""
+        """Attended sums under the model's own attention."""
         return self.sums(self.alpha)
 
     def predict(
@@ -51,6 +51,7 @@ class JointReadout:
             sums: Sums of all rows of the chosen groups, one group after another.
         """
         readout, rows = self.readout, self.groups.take(chosen)
+        # A model at hand replaces the sums within its layers; other tails take one pooled vector.
         if isinstance(readout.tail, JointTail):
             return self._activated(readout.tail.together(sums, self._in_trace(rows)), rows)
         first = rows.values[rows.offsets[:-1]]
@@ -61,8 +62,8 @@ class JointReadout:
     ) -> Float[np.ndarray, "m C"]:
         """Return the predictions of groups with other attention.
 
-        With a model at hand, values of upper layers follow from the attention; else they are those
-        of the trace.
+        With a model at hand, the values of upper layers are computed from the attention below.
+        Otherwise they are the values of the trace.
 
         Args:
             chosen: Numbers of groups, which may repeat.
@@ -92,12 +93,14 @@ class JointReadout:
     ) -> Float[np.ndarray, "m Q"]:
         change, start = sums - self.own[rows.values], self.readout.start
         pooled = self.readout.offset[first].copy()
+        # The offset lacks the first row's own sum, and holds the own sums of all others. So the
+        # first sum is added, and then the change of every sum.
         if start is None:
             pooled += self.own[first] + rows.with_values(change).sum()
             return pooled
         columns = np.arange(sums.shape[1])
         own_place = start[first][:, None] + columns
         pooled[np.arange(len(first))[:, None], own_place] += self.own[first]
-        # Each head has a place of its own.
+        # `+=` with indices adds once per index; that is enough, as each head has its own columns.
         pooled[rows.row_of_value[:, None], start[rows.values][:, None] + columns] += change
         return pooled

@@ -1,4 +1,4 @@
-"""The prediction under any attention: the one question that every counterfactual asks."""
+"""The prediction under any attention, which every counterfactual experiment asks for."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from attnaudit.trace.tails import IdentityTail, Network, SomeClasses, Tail
 
 @dataclass(frozen=True)
 class Readout:
-    """``prediction = activation(tail(offset + Σ_t alpha_t · contribution_t))`` of every row.
+    """The function ``prediction = activation(tail(offset + Σ_t alpha_t · contribution_t))``.
 
     Arithmetic is in float64, except within the tail.
 
     Attributes:
-        contribution: ``(T, P)`` numbers per row.
-        offset: Shape ``(n, Q)``.
+        contribution: Contributions of the positions, ``(T, P)`` per row.
+        offset: Part of the pooled vector that does not depend on attention, ``(n, Q)``.
         activation: ``sigmoid`` or ``softmax``.
-        tail: From weighted sums and numbers of rows to logits.
+        tail: Function from pooled vectors and numbers of rows to logits.
         candidates: Allowed classes ``(n, C)``; None if all are.
-        start: Where Q is larger than P, the place in the offset ``(n,)`` that a row's contributions
-            are added to: a head's are one part of what the tail takes.
+        start: First column of the offset that a row's contributions are added to, ``(n,)``, if Q is
+            larger than P. This is the case if the tail takes several heads side by side.
         rows: Numbers of the rows in the trace, for the tail; None stands for 0 to n − 1.
     """
 
@@ -59,13 +59,18 @@ class Readout:
         )
 
     def __call__(self, alpha: Ragged) -> Float[np.ndarray, "n C"]:
-        """Return the predictions under ``alpha`` (same rows and lengths)."""
+        """Return the predictions under ``alpha``, which has the same rows and lengths."""
         return self.of_sums(self._weighted_sums(alpha), np.arange(len(self.offset)))
 
     def of_sums(
         self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
     ) -> Float[np.ndarray, "m C"]:
-        """Return the predictions of ``rows``, which may repeat, with these weighted sums."""
+        """Return the predictions with other weighted sums.
+
+        Args:
+            sums: Sums ``Σ_t alpha_t · contribution_t``, one per entry of ``rows``.
+            rows: Numbers of rows, which may repeat.
+        """
         logits = self.tail(self._with_offset(sums, rows), self.in_trace(rows))
         candidates = None if self.candidates is None else self.candidates[rows]
         return activate(logits, self.activation, candidates)
@@ -73,7 +78,10 @@ class Readout:
     def of_part(self, alpha: Ragged, part: Bool[np.ndarray, " N"]) -> tuple[Readout, Ragged]:
         """Return the readout of some positions, and their attention.
 
-        The contributions of the other positions under ``alpha`` move into the offset.
+        Args:
+            alpha: Attention of all positions. The other positions keep theirs: their weighted sums
+                move into the offset.
+            part: True for the positions that remain.
         """
         others = self._weighted_sums(alpha.with_values(alpha.values * ~part))
         offset = self._with_offset(others, np.arange(len(self.offset)))
@@ -83,19 +91,24 @@ class Readout:
     def of_classes(
         self, classes: Int64[np.ndarray, "n K"], added: Float[np.ndarray, "n K"]
     ) -> Readout | None:
-        """Return the readout of some classes of every row, with ``added`` added to their logits.
+        """Return the readout of some classes of every row.
+
+        Args:
+            classes: Classes of each row.
+            added: Numbers to add to their logits.
 
         Returns:
-            None if the tail does not end in a linear layer.
+            The readout; None if the tail does not end in a linear layer, or candidates are given.
         """
         layer = getattr(self.tail, "output_layer", None)
         if layer is None or self.candidates is not None:
             return None
+        # `SomeClasses` counts the rows from 0 and maps them to the trace itself.
         rows = self.in_trace(np.arange(len(self.offset)))
         return replace(self, tail=SomeClasses(layer, classes, added, rows), rows=None)
 
     def in_trace(self, rows: Int64[np.ndarray, " m"]) -> Int64[np.ndarray, " m"]:
-        """Return the numbers in the trace of these rows."""
+        """Return the numbers of these rows in the trace."""
         return rows if self.rows is None else self.rows[rows]
 
     def _weighted_sums(self, alpha: Ragged) -> Float[np.ndarray, "n P"]:
@@ -114,7 +127,8 @@ class Readout:
 
 
 def rescaled_alpha(table: pl.DataFrame) -> Ragged:
-    """Return the attention in float64, every row rescaled to sum to 1 exactly."""
+    """Return the attention in float64, with every row rescaled to sum to 1."""
+    # Stored weights are float32, and their sum may be off by as much as `TOLERANCE.trace`.
     alpha = ragged_column(table["alpha"])
     alpha = alpha.with_values(alpha.values.astype(np.float64))
     return alpha.with_values(alpha.values / alpha.spread(alpha.sum()))
@@ -130,11 +144,18 @@ def candidates_of(table: pl.DataFrame) -> Bool[np.ndarray, "n C"] | None:
 
 
 def readout_of(table: pl.DataFrame, activation: Activation, tail: Tail | Network) -> Readout:
-    """Return the readout of the rows of a conformed table."""
+    """Return the readout of the rows of a conformed table.
+
+    Args:
+        table: Columns of `attnaudit.trace.schema`.
+        activation: ``sigmoid`` or ``softmax``.
+        tail: Tail of the trace, or the model that is run in its place.
+    """
     contribution = ragged_column(table["readout"])
     contribution = contribution.with_values(contribution.values.astype(np.float64))
     offset, width = array_column(table["offset"]).astype(np.float64), contribution.values.shape[1]
     own_tail, start = tail.of_rows(table) if isinstance(tail, Network) else tail, None
+    # A wider offset holds the parts of several heads, P numbers each.
     if offset.shape[1] != width:
         start = width * np.maximum(array_column(table["head"]).astype(np.int64), 0)
     return Readout(contribution, offset, activation, own_tail, candidates_of(table), start)

@@ -1,6 +1,6 @@
-"""Columns of the trace, schema versions 1 and 2: one table, its checks, casts and arrays.
+"""Columns of the trace in schema versions 1 and 2, with their checks, casts and arrays.
 
-`docs/trace.md` shows the same table to programs that write traces of their own.
+`docs/trace.md` has the same table, for programs that write their own traces.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import polars as pl
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 
-# The width of a vector is set by the model; 1 stands for it in the types below.
+# The model sets the width of a vector; 1 stands for it in the types below.
 _VECTOR = pl.Array(pl.Float32, 1)
 _FLOATS, _BOOLEANS, _IDS = pl.List(pl.Float32), pl.List(pl.Boolean), pl.List(pl.Int32)
 _TEXTS = pl.List(pl.String)
@@ -26,12 +26,12 @@ class Column:
     """One column of the schema.
 
     Attributes:
-        type: Polars type of its values; the width of an array is that of the model.
+        type: Polars type of its values; the model sets the width of an array.
         meaning: Description in Markdown, for `docs/trace.md`.
-        required: Every trace has the column.
-        nullable: A row may have no value.
-        per_position: A row is a list as long as ``alpha``.
-        since: First version of the schema that has the column.
+        required: True if every trace has the column.
+        nullable: True if a row may have no value.
+        per_position: True if each row is a list as long as ``alpha``.
+        since: First version of the schema with the column.
     """
 
     type: pl.DataType
@@ -43,7 +43,7 @@ class Column:
 
     @property
     def holds_floats(self) -> bool:
-        """Whether the values, within their lists, are floats."""
+        """True if the values, within their lists, are floats."""
         return _leaf(self.type).is_float()
 
 
@@ -151,25 +151,25 @@ _NESTING = ("one value a row", "a list of values a row", "a list of lists of val
 
 
 def column_of(name: str) -> Column | None:
-    """Return the schema's column of this name, None for a column that the schema does not know."""
+    """Return the schema's column of this name; None if the schema does not know it."""
     return IMPORTANCE if name.startswith("importance_") else COLUMNS.get(name)
 
 
 def is_read(name: str) -> bool:
-    """Tell whether an experiment reads a column; ``input_…`` hold deletions from the input."""
+    """Return True if an experiment reads the column; ``input_…`` hold deletions from the input."""
     return column_of(name) is not None or name.startswith("input_")
 
 
 def check_schema(schema: pl.Schema, origin: str, needed: Sequence[str] = REQUIRED) -> None:
-    """Refuse a table that lacks columns or has one of another nesting or kind of values.
+    """Check the columns of a table by name, nesting and kind of values.
 
     Args:
         schema: Names and types of the columns.
         origin: Name of the table in errors.
-        needed: Columns that must be there.
+        needed: Columns that must be present.
 
     Raises:
-        TraceError: For the first fault.
+        TraceError: If a needed column is missing, or a column has the wrong nesting or kind.
     """
     missing = [name for name in needed if name not in schema]
     if missing:
@@ -188,7 +188,8 @@ def check_schema(schema: pl.Schema, origin: str, needed: Sequence[str] = REQUIRE
 
 
 def _kind_of_values(ours: Any, stored: Any) -> tuple[str, bool]:
-    """Name a kind of values, and tell whether ``stored`` is of it: a cast would take others too."""
+    """Return the name of a kind of values, and True if ``stored`` is of this kind."""
+    # A cast is too lenient a check: it would turn numbers into texts.
     null = stored == pl.Null
     if ours == pl.String:
         return "text", null or stored in (pl.String, pl.Categorical, pl.Enum)
@@ -208,17 +209,17 @@ def _leaf(kind: Any) -> Any:
 def conform(
     table: pl.DataFrame, origin: str, first_row: int = 0, needed: Sequence[str] = REQUIRED
 ) -> pl.DataFrame:
-    """Cast a table to the schema; columns that the schema does not know are left as they are.
+    """Cast a table to the schema; unknown columns are left as they are.
 
     Args:
         table: Columns by name.
         origin: Name of the table in errors.
         first_row: Number that errors give to the first row.
-        needed: Columns that must be there.
+        needed: Columns that must be present.
 
     Raises:
-        TraceError: For a missing column, an empty table, a null where the schema has none, and
-            values of another type.
+        TraceError: If a column is missing, the table is empty, a column that is not nullable has a
+            null, or values have the wrong type.
     """
     check_schema(table.schema, origin, needed)
     if table.height == 0:
@@ -248,7 +249,7 @@ def _cast(values: pl.Series, kind: pl.DataType) -> pl.Series:
         return values.cast(pl.List(vector) if kind == pl.List(_VECTOR) else vector)
     if _leaf(kind).is_integer() and not _leaf(values.dtype).is_integer():
         numbers = (flat(values) if _depth(kind) else values).cast(pl.Float64)
-        # Polars would cut off fractions without a word.
+        # Polars would cut off fractions silently.
         if (numbers != numbers.round()).any():
             raise ValueError("numbers that are not whole")
     return values.cast(kind)
@@ -267,12 +268,12 @@ def _width(rows: pl.Series) -> int:
 
 
 def _first_line(error: Exception) -> str:
-    """Return the first line of a message: polars adds hints for the code that called it."""
+    """Return the first line of a message; hints of polars for programmers follow it."""
     return str(error).strip().partition("\n")[0]
 
 
 def width_of(table: pl.DataFrame, name: str) -> int:
-    """Return the number of entries that each row of a vector column has."""
+    """Return the number of entries in each row of a vector column."""
     kind = table.schema[name]
     assert isinstance(kind, pl.Array)
     return kind.size
@@ -289,7 +290,7 @@ def lengths_of(column: pl.Series) -> np.ndarray:
 
 
 def ragged_column(column: pl.Series) -> Ragged:
-    """Return a column with a value per position; a null row has length 0."""
+    """Return a column with a value per position as rows; a null row has length 0."""
     return Ragged.from_lengths(flat(column).to_numpy(), np.maximum(lengths_of(column), 0))
 
 
@@ -300,6 +301,7 @@ def array_column(column: pl.Series) -> np.ndarray:
 
 def list_column(name: str, rows: Ragged) -> pl.Series:
     """Make a column with a list of numbers, or of vectors, per row."""
+    # Rows are slices of one flat column, so that no Python object is made per row.
     values = pl.Series(name, np.ascontiguousarray(rows.values))
     if len(rows) == 0:
         return pl.Series(name, [], dtype=pl.List(values.dtype))
@@ -311,7 +313,7 @@ def series_of(name: str, values: Any) -> pl.Series:
     """Make the column ``name`` from numpy arrays, lists or a `Ragged`.
 
     Raises:
-        ValueError, TypeError, OverflowError, polars error: For values that make no column.
+        ValueError, TypeError, OverflowError, polars error: If the values do not form a column.
     """
     if isinstance(values, list | tuple) and values:
         if all(isinstance(row, np.ndarray) for row in values):
@@ -321,6 +323,8 @@ def series_of(name: str, values: Any) -> pl.Series:
     if isinstance(values, Ragged):
         return list_column(name, values)
     column = column_of(name)
+    # polars would guess the type of Python lists, and it cannot if all rows are empty or null. The
+    # type of vectors is inferred, because the schema does not know their width.
     if column is None or isinstance(values, np.ndarray) or _has_vectors(column.type):
         return pl.Series(name, values)
     return pl.Series(name, values, dtype=column.type)

@@ -1,6 +1,6 @@
-"""The trace: a row per attention distribution, which is all that an analysis may know of a model.
+"""The trace: one row per attention distribution, and all that an analysis may know of a model.
 
-`docs/trace.md` describes every column for programs that write traces of their own.
+`docs/trace.md` describes every column for programs that write their own traces.
 """
 
 from __future__ import annotations
@@ -44,20 +44,20 @@ from attnaudit.trace.tails import GraphTail, IdentityTail, Network, Tail, TanhTa
 
 # Tasks whose model reads a question or a hypothesis with the text.
 ASKING = ("question_answering", "inference")
-SEVERAL = ("layer", "head", "query")  # with one of these columns an instance has several rows
-ROW_KEYS = ("split", "instance", *SEVERAL)  # the columns that name a row
+SEVERAL = ("layer", "head", "query")  # with any of these columns an instance may have several rows
+ROW_KEYS = ("split", "instance", *SEVERAL)  # the columns that identify a row
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Rows of attention with what each position contributes to the output.
+    """Rows of attention, with the contribution of each position to the output.
 
-    Make one by `Trace.read`, `Trace.shards` or `Trace.from_arrays`: they check every row.
+    Make a trace with `Trace.read`, `Trace.shards` or `Trace.from_arrays`, which check every row.
 
     Attributes:
         table: Columns of `docs/trace.md`.
         metadata: At least ``activation`` and ``tail``.
-        tail: What follows the weighted sum; a `Network` where the model itself is run.
+        tail: Computation from the weighted sum to the logits, or the model itself, a `Network`.
     """
 
     table: pl.DataFrame
@@ -82,22 +82,28 @@ class Trace:
 
         Args:
             instance: Id of a text; each of its rows gets a picture.
-            results: Results of this trace, to add the attention of the adversary.
+            results: Results of this trace, which add the attention of the adversary.
 
         Returns:
             HTML for a notebook, and text with a bar behind each token for a terminal.
 
         Raises:
-            InputError: For an unknown instance, or results of another trace.
-            TypeError: If an argument is something else.
+            InputError: If the instance is unknown, or the results are of another trace.
+            TypeError: If an argument has the wrong type.
         """
         return render("heatmap_of", self, instance, results)
 
     def playground(self, instance: int, results: Any = None) -> Shown:
-        """Show the text ``instance`` with weights that a reader can change, and the output.
+        """Show the text ``instance`` and the output, with weights that a reader can change.
 
-        Without ``results`` of this trace, the adversary and the ranges of its rows are computed.
-        Raises as `heatmap`.
+        Args:
+            instance: Id of a text.
+            results: Results of this trace. Without them, the adversary and the ranges of the rows
+                are computed.
+
+        Raises:
+            InputError: If the instance is unknown, or the results are of another trace.
+            TypeError: If an argument has the wrong type.
         """
         return render("playground_of", self, instance, results)
 
@@ -112,11 +118,11 @@ class Trace:
         origin: str = "trace",
         **columns: Any,
     ) -> Trace:
-        """Make a checked trace of n rows; each column is an argument with its name.
+        """Make a checked trace of n rows from columns, each an argument with its name.
 
-        Row i has T_i positions, each position P numbers of readout, and the model C outputs.
-        "n arrays" is a list of numpy arrays, or a `Ragged`; numbers of any width are stored as
-        float32 and int64 or int32. Required are
+        Row i has T_i positions, each position has P numbers of readout, and the model has C
+        outputs. "n arrays" means a list of numpy arrays, or a `Ragged`. Floats of any width are
+        stored as float32, integers as int64 or int32. The required columns are
 
         - ``instance``: (n,) integers, the ids of the texts;
         - ``tokens``: n lists of T_i strings;
@@ -124,28 +130,27 @@ class Trace:
         - ``readout``: n arrays (T_i, P), contributions with all attention on a position;
         - ``offset``: (n, P); ``prediction``: (n, C), probabilities.
 
-        Optional are ``gradient``, ``loo``, ``alpha_gradient`` and ``importance_<name>``, n arrays
-        (T_i,); ``rationale`` and ``special``, n lists of T_i booleans; ``label`` (n,), from 0;
-        ``split`` and ``stack``, n strings; ``question``, n lists of strings; ``candidates``, n
-        lists of C booleans; ``layer``, ``head``, ``query`` (n,); ``word_id``, n lists of T_i
-        integers; ``sink`` (n,) booleans; ``first_key`` (n,); ``ids``, ``type_ids`` and
-        ``written_ids``, n lists of integers. None in a row of a column that `docs/trace.md` calls
-        nullable is unknown. Further columns are stored unchanged.
+        The optional columns are ``gradient``, ``loo``, ``alpha_gradient`` and
+        ``importance_<name>``, n arrays (T_i,); ``rationale`` and ``special``, n lists of T_i
+        booleans; ``label`` (n,), from 0; ``split`` and ``stack``, n strings; ``question``, n lists
+        of strings; ``candidates``, n lists of C booleans; ``layer``, ``head``, ``query`` (n,);
+        ``word_id``, n lists of T_i integers; ``sink`` (n,) booleans; ``first_key`` (n,); ``ids``,
+        ``type_ids`` and ``written_ids``, n lists of integers. In columns that `docs/trace.md` calls
+        nullable, None means unknown. Any other column is stored unchanged.
 
         Args:
             activation: ``sigmoid`` or ``softmax``.
             class_names: Names of the max(C, 2) classes.
             metadata: Further metadata.
-            tail: Tail of the model; the identity if None. Behind a `GraphTail` the offset may be
-                wider than the readout, (n, Q): the readout is added to it from ``head`` · P on.
+            tail: Tail of the model; the identity if None. With a `GraphTail` the offset may be
+                wider than the readout, (n, Q): the readout is added from column ``head`` · P on.
             origin: Name of the trace in errors.
-            **columns: Columns by name; None is no column.
+            **columns: Columns by name; None means no such column.
 
         Raises:
-            TraceError: For a missing column, another shape or type, columns of different lengths,
-                numbers that are not finite, an ``alpha`` that is no distribution, and a
-                ``prediction`` farther than 1e-4 (TVD) from
-                ``activation(tail(offset + Σ_t alpha_t · readout_t))``.
+            TraceError: If a column is missing or has the wrong shape, type or length, a number is
+                not finite, ``alpha`` is no distribution, or ``prediction`` is farther than 1e-4
+                (TVD) from ``activation(tail(offset + Σ_t alpha_t · readout_t))``.
         """
         tail = IdentityTail() if tail is None else tail
         given = {name: values for name, values in columns.items() if values is not None}
@@ -158,7 +163,7 @@ class Trace:
         of_tail = _metadata_of(tail)
         is_newer = of_tail["tail"] in ("onnx", "replay") or _is_of_transformers(given)
         full = {
-            # The first version that has all of the trace: more programs can read it.
+            # The first version that has all its columns and tails, as more programs can read it.
             "schema": 2 if is_newer else 1,
             "activation": activation,
             **of_tail,
@@ -169,23 +174,23 @@ class Trace:
 
     @classmethod
     def read(cls, path: str | Path, replay: Network | None = None) -> Trace:
-        """Read a whole trace, a folder of shards or one Parquet file; see `shards`."""
+        """Read a whole trace into memory; arguments and errors are those of `shards`."""
         return concatenate(list(cls.shards(path, replay)))
 
     @classmethod
     def shards(
         cls, path: str | Path, replay: Network | None = None, fixed: Mapping[str, Any] | None = None
     ) -> Iterator[Trace]:
-        """Read and check a trace piece by piece, its files in the order of their names.
+        """Read and check a trace piece by piece, with files in the order of their names.
 
         Args:
             path: A folder of shards, a run directory or one Parquet file.
-            replay: Model of a trace without a tail of its own.
-            fixed: `fixed` of another shard of the same trace, which these must share.
+            replay: Model of a trace that stores no tail.
+            fixed: Value of `fixed` in another shard of the same trace, which all must share.
 
         Raises:
-            TraceError: For a file that is no trace, a row that breaks the schema, two rows with
-                the same name, shards of different models, and a missing model.
+            TraceError: If a file is no trace, a row breaks the schema, two rows have the same keys,
+                shards are of different models, or the model is missing.
         """
         files = trace_files(Path(path))
         first, tail, repeated = dict(fixed or {}), None, _repeated_in(files)
@@ -205,8 +210,9 @@ class Trace:
                             f"{name} {first[name]}, {expected}",
                             "put the shards of each model into a folder of their own",
                         )
-                # Shards of two models number their texts alike: that they differ is the better
-                # reason, so that all files are compared before a repeated text is named.
+                # Shards of two models use the same numbers for texts. Different models are the
+                # better reason to give, so all files are compared before a repeated row is
+                # reported.
                 if repeated is None:
                     yield shard
         if repeated is not None:
@@ -214,14 +220,14 @@ class Trace:
 
     @classmethod
     def columns(cls, path: str | Path, names: Collection[str]) -> Iterator[Trace]:
-        """Read some columns of a trace piece by piece; rows are not checked. Raises TraceError."""
+        """Read some columns of a trace piece by piece, without checking rows. Raises TraceError."""
         for file in trace_files(Path(path)):
             for table, metadata, tail in read_pieces(file, names):
                 yield cls(conform(table, str(file), needed=()), metadata, tail)
 
     @classmethod
     def first(cls, path: str | Path) -> Trace:
-        """Read the first piece of a trace without a check of its rows, and without its model."""
+        """Read the first piece of a trace, without checking rows and without its model."""
         file = trace_files(Path(path))[0]
         return next(cls.columns(file, scan_shard(file).collect_schema()))
 
@@ -230,15 +236,15 @@ class Trace:
         return write_shards(folder, [self])[0]
 
     def checked(self, origin: str, first_row: int = 0) -> Trace:
-        """Return this trace in the schema's types, with all rows checked.
+        """Check all rows and cast them to the schema.
 
         Args:
             origin: Name of the trace in errors.
             first_row: Number that errors give to the first row.
 
         Returns:
-            A trace whose ``metadata["residual"]`` is the largest TVD between readout and
-            prediction, of all rows checked so far.
+            The trace in the schema's types. Its ``metadata["residual"]`` is the largest TVD between
+            readout and prediction over all rows checked so far.
 
         Raises:
             TraceError: For the first fault.
@@ -255,11 +261,11 @@ class Trace:
         return self.table.height
 
     def has(self, *names: str) -> bool:
-        """Tell whether all these columns are there."""
+        """Return True if the trace has all these columns."""
         return all(name in self.table.columns for name in names)
 
     def ragged(self, name: str) -> Ragged:
-        """Return a column with a value per position; a null row has length 0."""
+        """Return a column with a value per position as rows; a null row has length 0."""
         return ragged_column(self.table[name])
 
     def array(self, name: str) -> np.ndarray:
@@ -268,7 +274,7 @@ class Trace:
 
     @property
     def fixed(self) -> dict[str, Any]:
-        """What all shards of one trace share: activation, tail, classes, columns and types."""
+        """Facts that all shards of one trace share: activation, tail, classes, columns, types."""
         schema = self.table.schema
         types = {name: kind for name, kind in schema.items() if name.startswith("input_")}
         return {
@@ -283,7 +289,7 @@ class Trace:
 
     @property
     def task(self) -> str | None:
-        """Task of the model, such as classification or question_answering; None if unknown."""
+        """Task of the model, such as ``classification``; None if unknown."""
         return task_of(self.metadata)
 
     @property
@@ -293,17 +299,17 @@ class Trace:
 
     @cached_property
     def alpha(self) -> Ragged:
-        """Attention in float64, every row rescaled to sum to 1 exactly."""
+        """Attention in float64, with every row rescaled to sum to 1."""
         return rescaled_alpha(self.table)
 
     @cached_property
     def readout(self) -> Readout:
-        """The function ``alpha -> prediction`` of these rows."""
+        """Function from attention to the predictions of these rows."""
         return readout_of(self.table, self.metadata["activation"], self.tail)
 
     @property
     def prediction(self) -> np.ndarray:
-        """Probabilities as the model gave them, float64 ``(n, C)``."""
+        """Probabilities that the model gave, float64 ``(n, C)``."""
         return self.array("prediction").astype(np.float64)
 
     @property
@@ -313,7 +319,7 @@ class Trace:
 
     @property
     def class_names(self) -> list[str]:
-        """Names of the classes; their numbers if the metadata have none."""
+        """Names of the classes; their numbers if the metadata name none."""
         names = self.metadata.get("class_names")
         outputs = width_of(self.table, "prediction")
         return list(names) if names else [str(k) for k in range(max(outputs, 2))]
@@ -324,7 +330,7 @@ class Trace:
         return predicted_class(self.array("prediction"))
 
     def cell(self, name: str, row: int) -> Any:
-        """Return the value of a row in a column as Python's own; None for a null."""
+        """Return one value as a Python object; None for a null."""
         return self.table[name].slice(row, 1).to_list()[0]
 
     def tokens(self, row: int) -> list[str]:
@@ -337,10 +343,11 @@ class Trace:
 
 
 def concatenate(shards: Sequence[Trace]) -> Trace:
-    """Join shards of the same model. Raises TraceError if types of columns do not go together."""
+    """Join shards of the same model. Raises TraceError if the types of a column differ."""
     first = shards[0]
     residual = max(float(shard.metadata.get("residual") or 0.0) for shard in shards)
     try:
+        # Columns that the schema does not know may be missing in some shards; they become null.
         table = pl.concat([shard.table for shard in shards], how="diagonal_relaxed", rechunk=True)
     except pl.exceptions.PolarsError as error:
         schemas = [shard.table.schema for shard in shards]
@@ -354,17 +361,17 @@ def concatenate(shards: Sequence[Trace]) -> Trace:
 
 
 def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
-    """Write ``part-00000.parquet``, … into ``folder``, in place of a trace that is there.
+    """Write ``part-00000.parquet``, … into ``folder``, replacing any trace there.
 
     Args:
-        folder: Made if it is not there.
+        folder: Folder of the trace; it is made if it does not exist.
         shards: Traces of one model; each is checked, and written whole or not at all.
 
     Returns:
-        The files of the shards.
+        Paths of the shards.
 
     Raises:
-        TraceError: For a row that breaks the schema.
+        TraceError: If a row breaks the schema.
         RunError: If a file cannot be written.
     """
     folder, written = Path(folder), []
@@ -410,16 +417,14 @@ def _column(name: str, values: Any, origin: str) -> pl.Series:
 
 
 def _repeated_in(files: Sequence[Path]) -> TraceError | None:
-    """Return the error of two rows of a trace with the same name.
-
-    Only the columns that name a row are read, and 8 bytes a row are in memory.
-    """
+    """Return an error if two rows of a trace have the same keys."""
+    # Hashes of the keys take 8 bytes per row, so the keys of a large trace need not be in memory.
     codes = [names.hash_rows().to_numpy() for _, names in _names_in(files)]
     code = np.sort(np.concatenate(codes)) if codes else np.zeros(0, np.uint64)
     repeated = np.unique(code[1:][code[1:] == code[:-1]])
     if not len(repeated):
         return None
-    # Codes may be equal by chance: the names themselves decide.
+    # Two hashes may be equal by chance, so the keys of such rows are compared themselves.
     found = [
         (file, names.filter(np.isin(names.hash_rows().to_numpy(), repeated)))
         for file, names in _names_in(files)
@@ -429,10 +434,13 @@ def _repeated_in(files: Sequence[Path]) -> TraceError | None:
 
 
 def _repeated(names: pl.DataFrame, origins: Sequence[str]) -> TraceError | None:
-    """Return the error of the first row whose name another row has; ``origins`` are of each row.
+    """Return an error for the first row with the keys of an earlier one.
 
-    A text that is counted twice would make every interval too narrow.
+    Args:
+        names: Keys of every row.
+        origins: Name of each row's file in errors.
     """
+    # A text that is counted twice would make every interval too narrow.
     if names.width == 0 or names.n_unique() == names.height:
         return None
     row = int((~names.select(pl.struct(pl.all()).is_first_distinct()).to_series()).arg_max() or 0)
@@ -446,7 +454,7 @@ def _repeated(names: pl.DataFrame, origins: Sequence[str]) -> TraceError | None:
 
 
 def _names_of(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns that name a row; none if there are no instances."""
+    """Return the columns that identify a row; none without a column ``instance``."""
     names = [name for name in ROW_KEYS if name in table.columns]
     return table.select(names if "instance" in names else [])
 

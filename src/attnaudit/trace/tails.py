@@ -1,4 +1,4 @@
-"""Tails: what a model computes between the weighted sum and its logits."""
+"""Tails: the part of a model between the weighted sum and the logits."""
 
 from __future__ import annotations
 
@@ -20,46 +20,51 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import cores
 
 GRAPH_FILE = "tail.onnx"
-ROWS = 256  # of a call, for a graph that takes any number of rows
+ROWS = 256  # rows per call of a graph that accepts any number
 _EXPECTED = "a graph from pooled, float32 (n, Q), to logits, float32 (n, C)"
 
 
 @runtime_checkable
 class Tail(Protocol):
-    """Logits ``(m, C)`` of weighted sums with their offsets, ``pooled (m, Q)``.
-
-    ``rows`` ``(m,)`` are numbers of rows of the trace, which may repeat. Tails that are the same
-    for every row ignore them.
-    """
+    """A function from pooled vectors, weighted sums plus offsets, to logits."""
 
     def __call__(
         self, pooled: Float[np.ndarray, "m Q"], rows: Int64[np.ndarray, " m"]
     ) -> Float[np.ndarray, "m C"]:
-        """Return the logits of every row."""
+        """Return the logits of pooled vectors.
+
+        Args:
+            pooled: Weighted sums plus offsets.
+            rows: Number of each vector's row in the trace; numbers may repeat. A tail that is the
+                same for every row ignores them.
+        """
         ...
 
 
 @runtime_checkable
 class JointTail(Tail, Protocol):
-    """A tail that also replaces the sums of several rows of one text at once."""
+    """A tail that can replace the sums of several rows of one text at once."""
 
     def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
-        """Return the logits of m groups of rows, each of one text and query."""
+        """Return the logits of m groups of rows, each with the rows of one text and query."""
         ...
 
 
 @runtime_checkable
 class LayersTail(JointTail, Protocol):
-    """The tail of rows of several layers, each of which makes the values of those above."""
+    """The tail of rows of several layers, where each layer computes the values of the next."""
 
     def logits_from_attention(self, alpha: Ragged, rows: Ragged) -> Float[np.ndarray, "m C"]:
-        """`together` with attention weights in place of sums; each pass computes its own values."""
+        """Return the logits of m groups of rows with other attention weights.
+
+        Unlike `together`, every layer computes its values from the attention below it.
+        """
         ...
 
 
 @runtime_checkable
 class Network(Protocol):
-    """A model at hand, for traces that store no tail: it is run again from the weighted sum on."""
+    """A model that is run again from the weighted sum on, for traces that store no tail."""
 
     @property
     def model(self) -> Any:
@@ -68,15 +73,15 @@ class Network(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Name of the model as it was when it was first asked for."""
+        """Digest of the model, computed on first use and then kept."""
         ...
 
     def current_fingerprint(self) -> str:
-        """Name the model as it is now."""
+        """Compute the digest of the model as it is now."""
         ...
 
     def current_logits(self, table: pl.DataFrame) -> Float[np.ndarray, "n C"]:
-        """Run the whole model, as it is now, on the texts of a trace's rows."""
+        """Run the whole model as it is now on the texts of a trace's rows."""
         ...
 
     def of_rows(self, table: pl.DataFrame) -> JointTail:
@@ -86,7 +91,7 @@ class Network(Protocol):
 
 @dataclass(frozen=True)
 class IdentityTail:
-    """The weighted sum already is the logits (classification with one linear layer)."""
+    """The tail of a classifier with one linear layer: the weighted sum is the logits."""
 
     def __call__(
         self, pooled: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
@@ -97,7 +102,7 @@ class IdentityTail:
 
 @dataclass(frozen=True)
 class TanhTail:
-    """``W₂ tanh(·) + b₂``, the head of question answering and inference.
+    """The head of question answering and inference, ``W₂ tanh(·) + b₂``.
 
     Attributes:
         weight: ``W₂``, shape ``(C, P)``.
@@ -115,22 +120,22 @@ class TanhTail:
         self, pooled: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
     ) -> Float[np.ndarray, "m C"]:
         """Return the logits of every row."""
-        # One product per row: a product of all rows adds up in an order that depends on how many
-        # there are, and results must not.
+        # One product per row. A product of all rows at once would add in an order that depends on
+        # their number, and results must not.
         return np.matmul(np.tanh(pooled)[:, None], self.weight.T)[:, 0] + self.bias
 
 
 @dataclass(frozen=True)
 class GraphTail:
-    """A stored ONNX graph, run by onnxruntime: an audit needs neither torch nor the model.
+    """A stored ONNX graph, run by onnxruntime.
 
-    The graph has one input and one output of float32, only operators of ONNX itself, and contains
-    its weights.
+    With it an audit needs neither torch nor the model. The graph has one input and one output of
+    float32, uses only operators of ONNX itself, and contains its weights.
 
     Attributes:
         path: The file.
-        sha256: Digest of the file. Any other file is refused with a TraceError when the graph is
-            first run, and so is one that onnxruntime refuses.
+        sha256: Digest of the file. The first call raises TraceError if the file has another digest,
+            or if onnxruntime refuses it.
     """
 
     path: Path = field(compare=False)
@@ -141,7 +146,7 @@ class GraphTail:
 
     @classmethod
     def of(cls, path: Path) -> GraphTail:
-        """Return the tail in a file, by the digest that the file has now."""
+        """Return the tail in a file, with the file's current digest."""
         return cls(path, sha256(path))
 
     def __call__(
@@ -150,8 +155,8 @@ class GraphTail:
         """Return the logits of every row."""
         (given,) = self._session.get_inputs()
         size = given.shape[0] if isinstance(given.shape[0], int) else ROWS
-        # A fixed size, with zeros in the last call, makes results independent of how many rows
-        # are computed together.
+        # All calls have the same size, the last one padded with zeros: the last digits of a product
+        # depend on the number of rows, and results must not.
         calls = max(-(-len(pooled) // size), 1)
         padded = np.zeros((calls * size, pooled.shape[1]), np.float32)
         padded[: len(pooled)] = pooled
@@ -171,7 +176,7 @@ class GraphTail:
         self._check_operators(content)
         try:
             session = _session_of(content)
-        except Exception as error:  # onnxruntime has a class of its own for every status
+        except Exception as error:  # onnxruntime has no common base class for its errors
             raise self._error(" ".join(str(error).split()), _EXPECTED) from error
         ends = (*session.get_inputs(), *session.get_outputs())
         if [one.type for one in ends] != ["tensor(float)"] * 2 or any(
@@ -182,12 +187,13 @@ class GraphTail:
         return session
 
     def _check_operators(self, content: bytes) -> None:
-        """Refuse weights in another file, and operators of anything but ONNX itself."""
+        """Refuse weights in another file, and operators that are not ONNX's own."""
+        # A trace may come from anyone: its graph must not open other files or load other libraries.
         import onnx
 
         try:
             model = onnx.load_from_string(content)
-        except Exception as error:  # a class of protobuf's own
+        except Exception as error:  # an error class of protobuf, which is no direct dependency
             raise self._error(" ".join(str(error).split()), _EXPECTED) from error
         for weights in model.graph.initializer:
             if weights.data_location == onnx.TensorProto.EXTERNAL:
@@ -208,13 +214,14 @@ def _session_of(content: bytes) -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    # One thread a call: calls are made side by side.
+    # One thread per call, because calls run in parallel. Severity 4 logs fatal errors only; others
+    # are raised.
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 class OutputLayer(NamedTuple):
-    """The last layer of a tail: ``logits = inner · weightᵀ + bias``, with ``inner`` (n, H)."""
+    """The last layer of a tail, ``logits = inner · weightᵀ + bias`` with ``inner`` ``(n, H)``."""
 
     inner: Tail
     weight: Float32[np.ndarray, "C H"]
@@ -223,13 +230,13 @@ class OutputLayer(NamedTuple):
 
 @dataclass(frozen=True)
 class SomeClasses:
-    """A tail read for some of its classes: its last layer computes only what these need.
+    """A tail restricted to some classes per row, which saves most of a large last layer.
 
     Attributes:
         layer: The last layer of the tail.
         classes: Classes of every row.
         added: Numbers added to the logits of these classes.
-        rows: Numbers by which the inner tail knows these rows.
+        rows: Numbers of these rows for the inner tail.
     """
 
     layer: OutputLayer
@@ -239,13 +246,14 @@ class SomeClasses:
 
     @cached_property
     def _same(self) -> Int64[np.ndarray, " n"]:
-        """For every row the first one with the same classes."""
+        """First row with the same classes, for every row."""
         first: dict[bytes, int] = {}
         rows = [first.setdefault(own.tobytes(), row) for row, own in enumerate(self.classes)]
         return np.array(rows, np.int64)
 
     @cached_property
     def _weights(self) -> dict[int, Float32[np.ndarray, "H K"]]:
+        # One copy of the weights for all rows with the same classes.
         rows = np.unique(self._same).tolist()
         weight = self.layer.weight
         return {row: np.ascontiguousarray(weight[self.classes[row]].T) for row in rows}
@@ -258,8 +266,10 @@ class SomeClasses:
         self, pooled: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
     ) -> Float[np.ndarray, "m K"]:
         """Return the logits of each row's classes."""
+        # float32 like the stored weights: copies in float64 would take twice the memory.
         hidden = np.asarray(self.layer.inner(pooled, self.rows[rows]), np.float32)
         logits, same = self._constant[rows], self._same[rows]
+        # One product per run of rows that share their classes.
         for start, end in pairwise([*np.flatnonzero(np.diff(same, prepend=-1)), len(rows)]):
             logits[start:end] += hidden[start:end] @ self._weights[same[start]]
         return logits

@@ -1,4 +1,4 @@
-"""Pieces of a tokenizer joined to the words of a text."""
+"""Joins the pieces of a tokenizer to the words of a text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int64
 from attnaudit.core.ragged import Ragged
 
 SPECIAL = -1  # the word of a special token
-# Begins a piece that continues a word, where tokens are the tokenizer's own names.
+# Prefix of a piece that continues a word, in WordPiece vocabularies.
 CONTINUES = "##"
 
 
@@ -20,7 +20,7 @@ def to_words(scores: Ragged, word_id: Ragged, ufunc: np.ufunc = np.add) -> Ragge
     Args:
         scores: A value per piece.
         word_id: Number of each piece's word, `SPECIAL` for special tokens.
-        ufunc: Reduction; the sum by default.
+        ufunc: Reduction; the sum by default, so that weights of attention still sum to 1.
 
     Returns:
         A value per word, in order.
@@ -32,7 +32,12 @@ def to_words(scores: Ragged, word_id: Ragged, ufunc: np.ufunc = np.add) -> Ragge
 
 
 def join_tokens(tokens: Sequence[Sequence[str]], word_id: Ragged) -> list[list[str]]:
-    """Join the pieces of each word, in the order of `to_words`."""
+    """Join the pieces of each word, in the order of `to_words`.
+
+    Args:
+        tokens: Pieces of every row.
+        word_id: Number of each piece's word, `SPECIAL` for special tokens.
+    """
     texts = []
     for row, ids in zip(tokens, word_id, strict=True):
         words: list[str] = []
@@ -40,17 +45,20 @@ def join_tokens(tokens: Sequence[Sequence[str]], word_id: Ragged) -> list[list[s
             if begins:
                 words.append(piece)
             else:
+                # A piece that is only the prefix stays, as it is the text of a word.
                 words[-1] += piece.removeprefix(CONTINUES) or piece
         texts.append(words)
     return texts
 
 
 def begins_word(word_id: np.ndarray) -> Bool[np.ndarray, " N"]:
-    """Tell which pieces of a text begin a word; every special token does."""
+    """Mark the pieces of a text that begin a word; every special token does."""
+    # The prepended number differs from all words and from `SPECIAL`, so the first piece begins one.
     return (word_id == SPECIAL) | (np.diff(word_id, prepend=SPECIAL - 1) != 0)
 
 
 def _starts(word_id: Ragged) -> Int64[np.ndarray, " words"]:
     is_first = begins_word(word_id.values)
+    # A text may end with the word number that the next one starts with.
     is_first[word_id.offsets[:-1][word_id.lengths > 0]] = True
     return np.flatnonzero(is_first)
