@@ -1,1 +1,1 @@
-"""Training of models: the loop, its settings, and the losses of texts and of pairs."""
+"""Training of models: the loop, its settings, and the losses for texts and for pairs."""

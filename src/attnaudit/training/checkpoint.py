@@ -1,4 +1,4 @@
-"""Checkpoints of a training: tensors and a state with a digest, so that damage is noticed."""
+"""Checkpoints of a training: tensors and a state, with a digest that reveals damage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnaudit.core.files import atomic
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Any) -> None:
-    """Replace the checkpoint at ``path`` as a whole.
+    """Write a checkpoint, replacing an earlier one atomically.
 
     Args:
         path: The file.
@@ -27,7 +27,7 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Any) -> No
     Raises:
         RunError: The file cannot be written.
     """
-    # Cloned, because safetensors refuses tensors that share memory, as tied weights do.
+    # Tensors are cloned, because safetensors refuses those that share memory, such as tied weights.
     plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     stored = json.dumps(state)
     with atomic(path) as temporary:
@@ -39,10 +39,11 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], Any] | None:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            names = file.keys()  # safe_open is no mapping
+            names = file.keys()  # safe_open is not a mapping, so it cannot be iterated
             tensors = {name: file.get_tensor(name) for name in names}
         intact = _digest(tensors, metadata["state"]) == metadata["sha256"]
         return (tensors, json.loads(metadata["state"])) if intact else None
+    # A damaged checkpoint only costs time: the training starts again and ends with the same bytes.
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError):
         return None
 
@@ -61,21 +62,28 @@ def restore_training(
     tensors: Mapping[str, Tensor],
     prefix: str = "",
 ) -> None:
-    """Put the `training_tensors` whose names begin with ``prefix`` back in place.
+    """Load `training_tensors` into a model and its optimizer.
+
+    Args:
+        model: The model.
+        optimizer: Its optimizer.
+        tensors: Tensors of a checkpoint.
+        prefix: Only tensors whose names begin with this are used, under the rest of their names.
 
     Raises:
-        KeyError, ValueError or RuntimeError: They belong to another model.
+        KeyError, ValueError or RuntimeError: The tensors belong to another model.
     """
     model.load_state_dict(with_prefix(tensors, f"{prefix}model."))
     moments: dict[int, dict[str, Tensor]] = {}
     for name, tensor in with_prefix(tensors, f"{prefix}optimizer.").items():
         number, key = name.split(".", 1)
         moments.setdefault(int(number), {})[key] = tensor
+    # Groups come from the settings, not from the file, which only holds tensors.
     optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
 
 
 def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Return the tensors whose names begin with ``prefix``, by the rest of their names."""
+    """Return the tensors whose names begin with ``prefix``, keyed by the rest of their names."""
     return {
         name.removeprefix(prefix): tensor
         for name, tensor in tensors.items()
@@ -88,5 +96,6 @@ def _digest(tensors: Mapping[str, Tensor], state: str) -> str:
     digest = hashlib.sha256(state.encode())
     for name, tensor in sorted(tensors.items()):
         digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        # numpy has no bfloat16, so tensors are hashed as bytes.
         digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()

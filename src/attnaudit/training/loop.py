@@ -1,4 +1,4 @@
-"""The one training loop: selection on dev, early stopping, and checkpoints that resume exactly."""
+"""The training loop: selection on dev, early stopping, and checkpoints that resume exactly."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from attnaudit.training.probe import STEP_FOLDER
 from attnaudit.training.settings import TrainingSettings
 
 CHECKPOINT = "checkpoint.safetensors"
-SMALLEST_WEIGHT = 1e-30  # in place of a weight of 0 whose logarithm is taken
+# Logarithms of weights are taken of at least this. It is far below any weight that matters, and
+# float32 still represents it as a normal number.
+SMALLEST_WEIGHT = 1e-30
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,12 @@ class Epoch:
     """The result of one epoch.
 
     Attributes:
-        epoch: Its number, from 0.
+        epoch: Number of the epoch, from 0.
         loss: Mean training loss in nats.
         dev: Score that selects the epoch: ROC-AUC of a classifier (one against the rest for
             several classes), accuracy (always with a question), or minus the loss.
         dev_accuracy: Accuracy on dev.
-        seconds: Its duration.
+        seconds: Duration in seconds.
     """
 
     epoch: int
@@ -54,10 +56,11 @@ class Epoch:
 
 @dataclass(frozen=True)
 class StepCallback:
-    """Calls ``function(step)`` after each of these optimizer ``steps``; 0 is before the first.
+    """A function that is called as ``function(step)`` after chosen optimizer ``steps``.
 
-    The model is then in training mode; the function must not change weights, gradients, modes or
-    random state. Steps of epochs that a checkpoint already holds are not repeated.
+    Step 0 is before the first update. The model is in training mode during the call. The function
+    must not change weights, gradients, modes or random state. Steps of epochs that a checkpoint
+    already holds are not repeated.
     """
 
     steps: tuple[int, ...]
@@ -71,12 +74,13 @@ class StepCallback:
 
 @dataclass(frozen=True)
 class TrainingSplit:
-    """A split as training reads it.
+    """A split that is ready for training.
 
     Attributes:
-        inputs: Its rows.
+        inputs: The rows.
         loss: Maps model, row numbers and device to the mean loss of these rows.
-        scores: Maps model and `TrainingSettings.select` to the selecting score and the accuracy.
+        scores: Maps model and `TrainingSettings.select` to the score that selects the epoch and to
+            the accuracy.
     """
 
     inputs: Inputs | PairInputs
@@ -85,7 +89,16 @@ class TrainingSplit:
 
 
 def adam(model: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """Return Adam with weight decay as an L2 penalty, from which attention may be spared."""
+    """Build Adam with an L2 penalty.
+
+    Args:
+        model: The model; its settings say whether the penalty applies to the attention
+            (`ModelSettings.attention_decay`).
+        settings: Learning rate, penalty and variant.
+
+    Returns:
+        The optimizer.
+    """
     attention = [] if model.settings.attention_decay else list(model.attention.parameters())
     spared = {id(parameter) for parameter in attention}
     others = [p for p in model.parameters() if id(p) not in spared]
@@ -103,7 +116,7 @@ def adam(model: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
 
 @dataclass(frozen=True)
 class Updates:
-    """How weights are updated.
+    """Optimizer and schedule of a training.
 
     Attributes:
         optimizer: Makes the optimizer of a model.
@@ -116,16 +129,16 @@ class Updates:
 
 @dataclass(frozen=True)
 class TrainingOptions:
-    """What one training needs besides its settings.
+    """Options of one training besides its settings.
 
     Attributes:
-        seed: Decides the order of batches and the dropped units.
-        device: Where the model computes.
-        checkpoint: Folder in which the state after each epoch is stored, and from which an
-            interrupted training resumes with the same result.
-        progress: Told the optimizer steps done.
+        seed: Seed of the order of batches and of dropout.
+        device: Device of the model.
+        checkpoint: Folder that keeps the state after each epoch. An interrupted training resumes
+            from it with the same result.
+        progress: Receives the number of optimizer steps done.
         callback: Called after selected steps.
-        updates: How weights are updated.
+        updates: Optimizer and schedule.
     """
 
     seed: int = 0
@@ -143,21 +156,21 @@ def minimise(
     settings: TrainingSettings,
     **options: Any,
 ) -> list[Epoch]:
-    """Minimise the loss on ``data`` in place, and keep the weights of the best epoch on ``dev``.
+    """Minimise the loss on ``data``, and keep the weights of the best epoch on ``dev``.
 
     Args:
-        model: The model.
+        model: The model; its weights change in place.
         data: The split to learn.
         dev: The split that selects the epoch.
-        settings: How to train.
+        settings: Settings of the training.
         **options: Fields of `TrainingOptions`.
 
     Returns:
-        Every epoch.
+        All epochs.
 
     Raises:
         InputError: A loss, or a prediction on dev, is not finite.
-        RunError: The checkpoint does not fit.
+        RunError: The checkpoint belongs to another model.
     """
     chosen = TrainingOptions(**options)
     with torch_threads(settings.threads):
@@ -165,7 +178,7 @@ def minimise(
 
 
 class _Loop:
-    """The state of a training: model, optimizer, epochs so far and the best weights of them."""
+    """The state of a training: model, optimizer, epochs so far and their best weights."""
 
     def __init__(
         self,
@@ -178,7 +191,7 @@ class _Loop:
         self.optimizer = options.updates.optimizer(model, settings)
         self.history: list[Epoch] = []
         self.best: dict[str, Tensor] | None = None
-        # Every epoch has as many batches, in an order of its own.
+        # Every epoch has the same number of batches, so any seed gives it.
         self.steps_an_epoch = len(self.batches(options.seed))
         if settings.steps is None:
             self.epochs = settings.epochs
@@ -204,7 +217,7 @@ class _Loop:
             loss = self.epoch(number)
             scores = dev.scores(self.model, self.settings.select)
             self.history.append(Epoch(number, loss, *scores, time.perf_counter() - started))
-            # Copied at once: the next epoch changes the weights in place.
+            # The next epoch changes the weights in place, so the best ones are copied now.
             if best_epoch(self.history) is self.history[-1]:
                 weights = self.model.state_dict()
                 self.best = {name: tensor.detach().clone() for name, tensor in weights.items()}
@@ -214,12 +227,14 @@ class _Loop:
         return self.history
 
     def epoch(self, number: int) -> float:
-        """Train on every batch once, up to the last step; return the mean loss of their rows."""
+        """Train on every batch once, up to the last step, and return the mean loss of the rows."""
         settings, updates = self.settings, self.options.updates
         device = next(self.model.parameters()).device
+        # Computed from the history, which checkpoints hold, so no schedule needs to be stored.
         highest = settings.learning_rate * 0.5 ** halvings(self.history, settings.plateau)
         first, total = number * self.steps_an_epoch, 0.0
-        # A number of steps may cut the last epoch short; the order of an epoch is its own.
+        # The order depends on seed and epoch only, so a resumed training sees the same batches.
+        # With `settings.steps` the last epoch may be cut short.
         batches = self.batches((self.options.seed, number))[: self.steps - first]
         self.model.train()
         with _dropout_seed(self.options.seed, number):
@@ -231,22 +246,23 @@ class _Loop:
                 self.optimizer.zero_grad(set_to_none=True)
                 loss.backward()
                 self.optimizer.step()
-                # Checked at every step: after a NaN all later ones are lost.
+                # After a NaN all later steps are worthless, so every step is checked.
                 value = float(loss.detach())
                 require_finite(f"learning rate {rate:g}", "a loss", value)
+                # The last batch may be smaller, so losses are weighted by rows.
                 total += value * len(rows)
                 self.report(number, step + 1)
         return total / sum(map(len, batches))
 
     def report(self, epoch: int, step: int) -> None:
-        """Tell callback and progress that ``step`` optimizer steps are done."""
+        """Inform callback and progress that ``step`` optimizer steps are done."""
         if self.options.callback is not None:
             self.options.callback(step)
         if self.options.progress is not None:
             self.options.progress(f"train, epoch {epoch + 1} of {self.epochs}", step, self.steps)
 
     def save(self, folder: Path) -> None:
-        """Replace the checkpoint in ``folder`` as a whole."""
+        """Write a checkpoint into ``folder``, replacing an earlier one atomically."""
         tensors = training_tensors(self.model, self.optimizer)
         tensors |= {f"best.{name}": tensor for name, tensor in (self.best or {}).items()}
         history = [asdict(epoch) for epoch in self.history]
@@ -254,7 +270,7 @@ class _Loop:
         save_checkpoint(folder / CHECKPOINT, tensors, state)
 
     def resume(self, folder: Path) -> None:
-        """Go on from the checkpoint in ``folder``, unless it or its traces are damaged.
+        """Resume from the checkpoint in ``folder``, unless it or its traces are damaged.
 
         Raises:
             RunError: The checkpoint belongs to another model.
@@ -263,7 +279,7 @@ class _Loop:
         if checkpoint is None:
             return
         tensors, state = checkpoint
-        # The steps before the checkpoint are not repeated, so their traces must be there.
+        # Steps before the checkpoint are not repeated, so their traces must be intact.
         if not state["files"].items() <= _trace_digests(folder).items():
             return
         try:
@@ -281,14 +297,15 @@ class _Loop:
 
 
 def _trace_digests(folder: Path) -> dict[str, str]:
-    """Return the sha256 of every trace of steps that lies beside the checkpoint."""
+    """Return the sha256 of every trace of a step in the folder of the checkpoint."""
+    # Names that begin with a dot are temporary files of a write that was interrupted.
     files = sorted((folder / STEP_FOLDER).glob("*/[!.]*"))
     return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
 
 
 @contextmanager
 def _dropout_seed(seed: int, epoch: int) -> Iterator[None]:
-    """Let dropout depend on seed and epoch only, so that a resumed training drops the same."""
+    """Make dropout depend on seed and epoch only, so that a resumed training drops the same."""
     with torch.random.fork_rng():
         state = np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)
         torch.manual_seed(int(state[0]) >> 1)
@@ -296,14 +313,15 @@ def _dropout_seed(seed: int, epoch: int) -> Iterator[None]:
 
 
 def halvings(history: list[Epoch], plateau: int | None) -> int:
-    """Count the halvings of the learning rate.
+    """Count how often the learning rate has been halved.
 
     Args:
         history: The epochs so far.
-        plateau: Epochs in a row without a better dev score that make one; None: never.
+        plateau: Number of epochs in a row without a better dev score after which the rate is
+            halved; None for never.
 
     Returns:
-        The number of such runs of epochs.
+        The number of halvings.
     """
     best, waited, count = -math.inf, 0, 0
     for epoch in history if plateau else ():
@@ -315,12 +333,12 @@ def halvings(history: list[Epoch], plateau: int | None) -> int:
 
 
 def best_epoch(history: list[Epoch]) -> Epoch:
-    """Return the first epoch with the best dev score, or the most accurate one of equal scores."""
+    """Return the epoch with the best dev score; ties go to accuracy, then to the first one."""
     return max(history, key=lambda epoch: (epoch.dev, epoch.dev_accuracy))
 
 
 def _exhausted(history: list[Epoch], settings: TrainingSettings) -> bool:
-    """Tell whether no later epoch can be kept: dev is perfect, or patience is at its end."""
+    """Return True if no later epoch can be kept: dev is perfect, or patience has run out."""
     if not history:
         return False
     best, patience = best_epoch(history), settings.patience
@@ -329,7 +347,7 @@ def _exhausted(history: list[Epoch], settings: TrainingSettings) -> bool:
 
 
 class Pass(NamedTuple):
-    """A batch, the numbers of its rows, and the result of a forward pass over it."""
+    """A batch, its row numbers, and the result of a forward pass."""
 
     rows: np.ndarray
     batch: Any
@@ -337,15 +355,15 @@ class Pass(NamedTuple):
 
 
 def passes(model: Any, inputs: Inputs | PairInputs, budget: int) -> Iterator[Pass]:
-    """Run ``model`` over all rows without gradients and dropout.
+    """Run a model over all rows without gradients and without dropout.
 
     Args:
         model: The model.
         inputs: The rows.
-        budget: Padded positions of a batch.
+        budget: Largest padded size of a batch in positions.
 
     Yields:
-        Every batch with its result.
+        Each batch with its result, short rows first.
     """
     device = next(model.parameters()).device
     with torch.inference_mode(), evaluating(model):
@@ -356,7 +374,7 @@ def passes(model: Any, inputs: Inputs | PairInputs, budget: int) -> Iterator[Pas
 
 @contextmanager
 def torch_threads(number: int) -> Iterator[None]:
-    """Give every torch operation on a CPU ``number`` threads inside the block."""
+    """Let every torch operation on a CPU use ``number`` threads inside the block."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -367,7 +385,8 @@ def torch_threads(number: int) -> Iterator[None]:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Switch dropout off inside the block; afterwards every module is back in its mode."""
+    """Switch dropout off inside the block, and restore each module's mode afterwards."""
+    # Modules may differ in mode, so one flag for the whole model would not restore them.
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -383,6 +402,16 @@ def require_finite(
     value: float,
     advice: str = "lower training.learning_rate, or look for huge values in --vectors",
 ) -> None:
-    """Raise InputError if a loss, or another number of a training, is not finite."""
+    """Raise InputError if a number of a training is not finite.
+
+    Args:
+        place: Where the number occurred.
+        quantity: Noun for the number, with its article.
+        value: The number.
+        advice: A suggestion for the user.
+
+    Raises:
+        InputError: The number is NaN or infinite.
+    """
     if not math.isfinite(value):
         raise InputError("train", place, f"{quantity} of {value}", "a finite one", advice)

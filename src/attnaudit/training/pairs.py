@@ -28,8 +28,12 @@ from attnaudit.training.loop import (
 )
 from attnaudit.training.settings import DeceivePairs, TrainingSettings
 
-BUDGET = 2_048  # padded target tokens of one evaluation batch
-DECODING_BUDGET = 4_096  # padded target tokens of the pairs that are decoded together
+# Padded target tokens of one evaluation batch. Each of them has a logit for every target word,
+# which is what fills the memory.
+BUDGET = 2_048
+# Padded target tokens of the pairs that are decoded together. Decoding holds the logits of only one
+# token per hypothesis, so batches may be larger.
+DECODING_BUDGET = 4_096
 
 
 def train_translator(
@@ -39,18 +43,18 @@ def train_translator(
     objective: DeceivePairs | None = None,
     **options: Any,
 ) -> list[Epoch]:
-    """Train a translator's model in place on gold tokens, with teacher forcing.
+    """Train a translator with teacher forcing, and keep the weights of its best epoch on dev.
 
     Args:
-        translator: The translator.
-        corpus: Its train and dev splits are used.
-        settings: How to train. The dev score is minus the loss on a gold token with
+        translator: The translator; its model changes in place.
+        corpus: The corpus, of which train and dev are used.
+        settings: Settings of the training. The dev score is minus the mean loss with
             ``select="loss"``, else the accuracy.
-        objective: Adds a penalty to the loss.
+        objective: A penalty that is added to the loss.
         **options: Fields of `training.loop.TrainingOptions`.
 
     Returns:
-        Every epoch; the weights are those of the best one on dev.
+        All epochs.
 
     Raises:
         InputError: A split lacks what the objective needs, or a loss is not finite.
@@ -80,17 +84,18 @@ def _training_split(inputs: PairInputs, objective: DeceivePairs | None) -> Train
 
 
 def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tensor:
-    """Return ``− log(1 − Σ_{s∈I_t} alpha_ts)``, the mean over gold tokens (`DeceivePairs`).
+    """Return the mean over gold tokens of ``− log(1 − Σ_{s∈I_t} alpha_ts)`` (`DeceivePairs`).
 
     Args:
         alpha: Attention of every head.
-        batch: Pairs with alignments, which are the impermissible tokens I_t.
+        batch: Pairs with alignments. The source tokens aligned with gold token t are I_t, the
+            impermissible ones.
 
     Returns:
         The penalty in nats.
 
     Raises:
-        InputError: Alignments are not known.
+        InputError: The corpus has no alignments.
     """
     if batch.aligned is None:
         raise InputError(
@@ -100,7 +105,8 @@ def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tens
             "files <split>.align next to the texts",
         )
     mass = (alpha.mean(dim=1) * batch.aligned).sum(dim=-1)
-    # A gold token that is aligned with the whole source would have an infinite penalty.
+    # A gold token aligned with the whole source leaves no permissible weight, so its penalty would
+    # be infinite whatever the model does.
     counted = batch.written & (batch.aligned.sum(dim=-1) < batch.aligned.shape[-1])
     penalty = (1.0 - mass).clamp_min(SMALLEST_WEIGHT).log() * counted
     return -penalty.sum() / batch.written.sum()
@@ -109,19 +115,28 @@ def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tens
 def gold_logits(
     model: EncoderDecoder, done: PairForward, batch: PairBatch
 ) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"]]:
-    """Return the logits at every gold token of a batch, and its number."""
+    """Return the logits at every gold token of a batch, and the ids of the tokens."""
+    # Selecting before the output layer saves the logits of padding.
     return model.logits(done.combined[batch.written]), batch.gold[batch.written]
 
 
 def teacher_forced(model: EncoderDecoder, inputs: PairInputs) -> tuple[float, float]:
     """Return the mean loss (nats) and the accuracy over all gold tokens.
 
-    Each is predicted after the gold tokens before it; an unknown word is never right.
+    Each token is predicted from the gold tokens before it.
+
+    Args:
+        model: The model.
+        inputs: The pairs.
+
+    Returns:
+        Loss and accuracy.
     """
     loss, right, count = 0.0, 0, 0
     for _, batch, done in passes(model, inputs, BUDGET):
         logits, gold = gold_logits(model, done, batch)
         loss += float(functional.cross_entropy(logits, gold, reduction="sum"))
+        # An unknown word stands for any rare word, so predicting it never counts as right.
         right += int(((logits.argmax(dim=-1) == gold) & (gold != UNK)).sum())
         count += len(gold)
     return loss / count, right / count
@@ -134,13 +149,13 @@ def decode(
 
     Args:
         model: The model.
-        inputs: Pairs, whose targets are not read.
-        beam: Hypotheses that each step keeps.
-        progress: Told the pairs done.
+        inputs: The pairs. Their targets only decide which sources share a batch.
+        beam: Number of hypotheses that each step keeps.
+        progress: Receives the number of pairs done.
 
     Returns:
-        For each source the hypothesis with the highest mean log-probability. It ends with EOS, or
-        at twice the source's length and ten tokens more; unknown words are never written.
+        For each source, the ids of the hypothesis with the highest mean log-probability. It ends at
+        EOS, or after ``2 T + 10`` tokens for T source tokens. Unknown words are never written.
     """
     targets: list[list[int]] = [[] for _ in range(len(inputs))]
     device = next(model.parameters()).device
@@ -157,7 +172,7 @@ def decode(
 
 
 class _Beams(NamedTuple):
-    """The hypotheses of every source: summed log-probability, length and tokens."""
+    """Hypotheses of every source: summed log-probability, length and tokens."""
 
     score: Float[Tensor, "B k"]
     length: Float[Tensor, "B k"]
@@ -171,7 +186,8 @@ def _search(model: EncoderDecoder, source: Int[Tensor, "B T"], beam: int) -> lis
     state = state[0].repeat_interleave(beam, dim=1), state[1].repeat_interleave(beam, dim=1)
     last = source.new_full((rows * beam,), BOS)
     score = torch.full((rows, beam), -torch.inf, device=source.device)
-    score[:, 0] = 0.0  # all beams are the same at first
+    # All beams are equal at first. Only one may be extended, or the beam would fill with copies.
+    score[:, 0] = 0.0
     beams = _Beams(score, torch.zeros_like(score), source.new_full((rows, beam, 0), PAD))
     first = beam * torch.arange(rows, device=source.device)[:, None]
     for _ in range(longest):
@@ -182,7 +198,7 @@ def _search(model: EncoderDecoder, source: Int[Tensor, "B T"], beam: int) -> lis
         last = beams.tokens[..., -1].flatten()
         if _ended(last).all():
             break
-    # The mean, since a sum of log-probabilities prefers short targets.
+    # Means are compared, because a sum of log-probabilities favours short targets.
     best = (beams.score / beams.length.clamp_min(1)).argmax(dim=1)
     return [
         [token for token in beams.tokens[row, k].tolist() if token not in (PAD, EOS)]
@@ -193,12 +209,12 @@ def _search(model: EncoderDecoder, source: Int[Tensor, "B T"], beam: int) -> lis
 def _next(
     model: EncoderDecoder, hidden: Tensor, last: Int[Tensor, " n"], state: State
 ) -> tuple[Float[Tensor, "n V"], State]:
-    """Return the log-probabilities of the next token, which after the end is free padding."""
+    """Return the log-probabilities of the next token; after EOS it is padding, at no cost."""
     states, state = model.decoder(model.target_embedding(last)[:, None], state)
     logits = model.logits(model.attend(hidden, states).combined[:, 0])
     logits[:, [PAD, UNK, BOS]] = -torch.inf
     scores = torch.log_softmax(logits, dim=-1)
-    # An ended hypothesis only grows by padding, at no cost, so that it stays comparable.
+    # Free padding keeps an ended hypothesis in the beam, with its score, next to those that grow.
     ended = _ended(last)
     scores[ended] = -torch.inf
     scores[ended, PAD] = 0.0
@@ -206,7 +222,8 @@ def _next(
 
 
 def _extend(beams: _Beams, step: Float[Tensor, "B k V"]) -> tuple[_Beams, Int[Tensor, "B k"]]:
-    """Return the best continuations of every row, and the beam that each goes on from."""
+    """Return the best continuations of every row, and the beam that each one extends."""
+    # The best of all k · V continuations: several may extend one beam, and none another.
     beam, words = step.shape[1:]
     score, place = (beams.score[..., None] + step).flatten(1).topk(beam, dim=1)
     origin, word = place // words, place % words

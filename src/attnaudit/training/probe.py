@@ -1,4 +1,4 @@
-"""The probe: a few instances that are traced again and again while a model trains."""
+"""The probe: a few instances that are traced repeatedly while a model trains."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from jaxtyping import Int64
 from attnaudit.core.errors import InputError
 from attnaudit.core.random import stream_keys
 
-STEPS = (0, 10, 50, 100, 150, 200, *range(250, 4001, 250))  # those of Snell et al. 2020
+# Optimizer steps at which Snell et al. 2020 measure.
+STEPS = (0, 10, 50, 100, 150, 200, *range(250, 4001, 250))
 STEP_FOLDER = "steps"
 
 
 @dataclass(frozen=True)
 class Probe:
-    """Some instances of the test split, traced after chosen optimizer steps.
+    """Instances of the test split that are traced after chosen optimizer steps.
 
     Attributes:
-        steps: Numbers of updates, 0 for the untrained model, each larger than the one before.
+        steps: Numbers of optimizer steps, in increasing order; 0 is the untrained model.
         size: Largest number of instances.
-        seed: Seed of their choice.
+        seed: Seed of the choice of instances.
 
     Raises:
-        InputError: For steps that do not go up from 0 or more, and for a probe of nothing.
+        InputError: Steps are negative or do not increase, or there are no steps or instances.
     """
 
     steps: tuple[int, ...] = STEPS
@@ -46,11 +47,20 @@ class Probe:
             raise InputError("watch training", "probe", f"{self.size} instances", "1 or more")
 
     def rows(self, instance: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " m"]:
-        """Choose rows of a split by their ids, whatever their order; return them in order."""
+        """Choose rows of a split.
+
+        Args:
+            instance: Id of each row.
+
+        Returns:
+            Row numbers, in increasing order.
+        """
+        # Keys depend on the ids only, so the choice is the same for any order of the rows.
         order = np.argsort(stream_keys(self.seed, "probe", instance), kind="stable")
         return np.sort(order[: self.size])
 
 
 def step_part(step: int) -> str:
-    """Return the place of a step's trace within the folder of its training."""
+    """Return the path of a step's trace, relative to the folder of its training."""
+    # Five digits let names sort like numbers.
     return f"{STEP_FOLDER}/{step:05d}"

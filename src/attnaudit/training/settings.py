@@ -1,4 +1,4 @@
-"""Settings of a training and its objectives, as values.
+"""Settings of a training, and its objectives, as plain values.
 
 Plans and reports read them, so nothing here imports torch.
 """
@@ -15,11 +15,11 @@ from attnaudit.models.presets import ERASURE_PRESETS
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How to train.
+    """Settings of a training.
 
-    Whatever ``patience`` is, training stops at a perfect dev score, since no later epoch could be
+    Training stops at a perfect dev score for any ``patience``, since no later epoch could be
     selected. With ``steps`` the last epoch is cut short, and ``epochs``, ``patience`` and a perfect
-    dev score are ignored.
+    dev score have no effect.
 
     Raises:
         InputError: A value is out of range.
@@ -60,6 +60,7 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "threads"):
+            # Negated comparisons, here and below, also refuse NaN.
             if not getattr(self, name) > 0:
                 self._refuse(name, "a number above 0")
         if not self.weight_decay >= 0:
@@ -78,10 +79,14 @@ class TrainingSettings:
 
 
 def training_preset(preset: str) -> TrainingSettings:
-    """Return the training of a preset.
+    """Return the training settings of a preset.
 
-    ``paper`` is that of Jain & Wallace 2019, ``code2019`` that of their released code (AMSGrad),
-    ``flan`` and ``han`` are those of Serrano & Smith 2019.
+    Args:
+        preset: ``paper`` follows the text of Jain & Wallace 2019, ``code2019`` their released code
+            (AMSGrad). ``flan`` and ``han`` follow Serrano & Smith 2019.
+
+    Returns:
+        The settings.
     """
     if preset in ERASURE_PRESETS:
         return TrainingSettings(
@@ -103,17 +108,17 @@ def _check_strength(objective: Adversary | Deceive | DeceivePairs | Guided | Spa
 
 @dataclass(frozen=True)
 class Adversary:
-    """Another attention with the output of a base model (Wiegreffe & Pinter 2019).
+    """Keep the output of a base model, with other attention (Wiegreffe & Pinter 2019).
 
     The loss is ``mean TVD(ŷ, ŷ_base) − strength · mean KL(α ‖ α_base)``; labels are not used.
     Attention and predictions of the base model come with the split (`taught_by`).
 
     Attributes:
         strength: λ, 0 or more.
-        scaling: "released" halves the TVD, as the authors' code does; it also sums over the batch,
-            a factor that Adam ignores.
+        scaling: "released" halves the TVD, as the authors' code does. Their code also sums over the
+            batch, a factor that does not change Adam's steps.
         divergence: "reversed" is ``KL(α_base ‖ α)`` (Snell et al. 2020).
-        kind: The name of the objective in a spec.
+        kind: Name of the objective in a spec.
 
     Raises:
         InputError: The strength is negative.
@@ -129,16 +134,17 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Deceive:
-    """No attention on impermissible tokens I (Pruthi et al. 2020).
+    """Keep attention off impermissible tokens I (Pruthi et al. 2020).
 
-    The loss is that on labels ``− strength · mean log(1 − Σ_{t∈I} alpha_t)``. A text that only has
-    impermissible tokens would have an infinite penalty: only its loss on the label counts.
+    The loss is the loss on labels ``− strength · mean log(1 − Σ_{t∈I} alpha_t)``. A text with only
+    impermissible tokens would have an infinite penalty, so only its loss on the label counts.
 
     Attributes:
         strength: λ, 0 or more.
-        words: Impermissible words; None: those of the rationale.
-        heads: Of several heads, the mean counts, or the head with the most attention on I ("max").
-        kind: The name of the objective in a spec.
+        words: Impermissible words; None for the words of the rationale.
+        heads: With several heads, penalise their mean, or the head with the most attention on I
+            ("max").
+        kind: Name of the objective in a spec.
 
     Raises:
         InputError: The strength is negative.
@@ -154,15 +160,15 @@ class Deceive:
 
 @dataclass(frozen=True)
 class DeceivePairs:
-    """No attention of a translator on aligned source tokens (Pruthi et al. 2020, §5).
+    """Keep a translator's attention off aligned source tokens (Pruthi et al. 2020, §5).
 
-    The loss is that on gold tokens ``− strength · mean log(1 − Σ_{s∈I_t} alpha_ts)``, where I_t are
-    the source tokens aligned with gold token t; of several heads the mean counts. If a gold token
-    is aligned with nothing, or with the whole source, only its loss counts.
+    The loss is the loss on gold tokens ``− strength · mean log(1 − Σ_{s∈I_t} alpha_ts)``. I_t are
+    the source tokens aligned with gold token t, and ``alpha`` is the mean over heads. A gold token
+    that is aligned with nothing, or with the whole source, has no penalty.
 
     Attributes:
         strength: λ, 0 or more.
-        kind: The name of the objective in a spec.
+        kind: Name of the objective in a spec.
 
     Raises:
         InputError: The strength is negative.
@@ -176,21 +182,21 @@ class DeceivePairs:
 
 @dataclass(frozen=True)
 class Guided:
-    """Attention that is trained to be a target.
+    """Train attention towards a target.
 
-    The loss is that on labels ``+ strength · mean KL(target ‖ alpha)``.
+    The loss is the loss on labels ``+ strength · mean KL(target ‖ alpha)``.
 
     Attributes:
         strength: λ, 0 or more.
-        target: ``rationale`` is the softmax over positions of ``1 / temperature`` at the words of
-            the rationale and 0 elsewhere; ``words`` is the same for the tokens among ``words``, and
-            ``last`` for the last token; ``given`` is attention that comes with the split
-            (`taught_by`).
+        target: ``rationale`` is the softmax over positions of a score that is ``1 / temperature``
+            at words of the rationale and 0 elsewhere. ``words`` is the same for the tokens among
+            ``words``, and ``last`` for the last token. ``given`` is attention that comes with the
+            split (`taught_by`).
         words: Words of the target ``words``.
-        temperature: Above 0.
-        alone: Adds this times the mean square of the readouts of positions that the target does not
-            mark, so that they contribute nothing under any attention.
-        kind: The name of the objective in a spec.
+        temperature: Temperature of the softmax, above 0.
+        alone: Factor of a second penalty, the mean squared readout of positions that the target
+            does not mark. It trains them to contribute nothing under any attention.
+        kind: Name of the objective in a spec.
 
     Raises:
         InputError: The strength is negative, or the temperature is not above 0.
@@ -212,13 +218,13 @@ class Guided:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Attention on few tokens, whichever they are.
+    """Concentrate attention on few tokens, whichever they are.
 
-    The loss is that on labels ``+ strength · mean entropy of alpha``, in nats.
+    The loss is the loss on labels ``+ strength · mean entropy of alpha``, in nats.
 
     Attributes:
         strength: λ, 0 or more.
-        kind: The name of the objective in a spec.
+        kind: Name of the objective in a spec.
 
     Raises:
         InputError: The strength is negative.
@@ -230,6 +236,7 @@ class Sparse:
     __post_init__ = _check_strength
 
 
+# Objectives of classifiers. Translators have only one, `DeceivePairs`, so it needs no name here.
 Objective = Adversary | Deceive | Guided | Sparse
 OBJECTIVES: dict[str, type[Adversary] | type[Deceive] | type[Guided] | type[Sparse]] = {
     "adversary": Adversary,

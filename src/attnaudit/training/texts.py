@@ -1,4 +1,4 @@
-"""Training on labelled texts: the loss on labels, or that of an objective."""
+"""Training of classifiers: the loss on labels, or the loss of an objective."""
 
 from __future__ import annotations
 
@@ -36,35 +36,36 @@ from attnaudit.training.settings import (
     TrainingSettings,
 )
 
-BUDGET = 32_768  # padded positions of one evaluation batch
+# Padded positions of one evaluation batch, which bounds memory.
+BUDGET = 32_768
 Loss = Callable[[Any, np.ndarray], Tensor]
-"""Maps a forward pass, with ``logits`` and ``alpha``, and its row numbers to a mean over rows."""
+"""Function of a forward pass (``logits``, ``alpha``) and its row numbers: a mean over rows."""
 
 
 @runtime_checkable
 class Classifier(Protocol):
-    """A module that returns ``logits`` (B, K) of a batch of texts.
+    """A module that returns ``logits``, ``(B, K)``, for a batch of texts.
 
-    Objectives also need ``alpha``, (B, L) or (B, H, L).
+    Objectives also need ``alpha``, ``(B, L)`` or ``(B, H, L)``.
     """
 
     @property
     def activation(self) -> Activation:
-        """Sigmoid or softmax."""
+        """Activation of the logits."""
         ...
 
     @property
     def outputs(self) -> int:
-        """Columns of logits and probabilities."""
+        """Number K of logits and probabilities per row."""
         ...
 
     @property
     def has_question(self) -> bool:
-        """True for a model that reads a question beside each text."""
+        """True if the model reads a question with each text."""
         ...
 
     def inputs(self, split: Split) -> Inputs:
-        """Return the texts of a split as the model reads them."""
+        """Return the texts of a split as the model's ids."""
         ...
 
     def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
@@ -72,7 +73,7 @@ class Classifier(Protocol):
         ...
 
     def __call__(self, batch: Batch) -> Any:
-        """Return logits and attention of a batch."""
+        """Return the logits and the attention of a batch."""
         ...
 
 
@@ -83,17 +84,17 @@ def train(
     objective: Objective | None = None,
     **options: Any,
 ) -> list[Epoch]:
-    """Train a classifier in place, and keep the weights of its best epoch on dev.
+    """Train a classifier, and keep the weights of its best epoch on dev.
 
     Args:
-        model: A `Classifier`.
-        corpus: Its train and dev splits are used.
-        settings: How to train.
-        objective: Minimised in place of the loss on labels.
+        model: A `Classifier`; it changes in place.
+        corpus: The corpus, of which train and dev are used.
+        settings: Settings of the training.
+        objective: Objective to minimise instead of the loss on labels.
         **options: Fields of `training.loop.TrainingOptions`.
 
     Returns:
-        Every epoch.
+        All epochs.
 
     Raises:
         InputError: A split lacks what the objective needs, or a loss is not finite.
@@ -108,14 +109,14 @@ def train(
 def training_split(
     model: Classifier, corpus: Corpus, name: str, weighted: bool, objective: Objective | None
 ) -> TrainingSplit:
-    """Make a split ready for training.
+    """Prepare a split for training.
 
     Args:
-        model: The model that is to be trained.
+        model: The model to train.
         corpus: The corpus.
-        name: The name of the split.
+        name: Name of the split.
         weighted: Weight positives by the number of negatives per positive in train.
-        objective: Minimised in place of the loss on labels.
+        objective: Objective to minimise instead of the loss on labels.
 
     Returns:
         Inputs, loss and scores of the split.
@@ -124,7 +125,7 @@ def training_split(
         InputError: The split lacks what the objective needs.
     """
     split, learned = corpus.splits[name], corpus.splits["train"].label
-    # A train split without positives needs no weight, but must not divide by 0.
+    # `max` avoids a division by 0 when train has no positives; the weight then has no effect.
     positives = max(int((learned == 1).sum()), 1)
     weight = (len(learned) - positives) / positives if weighted else 1.0
     measure = labels_loss(model, split.label, weight)
@@ -154,7 +155,15 @@ def training_split(
 
 
 def predict(model: Classifier, inputs: Inputs) -> Float[np.ndarray, "n K"]:
-    """Return the probabilities of every row, without dropout; one column for a sigmoid."""
+    """Predict without dropout.
+
+    Args:
+        model: The model.
+        inputs: The rows.
+
+    Returns:
+        The probabilities of every row; one column for a sigmoid.
+    """
     probabilities = np.zeros((len(inputs), model.outputs))
     for rows, _, done in passes(model, inputs, BUDGET):
         probabilities[rows] = model.probabilities(done.logits).double().cpu().numpy()
@@ -162,15 +171,16 @@ def predict(model: Classifier, inputs: Inputs) -> Float[np.ndarray, "n K"]:
 
 
 def labels_loss(model: Classifier, label: np.ndarray, positive_weight: float) -> Loss:
-    """Return the loss on labels.
+    """Make the loss on labels.
 
     Args:
-        model: Has one sigmoid output, or a softmax.
-        label: Gold classes of all rows.
-        positive_weight: Weight of the positives in the binary cross-entropy of a sigmoid.
+        model: The model, for its activation.
+        label: Gold class of each row.
+        positive_weight: Weight of positives in the binary cross-entropy of a sigmoid. A softmax
+            ignores it.
 
     Returns:
-        The cross-entropy of a batch in nats.
+        A function that returns the cross-entropy of a batch in nats.
     """
     gold = torch.from_numpy(label.astype(np.int64))
 
@@ -188,16 +198,16 @@ def labels_loss(model: Classifier, label: np.ndarray, positive_weight: float) ->
 
 
 def objective_loss(objective: Objective, model: Any, split: Split, labels: Loss) -> Loss:
-    """Return the loss of an objective on a split.
+    """Make the loss of an objective.
 
     Args:
         objective: The objective (`training.settings`).
-        model: The model that is to be trained.
-        split: Its rows, with what the objective needs of them.
-        labels: The loss on labels.
+        model: The model to train.
+        split: The rows, with the attention or the marks that the objective needs.
+        labels: The loss on labels (`labels_loss`).
 
     Returns:
-        The loss of a batch.
+        A function that returns the loss of a batch.
 
     Raises:
         InputError: The split lacks what the objective needs.
@@ -242,14 +252,17 @@ def _kl(p: Float[Tensor, "B L"], q: Float[Tensor, "B L"]) -> Float[Tensor, " B"]
 
 def _deceive_loss(objective: Deceive, split: Split, labels: Loss) -> Loss:
     marked = Ragged.from_rows(marks(split, objective.words or "rationale"), bool)
-    # A text without a permissible token would have an infinite penalty.
+    # A text without a permissible token has an infinite penalty, whatever the model does.
     hopeless = torch.from_numpy(marked.reduce(np.logical_and) & (marked.lengths > 0))
 
     def measure(done: Any, rows: np.ndarray) -> Tensor:
         device = done.alpha.device
-        allowed = 1.0 - padded(marked, rows, device)  # 1 at padding too, which has no weight
+        # The permissible weight is summed directly: 1 minus the rest would lose its digits near 0.
+        # Padding counts as permissible, but it has no weight.
+        allowed = 1.0 - padded(marked, rows, device)
         mass = (done.alpha * (allowed if done.alpha.ndim == 2 else allowed[:, None])).sum(dim=-1)
         if mass.ndim == 2:
+            # The head with the most attention on impermissible tokens has the least on the others.
             mass = mass.mean(dim=1) if objective.heads == "mean" else mass.amin(dim=1)
         penalty = -mass.clamp_min(SMALLEST_WEIGHT).log()
         penalty = penalty.masked_fill(hopeless[rows].to(device), 0.0).mean()
@@ -275,7 +288,7 @@ def _guided_loss(objective: Guided, model: Any, split: Split, labels: Loss) -> L
 
 
 def _target(objective: Guided, split: Split) -> Ragged:
-    """Return the attention that each text is to have, float32."""
+    """Return the target attention of each text, in float32."""
     if objective.target == "given":
         if split.attention is None:
             expected = "one taught by the trace of another model"
@@ -287,6 +300,7 @@ def _target(objective: Guided, split: Split) -> Ragged:
         words = "rationale" if objective.target == "rationale" else objective.words
         marked = marks(split, words)
     score = Ragged.from_rows(marked, np.float64)
+    # Scores are at most 1, so subtracting 1 keeps low temperatures from overflowing.
     weight = score.with_values(np.exp((score.values - 1.0) / objective.temperature))
     return score.with_values((weight.values / score.spread(weight.sum())).astype(np.float32))
 
