@@ -19,22 +19,21 @@ MOST_TOKENS = 10_000
 
 @dataclass(frozen=True)
 class Identifiability:
-    """Attention's freedom while the attended sum, and all that follows, stays exactly the same.
+    """Freedom of attention while the attended sum, and so the output, stays exactly the same.
 
-    ``null_dimension`` is the dimension of the changes of attention that leave the attended sum as
-    it is, ``null_share`` its share of the T − 1 dimensions of all changes, and ``identifiable``
+    ``null_dimension`` is the dimension of the changes of attention that leave the attended sum
+    unchanged, ``null_share`` its share of the T − 1 dimensions of all changes, and ``identifiable``
     tells whether it is 0. ``max_tvd_alpha`` is the largest total variation distance found to an
-    attention with the same sum, ``max_tvd_alpha_upper`` a bound on all of them. ``weight_range``
-    is the mean width of the range of a weight, over the ``tokens`` positions of most attention.
-    ``largest_weight_range`` is that of the largest weight, from ``largest_weight_least`` to
-    ``largest_weight_most``.
+    attention with the same sum, and ``max_tvd_alpha_upper`` bounds the distance to any of them.
+    ``weight_range`` is the mean width of a weight's range over the ``tokens`` most attended
+    positions. ``largest_weight_range`` is the width for the largest weight, from
+    ``largest_weight_least`` to ``largest_weight_most``.
 
-    Ranges and distances are null in rows of so many positions and readouts that their linear
-    programs would take seconds.
+    Ranges and distances are null in rows whose linear programs would take seconds.
 
     Attributes:
         seed: Seed of the resampling of intervals.
-        tokens: Number of positions of most attention whose ranges are computed.
+        tokens: Number of most attended positions whose ranges are computed.
     """
 
     name = "identifiability"
@@ -98,10 +97,11 @@ class Identifiability:
         require(self, "tokens", 1 <= self.tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS:,} positions")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        """Compute the freedom of the attention for each row."""
+        """Compute the freedom of attention for each row."""
         alpha, contribution = trace.alpha, trace.readout.contribution
         moved = movements(contribution, alpha, self.tokens)
         width = moved.least.with_values(moved.most.values - moved.least.values)
+        # The positions of a row come in the order of attention, the largest weight first.
         first = width.offsets[:-1]
         columns = {
             "null_share": np.where(

@@ -1,13 +1,13 @@
-"""Attentions with the same attended sum: their dimension, the ranges of weights, their reach.
+"""Attentions with the same attended sum: dimension, ranges of weights, largest distance.
 
-They are the polytope ``α' ≥ 0, Σ α'_t = 1, Σ α'_t r_t = Σ α_t r_t``. Its dimension is at most T − 1
-minus the rank of the readouts around their mean.
+They form the polytope ``α' ≥ 0, Σ α'_t = 1, Σ α'_t r_t = Σ α_t r_t``. Its dimension is at most
+T − 1 minus the rank of the readouts around their mean.
 
-The range of a weight is a linear program each way. The largest total variation distance is the
-maximum of a convex function, so it is at a vertex. If the readouts lie on a line, a vertex has two
-weights at most and the maximum is known in closed form. Else the largest distance found is that of
-the ends of the ranges and of programs that maximise ``Σ s_t α'_t`` for signs s, and an upper bound
-adds up how far each weight can fall.
+The range of a weight takes two linear programs. The largest total variation distance is the maximum
+of a convex function, so it is at a vertex. If the readouts lie on a line, a vertex has at most two
+weights, and the maximum has a closed form. Otherwise the search tries the ends of the ranges, and
+programs that maximise ``Σ s_t α'_t`` for signs s. An upper bound adds up how far each weight can
+fall.
 """
 
 from __future__ import annotations
@@ -22,23 +22,25 @@ from attnaudit.experiments.programs import Constraints, maximise
 from attnaudit.experiments.ranges.line import lowest, ranges_on_line
 
 # Singular values up to this share of the norm of the readouts count as zero. Readouts are stored in
-# float32, whose rounding, 6e-8 of each number, alone makes values of that order.
+# float32: rounding by 6e-8 of each number leaves singular values of about that size.
 ZERO = 1e-6
-LARGEST = 10_000  # T · rank of the rows whose programs are solved, a matter of seconds
-RANGES = 4  # positions of most attention whose ranges are computed, by default
+# Largest T · rank of a row whose programs are solved. They take seconds at this size.
+LARGEST = 10_000
+# Default number of most attended positions whose ranges are computed.
+RANGES = 4
 
 
 class Movements(NamedTuple):
-    """Freedom of the attention of every row; NaN where the programs are too large.
+    """Freedom of the attention of each row; NaN if its programs are too large.
 
     Attributes:
         dimension: Dimension of the null space, ``(n,)``.
         reach: Largest TVD found, ``(n,)``.
-        upper: TVD that no attention exceeds, ``(n,)``.
-        least: Least weights of the tokens of most attention.
+        upper: TVD that no attention with the same sum exceeds, ``(n,)``.
+        least: Least weights of the most attended tokens.
         most: Largest weights of the same tokens.
-        ends: For each row the attentions found with the same sum, ``(e, T)``, one at distance
-            ``reach`` among them; the row's own if there is no other.
+        ends: Attentions found with the same sum, ``(e, T)`` per row, including one at distance
+            ``reach``; the row's own if there is no other.
     """
 
     dimension: Int64[np.ndarray, " n"]
@@ -50,12 +52,12 @@ class Movements(NamedTuple):
 
 
 def movements(contribution: Ragged, alpha: Ragged, tokens: int) -> Movements:
-    """Compute how far the attention of every row can move.
+    """Compute how far the attention of each row can move without a change of its attended sum.
 
     Args:
         contribution: Readouts, ``(T, P)`` numbers per row.
         alpha: The model's own attention.
-        tokens: Number of positions of most attention whose ranges are computed.
+        tokens: Number of most attended positions whose ranges are computed.
     """
     if contribution.values.shape[1] == 1:
         return _on_line(contribution.values[:, 0], alpha, tokens)
@@ -70,12 +72,16 @@ def movements(contribution: Ragged, alpha: Ragged, tokens: int) -> Movements:
 
 
 def directions(contribution: Float[np.ndarray, "T P"]) -> Float[np.ndarray, "T rank"]:
-    """Express the readouts around their mean in the directions that they span, scaled to 1."""
+    """Express the centred readouts in the directions that they span, each scaled to 1.
+
+    Only weights that sum to 1 are compared, so the mean of the readouts changes nothing.
+    """
     centred = contribution - contribution.mean(axis=0)
     scale = np.linalg.norm(contribution)
     if not scale > 0.0:
         return np.zeros((len(contribution), 0))
     left, size, _ = np.linalg.svd(centred / scale, full_matrices=False)
+    # The solver's tolerances are absolute, so directions of small spread must not stay small.
     spanned = (left * size)[:, size > ZERO]
     return spanned / np.abs(spanned).max(axis=0)
 
@@ -83,7 +89,7 @@ def directions(contribution: Float[np.ndarray, "T P"]) -> Float[np.ndarray, "T r
 def _replace(
     moved: Movements, row: int, spanned: Float[np.ndarray, "T rank"], alpha: Float[np.ndarray, " T"]
 ) -> None:
-    """Set what is known of a row whose readouts span two or more directions."""
+    """Overwrite ``moved`` for a row whose readouts span two or more directions."""
     least, most, length = moved.least[row], moved.most[row], len(alpha)
     top = np.argsort(-alpha, kind="stable")[: len(least)]
     moved.dimension[row] = length - 1 - spanned.shape[1]
@@ -94,17 +100,20 @@ def _replace(
     if spanned.size > LARGEST:
         least[:] = most[:] = moved.reach[row] = moved.upper[row] = np.nan
         return
+    # The first signs ask for attention that leaves the tokens above the average weight.
     same_sum, each = Constraints(spanned.T, alpha @ spanned, True), np.eye(length)[top]
     signs = np.where(alpha > 1.0 / length, -1.0, 1.0)
     ends = maximise(np.vstack([-each, each, signs]), same_sum, alpha).attention
     np.minimum(least, ends[np.arange(len(top)), top], out=least)
     np.maximum(most, ends[len(top) + np.arange(len(top)), top], out=most)
-    # The signs of the farthest end lead to one at least as far (Frank & Wolfe 1956).
+    # The distance is convex. So maximising its slope at the farthest end gives an attention at
+    # least as far (Frank & Wolfe 1956).
     farthest = ends[np.abs(ends - alpha).sum(axis=1).argmax()]
     further = maximise(np.where(farthest < alpha, -1.0, 1.0)[None], same_sum, alpha).attention
     moved.ends[row] = np.vstack([ends, further])
     moved.reach[row] = 0.5 * np.abs(moved.ends[row] - alpha).sum(axis=1).max()
-    # Weights can fall as far as their ranges allow, those of the other tokens to 0.
+    # TVD is what the weights lose in all: those with known ranges can fall to their least value,
+    # the others to 0.
     upper = 1.0 - least.sum()
     if len(top) == length:
         upper = min(upper, (most - alpha[top]).sum())
@@ -112,12 +121,13 @@ def _replace(
 
 
 def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) -> Movements:
-    """Compute the movement of rows whose readouts are one number per token."""
+    """Compute the movements of rows whose readouts are one number per token."""
     rows, order = alpha.with_values(readout), np.lexsort((-alpha.values, alpha.row_of_value))
     centred = readout - alpha.spread(rows.sum() / alpha.lengths)
     size, norm = (np.sqrt(rows.with_values(part**2).sum()) for part in (centred, readout))
     differ = size > ZERO * norm
-    # A sum that the heaviest token enters would lose weights close to 0.
+    # Measured from the heaviest token, that token adds nothing to the sum. Its large term would
+    # round away what weights close to 0 add.
     value = readout - alpha.spread(readout[order[alpha.offsets[:-1]]])
     value -= alpha.spread(rows.with_values(alpha.values * value).sum())
     value = rows.with_values(np.where(alpha.spread(differ), value, 0.0))
@@ -139,12 +149,13 @@ def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) -> Mo
 def _farthest(
     value: Ragged, alpha: Ragged
 ) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " n"]]:
-    """Find the farthest attention with mean 0 of every row, and its distance.
+    """Find the farthest attention with mean 0 in each row, and its distance.
 
-    It is on a token i of value ≤ 0, with weight v_j/(v_j − v_i), and a token j of value ≥ 0. Its
-    distance is 1 − min(share, α_i) − min(1 − share, α_j). What is subtracted is the least of
-    α_i + α_j, share + α_j, α_i + 1 − share and 1. For the first the lightest tokens of both sides
-    are best, for the second the lowest i is best whatever j is, for the third the highest j.
+    It attends to a token i of value ≤ 0, with the share v_j/(v_j − v_i), and to a token j of
+    value ≥ 0. Its distance is 1 − min(share, α_i) − min(1 − share, α_j). The subtracted sum is the
+    least of α_i + α_j, share + α_j, α_i + 1 − share and 1. For the first, the lightest tokens of
+    both sides are best. For the second the lowest i is best whatever j is, and for the third the
+    highest j whatever i is. So three pairs are enough, out of up to T²/4.
     """
     v, weight = value.values, alpha.values
 

@@ -1,15 +1,15 @@
-"""Bound on the change of the output by any attention.
+"""Bound the change of the output by any attention.
 
-Let every probability lie between ``low_c`` and ``high_c`` whatever the attention. If k of C classes
-lose probability, the change (TVD) is what they lose, at most the k largest ``p_c − low_c``
-together, and what the others gain, at most the C − k largest ``high_c − p_c`` together. The bound
-is the largest over k of the smaller of the two. With two classes and an identity tail it is the
-maximum.
+Let each probability lie between ``low_c`` and ``high_c`` whatever the attention. If k of C classes
+lose probability, the change (TVD) equals their loss, at most the sum of the k largest
+``p_c − low_c``. It also equals the gain of the others, at most the sum of the C − k largest
+``high_c − p_c``. The bound is the smaller of the two sums, at the k where that is largest. With two
+classes and an identity tail it is the exact maximum.
 
-- Identity tail: log p_c is concave in the attention, so that its minimum is at a single token. The
-  log-odds of two classes are linear, and so their extremes are at single tokens too.
-- Tanh tail: every tanh lies between its values at the smallest and the largest argument that single
-  tokens give it; that bounds all log-odds.
+- Identity tail: log p_c is concave in the attention, so its minimum is at a single token. The
+  log-odds of two classes are linear, so their extremes are at single tokens too.
+- Tanh tail: each tanh lies between its values at the smallest and the largest argument that single
+  tokens give it. That bounds all log-odds.
 - Any other tail: the change is at most 1 − min_c p_c, and 0 for one token.
 """
 
@@ -26,8 +26,11 @@ from attnaudit.stats.measures import activate
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail
 
-CLASSES = 24  # of more classes every logit is bounded, and not the difference of every two
-NUMBERS = 1 << 21  # held at a time
+# Most classes of which every difference of two logits is bounded, C² numbers a row. With more, each
+# logit is bounded by itself, which is looser.
+CLASSES = 24
+# Numbers held at a time: 16 MiB.
+NUMBERS = 1 << 21
 
 PerClass = Float[np.ndarray, "n C"]
 
@@ -55,7 +58,17 @@ def bound_from_ranges(
     high: PerClass,
     candidates: Bool[np.ndarray, "n C"],
 ) -> Float[np.ndarray, " n"]:
-    """Bound the change from the range of every probability."""
+    """Bound the change from the range of each probability.
+
+    Args:
+        own: The model's own probabilities.
+        low: Least probability of each class under any attention.
+        high: Largest probability of each class under any attention.
+        candidates: Classes that each row allows.
+
+    Returns:
+        A bound on the TVD for each row.
+    """
     loss, gain = (
         np.cumsum(-np.sort(-np.where(candidates, np.maximum(part, 0.0), 0.0), axis=1), axis=1)
         for part in (own - low, high - own)
@@ -68,11 +81,12 @@ def bound_from_ranges(
 def _ranges(
     single: Ragged, readout: Readout, candidates: Bool[np.ndarray, "n C"]
 ) -> tuple[PerClass, PerClass]:
-    """Return the least and the largest probability of every class, from single tokens' sums."""
+    """Bound the probability of each class from below and above, from single tokens' sums."""
     barred, classes = np.where(candidates, 0.0, -np.inf), candidates.shape[1]
     if classes <= CLASSES:
         ahead = np.stack([_most(single, readout, 1.0, c) for c in range(classes)], axis=2)
-        with np.errstate(over="ignore"):  # e^∞ is ∞, and the probability 0
+        # An overflow is right here: e^∞ is ∞, and the probability 0.
+        with np.errstate(over="ignore"):
             high = 1.0 / np.exp(barred[:, None] - ahead).sum(axis=2)
             low = 1.0 / np.exp(barred[:, :, None] + ahead).sum(axis=1)
     else:
@@ -107,10 +121,10 @@ def _most(single: Ragged, readout: Readout, sign: float, over: int | None = None
 
 
 def _share(own: PerClass, others: PerClass, slack: float) -> PerClass:
-    """Return the probability of every class with its logit ``own`` and the ``others``' logits.
+    """Return the probability of each class with its logit ``own`` and the ``others``' logits.
 
-    The sum over the others is a difference of sums. It is moved by ``slack`` of the total, so that
-    its rounding keeps to the safe side.
+    The sum over the others is a difference of sums. ``slack`` of the total is added to it, so that
+    rounding errs on the safe side.
     """
     top = np.maximum(own.max(axis=1), others.max(axis=1))[:, None]
     raised, mine = np.exp(others - top), np.exp(own - top)

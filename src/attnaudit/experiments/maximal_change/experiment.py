@@ -20,6 +20,7 @@ from attnaudit.experiments.through_tail import Outputs
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
+# Above the rounding of any tail, and far below a change that matters (0.15).
 PROVEN_GAP = 1e-3
 
 
@@ -27,12 +28,13 @@ PROVEN_GAP = 1e-3
 class MaximalChange:
     """Largest change of the output (TVD) that any attention causes.
 
-    ``max_delta_y`` is the largest change found, ``max_delta_y_upper`` a bound on the change by any
-    attention, and ``max_delta_y_proven`` tells whether the two meet to 1e-3. ``token`` and its
-    ``position`` are the single token that changes the output most when it has all attention.
-    ``flips`` tells whether another class is likelier under some attention: exact with an identity
-    tail, else as far as such attention is found. For texts with special tokens (``special``),
-    ``max_delta_y_words`` is the largest change found with all attention on the others.
+    ``max_delta_y`` is the largest change found, and ``max_delta_y_upper`` bounds the change by any
+    attention. ``max_delta_y_proven`` tells whether the two agree to 1e-3. ``token``, at
+    ``position``, is the single token that changes the output most if it has all attention.
+    ``flips`` tells whether another class is likelier under some attention: exactly with an identity
+    tail, and otherwise if the search finds such attention. For texts with special tokens
+    (``special``), ``max_delta_y_words`` is the largest change found with all attention on the
+    other tokens.
 
     Attributes:
         seed: Seed of the resampling of intervals.
@@ -84,6 +86,7 @@ class MaximalChange:
         outputs = Outputs.of(trace.readout, trace.alpha)
         singles = single_tokens(outputs)
         change = largest_change(outputs, singles)
+        # Rounding must not put the bound below a change that was found.
         upper = np.maximum(change_bound(outputs), change.largest)
         tokens = trace.table["tokens"].list.get(pl.Series(change.position))
         columns = {
@@ -97,6 +100,7 @@ class MaximalChange:
         if trace.has("special"):
             words, mixed = words_of(trace)
             rows = np.flatnonzero(mixed)
+            # Changes by single tokens do not depend on which tokens are allowed.
             part = Singles(*(values[trace.alpha.positions(rows)] for values in singles))
             of_words = np.full(len(trace), np.nan)
             of_words[rows] = largest_change(

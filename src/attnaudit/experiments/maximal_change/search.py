@@ -1,9 +1,9 @@
-"""Attention that changes the output most, as far as it is found: single tokens, and mixtures.
+"""Search for the attention that changes the output most: single tokens, then mixtures.
 
-With one sigmoid output, or a softmax over two classes, and an identity tail the probability is
-monotone in one logit, which is linear in the attention: single tokens give the maximum. In general
-they do not. With logits (2, 5, −5) and (2, −5, 5) of two tokens the first class has probability
-0.05 under either and 0.79 under half of each, so that mixtures are tried too.
+With an identity tail and one sigmoid output, or a softmax over two classes, the probability is
+monotone in one logit, which is linear in the attention. So a single token gives the maximum. In
+general a mixture may change more: if two tokens have the logits (2, 5, −5) and (2, −5, 5), the
+first class has probability 0.05 under either token and 0.79 under half of each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.through_tail import Outputs, has_compiled_tail
 
-# Tokens of largest change that are mixed, and steps of a mixture: a network costs more to ask.
+# Number of top tokens that are mixed, and of steps. Each mixture is a pass through a network.
 EFFORT, EFFORT_OF_NETWORK = (6, 8), (4, 3)
 
 
@@ -54,18 +54,19 @@ def single_tokens(outputs: Outputs) -> Singles:
 def largest_change(
     outputs: Outputs, singles: Singles, allowed: Bool[np.ndarray, " N"] | None = None
 ) -> Change:
-    """Search the largest change of each row.
+    """Search for the largest change of each row's output.
 
     Args:
         outputs: Outputs under the model's own attention.
         singles: Changes by single tokens.
-        allowed: Positions that may have attention, one or more per row; None for all.
+        allowed: Positions that may have attention, at least one per row; None for all.
     """
     change, flips = outputs.alpha.with_values(singles.change), singles.flips
     if allowed is not None:
         change, flips = change.with_values(np.where(allowed, singles.change, -1.0)), flips & allowed
     best, flipped = change.max(), change.with_values(flips).reduce(np.logical_or)
-    # The first of those that only differ by the noise of a network, whatever the batch.
+    # The first of the tokens whose changes differ only by a network's noise, so that the batch
+    # does not choose.
     large = np.flatnonzero(change.values >= change.spread(best - TOLERANCE.network))
     position = large[np.searchsorted(large, change.offsets[:-1])] - change.offsets[:-1]
     if one_logit_decides(outputs.readout):
@@ -80,6 +81,7 @@ def _read(
     tokens: Int64[np.ndarray, "m k"],
     weights: Float[np.ndarray, "m k"],
 ) -> Singles:
+    # The lead is a difference of two probabilities; those of a network have noise each.
     margin = TOLERANCE.rounding if has_compiled_tail(outputs.readout) else 2.0 * TOLERANCE.network
 
     def measure(prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
@@ -93,13 +95,14 @@ def _read(
 def _mixtures(
     outputs: Outputs, change: Ragged, best: Float[np.ndarray, " n"]
 ) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
-    """Improve ``best`` by mixtures of the tokens of largest change; also whether one flips.
+    """Improve ``best`` by mixing the tokens of largest change; also return whether one flips.
 
-    The middles of all pairs are tried, then steps from the best mixture towards each token.
+    The search tries the middles of all pairs, then steps from the best mixture towards each token.
     """
     size, steps = EFFORT if has_compiled_tail(outputs.readout) else EFFORT_OF_NETWORK
     order, starts = np.lexsort((-change.values, change.row_of_value)), change.offsets[:-1, None]
     rank = np.arange(size)
+    # Slots beyond a short row repeat its first token; `usable` keeps weight away from them.
     flat = order[np.where(rank < change.lengths[:, None], starts + rank, starts)]
     usable = (rank < change.lengths[:, None]) & (change.values[flat] >= 0.0)
     rows = np.flatnonzero(usable[:, 1])
@@ -126,6 +129,7 @@ def _mixtures(
     middles = [0.5 * (one + other) for one, other in combinations(corners, 2)]
     keep_best(np.tile(middles, (len(rows), 1, 1)))
     for number in range(steps):
+        # Steps shrink as the mixture approaches a maximum.
         step = 0.4 * 0.6**number
         keep_best((1.0 - step) * weights[:, None] + step * corners)
     return best, flips

@@ -1,4 +1,4 @@
-"""Largest and least attention that each token can have with nearly the same output."""
+"""Largest and least weight that each token can have with nearly the same output."""
 
 from __future__ import annotations
 
@@ -28,23 +28,24 @@ from attnaudit.experiments.through_tail import through_network
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
-LARGEST = 500_000  # T² · half-spaces of the rows whose programs are solved, about half a second
+# Largest T² · half-spaces of a row whose programs are solved. They take about half a second.
+LARGEST = 500_000
 
 
 @dataclass(frozen=True)
 class Ranges:
     """Largest and least weight of each token with the output within TVD ``epsilon``.
 
-    The table has lists of a weight per token: ``possible`` (the largest) and ``necessary`` (the
-    least) of some attention within ``epsilon``, and ``possible_upper`` and ``necessary_lower``,
-    which no such attention passes. If one logit decides, the two are the same and exact. With
-    several outputs, or behind a tanh tail, a search finds weights and linear programs bound them,
-    for a ``share`` of the rows.
+    The table has lists of one weight per token. ``possible`` and ``necessary`` are the largest and
+    the least weight found in any attention within ``epsilon``; ``possible_upper`` and
+    ``necessary_lower`` are bounds that no such attention passes. If one logit decides, weights and
+    bounds are the same and exact. With several outputs, or behind a tanh tail, a search finds the
+    weights and linear programs bound them, for a ``share`` of the rows.
 
-    ``mean_possible`` is the mean over tokens, ``any_necessary`` tells whether some token must have
-    a weight, and ``top_necessary`` is the necessary weight of the most attended token, the largest
-    of equally attended ones. Their bounds are ``mean_possible_upper``, ``any_necessary_upper``
-    (no attention without it was found) and ``top_necessary_lower``. All are null in rows of one
+    ``mean_possible`` is the mean over tokens. ``any_necessary`` tells whether some token must have
+    weight. ``top_necessary`` is the necessary weight of the most attended token; if several tie,
+    the largest of theirs. The bounds are ``mean_possible_upper``, ``any_necessary_upper`` (no
+    attention without the token was found) and ``top_necessary_lower``. All are null in rows of one
     token, in rows that were not drawn, and in rows whose programs would take too long.
 
     Attributes:
@@ -115,7 +116,7 @@ class Ranges:
         require(self, "share", 0 < self.share <= 1, "a share above 0, up to 1")
 
     def refuses(self, trace: Trace) -> str | None:
-        """Say why the experiment does not apply to a trace, if so."""
+        """Explain why the experiment does not apply to a trace; None if it does."""
         return through_network(trace) or no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
@@ -124,6 +125,7 @@ class Ranges:
         solved = np.ones(len(trace), bool)
         if one_logit_decides(readout):
             exact = ranges_in_slab(alpha, slab_within(readout, alpha, self.epsilon))
+            # In closed form the weights found are their own bounds.
             bounds = Bounds(exact.possible, exact.necessary, exact.possible, exact.necessary)
         else:
             solved = self._solved(trace)
@@ -151,7 +153,8 @@ class Ranges:
 
     def _solved(self, trace: Trace) -> Bool[np.ndarray, " n"]:
         """Mark the rows that are drawn and whose programs are small enough."""
-        # The upper 53 bits of a stream's key make a float64 in [0, 1) that no other row changes.
+        # The upper 53 bits of a stream's key make a float64 in [0, 1). Each row is drawn by itself,
+        # so the choice does not depend on shards.
         uniform = (row_streams(trace, self.seed, self.name) >> np.uint64(11)) * 2.0**-53
         if trace.candidates is None:
             classes = np.full(len(trace), max(trace.prediction.shape[1], 2))
@@ -161,9 +164,10 @@ class Ranges:
         return (uniform < self.share) & (numbers <= LARGEST)
 
     def _search(self, trace: Trace, rows: Int64[np.ndarray, " m"]) -> Bounds:
-        """Search and bound the weights of ``rows``; those of the others are NaN."""
+        """Search and bound the weights of ``rows``; those of the other rows are NaN."""
         alpha, some = trace.alpha, trace.take(rows)
         bounds = np.full((len(Bounds._fields), len(alpha.values)), np.nan)
+        # The adversary's attention counts too, so that it shows no weight beyond the range.
         furthest = Adversary(epsilon=self.epsilon).bounded(some, self.epsilon).attention
         for number, row in enumerate(rows.tolist()):
             logits = RowLogits.from_readout(some.readout, some.alpha[number], number)

@@ -1,7 +1,7 @@
-"""Linear conditions on the attention that every output within ε (TVD) of the model's meets.
+"""Linear conditions on attention that hold for every output within ε (TVD) of the model's.
 
-z are the logits less the model's own, p its probabilities, and q those under z. TVD ≤ ε if and only
-if q(S) ≤ p(S) + ε for every set S of classes.
+z are the logits minus the model's own, p the model's probabilities, and q those under z. TVD ≤ ε if
+and only if q(S) ≤ p(S) + ε for every set S of classes.
 
 - For two classes, q_y ≤ p_y + ε and q_k ≥ p_k − ε bound the log-odds:
   z_y − z_k ≤ ln((p_y + ε)/p_y) − ln((p_k − ε)/p_k).
@@ -12,7 +12,8 @@ if q(S) ≤ p(S) + ε for every set S of classes.
   (p_k ∓ ε) p_r/(p_r ± ε). With tangent and chord the condition is linear in v.
 
 With an identity tail z is linear in the attention. Behind tanh it lies between two linear functions
-of it, since each tanh lies between two lines over the range that single tokens give its argument.
+of the attention, because each tanh lies between two lines over the range that single tokens give
+its argument.
 """
 
 from __future__ import annotations
@@ -31,8 +32,11 @@ from attnaudit.experiments.programs import Constraints
 from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import Readout
 
-SUBSETS = 6  # all sets of so many classes; of more only sets of one class, and of all but one
-PAIRS = 12  # of more classes only pairs with the likeliest
+# Most classes of which all 2^C sets are used; with more, only sets of one class, or all but one.
+SUBSETS = 6
+# Most classes of which all pairs are used; with more, only pairs with the likeliest class.
+PAIRS = 12
+# Halvings that reach float64 precision. With fewer the line would still be safe, only looser.
 BISECTIONS = 50
 
 PerClass = Float[np.ndarray, " C"]
@@ -41,7 +45,7 @@ Sets = Bool[np.ndarray, "s C"]
 
 
 class HalfSpaces(NamedTuple):
-    """``direction @ z ≤ bound``; every direction sums to 0."""
+    """Half-spaces ``direction @ z ≤ bound``; each direction sums to 0."""
 
     direction: Float[np.ndarray, "m C"]
     bound: Float[np.ndarray, " m"]
@@ -92,14 +96,14 @@ class RowLogits:
         return tvd(output, np.broadcast_to(np.exp(self.log_p), output.shape))
 
     def tangent(self, spaces: HalfSpaces) -> Constraints:
-        """Express the half-spaces in the attention, with the slopes at the model's own."""
+        """Express the half-spaces as conditions on attention, linearised at the model's own."""
         pooled = self.alpha @ self.single
         slope = 1.0 - np.tanh(pooled) ** 2 if self.layer.tanh else 1.0
         along = spaces.direction @ self.layer.weight * slope
         return Constraints(along @ (self.single - pooled).T, spaces.bound)
 
     def relaxed(self, spaces: HalfSpaces) -> Constraints:
-        """Express the half-spaces as conditions that every attention with logits there meets."""
+        """Express the half-spaces as conditions on attention that exclude none inside them."""
         if not self.layer.tanh:
             return self.tangent(spaces)
         low, high = self.single.min(axis=0), self.single.max(axis=0)
@@ -107,6 +111,8 @@ class RowLogits:
         slope_under, under = line_below_tanh(low, high, pooled)
         slope_over, over = line_below_tanh(-high, -low, -pooled)
         along = spaces.direction @ self.layer.weight
+        # A half-space must not exclude too much, so each tanh is replaced by its line below if its
+        # factor is positive, and by its line above if it is negative.
         rising, falling = np.maximum(along, 0.0), np.minimum(along, 0.0)
         values = (rising * slope_under + falling * slope_over) @ self.single.T
         constant = rising @ under - falling @ over - along @ np.tanh(pooled)
@@ -116,8 +122,8 @@ class RowLogits:
 def line_below_tanh(low: PerUnit, high: PerUnit, near: PerUnit) -> tuple[PerUnit, PerUnit]:
     """Return slope and intercept of the line below tanh on [low, high] that is highest at ``near``.
 
-    It is the tangent at ``near`` up to the point whose tangent passes through the right end, and
-    that tangent beyond it; the chord if there is no such point.
+    Left of the point whose tangent passes through the right end it is the tangent at ``near``, and
+    beyond that point it is that point's tangent. If there is no such point it is the chord.
     """
     end, left, right = np.tanh(high), low.copy(), np.minimum(high, 0.0)
 
@@ -132,8 +138,8 @@ def line_below_tanh(low: PerUnit, high: PerUnit, near: PerUnit) -> tuple[PerUnit
         left, right = np.where(short, middle, left), np.where(short, right, middle)
     chord = (end - np.tanh(low)) / np.where(high > low, high - low, 1.0)
     slope = np.where(convex, 1.0 - np.tanh(np.minimum(near, left)) ** 2, chord)
-    # Any slope in [0, 1] is safe with the least of tanh x − slope · x as its intercept. That is at
-    # an end, or left of 0 where tanh has this slope.
+    # Any slope in [0, 1] is safe if the intercept is the minimum of tanh x − slope · x. The minimum
+    # is at an end, or at the point left of 0 where tanh has this slope.
     slope = np.clip(slope, 0.0, 1.0)
     turn = -np.arccosh(1.0 / np.sqrt(np.maximum(slope, 1e-300)))
     at = np.stack([low, high, np.clip(turn, low, high)])
@@ -141,28 +147,31 @@ def line_below_tanh(low: PerUnit, high: PerUnit, near: PerUnit) -> tuple[PerUnit
 
 
 def first_sets(classes: int) -> Sets:
-    """List all sets of few classes; of many the sets of one class, and of all but one."""
+    """List all sets of few classes; with many classes the sets of one, and of all but one."""
     if classes > SUBSETS:
         return np.vstack([np.eye(classes, dtype=bool), ~np.eye(classes, dtype=bool)])
     return (np.arange(1, 2**classes - 1)[:, None] >> np.arange(classes)) % 2 == 1
 
 
 def most_half_spaces(classes: int) -> int:
-    """Count the half-spaces that `outputs_within` gives at most for the first sets."""
+    """Count the half-spaces that `outputs_within` returns at most for the first sets."""
     return (classes - 1) * (classes if classes <= PAIRS else 2) + len(first_sets(classes))
 
 
 def outputs_within(log_p: PerClass, epsilon: float, sets: Sets) -> HalfSpaces:
-    """Find half-spaces that hold z of all outputs within ``epsilon``, from pairs and ``sets``.
+    """Find half-spaces that contain z of all outputs within ``epsilon``.
+
+    They come from pairs of classes and from ``sets``.
 
     Args:
         log_p: Log-probabilities of the model's own output.
-        epsilon: Largest change, in TVD.
+        epsilon: Largest change of the output, in TVD.
         sets: Sets of classes whose conditions are used.
     """
     p, top, each = np.exp(log_p), int(np.argmax(log_p)), np.eye(len(log_p))
     gain = np.log(p + epsilon) - log_p
-    stays = p > epsilon  # a class that may lose all its probability has no least log-odds
+    # A class that may lose all of its probability has no least log-odds.
+    stays = p > epsilon
     loss = np.where(
         stays, -np.log1p(-np.where(stays, epsilon / np.maximum(p, epsilon), 0.0)), np.inf
     )
@@ -173,6 +182,7 @@ def outputs_within(log_p: PerClass, epsilon: float, sets: Sets) -> HalfSpaces:
     if stays[top]:
         further = _of_sets(p, epsilon, sets, -(gain[top] + loss), gain + loss[top])
         direction, bound = np.vstack([direction, further[0]]), np.append(bound, further[1])
+    # Scaled, because the rounding that is added is absolute.
     scale = np.abs(direction).max(axis=1, initial=0.0)
     return HalfSpaces(direction / scale[:, None], bound / scale + TOLERANCE.rounding)
 
@@ -184,7 +194,10 @@ def _of_sets(
     low: PerClass,
     high: PerClass,
 ) -> HalfSpaces:
-    """Relax the conditions of sets, given the least and largest log-odds over the likeliest."""
+    """Relax the conditions of sets to linear ones.
+
+    ``low`` and ``high`` bound the log-odds of each class over the likeliest.
+    """
     top = int(np.argmax(p))
     least, most = (
         (p - sign * epsilon) * p[top] / (p[top] + sign * epsilon) for sign in (1.0, -1.0)
