@@ -1,1 +1,1 @@
-"""Model and corpus to trace: attention, readouts, gradients and leave-one-out of every instance."""
+"""From a model and a corpus to a trace: attention, readouts, gradients and leave-one-out."""

@@ -1,8 +1,8 @@
 """Importance by gradient, and the fall of the output when words are deleted from the input.
 
-``g_t = |e_t · ∂ŷ/∂e_t|`` is the importance of Algorithm 1 of Jain & Wallace 2019. Comprehensiveness
-and sufficiency (ERASER: DeYoung et al. 2020) delete tokens from the text by a score, by number and
-never by string, and run the model on the shorter text.
+``g_t = |e_t · ∂ŷ/∂e_t|`` is the importance of Algorithm 1 of Jain & Wallace 2019. For
+comprehensiveness and sufficiency (ERASER: DeYoung et al. 2020), tokens are deleted by score and the
+model runs on the shorter text. Deletion works on ids, never on strings.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class Importance:
     """Absolute gradient times input of every position.
 
     Attributes:
-        held: Attention is held fixed, as in the paper: it only flows through the hidden states.
-        full: It flows through the attention too.
+        held: The gradient only flows through the hidden states; attention is held fixed, as in the
+            paper.
+        full: The gradient flows through the attention too.
         done: The forward pass.
     """
 
@@ -41,20 +42,18 @@ class Importance:
 def gradient_importance(
     model: AttentionModel, batch: Batch, outputs: Outputs = "all"
 ) -> Importance:
-    """Compute both gradients of a batch.
-
-    An instance's logits only depend on its own tokens, so that one backward pass serves the whole
-    batch; both gradients share one forward pass.
+    """Compute both gradients of a batch from one forward pass.
 
     Args:
         model: The model.
-        batch: Its texts.
-        outputs: Sum over all outputs, or take the predicted one.
+        batch: The texts.
+        outputs: Sum over all outputs, or only the predicted one.
 
     Returns:
         The gradients and the forward pass.
     """
     embedded = model.embed(batch).detach().requires_grad_()
+    # The one output of a sigmoid is the predicted one or its complement, with the same size.
     predicted = outputs == "predicted" and model.activation == "softmax"
     importance = _importance_of_predicted if predicted else _importance_of_all
     with torch.enable_grad():
@@ -71,9 +70,9 @@ def gradient_importance(
 def _importance_of_all(
     model: AttentionModel, embedded: Float[Tensor, "B L E"], logits: Float[Tensor, "B K"]
 ) -> Float[Tensor, "B L"]:
-    """Take one backward pass per logit, then the chain rule through the activation."""
+    """Take one backward pass per logit, then apply the chain rule through the activation."""
     slopes = [_times_input(embedded, logits[:, k]) for k in range(logits.shape[1])]
-    # In float64 the derivative of the activation does not underflow.
+    # In float32 the derivative of a saturated activation would underflow to 0.
     per_logit, logits = torch.stack(slopes, dim=-1).double(), logits.detach().double()
     return through_activation(per_logit, logits, model.activation).abs().sum(dim=-1)
 
@@ -81,16 +80,16 @@ def _importance_of_all(
 def _importance_of_predicted(
     model: AttentionModel, embedded: Float[Tensor, "B L E"], logits: Float[Tensor, "B K"]
 ) -> Float[Tensor, "B L"]:
-    """Take one backward pass along ``∂ŷ/∂logits`` of the predicted answer.
-
-    The direction is scaled to 1 on the way, so that float32 holds it.
-    """
+    """Take one backward pass along ``∂ŷ/∂logits`` of the predicted answer."""
     probability = torch.softmax(logits.detach().double(), dim=-1)
     most, chosen = probability.max(dim=-1, keepdim=True)
     others = probability.scatter(-1, chosen, 0.0)
-    # 1 − ŷ as a sum: no cancellation near 1.
+    # 1 − ŷ is computed as a sum of the others, which does not cancel when ŷ is near 1.
     direction = most * (-others).scatter(-1, chosen, others.sum(dim=-1, keepdim=True))
+    # The backward pass runs in float32, where the direction could underflow. It is scaled to a
+    # largest entry of 1, and the result is scaled back in float64.
     size = direction.abs().amax(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float64).tiny)
+    # An answer that is not allowed has a logit of −∞ and no share; −∞ · 0 would be NaN.
     along = torch.where(torch.isfinite(logits), logits, 0.0) * (direction / size).to(logits.dtype)
     return _times_input(embedded, along.sum(dim=-1)).double().abs() * size
 
@@ -99,7 +98,8 @@ def _times_input(
     embedded: Float[Tensor, "B L E"], scalar: Float[Tensor, " B"]
 ) -> Float[Tensor, "B L"]:
     """Return ``e_t · ∂ scalar / ∂e_t``."""
-    # The forward pass serves the next gradient too.
+    # A text's scalar only depends on its own tokens, so the gradient of the sum holds every text's
+    # own gradient. The graph is kept because the next gradient uses the same forward pass.
     (slope,) = torch.autograd.grad(scalar.sum(), embedded, retain_graph=True)
     return (slope * embedded.detach()).sum(dim=-1)
 
@@ -110,8 +110,17 @@ def through_activation(
     """Apply the chain rule from logits to probabilities.
 
     The factor is ``p(1 − p)`` for a sigmoid and ``p_c (δ_cc' − p_c')`` for a softmax.
+
+    Args:
+        per_logit: Derivatives of each logit at each position.
+        logits: The logits.
+        activation: ``sigmoid`` or ``softmax``.
+
+    Returns:
+        Derivatives of each probability at each position.
     """
     if activation == "sigmoid":
+        # σ(−x) rather than 1 − σ(x), which cancels for large x.
         slope = torch.sigmoid(logits) * torch.sigmoid(-logits)
         return per_logit * slope[:, None, :]
     probability = torch.softmax(logits, dim=-1)[:, None, :]
@@ -129,9 +138,9 @@ def input_falls(
         scores: Scores of positions by name.
 
     Returns:
-        For each score ``input_comprehensiveness_<name>``, without the positions of highest score,
-        and ``input_sufficiency_<name>``, with only them, at each share of T; NaN for texts of one
-        position.
+        One column per score and way, ``(n, S)``, with a fall for each share in `ERASED_SHARES`.
+        ``input_comprehensiveness_<name>`` is without the positions of highest score, and
+        ``input_sufficiency_<name>`` with only them. Texts of one position have NaN.
     """
     before = predict(model, inputs)
     chosen = predicted_class(before)
@@ -154,14 +163,15 @@ def erase(inputs: Inputs, rank: Ragged, share: float, keeps_best: bool) -> Input
 
     Args:
         inputs: The texts.
-        rank: Rank of each position, from 0.
-        share: Share of the positions that counts as best, one at least.
-        keeps_best: Delete the others.
+        rank: Rank of each position; 0 is the best.
+        share: Share of the positions that count as best; at least one does.
+        keeps_best: Delete the others instead of the best.
 
     Returns:
         The shorter texts.
     """
-    # 1e-9: a share such as 0.2 of 5 positions must not round up to two.
+    # Rounding puts some products slightly above an integer, such as 0.07 · 100. Without the 1e-9
+    # one position too many would count.
     best = rank.values < rank.spread(np.maximum(np.ceil(share * rank.lengths - 1e-9), 1))
     stays = rank.with_values(best if keeps_best else ~best)
     if inputs.sentences is None:
@@ -177,7 +187,7 @@ def _select(rows: Ragged, stays: Ragged) -> Ragged:
 
 
 def _ranks(score: Ragged) -> Ragged:
-    """Rank positions from the highest score, 0, down; equal ones as they stand."""
+    """Rank positions by decreasing score, from 0; ties keep the order of the text."""
     order = np.lexsort((-score.values, score.row_of_value))
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order)) - score.spread(score.offsets[:-1])

@@ -1,10 +1,10 @@
-"""Collect the trace of a translator: a row for each gold token and head.
+"""Collect the trace of a translator: one row per gold token and head.
 
-A row keeps a few words of the vocabulary: the gold token and those that come nearest to it, under
-the model's own attention or with all of it on one position. The readout of these words is exact,
-and ``covered`` says how much of the model's probability they hold. The model's own choice is always
-among them, so that a row's prediction is right if the model is. ``importance_relevance`` is the
-output relevance of Snell et al. 2021, over the whole vocabulary.
+A row keeps only a few words of the vocabulary. These are the gold token and the words with the
+highest probability, under the model's own attention or with all of it on one position. Their
+readouts are exact, and ``covered`` is the model's probability of all kept words. The model's own
+choice is always kept, so a row's prediction is right exactly when the model is right.
+``importance_relevance`` is the output relevance of Snell et al. 2021, over the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -30,16 +30,27 @@ from attnaudit.trace import Trace, concatenate
 from attnaudit.tracing.settings import PairCollectSettings
 from attnaudit.tracing.texts import frozen
 
-BUDGET = 512  # padded target tokens of a batch
+# Padded target tokens of a batch.
+BUDGET = 512
 SHARD_PAIRS = 256
-CELLS = 32_000_000  # logits in memory at a time
+# Logits in memory at a time, 128 MB in float32. Output relevance has one per head, target position,
+# source position and word, so the vocabulary would otherwise decide the memory.
+CELLS = 32_000_000
 GOLD = "the gold token"
 PER_ROW = ("offset", "prediction", "covered")
 PER_HEAD = ("alpha", "readout", "offset", "importance_relevance")
 
 
 def check_settings(translator: Translator, settings: PairCollectSettings) -> None:
-    """Raise InputError if a translator has no trace with these settings."""
+    """Check that a translator can be traced with these settings.
+
+    Args:
+        translator: The translator.
+        settings: Settings of the trace.
+
+    Raises:
+        InputError: The model has no attention, or fewer words than a row is to keep.
+    """
     if translator.model.settings.attention == "none":
         expected, advice = "a model with attention", "bilinear, additive or uniform"
         raise InputError("collect", "model.attention", "none", expected, advice)
@@ -62,18 +73,18 @@ def collect_pairs(
     Args:
         translator: A trained translator.
         pairs: The pairs.
-        name: The name of their split.
+        name: Name of their split.
         settings: Settings of the trace.
-        metadata: Added to the trace's metadata.
-        progress: Told the pairs done.
+        metadata: Entries to add to the trace's metadata.
+        progress: Receives the number of pairs done.
 
     Yields:
-        Shards with a row for each gold token (``query``, EOS the last) and head. ``prediction`` is
-        over ``words`` words, class 0 is the gold token, and ``gold`` names it. ``rationale`` marks
-        the source units aligned with it, if that is known.
+        Shards with one row per gold token (``query``; the last one is EOS) and head. ``prediction``
+        has a class for each kept word; class 0 is the gold token, which ``gold`` names.
+        ``rationale`` marks the source units aligned with it, if alignments are known.
 
     Raises:
-        InputError: The model has no attention.
+        InputError: The model has no attention, or fewer words than a row is to keep.
     """
     settings = settings or PairCollectSettings()
     check_settings(translator, settings)
@@ -92,16 +103,17 @@ def change_of_output(
 
     Args:
         translator: The translator.
-        pairs: The pairs that ``trace`` is of.
-        trace: Its rows are those of the result.
-        alpha: Attention of each row's head; other heads stay as they are.
-        name: The name of the split.
+        pairs: The traced pairs.
+        trace: Their trace.
+        alpha: Other attention for the head of each row; the other heads keep their own.
+        name: Name of the split.
 
     Returns:
-        TVD over all words of each row.
+        TVD over all words, for each row of the trace.
     """
     model, heads = translator.model, translator.model.settings.heads
     inputs, moved = translator.inputs(pairs, f"{name} split"), np.full(len(trace), np.nan)
+    # In this order each pair is one block of rows, whatever the order of the trace.
     order = _by_place(trace)
     first = np.searchsorted(trace.instance[order], pairs.instance)
     with frozen(model), torch.no_grad():
@@ -116,7 +128,7 @@ def change_of_output(
                 weights = torch.from_numpy(alpha.take(block).values).view(-1, heads, given.shape[3])
                 given[place, :, : len(weights)] = weights.transpose(0, 1)
             for head in range(heads):
-                # One head at a time: the others keep their own attention.
+                # A row asks about its own head only, so heads are replaced one at a time.
                 mine = done.alpha.clone()
                 mine[:, head] = given[:, head]
                 combined = model.combined_from_attention(mine, done.hidden, done.states)
@@ -127,7 +139,7 @@ def change_of_output(
 
 
 def _by_place(trace: Trace) -> np.ndarray:
-    """Return the order of rows by instance, query and head."""
+    """Return row numbers, sorted by instance, query and head."""
     names = ("head", "query", "instance")
     return np.lexsort([trace.array(name) for name in names if trace.has(name)])
 
@@ -142,7 +154,7 @@ def _tvd(
 
 @dataclass(frozen=True)
 class _Collector:
-    """The parts that the traces of a shard's batches share."""
+    """What the batches of a shard have in common."""
 
     translator: Translator
     pairs: Pairs
@@ -197,7 +209,7 @@ class _Collector:
 
 
 def _column(values: Tensor, written: Tensor, name: str) -> Any:
-    """Return a row for each gold token, ragged if it has a value for each source position."""
+    """Return one row per gold token; columns with a value per source position are ragged."""
     rows = values[written].float().cpu().numpy()
     if name in PER_ROW:
         return rows
@@ -220,7 +232,7 @@ def _measure(
 ) -> dict[str, Tensor]:
     """Return attention, readout, offset, prediction and relevance of every target position."""
     heads, (size, longest), length = done.alpha.shape[1], batch.gold.shape, batch.source.shape[1]
-    # With all weight on one position there are logits for each head, target and source position.
+    # With all weight on one position, there are logits for each head, target and source position.
     at_once = max(1, CELLS // (heads * longest * length * len(model.target)))
     parts = [
         _measure_some(model, done, batch.gold, slice(start, start + at_once), words)
@@ -245,7 +257,8 @@ def _measure_some(
     on_one = torch.log_softmax(others[:, :, :, None] + of_position[:, :, None], dim=-1)
     own = torch.log_softmax(logits, dim=-1)
     nearest = torch.maximum(own, on_one.amax(dim=(1, 3)))
-    nearest.scatter_(-1, own.argmax(dim=-1, keepdim=True), torch.inf)  # the model's own choice
+    # The model's own choice is always kept; else a wrong prediction could look right.
+    nearest.scatter_(-1, own.argmax(dim=-1, keepdim=True), torch.inf)
     chosen = _nearest(nearest, gold, words)  # (B, U, K)
     of_queries = of_position[:, :, None].expand(-1, -1, alpha.shape[2], -1, -1)
     expected = gold[:, None, :, None, None].expand(-1, heads, -1, length, 1)
@@ -264,20 +277,23 @@ def _measure_some(
 def _nearest(
     score: Float[Tensor, "B U V"], gold: Int[Tensor, "B U"], words: int
 ) -> Int[Tensor, "B U K"]:
-    """Return the gold word, and the others with the greatest scores."""
+    """Return the gold word and the other words with the highest scores."""
     others = score.scatter(-1, gold[..., None], -torch.inf).topk(words - 1, dim=-1).indices
     return torch.cat([gold[..., None], others], dim=-1)
 
 
 def _gradient(model: EncoderDecoder, batch: PairBatch) -> Float[Tensor, "B U T"]:
-    """Return ``|e_s · ∂p(gold_t)/∂e_s|``, attention held fixed, as Jain & Wallace 2019 do."""
+    """Return ``|e_s · ∂p(gold_t)/∂e_s|`` with attention held fixed, as in Jain & Wallace 2019."""
     embedded = model.source_embedding(batch.source).detach().requires_grad_()
     with torch.enable_grad():
         hidden, start = model.from_embedded(embedded)
         states, _ = model.decoder(model.target_embedding(batch.before), start)
+        # Detached states hold attention fixed: no gradient flows through its scores.
         alpha = model.attend(hidden.detach(), states.detach()).alpha
         logits = model.logits(model.combined_from_attention(alpha, hidden, states))
         gold = torch.softmax(logits, dim=-1).gather(-1, batch.gold[..., None])[..., 0]
+        # Each gold token needs a backward pass of its own, since its source tokens are those of the
+        # others too. Pairs of a batch share the pass, as a pair's output has no other pair in it.
         slopes = [
             torch.autograd.grad(column.sum(), embedded, retain_graph=True)[0]
             for column in gold.unbind(1)
@@ -286,7 +302,7 @@ def _gradient(model: EncoderDecoder, batch: PairBatch) -> Float[Tensor, "B U T"]
 
 
 def _leave_one_out(model: EncoderDecoder, batch: PairBatch) -> Float[Tensor, "B U T"]:
-    """Return the TVD over all words when a source token is left out and the model run again."""
+    """Return the TVD over all words when each source token is deleted and the model run again."""
     base, source, falls = model(batch).combined, batch.source, []
     for place in range(source.shape[1]):
         rest = torch.cat([source[:, :place], source[:, place + 1 :]], dim=1)

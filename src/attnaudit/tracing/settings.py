@@ -1,4 +1,4 @@
-"""Settings of traces, which plans and reports read without torch."""
+"""Settings of traces. Plans and reports read them, so nothing here imports torch."""
 
 from __future__ import annotations
 

@@ -31,7 +31,8 @@ from attnaudit.training.loop import StepCallback, evaluating, torch_threads
 from attnaudit.training.probe import Probe, step_part
 
 SHARD_ROWS = 2048
-# Padded positions of one batch: a CPU's cache holds its states, and a GPU has enough to do.
+# Padded positions of one batch. On a CPU the states of leave-one-out then fit the cache; batches 16
+# times as large took 4.7 times as long. A GPU needs more to be busy.
 BUDGET = {"cpu": 4_096, "cuda": 262_144}
 T = TypeVar("T")
 ERASED_BY = {"alpha": "attention", "gradient": "gradient", "loo": "loo"}
@@ -41,18 +42,19 @@ PER_HEAD = ("alpha", "readout", "offset")
 
 @dataclass(frozen=True)
 class CollectOptions:
-    """What a trace records, and how it is computed.
+    """Contents of a trace, and options of its computation.
 
     Attributes:
-        gradient_of: Outputs whose gradient is taken: ``all``, summed, or the ``predicted`` one. By
-            default all of a classifier, and the predicted answer to a question.
-        level: ``words`` records the words of a hierarchical model in place of its sentences.
-        erase_input: Also delete tokens from the texts by every score, and run the model again.
+        gradient_of: Outputs whose gradients are taken: ``all`` of them, summed, or the
+            ``predicted`` one. The default is all outputs of a classifier, and the predicted answer
+            of a model with a question.
+        level: ``words`` records the words of a hierarchical model instead of its sentences.
+        erase_input: True to delete tokens from the texts by every score, and run the model again.
         scores: Importance scores to compute.
-        metadata: Added to the trace's metadata.
-        shard_rows: Rows of a shard.
+        metadata: Entries to add to the trace's metadata.
+        shard_rows: Rows per shard.
         budget: Padded positions of a batch. It bounds memory; results do not depend on it.
-        progress: Told the rows done.
+        progress: Receives the number of rows done.
     """
 
     gradient_of: Outputs | None = None
@@ -66,16 +68,16 @@ class CollectOptions:
 
 
 def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **options: Any) -> Trace:
-    """Collect the trace of ``model`` on one split of ``corpus``.
+    """Collect the trace of a model on one split of a corpus.
 
     Args:
         model: A trained model.
         corpus: A corpus with the classes of the model.
-        split: The name of the split.
+        split: Name of the split.
         **options: Fields of `CollectOptions`.
 
     Returns:
-        The whole trace; `collect_shards` gives it piece by piece.
+        The whole trace. For large splits, `collect_shards` returns it in pieces.
 
     Raises:
         InputError: The corpus does not fit the model, or the split has no rows.
@@ -108,15 +110,15 @@ def collect_shards(
     Args:
         model: A trained model.
         split: The rows.
-        name: The name of the split.
+        name: Name of the split.
         **options: Fields of `CollectOptions`.
 
     Returns:
-        An iterator over shards. ``gradient`` and ``loo`` are those of Algorithm 1 of Jain & Wallace
-        2019; ``importance_full_gradient`` is the gradient that also flows through the attention.
+        An iterator over shards. ``gradient`` and ``loo`` follow Algorithm 1 of Jain & Wallace 2019;
+        ``importance_full_gradient`` is the gradient that also flows through the attention.
 
     Raises:
-        InputError: The model has no such trace.
+        InputError: The model has no sentences, or no leave-one-out, as the options require.
     """
     chosen = CollectOptions(**options)
     if chosen.level == "words" and model.sentence is None:
@@ -136,7 +138,7 @@ def collect_shards(
 
 
 class _Measured(NamedTuple):
-    """The columns of a batch: those of rows, and those of positions, attended positions only."""
+    """Columns of a batch: per row, and per attended position."""
 
     rows: np.ndarray
     per_row: dict[str, np.ndarray]
@@ -145,7 +147,7 @@ class _Measured(NamedTuple):
 
 @dataclass
 class _Columns:
-    """Columns of a shard, filled batch by batch."""
+    """Columns of a shard, filled batch by batch in any order."""
 
     size: int
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
@@ -165,7 +167,7 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _Collector:
-    """The parts that all shards of a trace share."""
+    """What the shards of a trace have in common."""
 
     model: AttentionModel
     name: str
@@ -177,7 +179,7 @@ class _Collector:
         return self.options.budget or BUDGET.get(device, BUDGET["cpu"])
 
     def shard(self, split: Split, first: int, total: int) -> Trace:
-        """Return the trace of some rows, of which ``first`` rows of ``total`` come before."""
+        """Return the trace of some rows; for progress, ``first`` of ``total`` rows precede them."""
         inputs, done = self.model.inputs(split), first
         positions = inputs.positions
         per_row, per_position = _Columns(len(split)), _Columns(len(positions.values))
@@ -186,7 +188,7 @@ class _Collector:
             per_position.fill(positions.positions(measured.rows), measured.per_position)
             done += len(measured.rows)
             (self.options.progress or silent)("collect", done, total)
-        # With several heads a row has an offset for each.
+        # With several heads a row has one offset per head, so the array has a third axis.
         several = per_row.arrays["offset"].ndim == 3
         heads = range(per_row.arrays["offset"].shape[1]) if several else (None,)
         traces = []
@@ -201,7 +203,7 @@ class _Collector:
     def _trace(
         self, split: Split, inputs: Inputs, columns: dict[str, Any], head: int | None
     ) -> Trace:
-        """Return the rows of one head, or those of a model that has one."""
+        """Return the rows of one head; ``head`` is None for a model with a single one."""
         model, options = self.model, self.options
         if options.erase_input:
             scores = {title: columns[name] for name, title in ERASED_BY.items() if name in columns}
@@ -240,7 +242,9 @@ class _Collector:
             per_row = {name: arrays.pop(name) for name in PER_ROW}
             return _Measured(rows, per_row, arrays)
 
-        # On a CPU a thread takes a batch to itself, the longest ones first, so that none waits.
+        # On a CPU each thread computes whole batches: two threads per operation were six times
+        # slower next to a busy process. The longest batches come first, so that no thread ends
+        # with one while the others wait.
         threads = 1 if device.type == "cuda" else cores()
         with torch_threads(1), ThreadPoolExecutor(threads) as pool:
             yield from pool.map(measure, list(inputs.batches_by_length(self.budget))[::-1])
@@ -262,7 +266,7 @@ class _Collector:
     def _read_out(self, done: Forward) -> dict[str, Tensor]:
         """Return attention, readout, offset and prediction.
 
-        The offset of one of several heads contains what the others add to the output.
+        With several heads, the offset of each head includes what the others add to the output.
         """
         model, alpha, offset = self.model, done.alpha, done.question_terms.offset
         if alpha.ndim == 2:
@@ -278,16 +282,20 @@ class _Collector:
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
-    """Freeze a model inside the block; afterwards it is as it was.
+    """Freeze a model inside the block, and restore it afterwards.
 
-    No weight asks for a gradient, nothing is dropped, and a GPU computes in full float32.
+    Weights need no gradients, and all modules but recurrent layers are in evaluation mode. A GPU
+    computes recurrent layers and convolutions in full float32.
+
+    Args:
+        model: The model.
     """
     expected = [weight.requires_grad for weight in model.parameters()]
     model.requires_grad_(False)
     try:
         with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             for module in model.modules():
-                # cuDNN only gives gradients of a recurrent layer in training mode.
+                # cuDNN computes gradients of recurrent layers in training mode only.
                 module.training = isinstance(module, nn.RNNBase)
             yield
     finally:
@@ -296,7 +304,7 @@ def frozen(model: nn.Module) -> Iterator[None]:
 
 
 def _texts(split: Split, inputs: Inputs) -> list[list[str]]:
-    """Return the word, or the sentence, of every position."""
+    """Return the text of every position: a word, or a sentence."""
     if inputs.sentences is None:
         return split.tokens
     return [
@@ -306,12 +314,12 @@ def _texts(split: Split, inputs: Inputs) -> list[list[str]]:
 
 
 def _word_rationale(split: Split) -> list[list[bool] | None] | None:
-    """Return rationales of words, null for a row without a known one."""
+    """Return rationales of words; None for a row without one."""
     return None if split.rationale is None else [marks or None for marks in split.rationale]
 
 
 def _rationale(split: Split, inputs: Inputs) -> list[list[bool] | None] | None:
-    """Return rationales of positions; a sentence belongs to it if one of its words does."""
+    """Return rationales of positions; a sentence is marked if one of its words is."""
     known = _word_rationale(split)
     if known is None or inputs.sentences is None:
         return known
@@ -336,12 +344,12 @@ def _tail(model: AttentionModel) -> TanhTail | None:
 def _word_level(
     sentences: Trace, split: Split, inputs: Inputs, within: Float[np.ndarray, " W"]
 ) -> Trace:
-    """Return the trace of the words in place of that of ``sentences``.
+    """Turn a trace of sentences into a trace of their words.
 
-    A word's weight is that of its sentence times its weight ``within`` the sentence; it contributes
-    what its sentence does, so that the output is the same sum. The weights within a sentence only
-    move the output through the sentence's vector, which is fixed here. Importance by gradient and
-    leave-one-out is that of sentences, and is missing.
+    A word's weight is the weight of its sentence times its weight ``within`` the sentence. Its
+    readout is the readout of its sentence, so the output is the same sum. In the model, weights
+    within a sentence only act through the sentence's vector, which is fixed here. Importance scores
+    are missing, because they belong to sentences.
     """
     assert inputs.sentences is not None
     lengths, ids = inputs.sentences.values, inputs.ids
@@ -363,7 +371,7 @@ def _word_level(
 
 
 def _word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[np.ndarray, " W"]:
-    """Return the weight of every word within its sentence, text after text."""
+    """Return the weight of every word within its sentence, in the order of the texts."""
     assert model.sentence is not None
     assert inputs.sentences is not None
     device = next(model.parameters()).device
@@ -382,13 +390,13 @@ def _word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[n
 def trace_probe(
     data: Split | Pairs, probe: Probe, folder: Path, shards: Callable[[Any, int], Iterable[Trace]]
 ) -> StepCallback:
-    """Return a callback that traces some rows during training.
+    """Make a callback that traces some rows during training.
 
     Args:
         data: Rows to choose from.
-        probe: The rows and the optimizer steps.
-        folder: Gets the traces in ``steps/<step>``, each file whole or not at all.
-        shards: Maps these rows and a step to their trace.
+        probe: Number of rows, and optimizer steps.
+        folder: Folder that gets the traces, in ``steps/<step>``. Files are written atomically.
+        shards: Maps the chosen rows and a step to their trace.
 
     Returns:
         A callback for the training loop.

@@ -1,9 +1,9 @@
-"""Leave-one-out, Algorithm 1 of Jain & Wallace 2019: delete each token, and run the model again.
+"""Leave-one-out, Algorithm 1 of Jain & Wallace 2019: delete each token and run the model again.
 
-It is exact, attention included, but without redundant work: an encoder names the algorithm that
-knows which hidden states a deletion does not change (`EncoderSpec.leave_one_out`); by default,
-`rerun` knows none. If positions are sentences, a sentence is deleted, and the vectors of the others
-do not change.
+Results are exact, including the attention, but nothing is computed twice. Each encoder names an
+algorithm that knows which hidden states a deletion leaves unchanged (`EncoderSpec.leave_one_out`).
+The default, `rerun`, assumes none. If positions are sentences, a sentence is deleted, and the
+vectors of the others stay the same.
 """
 
 from __future__ import annotations
@@ -27,28 +27,38 @@ def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[T
 
     Args:
         model: The model.
-        batch: Its texts; questions and candidate answers do not change.
-        done: The model's own pass over them.
+        batch: The texts; questions and candidate answers stay as they are.
+        done: The model's forward pass over the batch.
 
     Returns:
-        TVD from the prediction at each attended position; other positions hold no meaning. A text
-        of one token leaves nothing to attend to: its prediction without it is that of the offset.
+        TVD from the prediction for each attended position; other entries have no meaning. Without
+        its only token, a text has nothing to attend to, and the offset decides its prediction.
     """
     algorithm = resolve(ENCODERS[model.settings.encoder].leave_one_out, ALGORITHMS)
-    # The algorithms know neither several heads nor attention that reads words.
+    # The faster algorithms recompute scores of one head from hidden states. They cover neither
+    # several heads nor scores of words.
     if done.alpha.ndim == 3 or isinstance(model.attention, LogOdds):
         algorithm = rerun
+    # In float64, because the change may be far below the rounding of float32 probabilities.
     predictions = model.probabilities(algorithm(model, batch, done).double())
     return model.distance(predictions, model.probabilities(done.logits.double())[:, None])
 
 
 def rerun(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
-    """Return the logits without the token at each attended position, 0 elsewhere.
+    """Compute the logits without each token, with one forward pass per position.
 
-    This takes a forward pass for each position.
+    Args:
+        model: The model.
+        batch: The texts.
+        done: The model's forward pass, which this algorithm does not need.
+
+    Returns:
+        The logits without the token at each attended position, 0 elsewhere.
     """
     attended, logits = batch.attended, []
     for position in range(batch.ids.shape[1]):
+        # The position is deleted from every text of the batch. Texts that have BOS, EOS or padding
+        # there get logits without meaning, which no caller reads.
         there = attended[:, position]
         if not there.any():
             logits.append(torch.zeros(len(there), model.outputs, device=there.device))

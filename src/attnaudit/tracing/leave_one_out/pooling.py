@@ -1,10 +1,10 @@
 """Attention pooling without some of its terms: sums of ``exp(score)`` and ``exp(score) · readout``.
 
-With them leave-one-out takes O(T) for encoders of single tokens and O(T · kernel) for the CNN. With
-radius ``R`` (half the widest kernel) the deletion of ``t`` changes the ``R`` positions on either
-side; all others keep their hidden state and enter as sums from the left and the right. A
-convolution is a sum over its window of one linear map per offset, so each token goes through those
-maps once, and a changed window is a sum of finished pieces.
+With these sums, leave-one-out takes O(T) for encoders of single tokens and O(T · kernel) for the
+CNN. Let ``R`` be half the widest kernel. Deleting ``t`` changes the ``R`` positions on either side.
+All others keep their hidden state and enter as sums from the left and from the right. A convolution
+is a sum over its window of one linear map per offset. So each token goes through these maps once,
+and a changed window is a sum of finished pieces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from torch import Tensor
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
 
-UNDERFLOW = 1e-280  # a smaller mass, in units of the largest term of its row, has lost digits
+# A pool with a smaller mass, relative to the largest term of its row, is recomputed. Terms near the
+# smallest normal float64, 2e-308, have lost digits; in a larger mass they do not count.
+UNDERFLOW = 1e-280
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Pool:
     moment: Float[Tensor, "*n K"]
 
     def __add__(self, other: Pool) -> Pool:
-        # Scaled to the larger peak, so that no exponential overflows.
+        # Both are scaled to the larger peak, so no exponential overflows.
         peak = torch.maximum(self.peak, other.peak)
         mine, theirs = weight(self.peak - peak), weight(other.peak - peak)
         return Pool(
@@ -40,16 +42,21 @@ class Pool:
         )
 
     def readout(self) -> Float[Tensor, "*n K"]:
-        """Return the pooled readout; 0 where nothing was pooled."""
+        """Return the pooled readout; 0 for pools without terms."""
         empty = self.mass == 0
         pooled = self.moment / torch.where(empty, 1.0, self.mass)[..., None]
         return torch.where(empty[..., None], 0.0, pooled)
 
     def add_term(self, scores: Float[Tensor, "*n"], readouts: Float[Tensor, "*n K"]) -> None:
-        """Add one more term to every pool in place; a score of −∞ is none.
+        """Add one term to every pool in place; a score of −∞ adds nothing.
 
-        The peak must be finite, as in `empty_pool`.
+        Peaks must be finite, as those of `empty_pool` are.
+
+        Args:
+            scores: Score of each term.
+            readouts: Readout of each term.
         """
+        # With an infinite peak, −∞ − (−∞) would be NaN; hence the lowest number in `empty_pool`.
         peak = torch.maximum(self.peak, scores)
         kept, term = torch.exp(self.peak - peak), torch.exp(scores - peak)
         self.mass.mul_(kept).add_(term)
@@ -62,7 +69,7 @@ class Pool:
 
 
 def empty_pool(shape: tuple[int, ...], outputs: int, device: torch.device) -> Pool:
-    """Return pools of nothing; their peak is the lowest number there is."""
+    """Return pools without terms; their peak is the lowest finite number."""
     lowest = torch.finfo(torch.float64).min
     peak = torch.full(shape, lowest, dtype=torch.float64, device=device)
     moment = torch.zeros(*shape, outputs, dtype=torch.float64, device=device)
@@ -70,12 +77,12 @@ def empty_pool(shape: tuple[int, ...], outputs: int, device: torch.device) -> Po
 
 
 def weight(gap: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
-    """Return ``exp(gap)``, and 0 where both peaks are −∞."""
+    """Return ``exp(gap)``; a gap between two peaks of −∞, which is NaN, gives 0."""
     return torch.exp(torch.nan_to_num(gap, nan=-torch.inf, neginf=-torch.inf))
 
 
 def pool_of_terms(scores: Float[Tensor, "*n S"], readouts: Float[Tensor, "*n S K"]) -> Pool:
-    """Pool the last axis; a score of −∞ is no term."""
+    """Pool over the last axis; a score of −∞ adds nothing."""
     scores, readouts = scores.double(), readouts.double()
     peak = scores.amax(dim=-1)
     terms = weight(scores - peak[..., None])
@@ -85,11 +92,21 @@ def pool_of_terms(scores: Float[Tensor, "*n S"], readouts: Float[Tensor, "*n S K
 def outside_window(
     scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"], radius: int
 ) -> Pool:
-    """Pool, for every position, the terms of all others that are more than ``radius`` away."""
+    """Pool, for each position, the terms at positions more than ``radius`` away.
+
+    Args:
+        scores: Score of each position; −∞ for positions without a term.
+        readouts: Readout of each position.
+        radius: Largest distance of the positions that are excluded.
+
+    Returns:
+        One pool per position.
+    """
     scores, readouts = scores.double(), readouts.double()
     peak = scores.amax(dim=1, keepdim=True)
     terms = weight(scores - peak)
-    # Sums from the left and from the right, not a total less the window, so that nothing cancels.
+    # Sums from both ends are added. Subtracting the window from a total would cancel when the
+    # window holds nearly all of the weight.
     stacked = torch.cat([terms[..., None], terms[..., None] * readouts], dim=-1)
     left, right = stacked.cumsum(dim=1), stacked.flip(1).cumsum(dim=1).flip(1)
     far = torch.zeros_like(stacked)
@@ -97,7 +114,8 @@ def outside_window(
     far[:, step:] += left[:, :-step]
     far[:, :-step] += right[:, step:]
     pool = Pool(peak.expand_as(scores).clone(), far[..., 0], far[..., 1:])
-    # If the window has the largest score of the row, all others may underflow.
+    # Terms are scaled by the row's largest score. If that is in the window, the others may all
+    # underflow, so these few pools are recomputed with a scale of their own.
     weak = (pool.mass < UNDERFLOW).nonzero()
     if len(weak):
         row, place = weak.T
@@ -110,7 +128,7 @@ def outside_window(
 
 
 def attention_scores(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:
-    """Return the score of every attended position in the model's own pass, −∞ elsewhere."""
+    """Return the model's score at every attended position, −∞ elsewhere."""
     query = None if done.question_terms.query is None else done.question_terms.query[:, None]
     return model.attention(done.hidden, query).masked_fill(~batch.attended, -float("inf"))
 
@@ -118,16 +136,34 @@ def attention_scores(model: AttentionModel, batch: Batch, done: Forward) -> Floa
 def logits_of_pools(
     model: AttentionModel, batch: Batch, done: Forward, pools: Pool
 ) -> Float[Tensor, "B L K"]:
-    """Return the logits of a pool for each position, ``(B, L)``, in float64."""
+    """Return the logits of one pool per position, in float64.
+
+    Args:
+        model: The model.
+        batch: The texts, for their candidates.
+        done: The model's forward pass, for its offset.
+        pools: Pools of shape ``(B, L)``.
+
+    Returns:
+        The logits.
+    """
     return model.logits(pools.readout() + done.question_terms.offset[:, None].double(), batch)
 
 
 def pointwise_without_each(
     model: AttentionModel, batch: Batch, done: Forward
 ) -> Float[Tensor, "B L K"]:
-    """Return the logits without each token, in O(T), for an encoder of single tokens.
+    """Compute the logits without each token, in O(T), for an encoder of single tokens.
 
-    A deletion changes no other hidden state, nor its score.
+    A deletion changes no other hidden state and no other score.
+
+    Args:
+        model: The model.
+        batch: The texts.
+        done: The model's forward pass over them.
+
+    Returns:
+        The logits.
     """
     scores, readouts = attention_scores(model, batch, done), model.head.readout(done.hidden)
     pools = outside_window(scores, readouts, radius=0)
@@ -137,11 +173,21 @@ def pointwise_without_each(
 def convolution_without_each(
     model: AttentionModel, batch: Batch, done: Forward
 ) -> Float[Tensor, "B L K"]:
-    """Return the logits without each token, for convolutions."""
+    """Compute the logits without each token, in O(T · kernel), for convolutions.
+
+    Args:
+        model: The model.
+        batch: The texts.
+        done: The model's forward pass over them.
+
+    Returns:
+        The logits.
+    """
     radius, query = max(model.settings.kernels) // 2, done.question_terms.query
     scores, readouts = attention_scores(model, batch, done), model.head.readout(done.hidden)
     pools = outside_window(scores, readouts, radius)
-    if radius:  # otherwise only the token itself sees it
+    # With kernels of width 1 no other position sees the deleted token.
+    if radius:
         query = None if query is None else query[:, None, None]
         hidden = changed_hidden(model, done.embedded, radius)
         there = neighbours(batch.attended, radius)
@@ -153,15 +199,22 @@ def convolution_without_each(
 def changed_hidden(
     model: AttentionModel, embedded: Float[Tensor, "B L E"], radius: int
 ) -> Float[Tensor, "B L S m"]:
-    """Return the hidden states of the ``S = 2 · radius`` neighbours of each deleted position.
+    """Compute the hidden states of the neighbours of each position once that is deleted.
 
-    Left neighbours come first.
+    Args:
+        model: A model with convolutions.
+        embedded: Embedded tokens.
+        radius: Half the widest kernel.
+
+    Returns:
+        States of the ``S = 2 · radius`` neighbours of each position, from left to right.
     """
     width = embedded.shape[1]
     parts = []
     for convolution in model.encoder.convolutions:
         kernel = convolution.kernel_size[0]
         pieces = torch.einsum("ble,hek->bklh", embedded, convolution.weight)
+        # A changed window reaches up to 2 · radius positions away, past the ends of the text.
         pieces = torch.nn.functional.pad(pieces, (0, 0, 2 * radius, 2 * radius))
         neighbour = []
         for offset in [*range(-radius, 0), *range(1, radius + 1)]:
@@ -175,14 +228,14 @@ def changed_hidden(
 
 
 def seen_from(offset: int, step: int) -> int:
-    """Find the neighbour of a position once position 0 is deleted.
+    """Return the position that is ``step`` away from another once position 0 is deleted.
 
     Args:
-        offset: The position.
-        step: How many positions away the neighbour is.
+        offset: Position before the deletion, not 0.
+        step: Distance after the deletion, with its sign.
 
     Returns:
-        The neighbour's position before the deletion.
+        The position before the deletion.
     """
     position = offset + step
     crossed = (offset < 0 <= position) or (position <= 0 < offset)
@@ -190,7 +243,7 @@ def seen_from(offset: int, step: int) -> int:
 
 
 def neighbours(attended: Bool[Tensor, "B L"], radius: int) -> Bool[Tensor, "B L S"]:
-    """Mark the neighbours at −radius … −1, 1 … radius that are attended positions."""
+    """Mark which of the neighbours at −radius … −1, 1 … radius are attended."""
     width = attended.shape[1]
     padded = torch.nn.functional.pad(attended, (radius, radius))
     offsets = [*range(-radius, 0), *range(1, radius + 1)]

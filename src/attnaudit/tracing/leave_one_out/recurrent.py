@@ -1,13 +1,13 @@
-"""Leave-one-out of bidirectional encoders, whose runs advance together after a deletion.
+"""Leave-one-out of bidirectional encoders, with the runs of all deletions in step.
 
-Deleting ``t`` leaves the forward states before ``t`` and the backward states after ``t`` as they
-were. In one direction, then, the only new work is to carry the state of ``t − 1`` over the tokens
-after ``t``. All deletions read the same token at the same step: the runs of all ``t < s`` take a
-step at token ``s`` in one matrix product, whose input projection is computed once per token. The
-other direction is the same on the mirrored text, and attention pooling adds the two.
+Deleting ``t`` leaves the forward states before ``t`` and the backward states after ``t`` unchanged.
+So in one direction the only new work is to carry the state of ``t − 1`` over the tokens after
+``t``. All deletions read the same token at the same step: the runs of all ``t < s`` take their step
+at token ``s`` in one matrix product, and the input projection is computed once per token. The other
+direction is the same on the mirrored text, and attention pooling adds the two.
 
-A step of a layer is written out, in place. ``tanh x = 2σ(2x) − 1``, so that one sigmoid serves all
-gates; on a CPU it takes a fifth of the tanh's time.
+The step of a layer is written out and works in place. As ``tanh x = 2σ(2x) − 1``, one sigmoid
+serves all gates; on a CPU it takes a fifth of the time of a tanh.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Direction:
     """A reading direction of an encoder on a batch.
 
     Attributes:
-        layer: Reads the text in this direction.
-        own: Units of ``h`` that this direction computes anew.
-        others: Units of ``h`` that stay as they are.
-        embedded: Embedded tokens in the order in which the layer reads them.
-        hidden: Hidden states in that order.
-        attended: Attended positions in that order.
+        layer: The layer that reads in this direction.
+        own: Units of ``h`` that a deletion changes at later positions.
+        others: Units of ``h`` that it leaves unchanged there.
+        embedded: Embedded tokens in reading order.
+        hidden: Hidden states in reading order.
+        attended: Attended positions in reading order.
     """
 
     layer: nn.LSTM | nn.GRU
@@ -51,7 +51,16 @@ class Direction:
 def recurrent_without_each(
     model: AttentionModel, batch: Batch, done: Forward
 ) -> Float[Tensor, "B L K"]:
-    """Return the logits without each token."""
+    """Compute the logits without each token, for a bidirectional LSTM or GRU.
+
+    Args:
+        model: The model.
+        batch: The texts.
+        done: The model's forward pass over them.
+
+    Returns:
+        The logits.
+    """
     half = model.settings.hidden
     first, second = slice(0, half), slice(half, 2 * half)
     mirror = reversal(batch.lengths, done.embedded.shape[1])
@@ -69,6 +78,7 @@ def recurrent_without_each(
         _pool_later_terms(model, done.question_terms.query, direction)
         for direction in (ahead, behind)
     )
+    # The pools of the backward direction are in reading order; the mirror restores the text's.
     natural = Pool(
         earlier.peak.gather(1, mirror),
         earlier.mass.gather(1, mirror),
@@ -78,7 +88,7 @@ def recurrent_without_each(
 
 
 def _pool_later_terms(model: AttentionModel, query: Tensor | None, direction: Direction) -> Pool:
-    """Pool, for every deleted position, the attended positions after it in reading order."""
+    """Pool, for each deleted position, the attended positions after it in reading order."""
     layer, embedded, hidden = direction.layer, direction.embedded, direction.hidden
     own, others = direction.own, direction.others
     rows, width, _ = embedded.shape
@@ -91,19 +101,20 @@ def _pool_later_terms(model: AttentionModel, query: Tensor | None, direction: Di
     runs = torch.zeros(
         cell.memories, whole_blocks(width * rows), layer.hidden_size, device=embedded.device
     )
-    # Slot 0 reads everything, slot t skips token t.
+    # Slot 0 reads every token, and slot t skips token t.
     memory = runs[:, : width * rows].view(cell.memories, width, rows, -1)
     state = memory[0]
     pool = empty_pool((width, rows), fixed_readout.shape[-1], embedded.device)
     for step in range(width - 1):
-        # The run that skips this token begins where the one that reads everything is.
+        # The run that skips this token starts from the state that has read all tokens before it.
         if step > 0:
             memory[:, step] = memory[:, 0]
-        # Later runs have not begun: they still equal slot 0.
+        # Later runs have not started yet; until they do, slot 0 stands for them.
         active = max(step, 1)
         gates = product(runs[0], active * rows, recurrent).view(active, rows, -1)
         cell.advance(gates, step, memory[:, :active])
-        # Slot 0 skips nothing, and position 0 is BOS, so that terms begin with slot 1.
+        # Slot 0 skips no token (position 0 is BOS), so the first pool is that of slot 1. Terms are
+        # added in float64: a sum over a long text in float32 would lose digits.
         if step > 1:
             scores = score(runs[0], step, fixed[step])[1:].double()
             scores = scores.masked_fill_(~direction.attended[:, step], -torch.inf)
@@ -113,9 +124,10 @@ def _pool_later_terms(model: AttentionModel, query: Tensor | None, direction: Di
 
 
 class LstmCell:
-    """A step of an LSTM; all of the gate that ends in tanh is doubled.
+    """A step of an LSTM, with the input of its tanh gate and its cell doubled.
 
-    ``recurrent`` are the weights on the state; the ``memories`` are the state and the doubled cell.
+    ``recurrent`` holds the weights on the state. The two ``memories`` are the state and the doubled
+    cell.
     """
 
     memories = 2
@@ -135,14 +147,17 @@ class LstmCell:
         """Advance ``memory`` in place; ``gates`` is the product of the state with `recurrent`."""
         state, twice_cell = memory
         enter, keep, new, show = gates.add_(self.inputs[step]).sigmoid_().chunk(4, dim=-1)
+        # Twice the new cell: 2 (keep · c + enter · tanh x), with tanh x = 2σ(2x) − 1. Doubled, the
+        # cell is what the sigmoid of the next line takes.
         twice_cell.mul_(keep).addcmul_(enter, new, value=4.0).sub_(enter, alpha=2.0)
+        # show · tanh c = show · (2σ(2c) − 1), as an interpolation between −show and show.
         torch.lerp(-show, show, torch.sigmoid(twice_cell, out=state), out=state)
 
 
 class GruCell:
-    """A step of a GRU; all of the gate that ends in tanh is doubled.
+    """A step of a GRU, with the input of its tanh gate doubled.
 
-    ``recurrent`` are the weights on the state, which is the only one of the ``memories``.
+    ``recurrent`` holds the weights on the state, which is the only one of the ``memories``.
     """
 
     memories = 1
@@ -153,6 +168,8 @@ class GruCell:
         self.new = slice(2 * layer.hidden_size, 3 * layer.hidden_size)
         bias = parameter(layer, "bias_hh").clone()
         inputs += parameter(layer, "bias_ih")
+        # The reset gate multiplies the state's part of the tanh gate, including its bias, so only
+        # the other gates can have both biases added in advance.
         inputs[..., : self.new.start] += bias[: self.new.start]
         inputs[..., self.new] *= 2.0
         self.recurrent[self.new] *= 2.0
