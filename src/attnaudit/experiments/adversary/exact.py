@@ -159,7 +159,7 @@ def _best_vertices(first, last, alpha, relevance, offsets, limits, tokens, weigh
     """
     for row in range(first, last):
         start, stop = offsets[row], offsets[row + 1]
-        low, high, slack = limits[row]
+        low, high, slack = limits[row, 0], limits[row, 1], limits[row, 2]
         # The gain of no vertex: pairs must exceed a JSD of 0.
         best, best_i, best_j, share = -0.5 * math.log(2.0), -1, -1, 1.0
         for t in range(start, stop):
@@ -188,7 +188,8 @@ def _best_vertices(first, last, alpha, relevance, offsets, limits, tokens, weigh
             # λ of any pair lies between these two.
             low_share = (nearest_high - c) / (nearest_high - least)
             high_share = (most - c) / (most - nearest_low)
-            for i in below[:lower]:
+            for k in range(lower):
+                i = below[k]
                 old_i, r_i = alpha[i], relevance[i]
                 old_j = alpha[above[0]]
                 at_low = _gain(low_share, old_i) + _gain(1.0 - low_share, old_j)
@@ -206,7 +207,8 @@ def _best_vertices(first, last, alpha, relevance, offsets, limits, tokens, weigh
                         begin = middle + 1
                     else:
                         end = middle
-                for j in above[:begin]:
+                for k in range(begin):
+                    j = above[k]
                     a = (relevance[j] - c) / (relevance[j] - r_i)
                     value = _gain(a, old_i) + _gain(1.0 - a, alpha[j])
                     if value > best:

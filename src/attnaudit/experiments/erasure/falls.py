@@ -132,6 +132,7 @@ def extreme_means(first, last, offsets, weights, values, kept, means):
         gain, sorting = np.empty(size), np.empty(size)
         for k in range(kept.shape[1]):
             if k > 0 and kept[row, k] == kept[row, k - 1]:
+                # By loops: numba compiles an error message for assigning arrays, in 2 seconds.
                 for side in range(2):
                     means[row, k, side] = means[row, k - 1, side]
                 continue
