@@ -1,4 +1,4 @@
-"""Results: tables of experiments and their summaries with intervals."""
+"""Results of experiments: tables, and summaries with intervals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Corpus, model, classes and settings of a run, as its specification and its trace record them."""
+"""Corpus, model, classes and settings of a run, read from its specification and its trace."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from typing import Any
 from attnaudit.trace import ASKING
 
 UNKNOWN = "unknown"
-MOST_NAMED = 8
-LONGEST_NAME = 100  # characters of a name in cards, titles and tables; traces may have any
+MOST_NAMED = 8  # classes listed in a remark; more would fill the card
+# Characters of a name in cards, titles and tables. Names come from traces, which set no limit.
+LONGEST_NAME = 100
 
 
 @dataclass(frozen=True)
 class About:
-    """Names that a report shows, and by which published numbers are found.
+    """Names and settings for reports, and keys for looking up published numbers.
 
-    Missing ones are ``unknown`` or empty.
+    Missing values are ``unknown`` or empty.
 
     Attributes:
         corpus: Name of the corpus.
         encoder: Name of the encoder.
         attention: Name of the attention.
-        class_names: Classes, in the order of the model's outputs.
+        class_names: Names of the classes, in the order of the model's outputs.
         seed: Seed of the run.
-        name: The title that a trace gives itself.
-        model: The trace's name for the model.
+        name: Title in the metadata of the trace.
+        model: Name of the model in the metadata of the trace.
         notes: Remarks on the corpus and the run.
         spec: All of ``spec.json``.
         metadata: All metadata of the trace.
@@ -47,7 +48,12 @@ class About:
     def of(
         cls, spec: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None
     ) -> About:
-        """Read ``spec.json`` and a trace's metadata; the specification goes first."""
+        """Read a specification and the metadata of a trace.
+
+        Args:
+            spec: Content of ``spec.json``; it takes precedence, except for the names of classes.
+            metadata: Metadata of the trace.
+        """
         spec, metadata = spec or {}, metadata or {}
 
         def known(section: str, name: str) -> str:
@@ -55,12 +61,14 @@ class About:
             return _short(first_of(*values, UNKNOWN))
 
         seed = first_of(spec.get("seed"), metadata.get("seed"))
+        # The trace goes first here: its names are in the order of the model's outputs.
         own_classes = _entry(spec, "corpus", "class_names")
         return cls(
             corpus=known("corpus", "name"),
             encoder=known("model", "encoder"),
             attention=known("model", "attention"),
             class_names=tuple(map(str, first_of(metadata.get("class_names"), own_classes, ()))),
+            # Metadata may hold anything, and numpy refuses a seed that is no natural number.
             seed=seed if isinstance(seed, int) and seed >= 0 else None,
             name=_short(_text(metadata.get("name"))),
             model=_short(_text(_entry(metadata, "model", "name"))),
@@ -71,7 +79,8 @@ class About:
 
     @property
     def title(self) -> str:
-        """The corpus as its record titles it, else its name."""
+        """Title of the corpus; its name if it has none."""
+        # Only a record of this corpus: the specification and the trace may name different ones.
         titles = [
             _entry(record, "corpus", "title")
             for record in (self.spec, self.metadata)
@@ -81,20 +90,20 @@ class About:
 
     @property
     def has_question(self) -> bool:
-        """Whether the model reads a question, or a hypothesis, with each text."""
+        """True if the model reads a question or a hypothesis with each text."""
         asks = _entry(self.metadata, "corpus", "task") in ASKING
         return asks or self.metadata.get("has_question") is True
 
     @property
     def has_two_classes(self) -> bool:
-        """Whether the model is known to have two classes, by their names or its one sigmoid."""
+        """True if the model has two classes, by their names or because its output is a sigmoid."""
         if self.class_names:
             return len(self.class_names) == 2
         return self.metadata.get("activation") == "sigmoid"
 
     @property
     def assumed_classes(self) -> str:
-        """Which output is which class, if that is assumed by order or number; else nothing."""
+        """Remark on the class of each output, if classes were matched by order or number."""
         matched, outputs = (_entry(self.metadata, "model", name) for name in ("matched", "outputs"))
         if matched not in ("order", "number"):
             return ""
@@ -107,24 +116,24 @@ class About:
 
     @property
     def translates(self) -> bool:
-        """Whether a row of the trace is a gold token that a translator writes."""
+        """True for a translator, where a row of the trace is a gold token."""
         return _entry(self.metadata, "corpus", "task") == "translation"
 
     @property
     def tokens(self) -> str:
-        """Instances of a translator, in words."""
+        """Description of a translator's instances."""
         heads = _entry(self.metadata, "model", "heads")
         several = isinstance(heads, int) and heads > 1
         return f"the gold tokens of pairs{', head by head' if several else ''}"
 
     @property
     def drawn(self) -> str:
-        """Unit that intervals resample: whole pairs of a translator, else instances."""
+        """Noun for the units that intervals resample: pairs for a translator, else instances."""
         return "pairs" if self.translates else "instances"
 
     @property
     def of_sentences(self) -> bool:
-        """Whether a position of the trace is a sentence."""
+        """True if a position of the trace is a sentence."""
         records = (self.metadata, self.spec)
         level = first_of(*(_entry(record, "collect", "level") for record in records))
         hierarchical = any(_entry(record, "model", "hierarchical") is True for record in records)
@@ -132,7 +141,7 @@ class About:
 
     @property
     def heads(self) -> int | None:
-        """Number of heads of a transformer in all its layers; None if unknown."""
+        """Number of heads in all layers of a transformer; None if unknown."""
         layers = _entry(self.metadata, "gate", "layers")
         known = (
             [_mapping(layer).get("heads") for layer in layers] if isinstance(layers, list) else []
@@ -140,7 +149,13 @@ class About:
         return sum(number for number in known if isinstance(number, int)) or None
 
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
-        """Return the setting of an experiment that the run recorded, else ``default``."""
+        """Return a recorded setting of an experiment.
+
+        Args:
+            experiment: Name of the experiment.
+            name: Name of the setting.
+            default: Value if the run recorded none.
+        """
         return first_of(_entry(_mapping(self.spec.get("experiments")), experiment, name), default)
 
 
@@ -163,7 +178,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _entry(record: Mapping[str, Any], section: str, name: str) -> Any:
-    """Return ``record[section][name]``; a section that is a plain text is its own name."""
+    """Return ``record[section][name]``; None if there is no such entry."""
+    # A trace may give its corpus or model as a plain text, which is then the name.
     value = record.get(section)
     if isinstance(value, str) and name == "name":
         return value
@@ -171,6 +187,7 @@ def _entry(record: Mapping[str, Any], section: str, name: str) -> Any:
 
 
 def _notes(spec: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    # The records may repeat a note; a dictionary drops repetitions and keeps the order.
     notes: dict[str, None] = {}
     for record in (spec, _mapping(spec.get("corpus")), metadata, _mapping(metadata.get("corpus"))):
         given = record.get("notes")

@@ -1,4 +1,4 @@
-"""Summaries: means, shares and ratios of every group of rows, with 95 % intervals over texts."""
+"""Summaries: means, shares and ratios over groups of rows, with 95 % intervals over texts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def summary_row(
     source: str | None = None,
     texts: int | None = None,
 ) -> dict[str, Any]:
-    """Return one row of a summary; numbers that are NaN are null in it.
+    """Make one row of a summary.
 
     Args:
         experiment: Name of the experiment.
@@ -55,9 +55,10 @@ def summary_row(
         undefined: Number of other rows.
         std: Standard deviation over the rows.
         group: Name of the group of rows.
-        source: Where the number comes from, if not from the rows.
-        texts: Number of texts, which an interval draws, if a text may have several rows.
+        source: Origin of the number if it does not come from the rows.
+        texts: Number of texts if a text may have several rows; the interval resamples texts.
     """
+    # NaN becomes null, because JSON, in which summaries are saved, has no NaN.
     numbers = {"value": value, "std": std, "low": low, "high": high}
     known = {
         name: None if number is None or np.isnan(number) else float(number)
@@ -77,19 +78,18 @@ def summary_row(
 
 
 def summarise_means(experiment: str, groups: Iterable[Group], seed: int) -> pl.DataFrame:
-    """Summarise every column of every group: mean, standard deviation and 95 % interval.
+    """Summarise every column of every group by its mean, standard deviation and 95 % interval.
 
-    Null and NaN are undefined: excluded and counted. A boolean column gives a share.
+    Null and NaN are undefined: they are excluded and counted. A boolean column gives a share.
 
     Args:
         experiment: Name of the experiment.
-        groups: Measures of groups of rows (`by_group`). All rows of a text are drawn, or counted,
-            together.
+        groups: Measures of groups of rows (`by_group`). Rows of one text are resampled together.
         seed: Seed of the bootstrap.
 
     Returns:
-        A row per measure and group. The interval of a mean is the percentile bootstrap over texts,
-        that of a share Wilson's. A measure that is defined nowhere has null figures.
+        One row per measure and group. Means have percentile bootstrap intervals over texts, shares
+        have Wilson's. A measure that is undefined in all rows has null figures.
     """
     rows = []
     for group in groups:
@@ -97,6 +97,7 @@ def summarise_means(experiment: str, groups: Iterable[Group], seed: int) -> pl.D
         names = schema.names()
         sums = _summed(group, group.measures)
         means = [k for k, name in enumerate(names) if schema[name] != pl.Boolean]
+        # Shares keep Wilson's interval: the bootstrap gives a point if all rows agree.
         low, high = ratio_intervals(sums.total[means], sums.count[means], seed)
         ends = dict(zip(means, zip(low, high, strict=True), strict=True))
         for k, name in enumerate(names):
@@ -114,28 +115,31 @@ def summarise_ratios(
     ratios: Mapping[str, tuple[str, str, str]],
     seed: int,
 ) -> pl.DataFrame:
-    """Summarise where the mean of a column lies between those of two others, 0 and 1.
+    """Summarise the position of one mean between two others, on a scale from 0 to 1.
 
     Args:
         experiment: Name of the experiment.
-        groups: As of `summarise_means`.
-        ratios: The column, the one that is 0 and the one that is 1, by the name of the measure.
+        groups: Measures of groups of rows, as for `summarise_means`.
+        ratios: Three columns by the name of the measure: the one to place, the one at 0 and the one
+            at 1.
         seed: Seed of the bootstrap.
 
     Returns:
-        A row per measure and group over the rows that have all three columns; null figures if the
-        means of the two others are equal.
+        One row per measure and group, over the rows that have all three columns. The figures are
+        null if the means at 0 and 1 are equal.
     """
     rows = []
     for group in groups:
         for measure, names in ratios.items():
             value, low, high = (pl.col(name).cast(pl.Float64) for name in names)
             top, bottom = value - low, high - low
-            # Adding 0 times the other makes both unknown if one is.
+            # Adding 0 times the other makes both undefined if one is, so both sums are over the
+            # same rows.
             pair = group.measures.select(top=top + 0.0 * bottom, bottom=bottom + 0.0 * top)
             sums = _summed(group, pair)
             numerator, denominator = sums.total.sum(axis=1).tolist()
             figures: tuple[float | None, ...] = (None,)
+            # Equal means differ by rounding, and a ratio by it would be noise.
             if abs(denominator) > TOLERANCE.rounding * sums.n(0):
                 (start,), (end,) = ratio_intervals(sums.total[:1], sums.total[1:], seed)
                 figures = numerator / denominator, start, end
@@ -145,7 +149,7 @@ def summarise_ratios(
 
 
 def _summed(group: Group, measures: pl.LazyFrame) -> UnitSums:
-    """Add up columns over the resampling units of a group."""
+    """Sum columns over the resampling units of a group."""
     text = group.text
     if text is None:
         text = measures.select(pl.int_range(pl.len()))

@@ -1,4 +1,4 @@
-"""The groups of a summary: all rows, those of each predicted class and those of each head."""
+"""The groups of a summary: all rows, the rows of each predicted class, the rows of each head."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from jaxtyping import Float
 from attnaudit.trace import SEVERAL
 
 ALL, OF_CLASS, OF_HEAD = "all", "predicted:", "head:"  # head:<layer>.<head>
-MOST_CLASSES = 24  # of more, answers to questions mostly, each has too few rows
-LARGE = 100_000  # rows from which a report draws a sample
+# With more classes, mostly answers to questions, each has too few rows for a summary of its own.
+MOST_CLASSES = 24
+LARGE = 100_000  # from this number of rows on, a report draws a sample
 PIECE = 1 << 16  # rows in memory at a time
 Measures = Callable[[pl.LazyFrame], pl.LazyFrame]
 
 
 class Group(NamedTuple):
-    """Rows of a summary, not read yet.
+    """Rows of a summary that have not been read yet.
 
     Attributes:
         name: Name of the group.
         measures: A column per measure.
         text: Number of each row's text, in a single column; None if each row is a text.
-        several: Whether a text may have several rows, of heads or gold tokens.
+        several: True if a text may have several rows, of heads or gold tokens.
     """
 
+    # The texts are a frame of their own: polars joins frames side by side in memory, which would
+    # take several times as much for large tables.
     name: str
     measures: pl.LazyFrame
     text: pl.LazyFrame | None = None
@@ -45,14 +48,16 @@ def by_group(
 
     Args:
         table: A row per trace row.
-        measures: Returns a column per measure for the rows of a group, row by row, so that they
-            can be read in pieces. To depend on all rows of the group, it may read columns itself.
-        lists: Columns with a list per row that ``measures`` needs; it sees no others.
-        further: Conditions of further groups, by their names.
+        measures: Function from the rows of a group to a column per measure. It must work row by
+            row, because groups are read in pieces. If a measure depends on all rows of the group,
+            the function may read columns itself.
+        lists: Columns with a list per row that ``measures`` needs; others are dropped.
+        further: Conditions of further groups, by name.
 
     Yields:
-        The groups, all rows first.
+        The groups, with all rows first.
     """
+    # Lists with an entry per token are most of a large table, and few measures need them.
     rows = table.lazy().select(~cs.nested() | cs.by_name(*lists, require_all=False))
     columns = rows.collect_schema().names()
     several = any(name in SEVERAL for name in columns)
@@ -63,7 +68,8 @@ def by_group(
 
 
 def _filters(table: pl.LazyFrame, columns: Sequence[str]) -> dict[str, pl.Expr | None]:
-    """Map each group to the condition on its rows; None is all."""
+    """Map each group to the condition on its rows; None selects all."""
+    # Streaming, so that only the distinct keys are in memory.
     names = [name for name in ("predicted", "layer", "head") if name in columns]
     keys = table.select(names).unique().collect(engine="streaming")
     classes = sorted(keys["predicted"].unique())
@@ -79,7 +85,7 @@ def _filters(table: pl.LazyFrame, columns: Sequence[str]) -> dict[str, pl.Expr |
 
 
 def numbers_of(rows: pl.DataFrame) -> Float[np.ndarray, "n m"]:
-    """Return all columns as numbers; null is NaN."""
+    """Return all columns as floats; null becomes NaN."""
     numbers = rows.select(pl.all().cast(pl.Float64).fill_null(float("nan")))
     return numbers.to_numpy().reshape(rows.shape)
 
@@ -90,12 +96,11 @@ def pieces_of(table: pl.LazyFrame) -> Iterator[pl.DataFrame]:
 
 
 def text_number(columns: Sequence[str]) -> pl.Expr:
-    """Return the number of each row's text, ascending with split and instance.
-
-    Splits number their instances separately.
-    """
+    """Return an expression for the number of each row's text, ascending with split and instance."""
+    # Splits number their instances separately, so a text is identified by both.
     if "split" not in columns:
         return pl.col("instance")
+    # Ranks are small, while ids may be so large that their product with the split overflows.
     split = pl.col("split").fill_null("").rank("dense").cast(pl.Int64)
     instance = pl.col("instance").rank("dense").cast(pl.Int64)
     return split * instance.max() + instance

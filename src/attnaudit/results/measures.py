@@ -1,4 +1,4 @@
-"""Measures of a summary: labels, meanings, and which values speak for attention."""
+"""Measures of a summary: labels, meanings, and the direction that speaks for attention."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ SCORES = {
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure of a summary, or a family: ``tau_{score}`` stands for ``tau_gradient`` and so on.
+    """A measure of a summary, or a family such as ``tau_{score}``.
 
     Attributes:
-        name: Its name in summaries.
-        label: Its name on pages; ``{score}`` becomes the name of the score, or of two in turn.
-        meaning: A sentence on what it is, and in which unit.
-        direction: Values that speak for attention as an explanation of the prediction; ``neither``
-            for measures of the model, or of how far others hold.
+        name: Name in summaries.
+        label: Name on pages; each ``{score}`` is replaced by the name of a score.
+        meaning: One sentence with the definition and the unit.
+        direction: Values that speak for attention as an explanation of the prediction. It is
+            ``neither`` for measures of the model, or of the validity of other measures.
     """
 
     name: str
@@ -51,19 +51,20 @@ class Measure:
         found = re.fullmatch(re.escape(self.name).replace(re.escape(SCORE), "(.+)"), name)
         if found is None:
             return None
+        # A pair of scores, as in `tau_{score}_and_{score}`, fills the label's places in turn.
         names = cycle([SCORES.get(name, name) for name in found.groups()] or [SCORE])
         return re.sub(re.escape(SCORE), lambda _: next(names), self.label)
 
 
 def label_of(measures: Iterable[Measure], name: str) -> str:
-    """Return the label of ``name`` by the first measure that it belongs to, else the name."""
+    """Return the label of a measure by the first entry that it matches, else its name."""
     return next(
         (label for measure in measures if (label := measure.label_for(name)) is not None), name
     )
 
 
 def direction_of(measures: Iterable[Measure], name: str) -> str:
-    """Return the direction of ``name`` by the first measure it belongs to, else ``neither``."""
+    """Return the direction of a measure by the first entry that it matches, else ``neither``."""
     return next(
         (measure.direction for measure in measures if measure.label_for(name) is not None),
         "neither",
@@ -71,7 +72,7 @@ def direction_of(measures: Iterable[Measure], name: str) -> str:
 
 
 def meaning_of(measures: Iterable[Measure], name: str) -> str:
-    """Return the meaning of ``name`` by the first measure that it belongs to, else nothing."""
+    """Return the meaning of a measure by the first entry that it matches, else an empty text."""
     return next(
         (measure.meaning for measure in measures if measure.label_for(name) is not None), ""
     )
@@ -126,10 +127,10 @@ OF_TRANSLATIONS = (
         "Share of rows that stay within ε over the whole vocabulary.",
     ),
 )
-"""Measures of the rows ``translation`` of a summary, which no experiment gives."""
+"""Measures of the ``translation`` rows of a summary, which belong to no experiment."""
 
 CHANCE = 0.5  # ROC-AUC of scores that are independent of the label
-BASE = "base_"  # before the names of a study's rows about the models that it is about
+BASE = "base_"  # prefix of the measures of the models that a study examines
 OF_BASE = (
     Measure(
         "base_accuracy",
@@ -167,4 +168,4 @@ OF_BASE = (
         "BLEU of the translations, each against the reference of another pair, 0 to 100.",
     ),
 )
-"""Scores and baselines of the models that a study is about."""
+"""Scores and baselines of the models that a study examines."""

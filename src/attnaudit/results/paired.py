@@ -1,4 +1,4 @@
-"""Two runs compared on the instances that both have."""
+"""Comparison of two runs on their shared instances."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from attnaudit.stats.paired import paired_means
 from attnaudit.trace import ROW_KEYS
 
 TEXT = ("tokens", "question")
-MOST = 10  # instances that are shown
-FEW = 0.5  # below this share of the smaller run the shared rows are noted as few
+MOST = 10  # instances shown
+FEW = 0.5  # a note warns if fewer rows than this share of the smaller run are shared
 SAME_SPLIT = (
     "to split a file of your own in the same way for every seed, run both with the same "
     "--set corpus.seed=NUMBER"
@@ -30,11 +30,13 @@ SAME_READING = (
     "own with the same --tokenizer, --lowercase and --digits"
 )
 SAME_LENGTH = "texts are cut at other lengths: run both with the same --max-tokens"
-_MASKED = "qqq"  # a word with a digit, as such words may be read
-B = "_b"  # ends the columns of the second run in the table of instances
+_MASKED = "qqq"  # a masked word with a digit, as in the corpora of Jain & Wallace 2019
+B = "_b"  # suffix of the second run's columns in the table of instances
 HIGHER, LOWER, NOT_SHOWN = "b is higher", "b is lower", "no difference shown"
 TOO_FEW, WITHHELD = "too few instances", "withheld"
-QUALITY = "prediction"  # its differences are concluded from whatever the models learned
+# Differences of this experiment are concluded even if a model has not learned enough for
+# conclusions about its attention.
+QUALITY = "prediction"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class MeasuredRun:
             measures.
         measures: Experiment and measure of each measured column of ``rows``.
         settings: Settings of its experiments.
-        notice: Why nothing is concluded from its attention; empty if something may be.
+        notice: Reason to conclude nothing from its attention; empty if there is none.
     """
 
     name: str
@@ -65,11 +67,10 @@ class PairedRuns:
         a: Name of the first run.
         b: Name of the second run.
         differences: A row per measure.
-        instances: A row per shared trace row with the values of both runs, those of ``b`` under
-            names that end in ``_b``, and ``jsd``, the divergence of the two attentions in nats; the
-            largest first.
-        changed: Number of rows with the same key but another text; they are not shared.
-        notes: Remarks on what can be compared.
+        instances: A row per shared trace row with the values of both runs. Columns of ``b`` end in
+            ``_b``. ``jsd`` is the divergence of the two attentions in nats, with the largest first.
+        changed: Number of rows with the same keys but different texts; they are not shared.
+        notes: Remarks on the limits of the comparison.
     """
 
     a: str
@@ -81,7 +82,7 @@ class PairedRuns:
 
     @property
     def unit(self) -> str:
-        """Noun for a pair: a row if a text has several, of heads or queries, else an instance."""
+        """Noun for a pair: a row if a text has several of them, else an instance."""
         return ROW if self.texts < self.instances.height else INSTANCE
 
     @property
@@ -102,17 +103,23 @@ class PairedRuns:
 
 
 def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
-    """Compare ``b`` with ``a`` on the rows that have the same keys and the same text in both.
+    """Compare two runs on the rows with the same keys and the same text in both.
 
-    A difference is the mean of b − a over the pairs in which the measure is defined in both. Its
-    interval is a bootstrap's that draws instances with all their rows.
+    A difference is the mean of b − a over the pairs in which the measure is defined on both sides.
+    Its interval is from a bootstrap over instances with all their rows.
+
+    Args:
+        a: First run.
+        b: Second run.
 
     Raises:
-        InputError: If no row is shared, or if the keys do not name a row.
+        InputError: If no row or no measure is shared, or if several rows have the same keys.
     """
     keys = [key for key in ROW_KEYS if key in a.rows.columns and key in b.rows.columns]
     for run in (a, b):
         _require_distinct(run, keys)
+    # Nulls match, because a trace without splits or heads has nulls there. The rows are sorted, so
+    # that intervals do not depend on the order of either run.
     joined = a.rows.join(b.rows, on=keys, suffix=B, nulls_equal=True).sort(keys)
     shared = joined.filter(
         pl.all_horizontal(pl.col(name).eq_missing(pl.col(name + B)) for name in TEXT)
@@ -147,7 +154,7 @@ def _require_distinct(run: MeasuredRun, keys: Sequence[str]) -> None:
 
 
 def _differences(a: MeasuredRun, b: MeasuredRun, shared: pl.DataFrame) -> pl.DataFrame:
-    """Compare the measures that both runs have, a row each."""
+    """Compare the measures that both runs have, one row per measure."""
     names = [name for name in a.measures if name in b.measures]
     text = shared.select(text_number(shared.columns)).to_series().to_numpy()
     first, second = (numbers_of(shared.select(name + end for name in names)) for end in ("", B))
@@ -180,6 +187,7 @@ def _differences(a: MeasuredRun, b: MeasuredRun, shared: pl.DataFrame) -> pl.Dat
 
 def _divergence(shared: pl.DataFrame) -> Float[np.ndarray, " n"]:
     """Compute the JSD of the two attentions of every row, in nats."""
+    # Stored as float32, so the weights are rescaled to sum to 1 in float64.
     lengths = shared["alpha"].list.len().to_numpy()
     one, other = (
         Ragged.from_lengths(shared[name].explode().to_numpy().astype(np.float64), lengths)
@@ -191,16 +199,15 @@ def _divergence(shared: pl.DataFrame) -> Float[np.ndarray, " n"]:
 
 
 def _advice(joined: pl.DataFrame) -> str:
-    """Say what makes more rows with the same keys shared.
-
-    If most texts that differ begin alike, they are cut at other lengths. If they are alike but for
-    case, digits and spaces, they are read otherwise. Only the length of the shorter is compared:
-    tokens of two tokenizers that are cut at one number of them end at other words.
-    """
+    """Advise how to make more texts with the same keys agree."""
+    # Each explanation must hold for most texts that differ. Texts that begin alike were cut at
+    # different lengths; texts that only differ in case, digits and spaces were read differently.
+    # Only the length of the shorter text is compared, because two tokenizers that cut at the same
+    # number of tokens end at different words.
     one, other = (pl.col("tokens" + suffix) for suffix in ("", B))
     shorter = pl.min_horizontal(one.list.len(), other.list.len())
     written = [tokens.list.join(" ").str.to_lowercase() for tokens in (one, other)]
-    # No tokenizer changes the letters without spaces; it may mask words with digits.
+    # Tokenizers change spaces, not letters, but words with digits may be masked.
     joined_up = [text.str.replace_all(r"\s", "") for text in written]
     masked = [
         text.str.replace_all(r"\S*\d\S*", _MASKED).str.replace_all(r"[^\p{L}]", "")
@@ -237,6 +244,7 @@ def _notes(a: MeasuredRun, b: MeasuredRun, shared: int, advice: str) -> Iterator
         differing = ", ".join(
             f"{key} {one.get(key)} and {two.get(key)}"
             for key in one
+            # Another seed changes the draws, not the measure.
             if key != "seed" and one.get(key) != two.get(key)
         )
         if differing:

@@ -1,4 +1,4 @@
-"""A run as a report reads it: its summary, tables, corpus and model."""
+"""A run on disk: its summary, tables, corpus and model, for reports."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from attnaudit.trace import ROW_KEYS, Trace, trace_metadata
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Everything that a report, a card or a comparison needs.
+    """The data behind a report, a card or a comparison.
 
     Attributes:
         name: Name of the run.
         summary: Rows of its summary.
         about: Its corpus and model.
-        tables: Rows per instance of every experiment, still in files.
+        tables: Row table of every experiment, not read yet.
     """
 
     name: str
@@ -44,28 +44,32 @@ class RunRecord:
 
     @cached_property
     def sample(self) -> Int64[np.ndarray, " m"] | None:
-        """Rows that pages draw, in ascending order; None is all.
-
-        A trace of `LARGE` rows or more has one from each of `LARGE` equal parts.
-        """
+        """Numbers of the rows that pages draw, in ascending order; None stands for all."""
+        # One random row from each of `LARGE` equal parts covers a large trace evenly, and needs no
+        # sorting. The text keeps this draw apart from others with the seed of the run.
         if self.height < LARGE:
             return None
         draw = np.random.default_rng([self.about.seed or 0, crc32(b"sample of rows")]).random(LARGE)
         return ((np.arange(LARGE) + draw) * (self.height / LARGE)).astype(np.int64)
 
     def documents(self, rows: pl.DataFrame) -> int:
-        """Return the number of texts; ``rows`` are their `columns`."""
+        """Return the number of texts of the run, given its rows as `columns` returns them."""
         if self.sample is None:
             return rows.select(text_number(rows.columns)).to_series().n_unique()
+        # A sample may miss texts; the summary has counted them.
         texts = self.summary["texts"].max()
         return texts if isinstance(texts, int) else self.height
 
     def columns(self, names: Collection[str]) -> pl.DataFrame:
-        """Read the keys of the rows of `sample` and those columns of ``names`` that a table has.
+        """Read keys, predicted class and chosen columns of the rows of `sample`.
 
-        Pages ask for the few numbers of each row that they draw: memory has no room for all columns
-        of a large trace. Without tables the result is empty.
+        Args:
+            names: Further columns; those that no table has are skipped.
+
+        Returns:
+            The columns of all tables side by side; an empty table if there are none.
         """
+        # Only the columns that pages draw: memory has no room for all columns of a large trace.
         chosen = {*ROW_KEYS, "predicted", *names}
         few = {
             name: table.select(name for name in table.collect_schema().names() if name in chosen)
@@ -74,29 +78,34 @@ class RunRecord:
         return _joined(few, self.sample)
 
     def rows(self, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:
-        """Read the rows ``picks``, in ascending order, with all columns of all tables."""
+        """Read all columns of all tables.
+
+        Args:
+            picks: Numbers of the rows to read, in ascending order.
+        """
         return _joined(self.tables, picks)
 
 
 def _joined(
     tables: Mapping[str, pl.LazyFrame], picks: Int64[np.ndarray, " m"] | None
 ) -> pl.DataFrame:
-    """Read the rows ``picks``, or all, of tables of one trace, with the columns side by side."""
+    """Read the rows ``picks``, or all rows, and put the columns of all tables side by side."""
     joined = pl.DataFrame(schema={"instance": pl.Int64})
     for k, (name, table) in enumerate(tables.items()):
         if picks is not None:
             chosen = pl.col("row").is_in(pl.Series(picks).implode())
             table = table.with_row_index("row").filter(chosen).drop("row")
-        rows = table.collect(engine="streaming")  # which holds no other rows than the chosen
+        # The streaming engine keeps only the chosen rows in memory.
+        rows = table.collect(engine="streaming")
         joined = rows if k == 0 else _beside(joined, name, rows)
     return joined
 
 
 def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> RunRecord:
-    """Read a run directory, or a folder of results.
+    """Read a run directory or a folder of results.
 
     Args:
-        folder: The folder.
+        folder: Folder with ``summary.json`` and ``results``.
         trace: The trace, or its path, if it is not in the folder.
 
     Raises:
@@ -115,7 +124,8 @@ def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> 
         )
     spec = read_with_digest(folder / "spec.json") if (folder / "spec.json").exists() else {}
     summary, results = read_summary(folder / "summary.json"), folder / "results"
-    if not results.is_dir():  # a run without attention leaves it empty
+    # The folder must exist even for a run without attention, which leaves it empty.
+    if not results.is_dir():
         raise RunError(
             "read results",
             str(results),
@@ -124,7 +134,7 @@ def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> 
             "run the audit again",
         )
     return RunRecord(
-        name=folder.resolve().name,
+        name=folder.resolve().name,  # the path "." has no name
         summary=summary,
         about=About.of(spec if isinstance(spec, Mapping) else {}, _metadata(folder, trace)),
         tables={path.stem: read_table(path) for path in sorted(results.glob("*.parquet"))},
@@ -149,12 +159,14 @@ def read_summary(path: Path) -> pl.DataFrame:
     try:
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
     except (pl.exceptions.PolarsError, TypeError) as error:
-        found = str(error).partition(";")[0]  # advice to programmers follows
+        found = str(error).partition(";")[0]  # polars appends advice to programmers
         raise RunError("read summary", str(path), found, expected, "run the audit again") from error
 
 
 def _beside(left: pl.DataFrame, name: str, right: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns of experiment ``name``, whose rows must be those of ``left``."""
+    """Add the columns of an experiment. Raises InputError if its rows or columns do not fit."""
+    # Tables have one order, so keys are compared instead of joined. Tables of two audits in one
+    # folder would otherwise mix silently.
     keys = [key for key in ROW_KEYS if key in left.columns and key in right.columns]
     if left.height != right.height or not left.select(keys).equals(right.select(keys)):
         got = f"tables of {left.height} and {right.height} rows that name different instances"

@@ -1,4 +1,4 @@
-"""Summary rows by experiment and measure: of all instances, of each class, of each head."""
+"""Summary rows by experiment and measure, for all instances, each class and each head."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import polars as pl
 from attnaudit.results.groups import OF_HEAD
 
 INSTANCE, ROW, TEXT, POSITION = "instance", "row", "text", "position"
-"""Units of a mean. A text with a row for each head, or for each position, is not one row."""
+"""Nouns for the unit of a mean; a text with several heads or positions has several rows."""
 _PREDICTED = "predicted:"
 
 Head = tuple[int, int]
@@ -19,7 +19,7 @@ Head = tuple[int, int]
 
 
 def head_of(group: str) -> Head:
-    """Return the head that a group of a summary names."""
+    """Return the head of a group such as ``head:3.11``."""
     layer, _, head = group.removeprefix(OF_HEAD).partition(".")
     return int(layer), int(head)
 
@@ -31,7 +31,7 @@ class Heads:
     Attributes:
         names: The heads, in order.
         texts: Number of texts.
-        rows: Number of rows; each head has one for every text, or for every position of it.
+        rows: Number of rows; each head has one per text, or one per position of every text.
     """
 
     names: tuple[Head, ...]
@@ -45,7 +45,7 @@ class Heads:
 
     @property
     def unit(self) -> str:
-        """Unit of one head's rows: a text, or a position."""
+        """Noun for a row of one head: a text or a position."""
         return POSITION if self.positions > self.texts else TEXT
 
     @property
@@ -55,7 +55,8 @@ class Heads:
 
     @classmethod
     def of(cls, summary: pl.DataFrame) -> Heads | None:
-        """Read the heads of a summary; None if its rows are of no head."""
+        """Read the heads of a summary; None if it has no rows of heads."""
+        # A measure may be undefined in all rows of a head, so undefined rows count too.
         rows = summary.filter(pl.col("group").str.starts_with(OF_HEAD)).with_columns(
             total=pl.col("n") + pl.col("undefined")
         )
@@ -76,8 +77,8 @@ class SummaryRows:
         by_class: Rows of each predicted class, by experiment and measure.
         audited: The heads, for a model that has some.
         by_head: Rows of each head.
-        head: The head that these rows are of.
-        row_of_head: Unit of one head's rows, a text or a position.
+        head: The head of these rows, if they are of one.
+        row_of_head: Noun for a row of one head, a text or a position.
     """
 
     rows: Mapping[tuple[str, str], dict[str, Any]]
@@ -110,62 +111,63 @@ class SummaryRows:
 
     @property
     def predicted(self) -> set[str]:
-        """Classes that some instance is predicted to be of."""
+        """Classes that are predicted for at least one instance."""
         return {
             row["group"].removeprefix(_PREDICTED) for rows in self.by_class.values() for row in rows
         }
 
     def of_class(self, name: str) -> SummaryRows:
-        """Return the rows of the instances that are predicted to be of a class."""
+        """Return the rows of the instances with this predicted class."""
         own = {key: found[name] for key in self.by_class if name in (found := self.classes(*key))}
         return replace(self, rows=own, by_class={}, by_head={})
 
     def classes(self, experiment: str, measure: str) -> dict[str, dict[str, Any]]:
-        """Return a measure's row for every predicted class that has one."""
+        """Return a measure's row in every predicted class that has one."""
         rows = self.by_class.get((experiment, measure), ())
         return {row["group"].removeprefix(_PREDICTED): row for row in rows}
 
     def heads(self, experiment: str, measure: str) -> dict[Head, dict[str, Any]]:
-        """Return a measure's row for every head that has one; empty if one head was audited."""
+        """Return a measure's row in every head that has one; empty if only one was audited."""
         found = {head: rows.get(experiment, measure) for head, rows in self.by_head.items()}
         known = {head: row for head, row in found.items() if row is not None}
-        # One head is what the rows over all are of.
+        # With a single head the rows over all instances are its rows already.
         return known if len(self.by_head) > 1 else {}
 
     @property
     def unit(self) -> str:
-        """Unit of the means: instances, or a head's texts or positions, or rows of several."""
+        """Noun for the unit of the means."""
+        # Means over several heads count rows. Means of one head count its texts or positions.
         if self.head is None and self.audited is None:
             return INSTANCE
         return ROW if self.audited is not None and len(self.audited.names) > 1 else self.row_of_head
 
     @property
     def text(self) -> str:
-        """Unit of predictions."""
+        """Noun for the unit of predictions, which all heads share."""
         return INSTANCE if self.unit == INSTANCE else self.row_of_head
 
     @property
     def counted(self) -> str:
-        """Unit of `instances`: a text with several rows counts once."""
+        """Noun for the unit of `instances`, which counts a text with several rows once."""
         return INSTANCE if self.unit == INSTANCE else TEXT
 
     def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
-        """Return the row of a measure, None if it has no value."""
+        """Return the row of a measure; None if it has no value."""
         return self.rows.get((experiment, measure))
 
     def value(self, experiment: str, measure: str) -> float | None:
-        """Return the value of a measure, None if it has none."""
+        """Return the value of a measure; None if it has none."""
         row = self.get(experiment, measure)
         return None if row is None else float(row["value"])
 
     def instances(self, experiment: str, measure: str) -> int | None:
-        """Return the number of instances of a mean, each counted once; None if unknown."""
+        """Return the number of instances behind a mean, each counted once; None if unknown."""
         row = self.get(experiment, measure)
         return None if row is None else instances(row)
 
 
 def instances(row: Mapping[str, Any]) -> int | None:
-    """Return the number of instances that a row is a mean over, each counted once."""
+    """Return the number of instances behind a summary row, each counted once."""
     return row.get("texts") or row.get("n")
 
 

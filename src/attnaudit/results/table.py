@@ -1,4 +1,4 @@
-"""Results of experiments: tidy tables and summaries, how they are saved, read and printed."""
+"""Results of experiments, tidy tables and summaries; they are saved, read and printed here."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ from attnaudit.core.printable import printable
 from attnaudit.results.estimates import SUMMARY_SCHEMA
 from attnaudit.results.groups import ALL, OF_HEAD
 
-ROW_GROUP = 32_768  # rows of a results file that are in memory at a time
+ROW_GROUP = 32_768  # rows of a results file in memory at a time
 SHOWN = 20  # measures in the repr of results
 
 
 @contextmanager
 def table_file(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
-    """Write a Parquet file in pieces; it is there, whole, once the context ends without an error.
+    """Write a Parquet file in pieces, whole or not at all.
 
-    Its bytes depend only on the rows, not on the pieces they come in.
+    The file appears when the context ends without an error. Its bytes depend only on the rows, not
+    on the pieces they come in.
 
     Args:
         path: The file.
@@ -53,7 +54,9 @@ def table_file(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
 def read_table(path: Path) -> pl.LazyFrame:
     """Open a Parquet file written by `table_file`. Raises RunError if it is none."""
     try:
-        table = pl.scan_parquet(path, glob=False)  # brackets in a name are no pattern
+        # With `glob=False`, brackets in a name are no pattern. The schema is read at once, so that
+        # a damaged file fails here and not within a query.
+        table = pl.scan_parquet(path, glob=False)
         table.collect_schema()
         return table
     except (OSError, pl.exceptions.PolarsError) as error:
@@ -64,12 +67,12 @@ def read_table(path: Path) -> pl.LazyFrame:
 
 
 def tables_in(path: Path) -> Iterator[pl.DataFrame]:
-    """Read the rows of the Parquet file ``path`` in order, some at a time."""
+    """Read the rows of a Parquet file in order, about `ROW_GROUP` at a time."""
     yield from read_table(path).collect_batches(chunk_size=ROW_GROUP, maintain_order=True)
 
 
 class _Parts:
-    """Rows on their way into a file: memory holds one row group, the others wait in files."""
+    """Rows that wait to be written; all but one row group wait in temporary files."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.files = path, list[Path]()
@@ -82,7 +85,9 @@ class _Parts:
             self.write(ROW_GROUP)
 
     def write(self, height: int) -> None:
-        """Move ``height`` waiting rows into a file that is named like leftovers of a killed run."""
+        """Move ``height`` waiting rows into a temporary file."""
+        # Its name has the form of the temporary files of `atomic`, so that one left behind by a
+        # killed run is recognised as such.
         if height > 0:
             rows = pl.concat(self.waiting)
             self.waiting, self.height = [rows[height:]], rows.height - height
@@ -92,7 +97,7 @@ class _Parts:
 
 @dataclass(frozen=True)
 class Result:
-    """One experiment on one trace.
+    """The result of one experiment on one trace.
 
     Attributes:
         experiment: Name of the experiment.
@@ -120,12 +125,12 @@ class Result:
 
 @dataclass(frozen=True)
 class Results(Mapping[str, Result]):
-    """All experiments of an audit by name.
+    """The results of all experiments of an audit, by name.
 
     Attributes:
         results: Result of each experiment.
-        left_out: Reason for each experiment that was skipped.
-        metadata: That of the trace: names of its corpus, model and classes.
+        left_out: Reason for each skipped experiment.
+        metadata: Metadata of the trace: names of its corpus, model and classes.
     """
 
     results: Mapping[str, Result]
@@ -152,11 +157,18 @@ class Results(Mapping[str, Result]):
     @property
     def summary(self) -> pl.DataFrame:
         """Rows of every result, with the columns of `SUMMARY_SCHEMA`."""
+        # The empty frame gives an audit without results the right columns.
         parts = (result.summary for result in self.values())
         return pl.concat([pl.DataFrame(schema=SUMMARY_SCHEMA), *parts], how="diagonal")
 
     def save(self, path: str | Path) -> Path:
         """Write ``results/<experiment>.parquet`` and ``summary.json`` into a folder.
+
+        Args:
+            path: The folder.
+
+        Returns:
+            The folder.
 
         Raises:
             RunError: If a file cannot be written.
@@ -169,7 +181,10 @@ class Results(Mapping[str, Result]):
         return folder
 
     def figure(self, experiment: str) -> Shown:
-        """Draw the figures of an experiment as the report has them, for a notebook.
+        """Draw the figures of an experiment as in the report, for a notebook.
+
+        Args:
+            experiment: Name of the experiment.
 
         Raises:
             InputError: If the experiment has no result.
@@ -177,10 +192,12 @@ class Results(Mapping[str, Result]):
         return render("figures_of", self, experiment)
 
     def show(self, console: Console | None = None) -> None:
-        """Show the verdict card below the cell of a notebook, or print it with what was skipped.
+        """Show the verdict card in a notebook, or print it with the skipped experiments.
+
+        All numbers are in `summary`.
 
         Args:
-            console: Where to print, by default the terminal. All numbers are in `summary`.
+            console: Console to print to, even in a notebook. By default the terminal.
         """
         if console is None and in_notebook():
             show(self)
@@ -192,20 +209,20 @@ class Results(Mapping[str, Result]):
 
 
 def counted(row: Mapping[str, Any]) -> str:
-    """Write how many rows a summary row counts: ``480`` or ``480 (12 texts)``."""
+    """Format the number of rows behind a summary row: ``480`` or ``480 (12 texts)``."""
     n, texts = row["n"], row.get("texts")
     return str(n) if texts in (None, n) else f"{n} ({texts} text{'' if texts == 1 else 's'})"
 
 
 def _size(summary: pl.DataFrame) -> str:
-    groups = summary["group"].n_unique() - 1
+    groups = summary["group"].n_unique() - 1  # without the group of all rows
     unit = "rows" if summary["group"].str.starts_with(OF_HEAD).any() else "instances"
     further = f", over all {unit} and in {groups} groups" if groups > 0 else ""
     return f"{summary.height} summary rows{further}"
 
 
 def _lines(summary: pl.DataFrame) -> list[str]:
-    """Write the first measures over all instances, a line each."""
+    """Format the first measures over all instances, one per line."""
     overall, lines = summary.filter(pl.col("group") == ALL), []
     for row in overall.head(SHOWN).iter_rows(named=True):
         value = "undefined" if row["value"] is None else f"{row['value']:.3f}"
