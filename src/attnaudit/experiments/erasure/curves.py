@@ -1,7 +1,7 @@
-"""Share of predictions that a ranking flips by each fraction of the tokens removed, and its area.
+"""Share of predictions that a ranking flips, by the fraction of tokens removed, and its area.
 
-A prediction that never flips is censored, not excluded: it stays in the curve as not flipped, at 1,
-or at the fraction at which no weight is left.
+A prediction that never flips is censored, not excluded: it counts as not flipped up to 1, or up to
+the fraction at which no weight is left.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from attnaudit.stats.survival import EventSteps, event_curve
 
 MINIMUM, RANDOM = "minimum", "random"
 LISTS = ("observed_by_order", "flipped_by_order")
-# The columns that tell when each ranking flips.
+# Columns with the time of the first flip of each ranking, and with whether it flips. The smallest
+# set is null both if it is unknown and if none flips, so ``kept_random`` tells which.
 READ = {name: (f"observed_{name}", f"removed_{name}") for name in RANKINGS if name != RANDOM} | {
     RANDOM: LISTS,
     MINIMUM: ("removed_minimum", "kept_random"),
@@ -32,14 +33,15 @@ CURVE = {
     "low": pl.Float64,
     "high": pl.Float64,
 }
-STEPS = 50  # fractions at which a curve is drawn
+# Intervals between the fractions at which a curve is drawn.
+STEPS = 50
 
 
 class Walks(NamedTuple):
     """Removals of every row in k orders.
 
     Attributes:
-        time: Fraction of the tokens removed at the first flip, or without one when last observed.
+        time: Fraction of the tokens removed at the first flip or, without one, at the end.
         flips: Whether the decision flips.
     """
 
@@ -53,9 +55,14 @@ class Walks(NamedTuple):
 
 
 def walks(rows: pl.DataFrame, ranking: str) -> Walks:
-    """Read when the removals of a ranking flip the rows, in its one order or all random ones.
+    """Read when the removals of a ranking flip each row.
 
-    Unknown times are NaN.
+    Args:
+        rows: The columns `COLUMNS` of the table.
+        ranking: Name of the ranking. All random orders are read, one order of any other.
+
+    Returns:
+        The removals; unknown times are NaN.
     """
     first, second = (rows[name] for name in READ[ranking])
     if ranking == RANDOM:
@@ -69,11 +76,12 @@ def walks(rows: pl.DataFrame, ranking: str) -> Walks:
 
 
 def area(table: pl.LazyFrame, ranking: str) -> pl.Expr:
-    """Return what each row contributes to the area under the curve of a ranking over all rows.
+    """Return each row's contribution to the area under the curve of a ranking over all rows.
 
-    Random orders are averaged; a row for which the area is unknown is null.
+    Random orders are averaged. A row whose removals are unknown is null.
     """
-    # Times are fractions of few tokens: of many rows only some thousand are distinct.
+    # Times are fractions of few tokens, so even many rows have only a few thousand distinct ones.
+    # Counting them keeps large tables out of memory.
     events = pl.DataFrame(schema={"time": pl.Float64, "event": pl.Boolean, "count": pl.Float64})
     for piece in pieces_of(table.select(READ[ranking])):
         walked = walks(piece, ranking)
@@ -97,7 +105,7 @@ def area(table: pl.LazyFrame, ranking: str) -> pl.Expr:
 def never(ranking: str) -> pl.Expr:
     """Return whether no removal of a ranking flips a row; for random orders the share of orders.
 
-    A row for which it is unknown is null.
+    A row whose removals are unknown is null.
     """
     return _share(ranking, lambda walked: ~walked.flips).alias(f"never_{ranking}")
 
@@ -107,6 +115,7 @@ def exhausted(ranking: str) -> pl.Expr:
 
     For random orders it is the share of orders.
     """
+    # Such a row is lost to the curve before 1: removals of tokens without weight show nothing.
     lost = _share(ranking, lambda walked: ~walked.flips & (walked.time < 1.0))
     return lost.alias(f"exhausted_{ranking}")
 
@@ -130,7 +139,7 @@ def _of_walks(
 
 
 def flip_curves(rows: pl.DataFrame, names: dict[str, str]) -> pl.DataFrame:
-    """Draw the curve of each ranking that is known, with its 95 % band over the texts.
+    """Compute the curve of each ranking that is known, with its 95 % band over texts.
 
     Args:
         rows: Table of the experiment.

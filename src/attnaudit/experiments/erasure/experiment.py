@@ -1,4 +1,4 @@
-"""Attention weights removed until the prediction flips (Serrano & Smith 2019)."""
+"""Remove attention weights until the prediction flips (Serrano & Smith 2019)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
 OTHERS = ("any", "code")
-ROUNDING = 1e-15  # a smaller difference of two divergences, of a few roundings each, has no sign
+# Each divergence has a few roundings, so a smaller difference of two has no sign.
+ROUNDING = 1e-15
 MOST_ORDERS = 10_000
 ORDERS = (*RANKINGS, MINIMUM)
 
@@ -45,22 +46,24 @@ ORDERS = (*RANKINGS, MINIMUM)
 class Erasure:
     """Removal of attention weights until the prediction flips; the others are rescaled.
 
-    One weight: ``delta_js`` is the change of the output (JSD) without the largest weight less that
-    without another one drawn at random, ``delta_alpha`` the difference of the two weights,
-    ``flip_max`` and ``flip_random`` tell whether the prediction flips.
+    One weight: ``delta_js`` is the change of the output (JSD) without the largest weight, minus the
+    change without another weight drawn at random. ``delta_alpha`` is the difference of the two
+    weights. ``flip_max`` and ``flip_random`` tell whether each removal flips the prediction.
 
-    Many weights: ``removed_<ranking>`` is the share of T that is removed in the order of a ranking
-    when the prediction first flips, ``mass_<ranking>`` the share of the attention; null if it never
-    flips. Rankings are ``random`` (the mean over the orders that flip), ``attention``, ``gradient``
-    (∂p_max/∂alpha) and ``gradient_attention`` (the product). ``observed_<ranking>`` is the share at
-    the first flip or, without one, when no weight is left: 1 unless some weights are 0.
-    ``observed_by_order`` and ``flipped_by_order`` tell both for every random order, so the curve of
-    flips and its area exclude nothing. ``kept_<ranking>`` is the share of T in the shortest
-    beginning of the ranking that, alone, keeps the output.
+    Many weights: weights are removed in the order of a ranking until the prediction first flips.
+    ``removed_<ranking>`` is the share of T removed by then and ``mass_<ranking>`` the share of
+    attention; both are null if it never flips. Rankings are ``random`` (the mean over the orders
+    that flip), ``attention``, ``gradient`` (∂p_max/∂alpha) and ``gradient_attention`` (the
+    product). ``observed_<ranking>`` is the share at the first flip or, without one, when no weight
+    is left: 1 unless some weights are 0. ``observed_by_order`` and ``flipped_by_order`` have both
+    for each random order, so the curve of flips and its area exclude nothing. ``kept_<ranking>`` is
+    the share of T in the shortest head of the ranking that keeps the output if all other weights
+    are removed.
 
-    ``removed_minimum`` is the size of the smallest set that flips the prediction, ``minimum`` its
-    positions; they are exact with an identity tail. ``minimum_proven`` tells whether no set is
-    smaller, or none flips. ``times_minimum_<ranking>`` is how many times as many a ranking removes.
+    ``removed_minimum`` is the size of the smallest set that flips the prediction, as a share of T,
+    and ``minimum`` lists its positions; both are exact with an identity tail. ``minimum_proven``
+    tells whether no smaller set flips, or none at all. ``times_minimum_<ranking>`` is the number of
+    positions that a ranking removes, divided by the size of that set.
 
     Rows of one position, and removals that leave no weight, are null.
 
@@ -69,7 +72,7 @@ class Erasure:
         orders: Number of random orders.
         other: Position that the largest weight is compared with: "any" other one, or drawn as in
             the released "code", from all but the first, the largest itself included.
-        epsilon: TVD within which an output is kept.
+        epsilon: Largest TVD at which the output counts as kept.
     """
 
     name = "erasure"
@@ -253,7 +256,7 @@ class Erasure:
         require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        """Remove the weights of every row of a trace."""
+        """Remove weights from each row of a trace."""
         alpha, choices = trace.alpha, Choices(self.other == "code", self.orders, self.epsilon)
         gradient = trace.ragged("alpha_gradient") if trace.has("alpha_gradient") else None
         streams = row_streams(trace, self.seed, self.name)
@@ -274,7 +277,7 @@ class Erasure:
         return table.with_columns(cs.starts_with("flip_").cast(pl.Boolean))
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Average over the rows of each group, and compare areas with those that are possible."""
+        """Average over the rows of each group, and rescale areas to the possible range."""
         means = summarise_means(self.name, by_group(table, self.of_rows, LISTS), self.seed)
         ratios = {
             f"gain_{name}": (f"area_{name}", "area_random", "area_minimum") for name in RANKINGS[1:]
@@ -284,12 +287,13 @@ class Erasure:
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the measures of every row: columns, the flip table, areas and their differences.
+        """Select the measures of each row: columns, the flip table, areas and their differences.
 
-        Means over the rows that every ranking flips are those of ``common_…``. A ranking whose
-        gradient is unknown keeps nothing, and does not count as one that never flips.
+        ``common_<measure>`` is defined only in rows that every ranking flips.
         """
         largest, other = pl.col("flip_max"), pl.col("flip_random")
+        # `kept` is null only if a ranking is unknown, as without gradients, while `removed` is also
+        # null if the ranking never flips. The smallest set is known whenever a random order is.
         known = {name: pl.col(f"kept_{name}").is_not_null() for name in RANKINGS}
         known[MINIMUM] = known[RANDOM]
         flips = pl.all_horizontal(
@@ -333,6 +337,7 @@ def _columns(erased: Erased, lengths: Int64[np.ndarray, " n"]) -> dict[str, np.n
     single, others = erased.single, RANKINGS[1:]
     delta_js = single[:, 0] - single[:, 1]
     delta_js[np.abs(delta_js) < ROUNDING] = 0.0
+    # Both removals are compared, so a row that lacks one of them has neither.
     single = np.where(np.isnan(delta_js)[:, None], np.nan, single)
     columns = {"delta_js": delta_js, "delta_alpha": single[:, 2]}
     columns |= {"flip_max": single[:, 3], "flip_random": single[:, 4]}

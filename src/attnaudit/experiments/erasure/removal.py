@@ -1,9 +1,9 @@
 """Remove attention weights, rescale the others to sum to 1, and read the output again.
 
-What is left after the removal of ``S`` is the attended sum ``Σ_{t∉S} alpha_t · contribution_t /
-Σ_{t∉S} alpha_t``. No encoder runs again, and cumulative sums along an order give all its removals
-at once. They are taken over the positions that are left, so that nothing cancels. A removal that
-leaves no weight leaves no attention, and counts as none.
+After the removal of a set ``S`` the attended sum is ``Σ_{t∉S} alpha_t · contribution_t /
+Σ_{t∉S} alpha_t``. No encoder runs again. Cumulative sums along an order give all its removals at
+once; they add up the positions that are left, so nothing cancels. A removal that leaves no weight
+leaves no attention, and does not count.
 """
 
 from __future__ import annotations
@@ -24,23 +24,27 @@ from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import TanhTail
 
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
-STEPS = 128  # removals along an order that a network reads before those between two of them
-CHUNK = 8  # removals of an order that are read first; then twice as many, and so on
-ORDERS = 8  # orders walked together: the default of five random ones and the three rankings
-NUMBERS = 1 << 20  # cumulative sums, and outputs, that are held at a time
+# Removals along an order that a network reads at first; then it reads those between two of them.
+STEPS = 128
+# Removals of an order that are read first; then twice as many, and so on.
+CHUNK = 8
+# Orders walked together: the default of five random ones and the three rankings.
+ORDERS = 8
+# Cumulative sums and outputs held at a time: 8 MiB.
+NUMBERS = 1 << 20
 
 
 class Rows:
-    """Rows of two positions or more, and their outputs without some of the positions.
+    """Rows of at least two positions, and their outputs without some of the positions.
 
     Attributes:
         readout: Readout of these rows.
         alpha: Their attention, T positions each, N in all.
         exact: Whether the tail is computed in float64, each row by itself.
-        terms: ``alpha_t · contribution_t`` and ``alpha_t`` of every position, ``(N, P + 1)``.
-        slack: Largest difference of two logits, or probabilities, that rounding makes of none.
-        own_sums: Attended sums under the attention itself, ``(n, P)``.
-        outputs: Outputs under it.
+        terms: ``alpha_t · contribution_t`` and ``alpha_t`` of each position, ``(N, P + 1)``.
+        slack: Largest difference of two equal logits, or probabilities, due to rounding, ``(n,)``.
+        own_sums: Attended sums under the model's own attention, ``(n, P)``.
+        outputs: Outputs under the model's own attention.
     """
 
     def __init__(self, readout: Readout, alpha: Ragged) -> None:
@@ -50,6 +54,8 @@ class Rows:
         self.terms = np.hstack([weight * readout.contribution.values, weight])
         contribution, every = readout.contribution, np.arange(len(alpha))
         size = contribution.with_values(np.abs(contribution.values).max(axis=1)).max()
+        # Sums that cancel leave 1e-17 in place of 0. Without a slack such a tie would be decided
+        # by rounding, and a constant output of one half would flip.
         self.slack = TOLERANCE.rounding * (size + np.abs(readout.offset).max(axis=1))
         self.own_sums = alpha.with_values(self.terms[:, :-1]).sum()
         own = readout.of_sums(self.own_sums, every)
@@ -57,7 +63,7 @@ class Rows:
         self.outputs = Outputs(readout, alpha, own, decided)
 
     def _decide(self, prediction: np.ndarray, rows: np.ndarray) -> Int64[np.ndarray, " m"]:
-        """Choose the first of the likeliest classes, and class 1 if a sigmoid is at 0.5."""
+        """Predict the first of the likeliest classes, and class 1 if a sigmoid is at 0.5."""
         if self.readout.activation == "sigmoid":
             return (prediction[:, 0] >= 0.5 - self.slack[rows]).astype(np.int64)
         highest = prediction.max(axis=1) - self.slack[rows]
@@ -66,12 +72,15 @@ class Rows:
     def measure(
         self, left: Float[np.ndarray, "m P1"], rows: Int64[np.ndarray, " m"], measure: Measure
     ) -> Float[np.ndarray, " m"]:
-        """Measure the outputs that some of the positions give; NaN where they have no weight.
+        """Measure the outputs of m removals.
 
         Args:
-            left: Sums of the `terms` of the positions that are left, of m removals.
-            rows: Row of each removal, in these rows.
-            measure: Maps predictions ``(m, C)`` and their rows to a number each.
+            left: For each removal, the sum of `terms` over the positions that are left.
+            rows: Row of each removal.
+            measure: Maps predictions ``(m, C)`` and their rows ``(m,)`` to a number each.
+
+        Returns:
+            The values; NaN if the positions that are left have no weight.
         """
         mass = left[:, -1:]
         sums = left[:, :-1] / np.where(mass > 0.0, mass, 1.0)
@@ -80,7 +89,9 @@ class Rows:
         return found
 
     def flips(self, prediction: np.ndarray, rows: np.ndarray) -> Bool[np.ndarray, " m"]:
-        """Tell where another class is decided for."""
+        """Return whether another class is predicted."""
+        # In float64 a tie within the slack has a rule. The noise of a network is larger: it needs a
+        # clear lead of another class.
         if self.exact:
             return self._decide(prediction, rows) != self.outputs.decided[rows]
         return self.outputs.flips(prediction, rows)
@@ -88,7 +99,15 @@ class Rows:
     def random_orders(
         self, streams: UInt64[np.ndarray, " n"], numbers: range
     ) -> Int64[np.ndarray, "k N"]:
-        """Draw orders of the positions of every row: these numbers of its stream."""
+        """Draw orders of the positions of each row.
+
+        Args:
+            streams: Random stream of each row.
+            numbers: Numbers of the orders in the stream, so that any part can be drawn by itself.
+
+        Returns:
+            Flat positions, ``(k, N)``.
+        """
         start, times = self.alpha.spread(self.alpha.offsets[:-1]), len(numbers)
         within = np.tile(np.arange(len(start)) - start, times)
         rows = Ragged.from_lengths(within, np.tile(self.alpha.lengths, times))
@@ -96,10 +115,9 @@ class Rows:
         return order.values.reshape(times, -1) + start
 
     def gradient(self) -> Float[np.ndarray, " N"]:
-        """Compute ``∂ log-odds of the predicted class / ∂alpha_t``, the weights taken as free.
-
-        Its order is that of ``∂p_max/∂alpha_t``, and is defined where that underflows.
-        """
+        """Compute ``∂ log-odds of the predicted class / ∂alpha_t``, with unconstrained weights."""
+        # It ranks positions as ``∂p_max/∂alpha_t`` does, also if that underflows: p(1 − p) is the
+        # same factor for all positions of a row.
         every = np.arange(len(self.alpha))
         slopes = self.slopes(self.own_sums, every, nearest=False)
         return (self.readout.contribution.values * self.alpha.spread(slopes)).sum(axis=1)
@@ -107,12 +125,16 @@ class Rows:
     def slopes(
         self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"], nearest: bool
     ) -> Float[np.ndarray, "m P"]:
-        """Differentiate the lead of the predicted class, as a logit, by the attended sum.
+        """Differentiate the lead of the predicted class, in logits, by the attended sum.
 
         Args:
-            sums: Attended sums at which the slope is taken; the tail is identity or tanh.
-            rows: Row of each.
-            nearest: Whether the lead is that over the likeliest rival, or over all (log-odds).
+            sums: Attended sums at which to differentiate; the tail must be identity or tanh.
+            rows: Row of each sum.
+            nearest: Whether the lead is over the likeliest rival; otherwise it is over all rivals
+                together, the log-odds.
+
+        Returns:
+            Slopes, ``(m, P)``; 0 if there is no rival.
         """
         tail, pooled = self.readout.tail, self.readout.offset[rows] + sums
         if self.readout.activation == "sigmoid":
@@ -135,11 +157,16 @@ class Rows:
 
 
 class Walks:
-    """Removals along several orders: walk ``k · n + i`` removes, or keeps, positions of row ``i``.
+    """Removals along several orders: walk ``k · n + i`` takes row ``i`` along order ``k``.
+
+    Args:
+        rows: The rows.
+        orders: Flat positions of all rows, in the order of each walk.
+        keep: Whether a walk keeps only the first positions of its order, or removes them.
 
     Attributes:
-        row: Row of every walk, ``(k · n,)``.
-        lengths: Number of positions of its row.
+        row: Row of each walk, ``(k · n,)``.
+        lengths: Number of positions of the row.
     """
 
     def __init__(self, rows: Rows, orders: Int64[np.ndarray, "k N"], keep: bool) -> None:
@@ -150,18 +177,20 @@ class Walks:
         )
         self._start = np.repeat(np.arange(len(orders)) * positions, n)
         self._start += np.tile(rows.alpha.offsets[:-1], len(orders)) - keep
+        # Sums over what is left: from the end of an order if its beginning is removed. A difference
+        # from the whole sum would cancel.
         left = added_up(rows.alpha, rows.terms.take(orders, axis=0), backwards=not keep)
         self._left = left.reshape(-1, left.shape[2])
 
     def measure(
         self, walk: Int64[np.ndarray, " m"], count: Int64[np.ndarray, " m"], measure: Measure
     ) -> Float[np.ndarray, " m"]:
-        """Measure outputs without the first ``count`` positions of walks, or with them alone."""
+        """Measure outputs without the first ``count`` positions of walks, or with only them."""
         left = self._left.take(self._start[walk] + count, axis=0)
         return self.rows.measure(left, self.row[walk], measure)
 
     def mass(self, count: Int64[np.ndarray, " walks"]) -> Float[np.ndarray, " walks"]:
-        """Weight that is left of each walk after this many positions."""
+        """Return the weight that each walk has left after ``count`` positions."""
         return self._left[self._start + count, -1]
 
     def last(self) -> Int64[np.ndarray, " walks"]:
@@ -172,9 +201,11 @@ class Walks:
     def first(self, happens: Measure) -> Int64[np.ndarray, " walks"]:
         """Count the positions of each walk at which ``happens`` is first true; 0 if it never is.
 
-        Behind a network `STEPS` numbers of positions, evenly spaced, are tried in a longer row, and
-        then those between the last at which it is not true and the first at which it is.
+        Behind a network, longer rows are read at `STEPS` evenly spaced counts. Then the counts
+        between the first at which it is true and the one before are read.
         """
+        # Each count costs a pass through a network, so an earlier flip that lasts less than a step
+        # is not looked for.
         if self.rows.exact:
             return self._search(happens, self.lengths - 1, lambda walk, step: 1 + step)
         steps = np.minimum(self.lengths - 1, STEPS)
@@ -192,10 +223,8 @@ class Walks:
     def _search(
         self, happens: Measure, steps: Int64[np.ndarray, " walks"], count: Callable[..., Any]
     ) -> Int64[np.ndarray, " walks"]:
-        """Find the first step at which ``happens`` is true, 0 for none.
-
-        Few steps are read at first, since most walks that flip do so early.
-        """
+        """Find the first step at which ``happens`` is true; 0 for none."""
+        # Few steps are read at first, because most walks that flip do so early.
         first = np.zeros(len(steps), np.int64)
         begin, size = 0, CHUNK
         while len(pending := np.flatnonzero((first == 0) & (steps > begin))):
@@ -209,7 +238,7 @@ class Walks:
 
 
 def order_by(score: Ragged) -> Int64[np.ndarray, " N"]:
-    """Order positions by score, the largest of each row first, equal ones as they stand."""
+    """Order the positions of each row by falling score; equal ones keep their order."""
     order = np.empty(len(score.values), np.int64)
     for run, shape in runs(score):
         within = np.argsort(-score.values[run].reshape(shape), axis=1, kind="stable")
@@ -218,7 +247,17 @@ def order_by(score: Ragged) -> Int64[np.ndarray, " N"]:
 
 
 def added_up(rows: Ragged, terms: Float[np.ndarray, "k N D"], backwards: bool) -> np.ndarray:
-    """Sum terms cumulatively along rows, each by itself, from its first or its last position."""
+    """Sum terms cumulatively along each row, from its first or its last position.
+
+    Args:
+        rows: The rows, for their lengths.
+        terms: Terms of all N positions, for k orders.
+        backwards: Whether sums begin at the last position of a row.
+
+    Returns:
+        Sums up to and including each position, in the shape of ``terms``.
+    """
+    # Each row has its own sum: one over all rows would let a row depend on those before it.
     sums, step = np.empty_like(terms), -1 if backwards else 1
     for run, shape in runs(rows):
         matrix = (len(terms), *shape, terms.shape[2])
@@ -228,7 +267,8 @@ def added_up(rows: Ragged, terms: Float[np.ndarray, "k N D"], backwards: bool) -
 
 
 def without_each(rows: Ragged, terms: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
-    """Sum the terms of a row without each of its positions."""
+    """Sum the terms of a row without each of its positions in turn."""
+    # What comes before and behind a position is added: subtracting its term would cancel.
     before, behind = (added_up(rows, terms[None], backwards)[0] for backwards in (False, True))
     left, first = np.zeros_like(terms), rows.offsets[:-1]
     left[1:] = before[:-1]
@@ -238,7 +278,7 @@ def without_each(rows: Ragged, terms: Float[np.ndarray, "N D"]) -> Float[np.ndar
 
 
 def runs(rows: Ragged) -> Iterator[tuple[slice, tuple[int, int]]]:
-    """Yield the positions of neighbouring rows of one length, and their shape as a matrix."""
+    """Yield the positions of neighbouring rows of equal length, and their shape as a matrix."""
     ends = np.flatnonzero(np.diff(rows.lengths, append=0)) + 1
     for first, last in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
         start, stop = rows.offsets[[first, last]].tolist()
@@ -248,12 +288,17 @@ def runs(rows: Ragged) -> Iterator[tuple[slice, tuple[int, int]]]:
 def in_blocks(
     compute: Callable[[Rows, Int64[np.ndarray, " m"]], Any], readout: Readout, alpha: Ragged
 ) -> Iterator[tuple[Int64[np.ndarray, " m"], Any]]:
-    """Call ``compute(rows, numbers)`` for all rows of two positions or more.
+    """Compute results for all rows of at least two positions, in blocks of bounded memory.
+
+    Args:
+        compute: Called with some rows and their numbers, on all threads if the tail is a formula.
+        readout: Readout of all rows.
+        alpha: Their attention.
 
     Yields:
-        Numbers of some rows, and the result for them. Memory bounds how many are computed at once;
-        rows of like length are, and those of float64 tails on all threads.
+        Numbers of some rows, and the result for them.
     """
+    # Rows of equal length are neighbours then, and make one matrix.
     order = np.argsort(alpha.lengths, kind="stable")
     longer = order[alpha.lengths[order] > 1]
     positions = NUMBERS // (ORDERS * (readout.contribution.values.shape[1] + 1))
@@ -269,7 +314,8 @@ def in_blocks(
     if has_compiled_tail(readout):
         for results in over_rows(blocks, len(longer)):
             yield from results
-    else:  # a network may be a model at hand, which is not asked by several threads
+    else:
+        # A network may be a live model, which several threads must not call at a time.
         yield from blocks(0, len(longer))
 
 

@@ -1,15 +1,15 @@
 """The smallest set of positions whose removal flips the decision.
 
-With an identity tail it is found exactly, which Serrano & Smith 2019 call out of reach. A class
-``y'`` overtakes the predicted ``y`` if their logits, the sums of what is left over the weight that
-is left, differ the other way. That weight is positive, so the sign that must turn is that of
-``Σ_{t∉S} m_t``, the margins left, where ``r_t`` are the contributions and ``o`` the offset:
+With an identity tail the search is exact, which Serrano & Smith 2019 call out of reach. A class
+``y'`` overtakes the predicted class ``y`` if the difference of their logits changes its sign. The
+logits are sums over the positions left, divided by the weight left, which is positive. So the sign
+is that of ``Σ_{t∉S} m_t``, the margins left, with contributions ``r_t`` and offset ``o``:
 
     m_t = alpha_t · (r_ty − r_ty' + o_y − o_y')
 
-Of all sets of one size the one with the largest margins leaves the least, so a sort finds the
-smallest set against ``y'``, and the least over rivals is the smallest of all: O(C · T log T).
-Behind another tail the search is greedy.
+Among all sets of one size, the one with the largest margins leaves the least. So a sort finds the
+smallest set against ``y'``, and the smallest over all rivals is the answer: O(C · T log T). Behind
+another tail the search is greedy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from jaxtyping import Bool, Float, Int64
 from attnaudit.experiments.erasure.removal import Rows, Walks, added_up, order_by, without_each
 from attnaudit.trace.tails import IdentityTail
 
-TRIED, GREEDY = 4, 8  # next positions read at each step of the search behind a network, and steps
+# Behind a network: positions read at each step of the greedy search, and steps.
+TRIED, GREEDY = 4, 8
+# Larger than any size, so that a minimum ignores rows without a set.
 NONE = np.iinfo(np.int64).max
 
 
@@ -28,7 +30,7 @@ class SmallestSet:
     """Smallest sets so far that flip the decisions of ``rows``.
 
     Attributes:
-        size: Number of positions, ``(n,)``; `NONE` where no removal has flipped the decision.
+        size: Number of positions, ``(n,)``; `NONE` if no removal has flipped the decision.
         marked: Positions of the sets, ``(N,)``.
     """
 
@@ -38,11 +40,11 @@ class SmallestSet:
         self.marked = np.zeros(len(rows.alpha.values), bool)
 
     def offer(self, size: Int64[np.ndarray, "k n"], orders: Int64[np.ndarray, "k N"]) -> None:
-        """Take the beginnings of orders that are smaller than the sets so far, or as small.
+        """Replace sets by heads of orders that are at most as large.
 
         Args:
-            size: Positions after which each order flips the decision, 0 for never.
-            orders: Orders of removal; the last of equally small beginnings is taken.
+            size: Number of positions after which each order flips the decision; 0 for never.
+            orders: Orders of removal; the last of several equally short heads is taken.
         """
         alpha, size = self.rows.alpha, np.where(size > 0, size, NONE)
         last_best, least = len(size) - 1 - size[::-1].argmin(axis=0), size.min(axis=0)
@@ -57,13 +59,13 @@ class SmallestSet:
         """Search for smaller sets than those offered.
 
         Returns:
-            Where no smaller set flips the decision, or none does at all. All single positions are
-            tried, so that two are proven too where one is not enough.
+            Whether it is proven that no smaller set flips the decision, or none at all.
         """
         if isinstance(self.rows.readout.tail, IdentityTail):
             self._solve()
             return np.ones(len(self.size), bool)
         self._search()
+        # The search tries all single positions, so a set of two is proven too.
         return self.size <= 2
 
     def _solve(self) -> None:
@@ -78,7 +80,8 @@ class SmallestSet:
             return
         mine = np.take_along_axis(contribution, alpha.spread(decided)[:, None], axis=1)[:, 0]
         own_offset = np.take_along_axis(offset, decided[:, None], axis=1)[:, 0]
-        for rival in reversed(range(offset.shape[1])):  # of equal sets that of the first rival
+        # Backwards, so that among equally small sets the one of the first rival stays.
+        for rival in reversed(range(offset.shape[1])):
             possible = decided != rival
             if readout.candidates is not None:
                 possible &= readout.candidates[:, rival]
@@ -94,15 +97,15 @@ class SmallestSet:
         """Offer the smallest sets that let one rival win.
 
         Args:
-            lead: How far each position alone puts the predicted class ahead, as a logit.
-            wins_ties: Whether the rival wins if both logits are the same.
-            possible: Whether the class is a rival of each row.
+            lead: Lead of the predicted class, in logits, with all weight on each position.
+            wins_ties: Whether the rival wins if both logits are equal.
+            possible: Whether the class is a rival in each row.
         """
         alpha = self.rows.alpha
         order = order_by(alpha.with_values(alpha.values * lead))
         terms = np.column_stack([alpha.values * lead, alpha.values])[order]
         margin, mass = added_up(alpha, terms[None], backwards=True)[0].T
-        # A lead is the margin over the weight left, so one within the slack is a tie.
+        # The lead is the margin divided by the weight left. Within the slack it is a tie.
         slack = alpha.spread(self.rows.slack) * mass
         loses = (margin < -slack) | (alpha.spread(wins_ties) & (margin <= slack) & (mass > 0.0))
         removed = np.arange(len(mass)) - alpha.spread(alpha.offsets[:-1])
@@ -111,7 +114,7 @@ class SmallestSet:
         self.offer(np.where(size < NONE, size, 0)[None], order[None])
 
     def _search(self) -> None:
-        """Try single positions, the order of what each does alone, and greedy removal."""
+        """Try single positions, removal in the order of their effects, and greedy removal."""
         rows, alpha = self.rows, self.rows.alpha
         left = without_each(alpha, rows.terms)
         lead = rows.measure(left, alpha.row_of_value, rows.outputs.lead)
@@ -127,14 +130,14 @@ class SmallestSet:
         self._remove_greedily(rank)
 
     def _remove_greedily(self, rank: Int64[np.ndarray, " N"]) -> None:
-        """Remove the best next position again and again, while that may give smaller sets.
+        """Remove the best next position repeatedly, while that may give smaller sets.
 
-        Behind a tanh tail it is that which lowers the lead most along the tail's tangent. Behind a
-        network it is the best of the next few in the order of ``rank``.
+        Behind a tanh tail the best position is the one that lowers the lead most along the tail's
+        tangent. Behind a network it is the best of the next few in the order of ``rank``.
         """
         rows, erased = self.rows, np.zeros(len(rank), bool)
         for count in range(1, int(rows.alpha.lengths.max()) if rows.exact else GREEDY + 1):
-            # Sets of one position are known, so that sets of two cannot be made smaller.
+            # All sets of one position are known, so sets of two cannot become smaller.
             pending = np.flatnonzero((self.size > max(count, 2)) & (rows.alpha.lengths > count))
             if len(pending) == 0:
                 break
@@ -163,6 +166,6 @@ def _lowest(
     row: Int64[np.ndarray, " m"],
     most: int,
 ) -> Int64[np.ndarray, " c"]:
-    """Choose at most so many entries of each row, those of the lowest score first."""
+    """Choose the entries of lowest score in each row, at most ``most``."""
     order = np.lexsort((score, row))
     return order[np.arange(len(order)) - np.searchsorted(row[order], row[order]) < most]

@@ -1,4 +1,4 @@
-"""Every removal of the erasure experiment, for every row of a trace."""
+"""Compute all removals of the erasure experiment for the rows of a trace."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Choices(NamedTuple):
     """Settings of the removals.
 
     Attributes:
-        as_released: Whether the position that the largest weight is compared with is drawn from all
-            but the first, as in the released code, instead of from all but the largest.
-        orders: Number of random orders, averaged over.
-        epsilon: TVD within which an output is kept.
+        as_released: Whether the position compared with the largest weight is drawn from all but the
+            first, as in the released code; otherwise it is drawn from all but the largest.
+        orders: Number of random orders.
+        epsilon: Largest TVD at which the output counts as kept.
     """
 
     as_released: bool
@@ -43,18 +43,18 @@ class Erased(NamedTuple):
     """Outcomes of the removals; a row of one position has NaN for everything.
 
     Attributes:
-        removed: Positions removed when the decision first flips, by ranking, and in the smallest
-            set, ``(n, 5)``; NaN where it never does.
-        mass: Weight of these positions.
-        observed: Positions removed at the first flip or, where there is none, when no weight is
-            left, of every random order and then of the other rankings, ``(n, orders + 3)``.
-        flips: Whether these orders flip the decision.
+        removed: Number of positions removed when the decision first flips, for the four rankings
+            and the smallest set, ``(n, 5)``; NaN if it never flips.
+        mass: Weight of these positions, ``(n, 5)``.
+        observed: Number of positions removed at the first flip or, without one, when no weight is
+            left, for each random order and then the other rankings, ``(n, orders + 3)``.
+        flips: Whether each of these orders flips the decision, ``(n, orders + 3)``.
         kept: Fewest positions of each ranking that keep the output, ``(n, 4)``.
-        single: JSD of the output without the largest weight and without another one, difference of
-            the two weights, and 1 where each flips the decision, ``(n, 5)``; NaN where a removal
-            leaves no weight.
-        proven: Whether no set is smaller than the smallest found.
-        smallest: Positions of the smallest set, ``(N,)``.
+        single: JSD of the output without the largest weight, and without another one; difference
+            of the two weights; 1 if each removal flips the decision, else 0, ``(n, 5)``. NaN if a
+            removal leaves no weight.
+        proven: Whether no set can be smaller than the smallest found, ``(n,)``.
+        smallest: Whether each position is in the smallest set, ``(N,)``.
     """
 
     removed: Float[np.ndarray, "n 5"]
@@ -68,7 +68,7 @@ class Erased(NamedTuple):
 
     @classmethod
     def unknown(cls, rows: int, positions: int, orders: int) -> Erased:
-        """Give every row NaN, no flip and no set."""
+        """Create outcomes in which each row has NaN, no flip and no set."""
         rankings = len(RANKINGS)
         walks = orders + rankings - 1
         removed, mass = np.full((2, rows, rankings + 1), np.nan)
@@ -98,13 +98,14 @@ def erase(
         alpha: Their attention.
         streams: Random streams of the rows.
         choices: Settings.
-        gradient: ``∂p_max/∂alpha``, read only where the tail is neither identity nor tanh. Without
-            it the two rankings that need it are unknown there.
+        gradient: ``∂p_max/∂alpha``, read only behind a network. Without it the two rankings that
+            need it are unknown there.
     """
     erased = Erased.unknown(len(alpha), len(alpha.values), choices.orders)
 
     def compute(rows: Rows, numbers: Int64[np.ndarray, " m"]) -> Erased:
         given = None if gradient is None else gradient.take(numbers).values
+        # Behind a formula the gradient of the log-odds is exact; the trace's may underflow.
         slope = rows.gradient() if rows.exact else given
         return _erase(rows, streams[numbers], choices, slope)
 
@@ -172,7 +173,8 @@ def _remove_one(
     alpha, every = rows.alpha, np.arange(len(rows.alpha))
     start = alpha.offsets[:-1]
     largest = by_attention[start]
-    # No random order uses draw 0 of the stream: the first position changes places with none.
+    # No random order uses draw 0 of the stream, because the first position of a shuffle has nothing
+    # to change places with.
     other = start + below(streams, 0, alpha.lengths - 1)
     other += 1 if as_released else other >= largest
     left = without_each(alpha, rows.terms)
