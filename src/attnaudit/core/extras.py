@@ -21,7 +21,15 @@ PACKAGES = {
 
 
 def require(extra: str, operation: str) -> None:
-    """Raise RunError if a package of ``extra`` is missing."""
+    """Check that all packages of an extra are installed.
+
+    Args:
+        extra: Name of the extra in pyproject.toml.
+        operation: Operation that needs it, for the error.
+
+    Raises:
+        RunError: If a package is missing.
+    """
     # `find_spec` only looks for them: importing torch would delay an error by seconds.
     missing = [package for package in PACKAGES[extra] if find_spec(package) is None]
     if missing:

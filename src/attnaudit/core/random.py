@@ -46,7 +46,15 @@ def _mixed(x: np.ndarray) -> np.ndarray:
 
 
 def bits(keys: np.ndarray, counters: np.ndarray | int) -> np.ndarray:
-    """Draw 64 random bits for each key and counter, as uint64."""
+    """Draw 64 random bits for each key and counter.
+
+    Args:
+        keys: Streams.
+        counters: Number of each draw in its stream.
+
+    Returns:
+        Bits, uint64, in the common shape of the arguments.
+    """
     # splitmix64 adds the step before it mixes, so draw 0 is at position 1.
     position = np.asarray(counters).astype(np.uint64) + np.uint64(1)
     return _mixed(np.atleast_1d(keys) + position * _STEP)
@@ -70,14 +78,24 @@ def below(keys: np.ndarray, counters: np.ndarray | int, bounds: np.ndarray | int
 
 
 def uniform(keys: np.ndarray, counters: np.ndarray | int) -> np.ndarray:
-    """Draw floats from the open interval ``(0, 1)``."""
+    """Draw floats from the open interval ``(0, 1)``.
+
+    Args:
+        keys: Streams.
+        counters: Number of each draw in its stream.
+    """
     # Half a step excludes both ends, as `normal` takes a logarithm. 52 bits and the half fit into
     # a float64 without rounding.
     return ((bits(keys, counters) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
 def normal(keys: np.ndarray, counters: np.ndarray | int) -> np.ndarray:
-    """Draw standard normal numbers (Box & Muller 1958); each uses two draws of its stream."""
+    """Draw standard normal numbers (Box & Muller 1958).
+
+    Args:
+        keys: Streams.
+        counters: Number of each draw. Draw k uses the positions 2k and 2k + 1 of its stream.
+    """
     first = 2 * np.asarray(counters)
     radius = np.sqrt(-2.0 * np.log(uniform(keys, first)))
     return radius * np.cos(2.0 * np.pi * uniform(keys, first + 1))

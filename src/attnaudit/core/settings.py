@@ -43,7 +43,15 @@ def setting(
 
 
 def check_settings(section: Any, name: str) -> None:
-    """Check the choices and bounds of a section's fields. Raises InputError."""
+    """Check the choices and bounds of a section's fields.
+
+    Args:
+        section: Section whose fields were declared with `setting`.
+        name: Name of the section in errors.
+
+    Raises:
+        InputError: For the first value outside its choices or bounds.
+    """
     # Dataclasses do not check types, and annotations are strings until they are resolved.
     hints = get_type_hints(type(section))
     for declared in fields(section):

@@ -46,13 +46,27 @@ def chance_agreement(
 ) -> Float[np.ndarray, " n"]:
     """Compute the mean of `agreement` over all orders of ``v``, which is ⌈``percent`` % · T⌉ / T.
 
-    All positions are in the top of equally many orders. The value is NaN if T = 0.
+    All positions are in the top of equally many orders.
+
+    Args:
+        lengths: Number of positions T of each row.
+        percent: Share of the positions in the top, 1 to 100, rounded up to a whole number.
+
+    Returns:
+        One number per row; NaN if T = 0.
+
+    Raises:
+        InputError: If ``percent`` is outside 1 to 100.
     """
     return _ratio(top_count(lengths, percent), lengths)
 
 
 def top_count(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Int64[np.ndarray, " n"]:
     """Count the positions in the top of each row.
+
+    Args:
+        lengths: Number of positions T of each row.
+        percent: Share of the positions in the top, 1 to 100, rounded up to a whole number.
 
     Raises:
         InputError: If ``percent`` is outside 1 to 100.

@@ -95,7 +95,12 @@ def bleu_of_others(written: Sequence[str], references: Sequence[str]) -> float |
 
 
 def corpus_bleu(written: Sequence[str], references: Sequence[str]) -> CorpusBleu:
-    """Compute BLEU of a corpus and its interval over pairs."""
+    """Compute BLEU of a corpus and its interval over pairs.
+
+    Args:
+        written: Translations.
+        references: Their references.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()

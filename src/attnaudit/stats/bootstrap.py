@@ -109,7 +109,12 @@ def _weights(keys: np.ndarray, units: int) -> Float[np.ndarray, "b u"]:
 def weighted_sums(
     weights: Float[np.ndarray, "b u"], sums: Float[np.ndarray, "... u"]
 ) -> Float[np.ndarray, "b ..."]:
-    """Sum over units with the weights of each resample."""
+    """Sum over units with the weights of each resample.
+
+    Args:
+        weights: Weights of the units in b resamples.
+        sums: Sums of any quantities over the rows of each unit.
+    """
     # Not `@`: the last digits of a matrix product depend on the number of threads.
     return np.einsum("bu,...u->b...", weights, sums)
 

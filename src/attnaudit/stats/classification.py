@@ -146,7 +146,12 @@ class ScoreSums:
         return np.stack([ratio(right, rows), f1, _mean_over_classes(areas, self._areas)], axis=1)
 
     def intervals(self, seed: int, resamples: int = RESAMPLES) -> ScoreIntervals:
-        """Return the scores with their 95 % percentile intervals."""
+        """Return the scores with their 95 % percentile intervals.
+
+        Args:
+            seed: Seed of the draws.
+            resamples: Number of resamples.
+        """
         drawn = resampled(self.scores, self.units.number, seed, resamples)
         low, high = percentile_interval(drawn)
         z = cluster_quantile(self.units.texts, len(self.units.row))

@@ -111,10 +111,15 @@ def clustered_wilson(share: float, n: int, texts: int, squares: float) -> tuple[
 
 
 def cluster_quantile(texts: int, n: int) -> float:
-    """Return the 97.5 % quantile for ``n`` rows of ``texts`` texts.
+    """Return the 97.5 % quantile for the mean of clustered rows.
 
-    It is the normal quantile with one row per text, else Student's t. A single text with several
-    rows has no variance between texts, so the quantile is infinite.
+    Args:
+        texts: Number of texts.
+        n: Number of rows.
+
+    Returns:
+        The normal quantile with one row per text, else Student's t over the texts. A single text
+        with several rows says nothing about the spread of texts, so its quantile is infinite.
     """
     if texts == 1 < n:
         return math.inf

@@ -19,7 +19,12 @@ ERASED_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens, DeYoung et al. 202
 
 
 def tvd(p: Float[np.ndarray, "*n C"], q: Float[np.ndarray, "*n C"]) -> Float[np.ndarray, "*n"]:
-    """Compute the total variation distance ``½ Σ|p − q|`` over the last axis, from 0 to 1."""
+    """Compute the total variation distance ``½ Σ|p − q|``, from 0 to 1.
+
+    Args:
+        p: Distributions over the last axis, or probabilities of class 1 in a single column.
+        q: Distributions of the same shape.
+    """
     # A single column is the probability of class 1. Class 0 differs by as much, so the half of the
     # sum over both classes is the difference itself.
     gap = _over_classes(np.add, np.abs(p - q))
@@ -27,12 +32,17 @@ def tvd(p: Float[np.ndarray, "*n C"], q: Float[np.ndarray, "*n C"]) -> Float[np.
 
 
 def jsd(p: Float[np.ndarray, "*n T"], q: Float[np.ndarray, "*n T"]) -> Float[np.ndarray, "*n"]:
-    """Compute the Jensen-Shannon divergence over the last axis, in nats, from 0 to ``ln 2``."""
+    """Compute the Jensen-Shannon divergence in nats, from 0 to ``ln 2``.
+
+    Args:
+        p: Distributions over the last axis.
+        q: Distributions of the same shape.
+    """
     return jsd_terms(p, q).sum(axis=-1)
 
 
 def jsd_terms(p: Float[np.ndarray, "*n"], q: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
-    """Compute each entry's term of the divergence; an entry that is 0 in both has 0."""
+    """Compute each entry's term of `jsd`, in nats; an entry that is 0 in both contributes 0."""
     middle = 0.5 * (p + q)
     return 0.5 * (rel_entr(p, middle) + rel_entr(q, middle))
 

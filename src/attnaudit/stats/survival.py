@@ -80,7 +80,12 @@ class EventSteps(NamedTuple):
     def area_contributions(
         self, time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"]
     ) -> Float[np.ndarray, " n"]:
-        """Return the contributions of rows of the sample to its area."""
+        """Return the contributions of rows of the sample to the area under its curve.
+
+        Args:
+            time: Fraction removed at the flip, or when the row was last observed.
+            event: True if the row flips.
+        """
         # Without lost rows the area is the mean of these values, and no derivative is needed.
         if not self.lost:
             return np.where(event, 1.0 - time, 0.0)
@@ -90,7 +95,13 @@ class EventSteps(NamedTuple):
     def share_contributions(
         self, time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], until: float
     ) -> Float[np.ndarray, " n"]:
-        """Return the contributions of rows to the share with an event up to ``until``."""
+        """Return the contributions of rows of the sample to the share with an event.
+
+        Args:
+            time: Fraction removed at the flip, or when the row was last observed.
+            event: True if the row flips.
+            until: Largest fraction at which an event counts.
+        """
         passed = self.at <= until
         left = self.left[passed][-1] if passed.any() else 1.0
         return 1.0 - left - self._derivatives(time, event, np.where(passed, left, 0.0))

@@ -93,6 +93,8 @@ def trace_rows(path: str | Path) -> int:
 
 def with_question(metadata: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:
     """Add ``has_question`` to metadata that name no task, if there is a column ``question``."""
+    # A named task settles whether the model reads questions. In a trace of a decoder the
+    # column holds its output so far.
     is_asked = "question" in columns and task_of(metadata) is None
     return {**metadata, **({"has_question": True} if is_asked else {})}
 

@@ -174,7 +174,15 @@ class Trace:
 
     @classmethod
     def read(cls, path: str | Path, replay: Network | None = None) -> Trace:
-        """Read a whole trace into memory; arguments and errors are those of `shards`."""
+        """Read a whole trace into memory.
+
+        Args:
+            path: A folder of shards, a run directory or one Parquet file.
+            replay: Model of a trace that stores no tail.
+
+        Raises:
+            TraceError: For the same faults as `shards`.
+        """
         return concatenate(list(cls.shards(path, replay)))
 
     @classmethod
@@ -220,7 +228,15 @@ class Trace:
 
     @classmethod
     def columns(cls, path: str | Path, names: Collection[str]) -> Iterator[Trace]:
-        """Read some columns of a trace piece by piece, without checking rows. Raises TraceError."""
+        """Read some columns of a trace piece by piece, without checking rows.
+
+        Args:
+            path: A folder of shards, a run directory or one Parquet file.
+            names: Columns to read; missing ones are skipped.
+
+        Raises:
+            TraceError: If a file is no trace.
+        """
         for file in trace_files(Path(path)):
             for table, metadata, tail in read_pieces(file, names):
                 yield cls(conform(table, str(file), needed=()), metadata, tail)

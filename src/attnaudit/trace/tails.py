@@ -46,7 +46,12 @@ class JointTail(Tail, Protocol):
     """A tail that can replace the sums of several rows of one text at once."""
 
     def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
-        """Return the logits of m groups of rows, each with the rows of one text and query."""
+        """Return the logits of groups of rows, each with the rows of one text and query.
+
+        Args:
+            pooled: Weighted sums of all rows, one group after another.
+            rows: Numbers in the trace of the rows in each of m groups.
+        """
         ...
 
 
@@ -55,9 +60,13 @@ class LayersTail(JointTail, Protocol):
     """The tail of rows of several layers, where each layer computes the values of the next."""
 
     def logits_from_attention(self, alpha: Ragged, rows: Ragged) -> Float[np.ndarray, "m C"]:
-        """Return the logits of m groups of rows with other attention weights.
+        """Return the logits of groups of rows with other attention weights.
 
         Unlike `together`, every layer computes its values from the attention below it.
+
+        Args:
+            alpha: Weights of all rows, one group after another.
+            rows: Numbers in the trace of the rows in each of m groups.
         """
         ...
 

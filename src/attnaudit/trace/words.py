@@ -45,7 +45,7 @@ def join_tokens(tokens: Sequence[Sequence[str]], word_id: Ragged) -> list[list[s
             if begins:
                 words.append(piece)
             else:
-                # A piece that is only the prefix stays, as it is the text of a word.
+                # A piece of nothing but the prefix is literal text, so it stays.
                 words[-1] += piece.removeprefix(CONTINUES) or piece
         texts.append(words)
     return texts
