@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-# The name of a module, not the module: importing the pages takes longer than most calls.
+# The name of a module, not the module itself, so that pages are imported on first use.
 _renderer: list[str] = []
 
 

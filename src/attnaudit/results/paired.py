@@ -118,8 +118,8 @@ def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
     keys = [key for key in ROW_KEYS if key in a.rows.columns and key in b.rows.columns]
     for run in (a, b):
         _require_distinct(run, keys)
-    # Nulls match, because a trace without splits or heads has nulls there. The rows are sorted, so
-    # that intervals do not depend on the order of either run.
+    # Nulls match, because the split, layer, head and query of a row may be null. The rows are
+    # sorted, so that intervals do not depend on the order of either run.
     joined = a.rows.join(b.rows, on=keys, suffix=B, nulls_equal=True).sort(keys)
     shared = joined.filter(
         pl.all_horizontal(pl.col(name).eq_missing(pl.col(name + B)) for name in TEXT)

@@ -156,8 +156,8 @@ def chance_rationale_agreement(marks: Ragged) -> RationaleAgreement:
     """
     size, marked = marks.lengths.astype(np.float64), _count_if_some(marks)
     harmonic = np.append(0.0, np.cumsum(1.0 / np.arange(1, max(marks.lengths, default=0) + 1)))
-    # The lower limits of 1 only keep rows of no or one position from a division by 0: `marked` is
-    # NaN in them.
+    # The lower limits of 1 only avoid divisions by 0 in rows with fewer than two positions, where
+    # `marked` is NaN anyway.
     sum_to_size, others = harmonic[marks.lengths], np.maximum(size - 1.0, 1.0)
     average = (sum_to_size + (marked - 1.0) * (size - sum_to_size) / others) / np.maximum(size, 1.0)
     return RationaleAgreement(marked / np.maximum(size, 1.0), average)

@@ -47,7 +47,7 @@ def bleu_counts(written: Sequence[str], references: Sequence[str]) -> Int64[np.n
         Numbers of matching n-grams of each order, numbers of all n-grams of each order, and the
         lengths of translation and reference.
     """
-    # Imported in functions because sacrebleu belongs to an extra.
+    # Imported within functions, because sacrebleu belongs to an extra.
     from sacrebleu.metrics.bleu import BLEU
 
     # The scores are not used, only the counts; `effective_order` silences a warning about scores

@@ -25,8 +25,8 @@ def tvd(p: Float[np.ndarray, "*n C"], q: Float[np.ndarray, "*n C"]) -> Float[np.
         p: Distributions over the last axis, or probabilities of class 1 in a single column.
         q: Distributions of the same shape.
     """
-    # A single column is the probability of class 1. Class 0 differs by as much, so the half of the
-    # sum over both classes is the difference itself.
+    # A single column is the probability of class 1. Class 0 differs by as much, so half of the sum
+    # over both classes is the difference itself.
     gap = _over_classes(np.add, np.abs(p - q))
     return gap if p.shape[-1] == 1 else 0.5 * gap
 
