@@ -67,7 +67,7 @@ class Agreement:
     seed = 0  # no setting, so specifications of runs made before this experiment stay valid
 
     def refuses(self, trace: Trace) -> str | None:
-        """Return the reason why a trace cannot be used, or None."""
+        """Explain why the experiment does not apply to a trace; None if it does."""
         names = [name for name in trace.table.columns if name.startswith("importance_")]
         if len(names) < FEWEST:
             return f"for {self.scope} only, {FEWEST} columns importance_<name> or more"

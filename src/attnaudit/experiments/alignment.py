@@ -91,7 +91,7 @@ class Alignment:
     seed = 0  # no setting, so specifications of runs made before this experiment stay valid
 
     def refuses(self, trace: Trace) -> str | None:
-        """Return the reason why a trace cannot be used, or None."""
+        """Explain why the experiment does not apply to a trace; None if it does."""
         if trace.task == "translation":
             return None
         return "the rows are not the gold tokens of a translator"

@@ -1,4 +1,4 @@
-"""Audits: run the experiments that a trace allows, and summarise their tables."""
+"""Run the experiments that a trace allows, and summarise their tables."""
 
 from __future__ import annotations
 

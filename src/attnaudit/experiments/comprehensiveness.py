@@ -139,8 +139,8 @@ class Comprehensiveness:
             for name in trace.table.columns
             if name.startswith("importance_")
         }
-        # The five numbers of score x are in ``<measure>_at_x``, where a score "at_x" would have
-        # its mean.
+        # The column ``<measure>_at_x`` has the five numbers of score x. A score named "at_x" would
+        # have its mean there.
         ours = {"attention", "gradient", "loo", "random"}
         clashing = sorted(
             name

@@ -119,7 +119,7 @@ class Correlation:
         require(self, "significance", 0 <= self.significance <= 1, "a probability from 0 to 1")
 
     def refuses(self, trace: Trace) -> str | None:
-        """Return the reason why a trace cannot be used, or None."""
+        """Explain why the experiment does not apply to a trace; None if it does."""
         return taken_names(trace, ("gradient", "loo", YARDSTICK), "the correlations of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:

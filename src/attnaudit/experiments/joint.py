@@ -180,14 +180,31 @@ class Joint:
 
 
 def groups_of(trace: Trace, names: Sequence[str]) -> Ragged:
-    """Group rows with equal values in the columns ``names``, ordered by their first rows."""
+    """Group the rows of a trace.
+
+    Args:
+        trace: The trace.
+        names: Columns in which the rows of a group are equal; those it lacks are ignored.
+
+    Returns:
+        Row numbers of each group, ordered by their first rows.
+    """
     present = [name for name in names if trace.has(name)]
     rows = trace.table.with_row_index("row").group_by(present, maintain_order=True).agg("row")
     return Ragged.from_rows(rows["row"].to_list(), np.int64)
 
 
 def shuffles_of(trace: Trace, seed: int, shuffles: int) -> list[Ragged]:
-    """Shuffle the weights of every row, ``shuffles`` times."""
+    """Shuffle the weights of each row.
+
+    Args:
+        trace: The trace.
+        seed: Seed of the shuffles.
+        shuffles: Number of shuffles.
+
+    Returns:
+        Attention of all rows, for each shuffle.
+    """
     streams, alphas = row_streams(trace, seed, Joint.name), [trace.alpha]
     # A shuffle of shuffled weights is as random as a shuffle of the original ones.
     for k in range(shuffles):
@@ -218,7 +235,11 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class JointSearch:
-    """Search for attention of all rows of a group that changes the group's output."""
+    """Search for attention of all rows of a group that changes the group's output.
+
+    Attributes:
+        joint: Readout of each group under attention of all its rows.
+    """
 
     joint: JointReadout
 

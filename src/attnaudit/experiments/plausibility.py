@@ -102,7 +102,7 @@ class Plausibility:
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:
-        """Return the reason why a trace cannot be used, or None."""
+        """Explain why the experiment does not apply to a trace; None if it does."""
         # Such a column would overwrite a score's measures in the table.
         return taken_names(
             trace, ("attention", "gradient", "loo", "chance"), "a score of every trace"

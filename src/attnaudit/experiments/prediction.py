@@ -72,7 +72,7 @@ class Prediction:
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:
-        """Return the reason why a trace cannot be used, or None."""
+        """Explain why the experiment does not apply to a trace; None if it does."""
         if trace.task == "translation":
             return "every gold token is of one class: BLEU measures the quality of translations"
         return None

@@ -30,7 +30,7 @@ COUNTS = (200, 400, 800, 1600, 3200, 6400, 12_800)
 BEHIND_A_TAIL = 100
 # Longest row, in tokens, that takes all of its orders: 6! = 720.
 ENUMERATED = 6
-# Numbers in one call of the readout at first. With 12,800 shuffles a row has 64 times as many.
+# Numbers in one call of the readout at 200 shuffles a row. With 12,800 a row has 64 times as many.
 BLOCK = 1 << 19
 # Standard errors of the rank on each side of the median.
 _REACH = 3.0

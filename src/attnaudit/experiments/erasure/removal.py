@@ -24,7 +24,7 @@ from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import TanhTail
 
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
-# Removals along an order that a network reads at first; then it reads those between two of them.
+# Removals along an order that a network reads first. Then it reads those between two of them.
 STEPS = 128
 # Removals of an order that are read first; then twice as many, and so on.
 CHUNK = 8
@@ -90,8 +90,8 @@ class Rows:
 
     def flips(self, prediction: np.ndarray, rows: np.ndarray) -> Bool[np.ndarray, " m"]:
         """Return whether another class is predicted."""
-        # In float64 a tie within the slack has a rule. The noise of a network is larger: it needs a
-        # clear lead of another class.
+        # In float64 the slack recognises ties. The noise of a network is larger, so another class
+        # needs a clear lead.
         if self.exact:
             return self._decide(prediction, rows) != self.outputs.decided[rows]
         return self.outputs.flips(prediction, rows)
@@ -185,7 +185,13 @@ class Walks:
     def measure(
         self, walk: Int64[np.ndarray, " m"], count: Int64[np.ndarray, " m"], measure: Measure
     ) -> Float[np.ndarray, " m"]:
-        """Measure outputs without the first ``count`` positions of walks, or with only them."""
+        """Measure outputs without the first ``count`` positions of walks, or with only them.
+
+        Args:
+            walk: Numbers of m walks, which may repeat.
+            count: Number of positions for each.
+            measure: Maps predictions ``(m, C)`` and their rows ``(m,)`` to a number each.
+        """
         left = self._left.take(self._start[walk] + count, axis=0)
         return self.rows.measure(left, self.row[walk], measure)
 

@@ -67,7 +67,13 @@ class RowLogits:
 
     @classmethod
     def from_readout(cls, readout: Readout, alpha: Float[np.ndarray, " T"], row: int) -> RowLogits:
-        """Take one row of a readout with an identity or tanh tail."""
+        """Take one row of a readout with an identity or tanh tail.
+
+        Args:
+            readout: Readout of all rows.
+            alpha: The row's attention.
+            row: Number of the row.
+        """
         weight, bias, tanh = output_layer(readout)
         if readout.candidates is not None and readout.activation == "softmax":
             weight, bias = weight[readout.candidates[row]], bias[readout.candidates[row]]
@@ -124,6 +130,11 @@ def line_below_tanh(low: PerUnit, high: PerUnit, near: PerUnit) -> tuple[PerUnit
 
     Left of the point whose tangent passes through the right end it is the tangent at ``near``, and
     beyond that point it is that point's tangent. If there is no such point it is the chord.
+
+    Args:
+        low: Left end for each unit.
+        high: Right end for each unit.
+        near: Point between the ends.
     """
     end, left, right = np.tanh(high), low.copy(), np.minimum(high, 0.0)
 

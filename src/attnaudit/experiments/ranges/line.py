@@ -35,7 +35,12 @@ class WeightRanges(NamedTuple):
 
 
 def ranges_in_slab(alpha: Ragged, slab: Slab) -> WeightRanges:
-    """Compute the range of each weight over the attentions in a slab that contains ``alpha``."""
+    """Compute the range of each weight over the attentions in a slab.
+
+    Args:
+        alpha: The model's own attention, which lies in the slab.
+        slab: One readout per token, and bounds on the attended sum of each row.
+    """
     value = alpha.with_values(slab.relevance)
     own = value.with_values(alpha.values * slab.relevance).sum()
     # The attended sum may be off by T + 8 units in the last place of the largest readout. The slab

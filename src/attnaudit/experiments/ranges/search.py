@@ -83,6 +83,13 @@ def conditions(row: RowLogits, epsilon: float) -> tuple[Constraints, Constraints
 
     With many classes, sets are added that gain probability under the attentions proposed so far:
     their conditions are violated most.
+
+    Args:
+        row: The row's logits.
+        epsilon: Largest change of the output, in TVD.
+
+    Returns:
+        Outer conditions, which bound weights, and inner ones, which propose attentions.
     """
     p, sets = np.exp(row.log_p), first_sets(len(row.log_p))
     spaces = outputs_within(row.log_p, epsilon, sets)
@@ -98,7 +105,17 @@ def conditions(row: RowLogits, epsilon: float) -> tuple[Constraints, Constraints
 def attentions_within(
     row: RowLogits, inner: Constraints, epsilon: float, other: Float[np.ndarray, " T"]
 ) -> Attentions:
-    """Search for attentions within ε with extreme weights; the row's own is among them."""
+    """Search for attentions within ε with extreme weights.
+
+    Args:
+        row: The row's logits.
+        inner: Conditions for the programs that propose attentions.
+        epsilon: Largest change of the output, in TVD.
+        other: An attention found elsewhere, which counts if it is within ε.
+
+    Returns:
+        The attentions found, including the row's own.
+    """
     each, limit = np.eye(len(row.alpha)), epsilon + TOLERANCE.solver
     change = row.change(each)
     outside = each[change > limit]
