@@ -44,8 +44,8 @@ PARTS = (
     ("The battery on SST test", "battery.py", "Time of every experiment compared with the plain way, on the run above.", ("{sst}",)),
     (
         "The first audit of a machine", "first_audit.py",
-        "The command `attnaudit audit` on generated traces of 20 rows, with no compiled code kept, and once more. CPU seconds include the "
-        "process that compiles next to it.",
+        "The command `attnaudit audit` on generated traces of 20 rows, with no compiled code kept, and once more into "
+        "another folder.",
         (),
     ),
     (

@@ -2,8 +2,8 @@
 
     python benchmarks/first_audit.py [--rows N]
 
-`attnaudit demo`, and generated traces of each kind, audited by the command line, each first with an empty folder of compiled code. CPU
-seconds are those of the command and of the process that it compiles with. Prints a markdown table.
+`attnaudit demo`, and generated traces of each kind, audited by the command line, each first with an empty folder of compiled code.
+Prints a markdown table.
 """
 
 from __future__ import annotations
