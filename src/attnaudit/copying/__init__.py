@@ -1,1 +1,1 @@
-"""The copying task of Snell et al. 2021: its model, its training, its measures and its study."""
+"""The copying task of Snell et al. 2021: model, training, measures and study."""

@@ -13,27 +13,29 @@ from attnaudit.copying.model import Copier, Symbols, as_symbols
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.agreement import agreement
 
-SEQUENCES_AT_ONCE = 32  # output relevance holds S × B × V logits
+# Output relevance holds S × B × V logits for each written symbol, so B is bounded.
+SEQUENCES_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Means over the written positions; those of attention are None while it is uniform.
+    """Means over the written positions; measures of attention are None while it is uniform.
 
     Attributes:
         loss: Cross-entropy in nats.
-        token: Share whose gold symbol is the likeliest, given the gold symbols before it.
+        token: Share whose most probable symbol is the gold one, given the gold symbols before it.
         attention: Share whose largest weight, mean over heads, is at the source of the symbol.
-        relevance: Share whose highest output relevance is there.
-        relevance_least: Share whose lowest output relevance is there: the dictionary of such a
+        relevance: Share whose highest output relevance is at the source of the symbol.
+        relevance_least: Share whose lowest output relevance is there. The dictionary of such a
             model is upside down.
-        attention_symbol: As ``attention``, at any position that holds the symbol.
-        relevance_symbol: As ``relevance``, at any position that holds the symbol.
+        attention_symbol: Like ``attention``, but any position with the symbol counts.
+        relevance_symbol: Like ``relevance``, but any position with the symbol counts.
         entropy: Entropy of attention in nats, mean over heads.
         agreement: Share whose largest weight is in the top 5 % of output relevance
             (`stats.agreement`).
-        attended: Median number of positions from the symbol's source to the largest weight.
-        heads: ``attention`` of every head.
+        attended: Median distance in positions from the symbol's source to the largest weight;
+            negative if the weight is before the source.
+        heads: ``attention`` of each head.
     """
 
     loss: float
@@ -57,17 +59,17 @@ def evaluate(
     positions: Int64[np.ndarray, " T"],
     uniform: bool = False,
 ) -> Evaluation:
-    """Evaluate ``model`` on sequences.
+    """Evaluate a model on sequences.
 
     Args:
-        model: The model; its weights do not change.
+        model: The model.
         source: Symbols to read.
         gold: Symbols to write.
         positions: Source position of each written symbol.
-        uniform: Hold attention at 1/S.
+        uniform: True to hold attention at 1/S.
 
     Returns:
-        The means over all written symbols.
+        Means over all written symbols.
     """
     expected = torch.from_numpy(positions)
     parts = []
@@ -82,7 +84,7 @@ def evaluate(
     means = {name: float(value.mean()) for name, value in values.items()}
     heads = tuple(means.pop(f"head {k}") for k in range(model.sizes.heads) if not uniform)
     of_attention = dict.fromkeys(("attention", "attention_symbol", "entropy", "agreement"))
-    # A median, since a single weight far away would move a mean.
+    # The median, because a few weights far from the source would dominate a mean.
     attended = None if offset is None else float(np.median(offset.numpy()))
     return Evaluation(**{**of_attention, **means}, attended=attended, heads=heads)
 
@@ -90,7 +92,7 @@ def evaluate(
 def _evaluate_batch(
     model: Copier, source: Symbols, gold: Symbols, expected: Int64[Tensor, " T"], uniform: bool
 ) -> dict[str, Tensor]:
-    """Return a value for each written position, and an entropy for each head of it."""
+    """Return one value per written position, and one entropy per position and head."""
     result = model(source, gold, uniform)
     logp, relevance = result.logits.log_softmax(2), model.output_relevance(result, gold)
     symbols, relevant = source.t(), relevance.argmax(2)
@@ -105,6 +107,7 @@ def _evaluate_batch(
         return values
     alpha = result.alpha.mean(1)
     attended = alpha.argmax(2)
+    # The same measure of agreement as for traces, which takes ragged rows.
     weights, scores = (
         Ragged.from_rows(list(each.flatten(0, 1).numpy())) for each in (alpha, relevance)
     )

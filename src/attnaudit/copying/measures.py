@@ -136,14 +136,15 @@ MEASURES = (
 
 
 def measure_label(measure: str) -> str:
-    """Return the label of a measure; ``head_3_accuracy`` is that of head 4."""
+    """Return the label of a measure; ``head_3_accuracy`` belongs to head 4."""
+    # Measures of heads are not in the table, because their number depends on the settings.
     if measure.startswith("head_"):
         return f"attention accuracy of head {int(measure.split('_')[1]) + 1}, median"
     return label_of(MEASURES, measure)
 
 
 def measure_meaning(measure: str) -> str:
-    """Return a sentence on a measure of the summary."""
+    """Return a sentence that describes a measure of the summary."""
     if measure.startswith("head_"):
         return f"Share of symbols whose largest weight of this head is {_RIGHT}."
     return meaning_of(MEASURES, measure)

@@ -1,7 +1,7 @@
 """The sequence-to-sequence model of the copying task (Snell et al. 2021).
 
-An LSTM encoder, bilinear attention and an LSTM decoder, for sequences of one length. Tensors are
-time-major, ``(T, B, …)``, as torch's LSTM takes them.
+The model has an LSTM encoder, bilinear attention and an LSTM decoder, for sequences of one length.
+Tensors are time-major, ``(T, B, …)``, which is the default of torch's LSTM.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ class Sizes:
     """Sizes of a copying model.
 
     Attributes:
-        vocabulary: Number of symbols of both sides; the last one begins the output.
+        vocabulary: Number of symbols on both sides; the last one starts the output.
         hidden: Width of the states of encoder and decoder.
         embedding: Width of the symbols' vectors.
-        heads: Number of attention heads, which share the states.
-        embedding_scale: Initial standard deviation of the symbols' vectors; torch's own is 1.
-        encoder: ``lstm`` reads forwards only; ``bilstm`` has half the width in each direction.
+        heads: Number of attention heads, each on its own part of the states.
+        embedding_scale: Initial standard deviation of the symbols' vectors; torch's default is 1.
+        encoder: ``lstm`` reads forwards only; ``bilstm`` has half the width per direction.
         output: ``tanh`` as released with the paper, or ``tied`` to the embeddings.
     """
 
@@ -46,7 +46,7 @@ class Sizes:
 
 
 class CopierPass(NamedTuple):
-    """The results of one forward pass."""
+    """Results of a forward pass: states, attention of each head, and logits."""
 
     encoded: Float[Tensor, "S B m"]
     decoded: Float[Tensor, "T B m"]
@@ -55,11 +55,11 @@ class CopierPass(NamedTuple):
 
 
 class Copier(nn.Module):
-    """Writes a sequence symbol by symbol, attending to the states of the source.
+    """A model that copies a sequence symbol by symbol, attending to the states of the source.
 
-    With the attended states c and the decoder's state d, the logits are
-    ``U tanh(W_c (P c + p) + W_d d + b) + u`` with the output layer ``tanh``, and
-    ``E (W_c c + W_d d + b) + u`` with the embeddings E if it is ``tied``.
+    Let c be the attended states and d the decoder's state. With the output layer ``tanh``, the
+    logits are ``U tanh(W_c (P c + p) + W_d d + b) + u``. With ``tied`` they are
+    ``E (W_c c + W_d d + b) + u``, where E are the embeddings.
     """
 
     def __init__(self, sizes: Sizes) -> None:
@@ -82,12 +82,23 @@ class Copier(nn.Module):
 
     @classmethod
     def fresh(cls, sizes: Sizes, seed: int) -> Copier:
-        """Build a model whose weights depend on ``seed`` only, in the ranges of torch's modules."""
-        with torch.random.fork_rng(devices=[]):  # the draws of the modules are overwritten below
+        """Build an untrained model.
+
+        Args:
+            sizes: Sizes of the model.
+            seed: Seed of the weights; nothing else decides them.
+
+        Returns:
+            The model, with weights in the ranges of torch's modules.
+        """
+        # The modules draw weights, which are replaced below; the fork keeps the caller's state.
+        with torch.random.fork_rng(devices=[]):
             model = cls(sizes)
         key = int(stream_keys(seed, "sequence-to-sequence weights")[0] >> np.uint64(1))
         random = torch.Generator().manual_seed(key)
-        # The released model has one layer that reads context and state side by side.
+        # torch draws from ±1/√n, where n is the number of inputs of a linear layer, or the width of
+        # an LSTM. The released model has one layer that reads context and state together, so with
+        # `tanh` both parts have the inputs of that layer.
         mixed = 2 * sizes.hidden if sizes.output == "tanh" else sizes.hidden
         inputs = {
             "encoder": model.encoder.hidden_size,
@@ -105,20 +116,20 @@ class Copier(nn.Module):
         return model
 
     def forward(self, source: Symbols, gold: Symbols, uniform: bool = False) -> CopierPass:
-        """Read ``source`` and predict ``gold``, given the gold symbols before each.
+        """Read the source and predict each gold symbol from the gold symbols before it.
 
         Args:
             source: Symbols to read, ``(S, B)``.
             gold: Symbols to write, ``(T, B)``.
-            uniform: Hold attention at 1/S.
+            uniform: True to hold attention at 1/S.
 
         Returns:
-            States, attention of every head and logits.
+            The results.
         """
         encoded, (last, cell) = self.encoder(self.embedding(source))
         begin = torch.full_like(gold[:1], self.sizes.vocabulary - 1)
         before = self.embedding(torch.cat([begin, gold[:-1]]))
-        # The last states of both directions, side by side, are the decoder's first.
+        # The decoder starts from the last states of both directions, concatenated.
         start = tuple(state.transpose(0, 1).flatten(1)[None] for state in (last, cell))
         decoded, _ = self.decoder(before, start)
         values = self._heads(encoded)
@@ -137,13 +148,21 @@ class Copier(nn.Module):
         return functional.cross_entropy(logits.flatten(0, 1), gold.flatten())
 
     def output_relevance(self, result: CopierPass, gold: Symbols) -> Float[Tensor, "B T S"]:
-        """Return the log-probability of ``gold`` with all attention on one source position.
+        """Return the log-probability of each gold symbol with all attention on one position.
 
         All heads attend to that position. Source: Snell et al. 2021.
+
+        Args:
+            result: A forward pass.
+            gold: Its gold symbols, ``(T, B)``.
+
+        Returns:
+            The log-probability for each written symbol and source position.
         """
         readout, state = self._readout(result.encoded), self.state(result.decoded)
         relevance = []
-        for target, symbols in zip(state, gold, strict=True):  # (S, B, V) logits at a time
+        # One target at a time, so that memory holds (S, B, V) logits and not T times as many.
+        for target, symbols in zip(state, gold, strict=True):
             logp = self._logits(readout + target).log_softmax(dim=2)
             relevance.append(logp.gather(2, symbols[None, :, None].expand(len(logp), -1, 1)))
         return torch.cat(relevance, dim=2).permute(1, 2, 0)
@@ -161,7 +180,7 @@ class Copier(nn.Module):
 def as_symbols(
     source: Int64[np.ndarray, "B S"], gold: Int64[np.ndarray, "B T"]
 ) -> tuple[Int64[Tensor, "S B"], Int64[Tensor, "T B"]]:
-    """Turn arrays with a row per sequence into time-major tensors."""
+    """Turn arrays with one row per sequence into time-major tensors."""
     symbols, expected = (torch.from_numpy(part).t().contiguous() for part in (source, gold))
     return symbols, expected
 
@@ -172,10 +191,16 @@ def descend(
     batches: Iterable[tuple[np.ndarray, np.ndarray]],
     uniform: bool = False,
 ) -> list[float]:
-    """Take one optimizer step per batch of sources and targets, ``(B, T)`` each.
+    """Take one optimizer step per batch.
+
+    Args:
+        model: The model; its weights change in place.
+        optimizer: Its optimizer.
+        batches: Sources and targets, ``(B, T)`` each.
+        uniform: True to hold attention at 1/S.
 
     Returns:
-        The loss of every batch before its step, in nats.
+        The loss of each batch before its step, in nats.
     """
     losses = []
     for batch in batches:

@@ -1,7 +1,7 @@
 """Settings of the copying study (Snell et al. 2021, §5), and the summary of its curves.
 
 The study draws its own sequences and trains all seeds together, so it has neither a corpus nor a
-trace. Nothing in this module imports torch.
+trace. Plans and reports read the settings, so nothing here imports torch.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.stats.inference import median_interval, wilson_interval
 
 NAME = "copying"
-SUCCESS = (
-    0.95  # token accuracy above which copying is learned (`multihead.py` of the released code)
-)
-PASSED = 0.5  # accuracy above which a position is right more often than not
+# Token accuracy above which copying is learned, as in `multihead.py` of the released code.
+SUCCESS = 0.95
+# Accuracy above which attention or relevance is right more often than not.
+PASSED = 0.5
 OUTCOMES = ("succeeded", "failed")
 ACCURACIES = ("token", "attention", "relevance")
 MEDIANS = (
@@ -51,8 +51,9 @@ class Preset(NamedTuple):
 
     Attributes:
         output: The output layer.
-        shared: Both sides share their symbols and end with one more (`Sequences.shared`).
-        words: Description of both.
+        shared: True if both sides have the same symbols and end with an extra one
+            (`Sequences.shared`).
+        words: Name of the model in a sentence.
     """
 
     output: OutputLayer
@@ -124,10 +125,10 @@ class Copying:
                 raise InputError("study", setting, str(getattr(self, name)), expected)
 
     def checked(self) -> Copying:
-        """Return itself if its settings fit together.
+        """Return the settings if they fit together.
 
         Raises:
-            InputError: They do not.
+            InputError: The settings do not fit together.
         """
         both = self.encoder == "bilstm"
         if self.hidden % self.heads or (both and self.hidden % 2):
@@ -138,7 +139,8 @@ class Copying:
                 f"copying.heads = {self.heads}",
                 f"{'an even' if both else 'a'} number that the heads divide",
             )
-        _ = self.sequences, self.before  # which check themselves
+        # `Sequences` checks its own arguments.
+        _ = self.sequences, self.before
         return self
 
     @property
@@ -159,7 +161,7 @@ class Copying:
 
 
 def outcomes(final: pl.DataFrame) -> pl.DataFrame:
-    """Return ``final`` with the ``outcome`` of every seed."""
+    """Add the column ``outcome`` to the final measurements."""
     won = pl.when(pl.col("token") > SUCCESS).then(pl.lit("succeeded"))
     return final.with_columns(won.otherwise(pl.lit("failed")).alias("outcome"))
 
@@ -168,13 +170,14 @@ def passing(curves: pl.DataFrame) -> pl.DataFrame:
     """Find when relevance and attention of each seed were first right more often than not.
 
     Args:
-        curves: A row per seed and measured step; only the last stage counts.
+        curves: One row per seed and measured step; only the last stage counts.
 
     Returns:
-        A row per seed: ``relevance_step`` and ``attention_step``, null if never;
-        ``relevance_entropy``, the entropy of attention (nats) at the former; ``lead``, by how many
-        steps relevance was earlier.
+        One row per seed. ``relevance_step`` and ``attention_step`` are the first such steps, null
+        if there are none. ``relevance_entropy`` is the entropy of attention in nats at the former.
+        ``lead`` is the number of steps by which relevance was earlier.
     """
+    # Earlier stages hold attention uniform, so there is nothing of it to measure.
     free = curves.filter(pl.col("stage") == pl.col("stage").max()).sort("step", maintain_order=True)
     first = [
         pl.col(value).filter(pl.col(name) > PASSED).first().alias(f"{name}_{value}")
@@ -192,16 +195,18 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     """Summarise the seeds: shares with Wilson intervals, medians over all seeds and by outcome.
 
     Args:
-        curves: A row per seed and measured step.
-        final: A row per seed, measured on test sequences.
+        curves: One row per seed and measured step.
+        final: One row per seed, measured on test sequences.
 
     Returns:
-        Summary rows. ``stopped``, ``stopped_least`` and ``stopped_most`` are median and range of
-        the token accuracy of seeds that fail. ``attending`` is the share whose attention is right
-        more often than not at the end; token accuracy is possible without it. In ``upside_down``
-        seeds the right position more often than not has the lowest relevance, not the highest.
+        Summary rows. ``stopped``, ``stopped_least`` and ``stopped_most`` are the median and the
+        range of the token accuracy of seeds that fail. ``attending`` is the share of seeds whose
+        attention is right more often than not at the end; seeds may copy without it. In
+        ``upside_down`` seeds the right position has the lowest relevance, not the highest, more
+        often than not.
     """
     seeds = outcomes(final).join(passing(curves), on="seed", maintain_order="left")
+    # Which came first is only defined for seeds in which both came.
     won = seeds.filter(pl.col("outcome") == "succeeded").drop_nulls("lead")
     rows = [_share(outcome, seeds["outcome"] == outcome) for outcome in OUTCOMES]
     rows += [

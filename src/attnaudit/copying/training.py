@@ -1,7 +1,7 @@
-"""Train many seeds of a copying model at the same time, and measure them as they learn.
+"""Train many seeds of a copying model in parallel, and measure them as they learn.
 
-Each seed has its own weights, batches and optimizer, and one thread computes all of it. So a seed
-ends with the same bits whichever seeds run beside it, and on any number of threads.
+Each seed has its own weights, batches and optimizer, and no operation combines two seeds. So a seed
+ends with the same bits on any number of threads and next to any other seeds.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from attnaudit.training.checkpoint import (
 from attnaudit.training.loop import require_finite, torch_threads
 
 CHECKPOINT = "copying.safetensors"
-PAUSE = 60.0  # seconds between checkpoints, which hold three numbers for each weight of every seed
+# Seconds between checkpoints. Each holds three numbers per weight of every seed (the weight and the
+# two moments of Adam), too much to write after every measurement.
+PAUSE = 60.0
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Some ``steps`` of training on ``sequences``; ``uniform`` holds attention at 1/T."""
+    """A number of training steps on ``sequences``; ``uniform`` holds attention at 1/T."""
 
     sequences: Sequences
     steps: int
@@ -48,14 +50,14 @@ class CopyingConfig:
     """All settings of a copying training.
 
     Attributes:
-        stages: Trained one after the other, each with a fresh optimizer.
+        stages: Stages, trained one after the other, each with a new optimizer.
         sizes: Sizes of the model.
-        seeds: One training each.
-        batch: Sequences of an optimizer step.
+        seeds: Seeds, each of which is a training.
+        batch: Sequences per optimizer step.
         learning_rate: Learning rate of Adam.
         every: Optimizer steps between two measurements.
-        probe: Sequences of each measurement, the same ones every time.
-        test: Sequences of the final measurement.
+        probe: Number of sequences of each measurement; they are always the same.
+        test: Number of sequences of the final measurement.
     """
 
     stages: tuple[Stage, ...]
@@ -75,11 +77,11 @@ class CopyingConfig:
 
 @dataclass
 class Trained:
-    """The results of a training.
+    """Results of a training.
 
     Attributes:
-        curves: A row per measured step and seed.
-        final: A row per seed, measured on test sequences.
+        curves: One row per measured step and seed.
+        final: One row per seed, measured on test sequences.
         alpha: Attention of each seed on one test sequence, mean over heads.
     """
 
@@ -95,9 +97,9 @@ def train(
 
     Args:
         config: The settings.
-        threads: Number of seeds that are trained at a time.
-        folder: Keeps a checkpoint from which an interrupted training resumes.
-        tell: Told the optimizer steps done, of those of all seeds.
+        threads: Number of seeds that are trained in parallel.
+        folder: Folder for checkpoints, from which an interrupted training resumes.
+        tell: Receives the number of optimizer steps done and to do, summed over seeds.
 
     Returns:
         Curves and final measurements.
@@ -106,7 +108,7 @@ def train(
         RunError: The checkpoint belongs to another training.
         InputError: A loss is not finite.
     """
-    # Torch computes on one thread, so that each seed has a thread of its own.
+    # Threads of torch would split sums in other places, and compete with those of the seeds.
     with torch_threads(1), ThreadPoolExecutor(threads) as pool:
         training = Training(config, pool, tell)
         if folder is not None:
@@ -115,7 +117,7 @@ def train(
 
 
 class Training:
-    """The seeds of a training, which advance together from one measurement to the next."""
+    """The seeds of a training, which advance together from measurement to measurement."""
 
     def __init__(self, config: CopyingConfig, pool: Executor, tell: Progress = silent) -> None:
         self.config, self.pool, self.tell = config, pool, tell
@@ -126,7 +128,7 @@ class Training:
         self.begin(0)
 
     def begin(self, stage: int) -> None:
-        """Begin a stage with fresh optimizers."""
+        """Start a stage with new optimizers."""
         self.stage, self.steps = stage, 0
         self.optimizers = [
             torch.optim.Adam(model.parameters(), lr=self.config.learning_rate, fused=True)
@@ -134,13 +136,13 @@ class Training:
         ]
 
     def run(self) -> Trained:
-        """Do the steps that are left, then `finish`."""
+        """Take the remaining steps, then measure (`finish`)."""
         stages = self.config.stages
         self.report(0)
         for number in range(self.stage, len(stages)):
             if number > self.stage:
                 self.begin(number)
-            # A resumed stage has its first measurement already.
+            # A stage that was resumed already has its first measurement.
             if self.steps == 0:
                 self.probe()
             while self.steps < stages[number].steps:
@@ -174,7 +176,8 @@ class Training:
             model, optimizer = self.models[place], self.optimizers[place]
             return sum(descend(model, optimizer, batches, stage.uniform))
 
-        # Results come in the order of the seeds, so that the first diverged seed is always named.
+        # `map` keeps the order of the seeds, so the error always names the first that diverged. The
+        # sum of its losses is not finite if any of them is not.
         for place, loss in enumerate(self.pool.map(train_seed, range(len(config.seeds)))):
             where = f"seed {config.seeds[place]}"
             require_finite(where, "a loss", loss, "lower copying.learning_rate")
@@ -182,13 +185,15 @@ class Training:
         self.steps += steps
 
     def probe(self) -> None:
-        """Add a row of every seed to the curves."""
+        """Add one row per seed to the curves."""
         rows = self.measure("probe", self.config.probe)
         labels = {"stage": self.stage, "step": self.steps}
         self.curves += [{**row, **labels} for row in rows]
 
     def measure(self, purpose: str, count: int) -> list[dict[str, Any]]:
-        """Measure every seed on the first ``count`` sequences of ``purpose``."""
+        """Measure every seed on the first ``count`` sequences drawn for ``purpose``."""
+        # All seeds are measured on the same sequences, drawn with seed 0. Training draws for other
+        # purposes, so its sequences are independent of these.
         stage = self.config.stages[self.stage]
         source, gold = _pair(stage.sequences, 0, purpose, 0, count)
         positions = stage.sequences.right_positions()
@@ -200,13 +205,13 @@ class Training:
         ]
 
     def report(self, more: int) -> None:
-        """Report the optimizer steps of all seeds done so far, with ``more`` beyond `steps`."""
+        """Report the optimizer steps of all seeds: those up to `steps`, and ``more``."""
         config = self.config
         each = sum(stage.steps for stage in config.stages[: self.stage]) + self.steps
         self.tell("train", each * len(config.seeds) + more, config.steps * len(config.seeds))
 
     def save(self) -> None:
-        """Write a checkpoint, unless the last one is recent or none is wanted."""
+        """Write a checkpoint, unless the last one is recent or there is no folder."""
         if self.folder is None or time.monotonic() - self.saved < PAUSE:
             return
         state = {
@@ -224,7 +229,7 @@ class Training:
         self.saved = time.monotonic()
 
     def resume(self, folder: Path) -> None:
-        """Keep checkpoints in ``folder``, and resume from an intact one.
+        """Keep checkpoints in ``folder``, and resume from the one there if it is intact.
 
         Raises:
             RunError: The checkpoint belongs to another training.
@@ -256,6 +261,7 @@ def _pair(
 
 
 def _course(config: CopyingConfig) -> Any:
-    """Describe a training and its measures as JSON, to recognise its checkpoints."""
+    """Describe a training as JSON, to recognise its checkpoints."""
+    # Measures are part of it, since the curves of a checkpoint must have the same columns.
     measures = [measure.name for measure in fields(Evaluation)]
     return json.loads(json.dumps({**asdict(config), "measures": measures}))
