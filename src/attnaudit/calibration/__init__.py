@@ -1,4 +1,4 @@
-"""Planted truth: models known to be faithful or not, and the verdict of every measure on them."""
+"""Calibration: models known to be faithful or not, and the verdict of every measure on them."""
 
 from __future__ import annotations
 

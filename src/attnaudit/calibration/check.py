@@ -1,7 +1,8 @@
 """Check that a model is what its construction says.
 
-No audited measure enters: the dependence on words comes from predictions on changed texts
-(`attnaudit.runner.tasks.texts`), the rest from the weights on the words that decide.
+No audited measure is used, since measures are what the calibration judges. The dependence on words
+comes from predictions on changed texts (`attnaudit.runner.tasks.texts`), the rest from the weights
+on the deciding words.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ import numpy as np
 from attnaudit.calibration.construction import Construction
 from attnaudit.trace import Trace
 
-DEPENDS = 0.9  # least share of decisions that replacing the deciding words changes
-IGNORES = 0.1  # largest share that replacing all other words changes
-MARKED = 0.75  # least mean weight on the deciding words of faithful attention
-UNMARKED = 0.25  # largest one of unfaithful attention
+# These four were fixed before any measure was looked at (docs/calibration.md).
+# Smallest share of decisions that change when the deciding words are replaced.
+DEPENDS = 0.9
+# Largest share of decisions that change when all other words are replaced.
+IGNORES = 0.1
+# Smallest mean weight that faithful attention has on the deciding words.
+MARKED = 0.75
+# Largest mean weight that unfaithful attention has on the deciding words.
+UNMARKED = 0.25
 
 
 def checked(
@@ -26,14 +32,15 @@ def checked(
     """Check one model.
 
     Args:
-        construction: Its construction.
-        interventions: Shares of decisions that replacing words changes.
-        trace: Its trace, with the deciding words.
-        shown: The trace with the attention that is shown.
+        construction: Construction of the model.
+        interventions: Shares of decisions that change when words are replaced.
+        trace: Trace of the model, whose rationale marks the deciding words.
+        shown: The trace with the attention that a user sees.
 
     Returns:
-        The ``interventions``, the mean weight ``mass`` on the deciding words, the share ``top`` of
-        texts whose largest weight is on one, and ``confirmed``: all of it fits the truth.
+        The ``interventions``; ``mass``, the mean weight on the deciding words; ``top``, the share
+        of texts whose largest weight is on one of them; and ``confirmed``, which is True if all of
+        these fit the truth of the construction.
     """
     rows = list(zip(shown.alpha, trace.ragged("rationale"), strict=True))
     mass = float(np.mean([alpha[marked].sum() for alpha, marked in rows]))
@@ -44,6 +51,7 @@ def checked(
         "faithful": min(mass, top) >= MARKED,
         "unfaithful": max(mass, top) <= UNMARKED,
     }
+    # A construction without a known truth has nothing to fail.
     known = construction.truth in marks
     confirmed = not known or (depends and ignores and marks[construction.truth])
     return {**interventions, "mass": mass, "top": top, "confirmed": bool(confirmed)}

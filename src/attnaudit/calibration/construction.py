@@ -1,4 +1,4 @@
-"""A construction: how a model comes to have attention that is faithful or not, and why we know."""
+"""A construction: a way to make attention faithful or not, with the reason why we know."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 Truth = Literal["faithful", "unfaithful", "between", "none"]
 Transformation = Callable[[Trace, "float | None", int], Trace]
+# Settings of all trainings. A full sweep trains about 1,500 models, so they are small. The loss
+# selects the epoch: by ROC-AUC the first epoch with right labels would be kept, whatever its
+# attention.
 SMALL: dict[str, Any] = {
     "model.embedding": 16,
     "model.hidden": 16,
@@ -34,26 +37,27 @@ OF_ENCODER: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Construction:
-    """One construction.
+    """A construction: a family of models with the same truth.
 
     Attributes:
-        name: Its name.
-        title: A few words on it.
+        name: Name of the construction.
+        title: Short description.
         truth: ``none`` if there is nothing to be faithful to (sanity checks), ``between`` if the
-            definition of docs/calibration.md gives no truth.
+            definition in docs/calibration.md gives no truth.
         reason: A sentence that says why the truth is known.
-        half: The half of the calibrated degree: it is fitted on ``fit`` and reported on ``held``.
-        encoders: Encoders of its models.
-        attention: Attention of its models.
-        rule: Plants the texts.
-        settings: Settings of the training.
+        half: Use in the calibrated degree, which is fitted on ``fit`` and reported on ``held``.
+        encoders: Encoders of the models.
+        attention: Attention of the models.
+        rule: Rule that plants deciding words in the texts (`corpus.planted`).
+        settings: Settings of the training that differ from `SMALL`.
         objective: Maps a strength to the objective of the training.
-        teacher: A construction whose models give their attention to the training.
-        base: A construction whose models are used; then ``transform`` of their traces is audited.
+        teacher: Construction whose models provide the attention for the training.
+        base: Construction whose models are used instead of a training; the ``transform`` of their
+            traces is audited.
         transform: Maps trace, strength and seed to a trace.
         strengths: Positions of a dial, along which attention becomes less faithful.
-        nuisance: The truth stays along the dial.
-        dial: A setting that the strength sets.
+        nuisance: True if the truth stays the same along the dial.
+        dial: Name of the setting that the strength sets.
     """
 
     name: str
@@ -75,7 +79,7 @@ class Construction:
 
     @property
     def is_dial(self) -> bool:
-        """True for a construction of several strengths."""
+        """True if the construction has several strengths."""
         return len(self.strengths) > 1
 
 
@@ -84,15 +88,15 @@ CONSTRUCTIONS: Registry[Construction] = Registry("construction", "constructions"
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """One model to be audited.
+    """One model to audit.
 
     Attributes:
         construction: The construction.
-        corpus: The name of the corpus.
-        encoder: The encoder.
-        seed: The seed.
-        strength: The position on a dial.
-        training: The training of the model.
+        corpus: Name of the corpus.
+        encoder: Name of the encoder.
+        seed: Seed of corpus and training.
+        strength: Position on a dial; None without one.
+        training: Training of the model.
     """
 
     construction: Construction
@@ -104,15 +108,16 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Name of the folder."""
+        """Name of the cell's folder."""
         strength = () if self.strength is None else (f"{self.strength:g}",)
         parts = (self.construction.name, self.corpus, self.encoder, *strength, f"s{self.seed}")
         return "-".join(parts)
 
     def audited(self, trace: Trace) -> Trace:
-        """Return the trace as a user has it: without the deciding words."""
+        """Return the trace as a user would have it: without the deciding words."""
         transform = self.construction.transform
         shown = trace if transform is None else transform(trace, self.strength, self.seed)
+        # Plausibility compares attention with the rationale and would be given the answer.
         return replace(shown, table=shown.table.drop("rationale", strict=False))
 
 
@@ -123,12 +128,12 @@ def cells_of(
 
     Args:
         construction: The construction.
-        base: An ordinary spec of each corpus.
+        base: An ordinary spec for each corpus, by name.
         seeds: Number of seeds.
-        encoders: Largest number of encoders; None: all.
+        encoders: Largest number of encoders; None for all of them.
 
     Returns:
-        A cell for every corpus, encoder, strength and seed.
+        One cell per corpus, encoder, strength and seed.
     """
     return [
         Cell(
@@ -154,18 +159,18 @@ def training_of(
     seed: int,
     strength: float | None = None,
 ) -> Training:
-    """Return the training of a cell, with that of its teacher.
+    """Return the training of a cell, including the training of its teacher.
 
     Args:
         construction: The construction.
-        base: An ordinary spec of the corpus.
-        corpus: The name of the corpus.
-        encoder: The encoder.
-        seed: The seed.
-        strength: The position on a dial.
+        base: An ordinary spec for the corpus.
+        corpus: Name of the corpus.
+        encoder: Name of the encoder.
+        seed: Seed of corpus and training.
+        strength: Position on a dial.
 
     Returns:
-        The training; that of the base, if there is one.
+        The training. A construction with a base has the training of its base.
     """
     if construction.base:
         return training_of(CONSTRUCTIONS[construction.base], base, corpus, encoder, seed)

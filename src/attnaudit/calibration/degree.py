@@ -1,8 +1,8 @@
-"""The calibrated degree: a number that places a model among the constructions.
+"""The calibrated degree: the rank of a model among the constructions, as a number.
 
-It is the probability of a logistic regression, monotone in each of a few measures, fitted on the
-constructions of one half; the other half says how good it is. A small JSON file holds all of it:
-measures, their centres and scales, coefficients, and the places of the constructions.
+A logistic regression gives it. The regression is monotone in each of a few measures and fitted on
+the constructions of one half; the other half tells how good it is. One small JSON file stores the
+measures, their centres and scales, the coefficients, and the scores of all constructed models.
 """
 
 from __future__ import annotations
@@ -27,17 +27,27 @@ from attnaudit.calibration.score import (
 )
 from attnaudit.corpora.corpus import keyed
 
-MOST = 4  # measures of a degree
-ALIKE = 0.95  # rank correlation above which a second measure says nothing new
-CLIP = 3.0  # standard deviations from the centre beyond which a measure says no more
-DRAWS = 40  # refits on constructions drawn again
-NEAREST = 7  # neighbours that judge a model
-AGREE = 0.8  # share of them that must have one truth
-# Neighbours of one construction. They have one truth by definition, so four constructions decide.
+# Largest number of measures in a degree; the half `fit` has only nine constructions.
+MOST = 4
+# Rank correlation from which on a second measure tells nothing new.
+ALIKE = 0.95
+# Standard deviations from the centre at which scores are clipped, so that no measure decides alone.
+CLIP = 3.0
+# Number of refits on resampled constructions, for the interval of a degree.
+DRAWS = 40
+# Number of neighbours that judge a model.
+NEAREST = 7
+# Share of the neighbours that must have the same truth.
+AGREE = 0.8
+# Largest number of neighbours from one construction. They have one truth by definition, so with two
+# of seven at least four constructions have to agree. With one of seven no model could be judged.
 EACH = 2
-FAR = 1.5  # distance, in standard deviations per measure, beyond which no model is a neighbour
-BINS = 5  # of the reliability curve
-Key = tuple[str, str]  # experiment and measure
+# Distance, in standard deviations per measure, beyond which a model is not a neighbour.
+FAR = 1.5
+# Bins of the reliability curve.
+BINS = 5
+# Experiment and measure.
+Key = tuple[str, str]
 DATA = "calibration/data/degree.json"
 
 
@@ -46,15 +56,15 @@ class Degree:
     """A fitted degree.
 
     Attributes:
-        measures: Experiment, measure and direction.
-        centre: Centre of each measure, turned so that higher is better.
-        scale: Its standard deviation.
+        measures: Experiment, measure and direction of each measure.
+        centre: Mean of each measure, oriented so that higher is better.
+        scale: Standard deviation of each measure.
         coefficients: Coefficients of the clipped standard scores, 0 or more.
         intercept: The intercept.
-        draws: Coefficients and intercept of constructions drawn again.
+        draws: Coefficients and intercept of each refit on resampled constructions.
         models: Confirmed models: {construction, truth, half, scores, degree}.
-        made_by: The command.
-        held: Its quality on the other half (`evaluated`).
+        made_by: Command that made the degree.
+        held: Quality on the other half (`evaluated`).
     """
 
     measures: tuple[tuple[str, str, str], ...]
@@ -68,28 +78,36 @@ class Degree:
     held: Mapping[str, Any] | None = None
 
     def standard_scores(self, values: Float[np.ndarray, "n k"]) -> Float[np.ndarray, "n k"]:
-        """Return the clipped standard scores of values that are better the higher they are."""
+        """Return the clipped standard scores of values that are oriented: higher is better."""
         return np.clip((values - np.array(self.centre)) / np.array(self.scale), -CLIP, CLIP)
 
     def degrees(self, standard: Float[np.ndarray, "n k"]) -> Float[np.ndarray, " n"]:
-        """Return the degrees, 0 to 1, of standard scores."""
+        """Return the degrees, from 0 to 1, of standard scores."""
         return _logistic(standard @ np.array(self.coefficients) + self.intercept)
 
     def percentile(self, standard: Float[np.ndarray, " k"], percent: float) -> float:
-        """Return a percentile of the degrees of one model under the ``draws``."""
+        """Return a percentile of the degrees that the ``draws`` give one model.
+
+        Args:
+            standard: Standard scores of the model.
+            percent: The percentile, 0 to 100.
+
+        Returns:
+            A degree.
+        """
         draws = np.array(self.draws or [(*self.coefficients, self.intercept)])
         return float(np.percentile(_logistic(draws[:, :-1] @ standard + draws[:, -1]), percent))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the content of its file."""
+        """Return the content of the degree's file."""
         return json.loads(json.dumps(asdict(self)))
 
     @classmethod
     def from_json(cls, plain: Mapping[str, Any]) -> Degree:
-        """Read what `to_json` returned.
+        """Rebuild a degree from the result of `to_json`.
 
         Raises:
-            KeyError or TypeError: It is another file.
+            KeyError or TypeError: The content is not that of a degree.
         """
         flat = ("centre", "scale", "coefficients", "models")
         tuples = {name: tuple(map(tuple, plain[name])) for name in ("measures", "draws")}
@@ -98,16 +116,16 @@ class Degree:
 
 @dataclass(frozen=True)
 class Standing:
-    """The place of a model.
+    """The place of a model among the constructions.
 
     Attributes:
-        degree: Its degree.
-        low: Lower end of the interval.
-        high: Upper end.
-        below: The construction next below it; empty at the end.
-        above: The construction next above it.
-        truth: The truth on which the nearest models agree; None: no judgement.
-        reason: Why there is no judgement.
+        degree: Degree of the model.
+        low: Lower end of its interval.
+        high: Upper end of its interval.
+        below: Construction with the next lower degree; empty if there is none.
+        above: Construction with the next higher degree; empty if there is none.
+        truth: Truth on which the nearest models agree; None for no judgement.
+        reason: Reason why there is no judgement.
     """
 
     degree: float
@@ -121,7 +139,7 @@ class Standing:
 
 @cache
 def shipped() -> Degree | None:
-    """Return the degree that comes with the package; None if there is none."""
+    """Return the degree that is shipped with the package; None if there is none."""
     path = files("attnaudit").joinpath(DATA)
     if not path.is_file():
         return None
@@ -138,11 +156,11 @@ def standing(
     Args:
         degree: The degree.
         values: Values by experiment and measure.
-        ends: Intervals of values; a value without one is taken as exact.
+        ends: Intervals of values, with the same keys. A value without an interval counts as exact.
 
     Returns:
-        Its standing; None if a value that the degree needs is missing. The interval is
-        conservative: it goes from the 2.5 percentile of the draws with all measures at their worse
+        The standing; None if a value that the degree needs is missing. Its interval is
+        conservative. It goes from the 2.5 percentile of the draws with all measures at their worse
         ends to the 97.5 percentile with all at their better ends.
     """
     columns = []
@@ -171,6 +189,7 @@ def standing(
 
 def _judge(degree: Degree, scores: Float[np.ndarray, " k"]) -> tuple[str | None, str]:
     """Return the truth on which the nearest models agree, or the reason why there is none."""
+    # The root mean square over measures, so that `FAR` does not depend on their number.
     others = np.array([model["scores"] for model in degree.models])
     distance = np.sqrt(((others - scores) ** 2).mean(axis=1))
     order = np.argsort(distance, kind="stable")
@@ -195,7 +214,7 @@ def _few_of_each(models: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]
 
 
 def _neighbours(degree: Degree, value: float) -> tuple[str, str]:
-    """Return the constructions whose mean degrees are next below and above a value."""
+    """Return the constructions whose mean degrees are just below and just above a value."""
     degrees: dict[str, list[float]] = {}
     for model in degree.models:
         degrees.setdefault(model["construction"], []).append(model["degree"])
@@ -211,10 +230,10 @@ def fitted(values: pl.DataFrame, seed: int = 0) -> Degree:
 
     Args:
         values: A table of values (`attnaudit.calibration.score`).
-        seed: Seed of the constructions that are drawn again.
+        seed: Seed of the resampling of constructions.
 
     Returns:
-        The degree, fitted on the constructions of the half ``fit``, and its quality on the half
+        The degree, fitted on the constructions of the half ``fit``, with its quality on the half
         ``held``.
 
     Raises:
@@ -227,7 +246,8 @@ def fitted(values: pl.DataFrame, seed: int = 0) -> Degree:
         regression = _fit(fit, chosen)
         if len(chosen) == 1 or regression.slope.min() > 0:
             break
-        # The degree must be monotone: measures that the others turn round are dropped.
+        # A better value must never lower the degree. Next to the others a measure may get a
+        # negative coefficient; it is then dropped.
         positive = zip(chosen, regression.slope > 0, strict=True)
         chosen = [name for name, keeps in positive if keeps] or chosen[:1]
     bare = Degree(
@@ -245,6 +265,7 @@ def fitted(values: pl.DataFrame, seed: int = 0) -> Degree:
     models = tuple(
         {
             **facts,
+            # Rounded to keep the shipped file small.
             "scores": [round(score, 4) for score in scores],
             "degree": round(float(degree), 4),
         }
@@ -260,13 +281,13 @@ def fitted(values: pl.DataFrame, seed: int = 0) -> Degree:
 
 
 def wide_table(values: pl.DataFrame) -> pl.DataFrame:
-    """Make a table with a column ``experiment/measure/direction`` for each directed measure.
+    """Turn a table of values into one column ``experiment/measure/direction`` per measure.
 
     Args:
-        values: A table of values.
+        values: A table of values. Measures without a direction are dropped.
 
     Returns:
-        A row per confirmed cell of known truth; higher values are better.
+        One row per confirmed cell with a known truth, oriented so that higher values are better.
     """
     cells = ["construction", "truth", "half", "corpus", "encoder", "seed"]
     known = values.filter(
@@ -284,7 +305,14 @@ def wide_table(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def chosen_measures(fit: pl.DataFrame) -> list[str]:
-    """Choose at most `MOST` measures that all cells have, the best by AUC, no two ranked alike.
+    """Choose the measures of a degree.
+
+    Args:
+        fit: Rows of `wide_table` of the half ``fit``.
+
+    Returns:
+        Names of at most `MOST` columns that all cells have, by decreasing AUC. No two of them rank
+        the cells alike (`ALIKE`).
 
     Raises:
         ValueError: No measure tells the constructions apart.
@@ -295,6 +323,7 @@ def chosen_measures(fit: pl.DataFrame) -> list[str]:
         if "/" in name and not fit[name].null_count() and fit[name].n_unique() > 1
     }
     chosen: list[str] = []
+    # Names break ties, so that the choice does not depend on the order of the table.
     for name in sorted(auc, key=lambda name: (-auc[name], name)):
         alike = [abs(_rank_correlation(fit[name], fit[other])) >= ALIKE for other in chosen]
         if auc[name] > 0.5 and not any(alike) and len(chosen) < MOST:
@@ -318,10 +347,11 @@ class _Regression(NamedTuple):
 
 
 def _fit(fit: pl.DataFrame, chosen: Sequence[str]) -> _Regression:
-    """Fit with equal weights of all constructions of one truth, and of both truths."""
+    """Fit so that both truths weigh the same, and so do all constructions of one truth."""
     from sklearn.linear_model import LogisticRegression
 
     values, truth = fit.select(chosen).to_numpy(), (fit["truth"] == "faithful").to_numpy()
+    # A measure may be constant on resampled constructions; the 1e-9 avoids a division by 0.
     centre, scale = values.mean(axis=0), np.maximum(values.std(axis=0), 1e-9)
     standard = np.clip((values - centre) / scale, -CLIP, CLIP)
     cells = pl.len().over("construction")
@@ -336,7 +366,10 @@ def _fit(fit: pl.DataFrame, chosen: Sequence[str]) -> _Regression:
 def _draws(
     fit: pl.DataFrame, chosen: Sequence[str], whole: _Regression, seed: int
 ) -> tuple[tuple[float, ...], ...]:
-    """Refit on constructions drawn again within each truth; on the scale of the ``whole`` fit."""
+    """Refit on constructions resampled within each truth.
+
+    Coefficients are converted to the centre and scale of the ``whole`` fit.
+    """
     rng, draws = keyed(seed, "degree"), []
     names = [
         fit.filter(truth=truth)["construction"].unique(maintain_order=True).to_list()
@@ -344,7 +377,7 @@ def _draws(
     ]
     for _ in range(DRAWS):
         parts = [
-            # A construction drawn twice counts as two.
+            # A construction that is drawn twice counts as two.
             fit.filter(construction=str(name)).with_columns(construction=pl.lit(f"{name} {k}"))
             for of_truth in names
             for k, name in enumerate(rng.choice(of_truth, len(of_truth)))
@@ -357,21 +390,21 @@ def _draws(
 
 
 def evaluated(degree: Degree, half: str) -> dict[str, Any]:
-    """Evaluate a degree on the models of a half; every construction counts the same.
+    """Evaluate a degree on the models of a half.
 
     Args:
         degree: The degree.
         half: ``fit`` or ``held``.
 
     Returns:
-        Its AUC with interval, Brier score, reliability curve and `judgements`; empty without
-        models.
+        AUC with interval, Brier score, reliability curve and `judgements`; empty without models.
     """
     own = [model for model in degree.models if model["half"] == half]
     if not own:
         return {}
     table = pl.DataFrame(own).select("construction", "truth", value="degree")
     table = table.with_columns(
+        # Constructions have different numbers of models; each construction counts the same.
         weight=1.0 / pl.len().over("construction"),
         hit=(pl.col("truth") == "faithful").cast(pl.Float64),
         bin=(pl.col("value") * BINS).floor().clip(0, BINS - 1),
@@ -392,15 +425,15 @@ def evaluated(degree: Degree, half: str) -> dict[str, Any]:
 
 
 def judgements(degree: Degree, half: str) -> dict[str, float | None]:
-    """Judge the models of a half by those of the other half.
+    """Judge the models of a half by the models of the other half.
 
     Args:
         degree: The degree.
         half: ``fit`` or ``held``.
 
     Returns:
-        The share ``judged``, and the share of these that are ``right``, as a mean over
-        constructions with its interval (`mean_share`).
+        ``judged``, the share of models that get a judgement, and ``right``, the share of these
+        judgements that are right: a mean over constructions with its interval (`mean_share`).
     """
     own = [model for model in degree.models if model["half"] == half]
     others = tuple(model for model in degree.models if model["half"] != half)

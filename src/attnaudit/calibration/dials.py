@@ -1,4 +1,4 @@
-"""Constructions without a truth: dials, ordinary training, models with nothing to explain."""
+"""Constructions without a known truth: dials, ordinary training, and sanity checks."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ for _construction in (
         "none",
         "The model computes nothing that could be explained (Adebayo et al. 2018).",
         encoders=("bilstm", "average", "cnn"),
+        # A training needs a step; at this rate it leaves the random weights as they are.
         settings={"training.steps": 1, "training.learning_rate": 1e-12},
     ),
     Construction(

@@ -5,7 +5,10 @@ from __future__ import annotations
 from attnaudit.calibration.construction import CONSTRUCTIONS, Construction
 from attnaudit.training.settings import Guided
 
-STRENGTH = 3.0  # of the loss on attention, which is added to that on labels
+# Strength of the loss on attention, which is added to the loss on labels. Attention is trained
+# towards its target and not imposed, because imposed attention has no leave-one-out, and its traces
+# could be told by their columns.
+STRENGTH = 3.0
 _NO_OTHER = "labels are drawn at random, so that no other word says anything about them"
 
 for _construction in (
@@ -100,6 +103,7 @@ for _construction in (
         f"attention. {_NO_OTHER.capitalize()}.",
         "held",
         ("bilstm", "bigru"),
+        # As long as leak_alone, its counterpart, whose weights and readouts look alike.
         settings={"training.epochs": 30},
         objective=lambda _: Guided(STRENGTH, alone=1.0),
     ),

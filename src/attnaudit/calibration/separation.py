@@ -1,4 +1,4 @@
-"""How well each measure tells faithful from unfaithful constructions, as shipped."""
+"""The shipped AUC of each measure: how well it tells faithful from unfaithful constructions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ SCORES = "calibration/data/scores.csv"
 
 
 class Separation(NamedTuple):
-    """The AUC of a measure on models whose truth is known.
+    """AUC of a measure on models whose truth is known.
 
     Attributes:
         auc: Share of pairs in which the measure ranks the faithful model higher; None if the
             measure is undefined on them.
         low: Lower end of its interval over constructions.
-        high: Upper end.
+        high: Upper end of the interval.
         faithful: Number of faithful constructions.
-        unfaithful: Number of unfaithful ones.
+        unfaithful: Number of unfaithful constructions.
     """
 
     auc: float | None
@@ -33,7 +33,7 @@ class Separation(NamedTuple):
 
 @cache
 def separations() -> Mapping[tuple[str, str], Separation]:
-    """Return the AUC of each experiment and measure; empty if no calibration is shipped."""
+    """Return the AUC by experiment and measure; empty if no calibration is shipped."""
     path = files("attnaudit").joinpath(SCORES)
     if not path.is_file():
         return {}

@@ -1,4 +1,4 @@
-"""Transformations of a trace that keep the model's function and change the shown attention."""
+"""Transformations of a trace that change the attention shown and keep the model's function."""
 
 from __future__ import annotations
 
@@ -8,28 +8,31 @@ from attnaudit.corpora.corpus import keyed
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import list_column
 
-LEAST = 1e-4  # smallest shown weight, since a readout is divided by it
+# Smallest weight shown. Readouts are divided by it, so it bounds their growth.
+LEAST = 1e-4
 
 
 def permuted(trace: Trace, share: float | None, seed: int) -> Trace:
     """Give rows the attention of other rows of the same length.
 
-    Each readout is divided by the factor of its weight, so that a position contributes what it did:
-    prediction and leave-one-out stay those of the same function of the text. It is also that of a
-    model whose encoder multiplies state t by ``alpha_t / alpha'_t`` and which attends by
-    ``alpha'``. ``gradient``, which holds attention fixed, stays: it is that of this model if the
-    factor is taken as constant too. A gradient through the factor, with ``alpha'`` given, would be
-    the full gradient of the original.
+    Each readout is multiplied by ``alpha_t / alpha'_t``, where ``alpha'`` is the new attention, so
+    each position contributes what it did before. Prediction and leave-one-out therefore stay
+    valid. The result is the trace of a model whose encoder scales state t by this factor and which
+    attends by ``alpha'``. ``gradient``, which holds attention fixed, belongs to this model if the
+    factor is held fixed too. A gradient through the factor, with ``alpha'`` given, would be the
+    full gradient of the original model.
 
     Args:
         trace: The trace.
-        share: Share of the rows that are changed, if another one has their length; None: all.
-        seed: Rows are chosen and passed on by a key of it and their instance.
+        share: Share of the rows to change; None for all of them. A row whose length no other chosen
+            row has keeps its attention.
+        seed: Seed of the choice of rows and of their new attention.
 
     Returns:
         The transformed trace, checked.
     """
 
+    # Draws are keyed by instance, so they do not depend on the other rows or on their order.
     def draws(purpose: str, rows: np.ndarray) -> np.ndarray:
         instances = trace.instance[rows].tolist()
         return np.array([keyed(seed, purpose, str(instance)).random() for instance in instances])
@@ -39,6 +42,8 @@ def permuted(trace: Trace, share: float | None, seed: int) -> Trace:
     for length in np.unique(alpha.lengths[chosen]).tolist():
         rows = np.flatnonzero(chosen & (alpha.lengths == length))
         order = rows[np.argsort(draws("passed on", rows))]
+        # A shift along a random order gives every row another row's attention, unlike a shuffle,
+        # which may leave some rows their own.
         source[order] = np.roll(order, 1)
     shown = alpha.take(source)
     moved = shown.spread(source != np.arange(len(trace)))
@@ -47,7 +52,7 @@ def permuted(trace: Trace, share: float | None, seed: int) -> Trace:
     factor = np.divide(alpha.values, shown.values, out=np.ones_like(values), where=moved)
     readout = trace.ragged("readout")
     columns = {
-        # Rows that are not moved keep their bits.
+        # Rows that keep their attention keep it to the bit.
         "alpha": shown.with_values(np.where(moved, shown.values, trace.ragged("alpha").values)),
         "readout": readout.with_values(readout.values * factor[:, None]),
     }

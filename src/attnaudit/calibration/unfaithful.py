@@ -1,4 +1,4 @@
-"""Attention that is unfaithful by construction: it marks other words than those that decide."""
+"""Attention that is unfaithful by construction: it marks words other than the deciding ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from attnaudit.corpora.prepare.planting import DECOY_WORDS
 from attnaudit.training.settings import Adversary, Deceive, Guided
 
 _DECOYS = tuple(sorted(DECOY_WORDS))
-# It takes longer to learn to pass words through the states, or through small weights.
+# Passing a word through the states to another position, or through a small weight, takes longer to
+# learn.
 _LONG = {"training.epochs": 30}
 _STRONG = {"training.epochs": 30, "training.learning_rate": 0.03}
 
@@ -57,6 +58,8 @@ for _construction in (
         "fit",
         ("average", "none"),
         settings=_STRONG,
+        # The default temperature leaves the decisive word a weight below 1e-4, from which models
+        # learned nothing. This one leaves it about 0.02 in a text of 24 words.
         objective=lambda _: Guided(STRENGTH, "words", _DECOYS, 0.3),
     ),
     Construction(
@@ -100,6 +103,7 @@ for _construction in (
         ("bilstm", "bigru"),
         teacher="guided_mixing",
         settings=_LONG,
+        # With λ = 0.1 such models did not pass the check.
         objective=lambda _: Adversary(0.01),
     ),
     Construction(
