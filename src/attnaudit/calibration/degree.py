@@ -1,4 +1,4 @@
-"""The calibrated degree: the rank of a model among the constructions, as a number.
+"""The calibrated degree: one number that says how a model compares with the constructions.
 
 A logistic regression gives it. The regression is monotone in each of a few measures and fitted on
 the constructions of one half; the other half tells how good it is. One small JSON file stores the

@@ -133,7 +133,15 @@ def preferred(better: pl.DataFrame, worse: pl.DataFrame) -> Matrix:
 
 
 def share_larger(ours: Float[np.ndarray, " n"], theirs: Float[np.ndarray, " m"]) -> float:
-    """Return the share of pairs in which ``ours`` is larger; ties count half. This is the AUC."""
+    """Return the share of pairs in which ``ours`` is larger: the area under the ROC curve.
+
+    Args:
+        ours: Values that should be larger.
+        theirs: Values to compare with.
+
+    Returns:
+        The share; ties count half.
+    """
     return _mean_rank(ours, np.sort(theirs))
 
 

@@ -143,7 +143,7 @@ class Copier(nn.Module):
         return CopierPass(encoded, decoded, alpha, logits)
 
     def loss(self, source: Symbols, gold: Symbols, uniform: bool = False) -> Float[Tensor, ""]:
-        """Return the mean cross-entropy of the gold symbols, in nats."""
+        """Return the mean cross-entropy of the gold symbols, in nats (arguments as `forward`)."""
         logits = self(source, gold, uniform).logits
         return functional.cross_entropy(logits.flatten(0, 1), gold.flatten())
 

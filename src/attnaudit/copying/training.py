@@ -108,7 +108,8 @@ def train(
         RunError: The checkpoint belongs to another training.
         InputError: A loss is not finite.
     """
-    # Threads of torch would split sums in other places, and compete with those of the seeds.
+    # One thread per operation: with more, torch would add up products in other parts, which changes
+    # the last bits, and its threads would compete with those of the seeds.
     with torch_threads(1), ThreadPoolExecutor(threads) as pool:
         training = Training(config, pool, tell)
         if folder is not None:
@@ -256,7 +257,7 @@ class Training:
 def _pair(
     sequences: Sequences, seed: int, purpose: str, first: int, count: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return sources and targets, ``(count, T)`` each."""
+    """Draw sources and targets, ``(count, T)`` each."""
     return sequences.pair(sequences.draw(seed, purpose, first, count))
 
 

@@ -40,7 +40,15 @@ class Attention(nn.Module):
     def forward(
         self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None
     ) -> Float[Tensor, "*scores"]:
-        """Return the scores of positions, given the share of the question."""
+        """Return the scores of positions.
+
+        Args:
+            hidden: Hidden states.
+            query: The share of the question, from `condition`, broadcast against ``hidden``.
+
+        Returns:
+            One score per position and, with several heads, per head.
+        """
         return self.finish(self.project(hidden, query), query)
 
     def project(
@@ -215,9 +223,14 @@ def make_attention(
 def attend(
     scores: Float[Tensor, "B *H L"], attended: Bool[Tensor, "B *one L"]
 ) -> Float[Tensor, "B *H L"]:
-    """Return the softmax over the attended positions, exactly 0 elsewhere.
+    """Return the softmax over the attended positions.
 
-    A row without attended positions is 0 everywhere.
+    Args:
+        scores: Score of each position.
+        attended: Mask of the attended positions.
+
+    Returns:
+        Weights, exactly 0 at other positions. A row without attended positions is 0 everywhere.
     """
     # The lowest number rather than −∞, because a row of −∞ only would become NaN.
     lowest = torch.finfo(scores.dtype).min

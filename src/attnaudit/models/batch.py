@@ -81,7 +81,16 @@ class Inputs:
 
     @classmethod
     def from_split(cls, split: Split, vocabulary: Vocabulary, hierarchical: bool = False) -> Inputs:
-        """Replace the words of a split with their ids."""
+        """Replace the words of a split with their ids.
+
+        Args:
+            split: The texts.
+            vocabulary: Vocabulary of texts and questions.
+            hierarchical: True for a model whose positions are sentences.
+
+        Returns:
+            The inputs.
+        """
         ids, question = vocabulary.ids(split.tokens), split.question
         return cls(
             ids,
@@ -96,7 +105,7 @@ class Inputs:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Length of each row for batching: that of the text or the question, if it is longer."""
+        """Length of each row for batching: the longer of text and question, in words."""
         if self.question is None:
             return self.ids.lengths
         return np.maximum(self.ids.lengths, self.question.lengths)
@@ -146,7 +155,16 @@ def _grid(rows: Ragged, empty: int, dtype: type, before: int = 1, after: int = 1
 
 
 def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
-    """Return the chosen rows of ``ids`` as a batch of texts."""
+    """Pad texts to a batch.
+
+    Args:
+        ids: Word ids of all texts.
+        rows: Numbers of the rows to take.
+        device: Device of the tensors.
+
+    Returns:
+        The batch, with BOS and EOS.
+    """
     chosen = ids.take(rows)
     padded = _grid(chosen, PAD, np.int64)
     padded[:, 0] = BOS
@@ -159,7 +177,16 @@ def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Ba
 def padded(
     values: Ragged, rows: np.ndarray, device: str | torch.device = "cpu"
 ) -> Float[torch.Tensor, "B L"]:
-    """Return the chosen rows of per-position values, with 0 at BOS, EOS and padding."""
+    """Pad values of positions to the shape of a batch.
+
+    Args:
+        values: Values of the positions of all texts.
+        rows: Numbers of the rows to take.
+        device: Device of the tensor.
+
+    Returns:
+        The values in float32, as models use them, with 0 at BOS, EOS and padding.
+    """
     return torch.from_numpy(_grid(values.take(rows), 0, np.float32)).to(device)
 
 

@@ -263,7 +263,15 @@ class AttentionModel(nn.Module):
         return self.logits(terms.offset + self.head.readout(context), batch)
 
     def readouts(self, hidden: Float[Tensor, "B L m"], heads: int) -> Float[Tensor, "B L H P"]:
-        """Return the contribution of each position to the output through each head."""
+        """Return the contribution of each position to the output through each head.
+
+        Args:
+            hidden: Hidden states.
+            heads: Number of heads, each on its own part of the states.
+
+        Returns:
+            The contributions at a weight of 1.
+        """
         width = hidden.shape[-1] // heads
         parts = [slice(head * width, (head + 1) * width) for head in range(heads)]
         return torch.stack([self.head.readout(hidden[..., part], part) for part in parts], dim=2)

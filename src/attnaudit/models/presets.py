@@ -82,7 +82,15 @@ def _check_known(operation: str, where: str, name: str, known: Sequence[str]) ->
 
 
 def resolve(function: Function, built_in: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """Return a function of an `EncoderSpec`, imported if it is given by name."""
+    """Return a function of an `EncoderSpec`.
+
+    Args:
+        function: The function, the name of a built-in one, or ``"package.module:name"``.
+        built_in: Built-in functions by name.
+
+    Returns:
+        The function, imported if necessary.
+    """
     if isinstance(function, str):
         return built_in[function] if function in built_in else resolve_name(function)
     return function
@@ -215,7 +223,15 @@ def _check_sizes(settings: ModelSettings | PairSettings, names: Sequence[str]) -
 
 
 def check_attention(settings: ModelSettings, has_question: bool) -> None:
-    """Raise InputError for log-odds in a model whose positions are not the words of one text."""
+    """Check that log-odds attention fits the model.
+
+    Args:
+        settings: Settings of the model.
+        has_question: True if the model reads a question.
+
+    Raises:
+        InputError: Positions are not the words of a single text, or there are several heads.
+    """
     several = has_question or settings.hierarchical or settings.heads > 1
     if settings.attention == "log_odds" and several:
         raise InputError(

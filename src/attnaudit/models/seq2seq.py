@@ -238,5 +238,4 @@ class EncoderDecoder(nn.Module):
 
 
 def _parts(states: Float[Tensor, "B L m"], heads: int) -> Float[Tensor, "B H L d"]:
-    """Return each head's part of the states."""
     return states.unflatten(-1, (heads, -1)).movedim(2, 1)

@@ -113,7 +113,7 @@ def change_of_output(
     """
     model, heads = translator.model, translator.model.settings.heads
     inputs, moved = translator.inputs(pairs, f"{name} split"), np.full(len(trace), np.nan)
-    # In this order each pair is one block of rows, whatever the order of the trace.
+    # In this order each pair is one block of rows; the trace itself may have any order.
     order = _by_place(trace)
     first = np.searchsorted(trace.instance[order], pairs.instance)
     with frozen(model), torch.no_grad():
@@ -292,8 +292,8 @@ def _gradient(model: EncoderDecoder, batch: PairBatch) -> Float[Tensor, "B U T"]
         alpha = model.attend(hidden.detach(), states.detach()).alpha
         logits = model.logits(model.combined_from_attention(alpha, hidden, states))
         gold = torch.softmax(logits, dim=-1).gather(-1, batch.gold[..., None])[..., 0]
-        # Each gold token needs a backward pass of its own, since its source tokens are those of the
-        # others too. Pairs of a batch share the pass, as a pair's output has no other pair in it.
+        # All gold tokens of a pair depend on the same source tokens, so each needs its own backward
+        # pass. The pairs of a batch share a pass, because they are independent.
         slopes = [
             torch.autograd.grad(column.sum(), embedded, retain_graph=True)[0]
             for column in gold.unbind(1)

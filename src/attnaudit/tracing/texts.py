@@ -179,7 +179,16 @@ class _Collector:
         return self.options.budget or BUDGET.get(device, BUDGET["cpu"])
 
     def shard(self, split: Split, first: int, total: int) -> Trace:
-        """Return the trace of some rows; for progress, ``first`` of ``total`` rows precede them."""
+        """Return the trace of one shard.
+
+        Args:
+            split: Rows of the shard.
+            first: Number of rows in earlier shards, for progress.
+            total: Number of rows of all shards, for progress.
+
+        Returns:
+            The trace: all rows of the first head, then all rows of the next.
+        """
         inputs, done = self.model.inputs(split), first
         positions = inputs.positions
         per_row, per_position = _Columns(len(split)), _Columns(len(positions.values))

@@ -297,7 +297,7 @@ class _Loop:
 
 
 def _trace_digests(folder: Path) -> dict[str, str]:
-    """Return the sha256 of every trace of a step in the folder of the checkpoint."""
+    """Return the sha256 of each trace of a step in the folder of the checkpoint."""
     # Names that begin with a dot are temporary files of a write that was interrupted.
     files = sorted((folder / STEP_FOLDER).glob("*/[!.]*"))
     return {path.relative_to(folder).as_posix(): sha256(path) for path in files}

@@ -105,8 +105,8 @@ def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tens
             "files <split>.align next to the texts",
         )
     mass = (alpha.mean(dim=1) * batch.aligned).sum(dim=-1)
-    # A gold token aligned with the whole source leaves no permissible weight, so its penalty would
-    # be infinite whatever the model does.
+    # A gold token aligned with the whole source leaves no permissible weight. No model could avoid
+    # its infinite penalty, so it does not count.
     counted = batch.written & (batch.aligned.sum(dim=-1) < batch.aligned.shape[-1])
     penalty = (1.0 - mass).clamp_min(SMALLEST_WEIGHT).log() * counted
     return -penalty.sum() / batch.written.sum()

@@ -218,7 +218,7 @@ class Guided:
 
 @dataclass(frozen=True)
 class Sparse:
-    """Concentrate attention on few tokens, whichever they are.
+    """Concentrate attention on few tokens of any kind.
 
     The loss is the loss on labels ``+ strength · mean entropy of alpha``, in nats.
 

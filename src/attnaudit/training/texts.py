@@ -252,7 +252,7 @@ def _kl(p: Float[Tensor, "B L"], q: Float[Tensor, "B L"]) -> Float[Tensor, " B"]
 
 def _deceive_loss(objective: Deceive, split: Split, labels: Loss) -> Loss:
     marked = Ragged.from_rows(marks(split, objective.words or "rationale"), bool)
-    # A text without a permissible token has an infinite penalty, whatever the model does.
+    # No model could avoid the infinite penalty of a text without a permissible token.
     hopeless = torch.from_numpy(marked.reduce(np.logical_and) & (marked.lengths > 0))
 
     def measure(done: Any, rows: np.ndarray) -> Tensor:

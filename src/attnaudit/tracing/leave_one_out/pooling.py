@@ -69,7 +69,16 @@ class Pool:
 
 
 def empty_pool(shape: tuple[int, ...], outputs: int, device: torch.device) -> Pool:
-    """Return pools without terms; their peak is the lowest finite number."""
+    """Return pools without terms, to be filled by `Pool.add_term`.
+
+    Args:
+        shape: Shape of the pools.
+        outputs: Width of a readout.
+        device: Device of the tensors.
+
+    Returns:
+        The pools; their peak is the lowest finite number.
+    """
     lowest = torch.finfo(torch.float64).min
     peak = torch.full(shape, lowest, dtype=torch.float64, device=device)
     moment = torch.zeros(*shape, outputs, dtype=torch.float64, device=device)
@@ -82,7 +91,15 @@ def weight(gap: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
 
 
 def pool_of_terms(scores: Float[Tensor, "*n S"], readouts: Float[Tensor, "*n S K"]) -> Pool:
-    """Pool over the last axis; a score of −∞ adds nothing."""
+    """Pool over the last axis of scores.
+
+    Args:
+        scores: Score of each term; −∞ adds nothing.
+        readouts: Readout of each term.
+
+    Returns:
+        One pool per entry of the other axes.
+    """
     scores, readouts = scores.double(), readouts.double()
     peak = scores.amax(dim=-1)
     terms = weight(scores - peak[..., None])
@@ -128,7 +145,16 @@ def outside_window(
 
 
 def attention_scores(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:
-    """Return the model's score at every attended position, −∞ elsewhere."""
+    """Return the model's score of each attended position.
+
+    Args:
+        model: A model with one head and scores of hidden states.
+        batch: The texts.
+        done: The model's forward pass over them.
+
+    Returns:
+        The scores, −∞ at other positions.
+    """
     query = None if done.question_terms.query is None else done.question_terms.query[:, None]
     return model.attention(done.hidden, query).masked_fill(~batch.attended, -float("inf"))
 
@@ -243,7 +269,15 @@ def seen_from(offset: int, step: int) -> int:
 
 
 def neighbours(attended: Bool[Tensor, "B L"], radius: int) -> Bool[Tensor, "B L S"]:
-    """Mark which of the neighbours at −radius … −1, 1 … radius are attended."""
+    """Mark which neighbours of each position are attended.
+
+    Args:
+        attended: Mask of the attended positions.
+        radius: Largest distance of a neighbour.
+
+    Returns:
+        A mask of the ``S = 2 · radius`` neighbours, from left to right.
+    """
     width = attended.shape[1]
     padded = torch.nn.functional.pad(attended, (radius, radius))
     offsets = [*range(-radius, 0), *range(1, radius + 1)]
