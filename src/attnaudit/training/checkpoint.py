@@ -43,7 +43,7 @@ def load_checkpoint(path: Path) -> tuple[dict[str, Tensor], Any] | None:
             tensors = {name: file.get_tensor(name) for name in names}
         intact = _digest(tensors, metadata["state"]) == metadata["sha256"]
         return (tensors, json.loads(metadata["state"])) if intact else None
-    # A damaged checkpoint only costs time: the training starts again and ends with the same bytes.
+    # A damaged checkpoint only costs time: the training starts again and has the same result.
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError):
         return None
 
