@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ from attnaudit.runner.studies import TRAININGS, StudySpec, prepared
 from attnaudit.runner.tasks import TASKS, TEXTS
 from attnaudit.runner.transformers import audit_transformer
 from attnaudit.trace import Trace, trace_files, write_shards
-from attnaudit.tracing.texts import SHARD_ROWS, collect_shards
+from attnaudit.tracing import texts as tracing_texts
+from attnaudit.tracing.texts import SHARD_ROWS
 from tests.calls import Elsewhere
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, texts, tokenizer
@@ -66,8 +68,8 @@ def made(out: Path) -> dict[str, bytes]:
 @pytest.mark.usefixtures("quick_pages")
 def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With shards of a few rows, so that there are several."""
-    defaults: Any = getattr(collect_shards, "__wrapped__", collect_shards).__kwdefaults__
-    monkeypatch.setitem(defaults, "shard_rows", 8)
+    options = partial(tracing_texts.CollectOptions, shard_rows=8)
+    monkeypatch.setattr(tracing_texts, "CollectOptions", options)
     monkeypatch.setitem(TASKS, "run", replace(TEXTS, shard_rows=8))
     spec = RunSpec.of("planted-decisive", encoder="average", settings=SMALL)
     run(spec, tmp_path / "local")

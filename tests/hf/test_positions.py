@@ -152,11 +152,8 @@ def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(
             collected(model, gate, at_positions(texts, "one", 3), folder, cross=True, **options),
             Replay(model, gate),
         )
-        frame = pl.from_arrow(
-            trace.table.select(["instance", "head", "query", "alpha", "loo", "prediction"])
-        )
-        assert isinstance(frame, pl.DataFrame)
-        return frame.sort("instance", "head", "query")
+        columns = ["instance", "head", "query", "alpha", "loo", "prediction"]
+        return trace.table.select(columns).sort("instance", "head", "query")
 
     together, alone = (
         rows(tmp_path / "a", texts),
