@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 
 from attnaudit.core.errors import InputError
@@ -106,8 +107,7 @@ def test_an_unknown_rationale_is_refused(corpus: Corpus) -> None:
     trace = trace_of(corpus)
     marks = trace.table["rationale"].to_list()
     marks[0] = None
-    index = trace.table.columns.index("rationale")
-    table = trace.table.set_column(index, "rationale", [marks])
+    table = trace.table.with_columns(pl.Series("rationale", marks, pl.List(pl.Boolean)))
     with pytest.raises(
         InputError, match=r"column rationale of place: instance \d+ of train has none"
     ):
