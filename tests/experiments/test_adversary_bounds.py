@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnaudit.experiments.adversary.exact import gains
+from attnaudit.experiments.adversary.bounds import planes, tail_limits
+from attnaudit.experiments.adversary.exact import gains, unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.program import Task, refine, solve
-from attnaudit.experiments.adversary.shares import _planes
 from attnaudit.stats.measures import LN2
 from tests.experiments.test_adversary_several import tail_trace
 from tests.oracles.adversary_several import enumerated_adversary
@@ -72,12 +72,33 @@ def test_no_attention_of_a_short_row_exceeds_its_bound(kind: str):
         assert table["emax_jsd"][row] == pytest.approx(best, abs=2e-3)
 
 
-def test_tanh_lies_between_its_planes():
+def test_the_gradient_search_stays_below_the_bound_behind_tanh():
+    trace = tail_trace(10, (4, 16), 4, 8, 3)
+    upper = Adversary(epsilon=EPSILON)(trace)["emax_jsd_upper"]
+    unconstrained = unconstrained_bound(trace.alpha)
+    searched = Adversary(epsilon=EPSILON, method="relaxed", steps=150)(trace)["emax_jsd"]
+    assert (searched <= upper + 1e-9).all()
+    assert (upper.to_numpy() < unconstrained - 1e-3).any()
+
+
+def test_tanh_lies_between_itsplanes():
     rng = np.random.default_rng(2)
     start = rng.normal(0, 3, 300)
     end = start + rng.exponential(rng.choice([1e-8, 0.1, 3.0], 300))
-    slope, low, high = _planes(start, end)
+    slope, low, high = planes(start, end)
     x = np.linspace(start, end, 200)
     rest = np.tanh(x) - slope * x
     assert (rest >= low).all()
     assert (rest <= high).all()
+
+
+@pytest.mark.parametrize("row", range(8))
+def test_attentions_worth_their_target_keep_the_limits_of_weight(row: int):
+    rng = np.random.default_rng(row)
+    alpha = rng.dirichlet(np.full(6, 0.4))
+    points = rng.dirichlet(np.full(6, 0.2), 3000)
+    worth = 0.5 * LN2 + gains(points, np.tile(alpha, (3000, 1))).sum(axis=1)
+    for target in np.quantile(worth, [0.2, 0.5, 0.9, 0.99]):
+        most = tail_limits(alpha, target)
+        weight = (points[:, None] * (alpha >= alpha[:, None])).sum(axis=2)
+        assert (weight[worth >= target] <= most + 1e-9).all()

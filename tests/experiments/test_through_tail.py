@@ -15,7 +15,8 @@ from attnaudit.experiments import audit, make_experiment
 from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.experiments.adversary.program import Solution
-from attnaudit.experiments.adversary.search import CLASSES, bounded_attention
+from attnaudit.experiments.adversary.search import bounded_attention
+from attnaudit.experiments.adversary.state import CLASSES
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.erasure import removal
 from attnaudit.experiments.erasure.experiment import Erasure

@@ -67,10 +67,10 @@ class Adversary:
 
     ``method`` "exact" finds it for two classes by the vertices of the attentions allowed. For more
     classes, or behind a tail, a search finds an attention, and a bound is computed beside it:
-    behind an identity tail from linear programs, behind a tanh tail from the shares of attention
-    that tokens can have, behind a network from the weights only. "relaxed" is the paper's gradient
-    search for ``k`` diverse attentions in ``steps`` steps of Adam. Of its ends those within
-    ``accept`` count (None: within ``epsilon``, as the paper says; the released code used 0.05).
+    behind identity and tanh tails from linear programs, behind a network from the weights only.
+    "relaxed" is the paper's gradient search for ``k`` diverse attentions in ``steps`` steps of
+    Adam. Of its ends those within ``accept`` count (None: within ``epsilon``, as the paper says;
+    the released code used 0.05).
 
     The table has ``emax_jsd`` (best found, at least 0), ``emax_jsd_upper`` (no attention allowed
     exceeds it), ``certified`` (the two meet to 1e-3), ``delta_y`` (TVD of the best), its ``alpha``

@@ -51,6 +51,8 @@ class Task(NamedTuple):
         alpha: The model's own attention, ``(k,)``.
         epsilon: Limit of the TVD.
         tangents: Changes of the probabilities at which tangents touch; more are added.
+        most: Limits of the weight on each token and all of more attention together, ``(k,)``.
+        errors: What may be added to the scores, each times a number from -1 to 1, ``(m, c)``.
     """
 
     scores: Float[np.ndarray, "k c"]
@@ -58,6 +60,8 @@ class Task(NamedTuple):
     alpha: Float[np.ndarray, " k"]
     epsilon: float
     tangents: list[np.ndarray]
+    most: Float[np.ndarray, " k"]
+    errors: Float[np.ndarray, "m c"]
 
     @classmethod
     def from_scores(
@@ -68,7 +72,8 @@ class Task(NamedTuple):
         losses = [-share * np.minimum(epsilon, 0.9 * own) for share in LOSSES[::step]]
         # Evenly spread over the logarithm, which is what the tangents are to follow.
         rises = [own * np.expm1(share * np.log1p(epsilon / own)) for share in GAINS[::step]]
-        return cls(scores, own, alpha, epsilon, losses + rises)
+        free, none = np.ones(len(alpha)), np.zeros((0, len(own)))
+        return cls(scores, own, alpha, epsilon, losses + rises, free, none)
 
     def box(self, low: np.ndarray | float = 0.0, high: np.ndarray | float = 1.0) -> Box:
         """Return the box of all outputs within ε, with these limits of the weights."""
@@ -86,7 +91,8 @@ class Solution(NamedTuple):
     """What solves a program.
 
     Attributes:
-        values: Weights, gains, losses and κ; None if the box is empty, or unsolved.
+        values: Weights, gains, losses, shares of errors and κ; None if the box is empty, or
+            unsolved.
         bound: No attention of the box has a larger JSD, where the scores are exact.
         price: What a larger ε would add to the JSD.
     """
@@ -111,11 +117,13 @@ def solve(task: Task, box: Box) -> Solution:
     low, high = box.low[:k], box.high[:k]
     start, slope = _chords(gains(low, task.alpha), gains(high, task.alpha), low, high)
     matrix, right = _limits(task, box)
-    reach = np.abs(task.scores).max(initial=0.0) + 100.0  # of κ, which is a mean of log-odds
-    lower, upper = np.append(box.low, -reach), np.append(box.high, reach)
+    # κ is a mean of log-odds.
+    reach = np.abs(task.scores).max(initial=0.0) + np.abs(task.errors).sum() + 100.0
+    full = np.append(np.ones(len(task.errors)), reach)
+    lower, upper = np.append(box.low, -full), np.append(box.high, full)
     goal, sums = np.zeros(len(lower)), np.zeros((2, len(lower)))
     # Weights sum to 1, and what some classes gain others lose.
-    goal[:k], sums[0, :k], sums[1, k:-1] = -slope, 1.0, np.repeat([1.0, -1.0], c)
+    goal[:k], sums[0, :k], sums[1, k : k + 2 * c] = -slope, 1.0, np.repeat([1.0, -1.0], c)
     limits = np.column_stack([lower, upper])
     found = linprog(goal, matrix, right, sums, [1.0, 0.0], limits, options=OPTIONS)
     if found.x is None:
@@ -136,13 +144,14 @@ def refine(task: Task, box: Box, solution: Solution) -> list[Box]:
     """
     (k, c), values = task.scores.shape, solution.values
     assert values is not None
-    weights, gained, lost = values[:k], values[k : k + c], values[k + c : -1]
+    weights, gained, lost = values[:k], values[k : k + c], values[k + c : k + 2 * c]
     start, slope = _chords(
         gains(box.low[:k], task.alpha), gains(box.high[:k], task.alpha), box.low[:k], box.high[:k]
     )
     error = np.zeros(k + 2 * c)
     error[:k] = start + slope * weights - gains(weights, task.alpha)
-    ratio, change = weights @ task.scores - values[-1], gained - lost
+    ratio = weights @ task.scores + values[k + 2 * c : -1] @ task.errors - values[-1]
+    change = gained - lost
     start, slope = (part.reshape(2, c) for part in _logarithms(task, box))
     price = CLASS_ERROR * solution.price
     up = np.log1p(gained / task.own) - start[0] - slope[0] * gained
@@ -186,11 +195,11 @@ def _logarithms(task: Task, box: Box) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _limits(task: Task, box: Box) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of ``matrix · (w, g, l, κ) ≤ right``, scaled to entries of at most 1."""
-    k, c = task.scores.shape
-    p, each = task.own, np.eye(c)
-    ratio = np.column_stack([task.scores.T, np.zeros((c, 2 * c)), -np.ones(c)])
-    change = np.column_stack([np.zeros((c, k)), each, -each, np.zeros(c)])
+    """Return the rows of ``matrix · (w, g, l, e, κ) ≤ right``, scaled to entries of at most 1."""
+    (k, c), m = task.scores.shape, len(task.errors)
+    p, each, width = task.own, np.eye(c), k + 2 * c + m + 1
+    ratio = np.hstack([task.scores.T, np.zeros((c, 2 * c)), task.errors.T, -np.ones((c, 1))])
+    change = np.hstack([np.zeros((c, k)), each, -each, np.zeros((c, m + 1))])
     rows, right = [], []
     for touch in task.tangents:
         rows.append((p + touch)[:, None] * ratio - change)
@@ -198,13 +207,17 @@ def _limits(task: Task, box: Box) -> tuple[np.ndarray, np.ndarray]:
     start, slope = (part.reshape(2, c) for part in _logarithms(task, box))
     # A class that may lose all it has leaves its logit without a lower limit.
     finite = np.flatnonzero(np.isfinite(slope).all(axis=0))
-    chord = np.zeros((len(finite), k + 2 * c + 1))
+    chord = np.zeros((len(finite), width))
     for part, side in enumerate(slope):
         chord[np.arange(len(finite)), k + part * c + finite] = side[finite]
     rows.append(p[finite, None] * (chord - ratio[finite]))
     right.append(-p[finite] * start[:, finite].sum(axis=0))
-    total = np.zeros((1, k + 2 * c + 1))
-    total[0, k : k + c] = 1.0
-    matrix, limits = np.vstack([*rows, total]), np.concatenate([*right, [task.epsilon]])
+    order = np.argsort(task.alpha, kind="stable")
+    falls = np.flatnonzero(np.diff(task.most[order]) < 0.0) + 1
+    total = np.zeros((len(falls) + 1, width))
+    total[:-1, order] = np.arange(k) >= falls[:, None]
+    total[-1, k : k + c] = 1.0  # the last, as `solve` reads its price
+    right.append(np.append(task.most[order][falls], task.epsilon))
+    matrix, limits = np.vstack([*rows, total]), np.concatenate(right)
     size = np.maximum(np.abs(matrix).max(axis=1), 1.0)
     return matrix / size[:, None], limits / size

@@ -18,7 +18,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import normal
 from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail
+from attnaudit.trace.tails import IdentityTail, TanhTail
 
 NUMBERS = 1 << 18  # weights and contributions searched together: more would leave the cache
 LEAST = 1e-300  # in place of a weight of 0, before its logarithm is taken
@@ -69,6 +69,7 @@ class Batch:
         """Return the slopes by the attended sum, ``(n, k, P)``, of slopes by the logits."""
         if isinstance(self.readout.tail, IdentityTail):
             return slopes
+        assert isinstance(self.readout.tail, TanhTail)
         return (slopes @ self.readout.tail.weight) * (1.0 - np.tanh(pooled) ** 2)
 
 

@@ -1,15 +1,13 @@
 """The search for the furthest attention within ε, through any tail, for many rows at once.
 
-The state is the best attention of every row so far, which is within ε. A strategy proposes
-segments, from an attention that is further away to one within ε. JSD is convex along a segment, so
-that of the part within ε only the ends matter: the first point within ε is found by regula falsi on
-outputs of the tail itself, and accepted if it is better. The strategies, in this order:
+A strategy proposes segments, from an attention that is further away to one within ε. `State` walks
+them and accepts what is better. The strategies, in this order:
 
 - single tokens: all attention on one;
 - pairs: mixtures of two tokens, ranked by `curves` between the outputs of single tokens;
-- programs: mixtures of several tokens, needed for more than two classes. Behind an identity tail
-  the program is a bound too, and is refined box by box until the bound meets what was found.
-  Behind another it is solved on the slopes at the best attention so far, in a box that shrinks;
+- climbs: mixtures of several tokens, needed for more than two classes, which solve programs on the
+  slopes at the best attention so far, in a box that shrinks. Identity tails need none;
+- bounds: what solves the programs of `bounds`, behind identity and tanh tails;
 - one more token: from the tokens of least attention to the best attention so far.
 
 Of a vocabulary the search reads classes that stand for all others (`some_classes`). What it finds
@@ -25,22 +23,20 @@ from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.experiments.adversary.curves import LEAST, Curves, crossing_of
+from attnaudit.experiments.adversary.bounds import COARSE, bound_by_programs
+from attnaudit.experiments.adversary.curves import Curves, crossing_of
 from attnaudit.experiments.adversary.exact import (
-    Slab,
     divergence,
-    furthest_attention,
     gains,
     unconstrained_bound,
 )
-from attnaudit.experiments.adversary.program import Box, Solution, Task, refine, solve
-from attnaudit.experiments.adversary.shares import bound_by_shares
+from attnaudit.experiments.adversary.program import Task, solve
 from attnaudit.experiments.adversary.some_classes import (
     MANY,
     blocks,
     of_some_classes,
-    representatives,
 )
+from attnaudit.experiments.adversary.state import GAP, Segments, State
 from attnaudit.experiments.identifiability.null_space import RANGES, movements
 from attnaudit.experiments.through_tail import (
     Outputs,
@@ -48,24 +44,17 @@ from attnaudit.experiments.through_tail import (
     few_tokens,
     has_compiled_tail,
     row_blocks,
-    two_classes,
 )
 from attnaudit.stats.measures import LN2, jsd_terms
 from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail, TanhTail
+from attnaudit.trace.tails import IdentityTail
 
 TOKENS, SPREAD = 64, 16  # tokens read alone; of a longer row so many are not of least attention
 STARTS, PARTNERS, LEAST_ATTENDED = 16, 24, 8  # tokens of pairs; of these so many of least attention
 FOLLOWED = 8  # pairs of a row that are read out
 AIMS = 2  # outputs read to find a point of a pair within ε
-STEPS = 7  # outputs read to find the first point within ε
-CLASSES, STAND_IN = 101, 60  # modelled one by one at most; of more so many, which stand for all
 SHORT = 24  # tokens, up to which pairs are tried with more than CLASSES
 MORE, ROUNDS = 3, 2  # tokens that are added to the best attention, and how often
-SUPPORT = 16  # tokens with weight in what a program proposes
-GAP = 1e-3  # from the bound, within which an attention counts as proven the furthest
-BOXES = 14  # refinements of the program of a row behind an identity tail
-FEW, COARSE = 24, 4  # classes whose programs have all tangents; others have every fourth
 CLIMBS = 10  # programs of a row behind another tail, each with the slopes at the best so far
 SECOND_BOX = 0.12  # the first of the second climb, which starts at the model's own attention
 SMALLEST_BOX = 0.03  # how far they move a weight at least
@@ -79,23 +68,6 @@ class Bounded(NamedTuple):
 
     attention: Ragged
     upper: Float[np.ndarray, " n"]
-
-
-class Segments(NamedTuple):
-    """Segments from ``start`` to ``end``, two attentions of the row of each."""
-
-    rows: Int64[np.ndarray, " m"]
-    start: Ragged
-    end: Ragged
-
-    def take(self, chosen: Int64[np.ndarray, " k"]) -> Segments:
-        """Return the chosen segments."""
-        return Segments(self.rows[chosen], self.start.take(chosen), self.end.take(chosen))
-
-    def at(self, t: Float[np.ndarray, " m"]) -> Ragged:
-        """Return the attention at a point of each segment."""
-        spread, start = self.start.spread(t), self.start.values
-        return self.start.with_values((1.0 - spread) * start + spread * self.end.values)
 
 
 class Singles(NamedTuple):
@@ -138,112 +110,17 @@ def search(outputs: Outputs, epsilon: float) -> Bounded:
     rows = state.open_rows()
     paired = rows if state.classes is None else rows[singles.count[rows] <= SHORT]
     state.accept(_pairs(state, singles, paired))
-    if state.own.shape[1] > 2:
-        if isinstance(outputs.readout.tail, IdentityTail):
-            _bound_by_slabs(state)
-            _bound_by_programs(state)
-        else:
-            _climb(state, singles, 1.0)
-            again = State(outputs, epsilon)
-            again.upper = np.where(state.value < state.upper - GAP, again.upper, 0.0)
-            _climb(again, singles, SECOND_BOX)
-            rows = np.arange(len(state.value))
-            state.keep(rows, again.attention, again.value)
-    if isinstance(outputs.readout.tail, TanhTail):
-        for row in state.open_rows().tolist():
-            bound = bound_by_shares(outputs, row, epsilon)
-            state.upper[row] = max(min(bound, state.upper[row]), state.value[row])
+    if not isinstance(outputs.readout.tail, IdentityTail) and state.own.shape[1] > 2:
+        _climb(state, singles, 1.0)
+        again = State(outputs, epsilon)
+        again.upper = np.where(state.value < state.upper - GAP, again.upper, 0.0)
+        _climb(again, singles, SECOND_BOX)
+        state.keep(np.arange(len(state.value)), again.attention, again.value)
+    if has_compiled_tail(outputs.readout):
+        bound_by_programs(state)
     for _ in range(ROUNDS):
         state.accept(_one_more(state, singles, state.open_rows()))
     return Bounded(state.attention, np.maximum(state.upper, state.value))
-
-
-class State:
-    """The best attention so far of some rows, its JSD, and the bound of each row."""
-
-    def __init__(self, outputs: Outputs, epsilon: float) -> None:
-        self.outputs, self.alpha, self.epsilon = outputs, outputs.alpha, epsilon
-        noise = 0.0 if has_compiled_tail(outputs.readout) else TOLERANCE.network
-        self.limit = max(epsilon - noise, 0.0)
-        both = two_classes(outputs.own)
-        self.classes = None if both.shape[1] <= CLASSES else representatives(both, STAND_IN)
-        self.own = self.modelled(outputs.own, np.arange(len(self.alpha)))
-        self.stand_in = _stand_ins(outputs.readout.contribution, self.alpha)
-        merged = np.zeros(len(self.alpha.values))
-        np.add.at(merged, self.stand_in, self.alpha.values)
-        self.attention = self.alpha.with_values(merged)
-        self.value = divergence(self.attention, self.alpha)
-        self.upper = unconstrained_bound(self.alpha)
-
-    def open_rows(self) -> Int64[np.ndarray, " m"]:
-        """Return the rows whose best is not proven the furthest."""
-        return np.flatnonzero(self.value < self.upper - GAP)
-
-    def modelled(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return probabilities of the classes modelled, which stand for all others."""
-        both = two_classes(prediction)
-        if self.classes is None:
-            return np.maximum(both, LEAST)
-        classes, weight = self.classes
-        some = np.take_along_axis(both, classes[rows], axis=1) * weight[rows]
-        some = np.maximum(some, LEAST)
-        return some / some.sum(axis=1, keepdims=True)
-
-    def measure(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return TVDs beside the log-probabilities modelled, ``(b, 1 + classes)``."""
-        distance = self.outputs.distance(prediction, rows)
-        return np.column_stack([distance, np.log(self.modelled(prediction, rows))])
-
-    def keep(self, rows: np.ndarray, attention: Ragged, value: np.ndarray) -> None:
-        """Replace the best of rows by better ones; of several of one row the best counts."""
-        order = np.lexsort((-value, rows))
-        order = order[value[order] > self.value[rows[order]]]
-        better, first = np.unique(rows[order], return_index=True)
-        chosen = order[first]
-        self.value[better] = value[chosen]
-        self.attention.values[self.alpha.positions(better)] = attention.take(chosen).values
-
-    def accept(self, segments: Segments) -> None:
-        """Walk segments to their first point within ε, and keep what is better."""
-        rows, readout = segments.rows, self.outputs.readout
-        start = attended_sums(readout, rows, segments.start)
-        way = attended_sums(readout, rows, segments.end) - start
-        old = self.alpha.take(rows)
-
-        def beyond(chosen: np.ndarray, t: np.ndarray) -> np.ndarray:
-            sums = lambda b: start[chosen[b]] + t[b, None] * way[chosen[b]]  # noqa: E731
-            return self.outputs.under_sums(rows[chosen], sums, self.outputs.distance) - self.limit
-
-        everything = np.arange(len(rows))
-        low, high = np.zeros(len(rows)), np.ones(len(rows))
-        above, below = beyond(everything, low), beyond(everything, high)
-        high[above <= 0.0] = 0.0
-        known = (above <= 0.0) | (below <= 0.0)
-        worth_high = divergence(segments.end, old)
-        for _ in range(STEPS):
-            worth_low = divergence(segments.at(low), old)
-            promising = np.maximum(worth_low, worth_high) > self.value[rows]
-            left = np.flatnonzero(known & promising & (high - low > TOLERANCE.solver))
-            if not len(left):
-                break
-            width = high[left] - low[left]
-            share = above[left] / np.maximum(above[left] - below[left], LEAST)
-            # Regula falsi, off the ends, so that both of them move.
-            t = low[left] + width * np.clip(share, 0.02, 0.98)
-            now = beyond(left, t)
-            within = now <= 0.0
-            inside, outside = left[within], left[~within]
-            high[inside], below[inside] = t[within], now[within]
-            low[outside], above[outside] = t[~within], now[~within]
-            above[inside] *= 0.5  # the Illinois way: an end that stays counts half
-            below[outside] *= 0.5
-        chosen = np.flatnonzero(known)
-        attention = segments.take(chosen).at(high[chosen])
-        self.keep(rows[chosen], attention, divergence(attention, old.take(chosen)))
-
-    def to_best(self, rows: np.ndarray, start: Ragged) -> Segments:
-        """Return the segments from attentions of rows to the best so far."""
-        return Segments(rows, start, self.attention.take(rows))
 
 
 def _same_sum(state: State, rows: np.ndarray) -> Segments:
@@ -334,78 +211,6 @@ def _one_more(state: State, singles: Singles, rows: np.ndarray) -> Segments:
     return state.to_best(row, _alone(state, row, singles.tokens[row, rank]))
 
 
-def _bound_by_slabs(state: State) -> None:
-    """Lower the bounds to the least of the exact maxima for every pair of classes.
-
-    TVD ≤ ε moves no probability by more than ε, so the log-odds of each pair stay in a slab.
-    """
-    rows = state.open_rows()
-    outputs, epsilon = state.outputs.take(rows), state.epsilon
-    readout, alpha, p = outputs.readout, outputs.alpha, outputs.own
-    ranked = np.argsort(-p, axis=1, kind="stable")[:, :8]  # of further classes hardly any decides
-    logits, bias = readout.contribution.values, readout.offset
-    at = np.arange(len(rows))
-    for one in range(ranked.shape[1]):
-        for other in range(one):
-            y, z = ranked[:, one], ranked[:, other]
-            each = np.arange(len(logits))
-            relevance = logits[each, alpha.spread(y)] - logits[each, alpha.spread(z)]
-            shift = bias[at, y] - bias[at, z]
-            with np.errstate(divide="ignore"):
-                low = np.log(np.maximum(p[at, y] - epsilon, 0.0) / (p[at, z] + epsilon)) - shift
-                high = np.log((p[at, y] + epsilon) / np.maximum(p[at, z] - epsilon, 0.0)) - shift
-            if readout.candidates is not None:
-                free = ~(readout.candidates[at, y] & readout.candidates[at, z])
-                low[free], high[free] = -np.inf, np.inf
-            furthest = furthest_attention(alpha, Slab(relevance, low, high))
-            value = divergence(furthest, alpha)
-            # Only rounding can leave a slab without a vertex; the attention itself bounds nothing.
-            value[value <= 0.0] = np.inf
-            state.upper[rows] = np.minimum(state.upper[rows], value)
-
-
-def _bound_by_programs(state: State) -> None:
-    """Lower the bounds by programs that are refined box by box, and propose what solves them."""
-    tasks: dict[int, Task] = {}
-    boxes: dict[int, list[tuple[Box, Solution]]] = {}
-    for number in range(BOXES):
-        rows, solved = state.open_rows().tolist(), []
-        for row in rows:
-            if row not in tasks:
-                tasks[row] = _exact_task(state, row)
-                boxes[row], parts, most = [], [tasks[row].box()], state.upper[row]
-            else:
-                worst = max(range(len(boxes[row])), key=lambda k: boxes[row][k][1].bound)
-                box, solution = boxes[row].pop(worst)
-                most = solution.bound
-                parts = [] if solution.values is None else refine(tasks[row], box, solution)
-                if not parts:  # nothing is left to refine: the box stays, and ends the row
-                    boxes[row].append((box, solution))
-            for box in parts:
-                solution = solve(tasks[row], box)
-                solution = solution._replace(bound=min(solution.bound, most))
-                boxes[row].append((box, solution))
-                if solution.values is not None and solution.bound > state.value[row]:
-                    solved.append((row, solution.values[: len(state.alpha[row])]))
-            state.upper[row] = max(solution.bound for _, solution in boxes[row])
-        _propose(state, tasks, solved)
-        state.upper = np.maximum(state.upper, state.value)
-        if not solved and number:
-            break
-
-
-def _exact_task(state: State, row: int) -> Task:
-    """Return the program's task of a row behind an identity tail, of its allowed classes."""
-    readout, alpha = state.outputs.readout, state.alpha[row]
-    contribution, own = readout.contribution[row], state.outputs.own[row]
-    if readout.candidates is not None:
-        allowed = readout.candidates[row]
-        contribution, own = contribution[:, allowed], own[allowed]
-    scores = contribution - (alpha[:, None] * contribution).sum(axis=0)
-    step = 1 if len(own) <= FEW else COARSE
-    return Task.from_scores(scores, own, alpha, state.epsilon, step)
-
-
 def _climb(state: State, singles: Singles, size: float) -> None:
     """Propose what solves programs on the slopes at the best attention, in boxes around it.
 
@@ -435,7 +240,7 @@ def _climb(state: State, singles: Singles, size: float) -> None:
                 weights[tokens], every[tokens] = solution.values[: len(tokens)], scores
                 tasks[row] = task._replace(scores=every)
                 solved.append((row, weights))
-        _propose(state, tasks, solved)
+        state.propose(tasks, solved)
         gained = state.value[rows] - before[rows]
         # From the whole simplex on to slopes, whatever it gained.
         halve = (gained < PROGRESS) | (box[rows] == 1.0)
@@ -458,39 +263,6 @@ def _update_slopes(
         row, lambda chosen: base[place[chosen]] + STEP * contribution[at[chosen]], state.measure
     )[:, 1:]
     log_p[row, rank] = best[place] + (read - best[place]) / STEP
-
-
-def _propose(state: State, tasks: dict[int, Task], solved: list[tuple[int, np.ndarray]]) -> None:
-    """Accept the solutions of programs, which may be a little beyond ε.
-
-    They are walked to the best attention so far, and to weights of the same tokens with the logits
-    of the model's own output, as far as there are any: vertices of what is allowed are on the way.
-    """
-    rows, starts, ends = [], [], []
-    for row, solution in solved:
-        weights = solution.copy()
-        weights[np.argsort(-weights, kind="stable")[SUPPORT:]] = 0.0
-        weights[weights < TOLERANCE.solver] = 0.0
-        weights /= weights.sum()
-        used, own = np.flatnonzero(weights), tasks[row].own
-        moves = tasks[row].scores[used]
-        moves = np.sqrt(own) * (moves - (moves * own).sum(axis=1, keepdims=True) / own.sum())
-        # A large weight keeps the sum at 1 in the least squares.
-        equations = np.vstack([moves.T, np.full(len(used), 1e3)])
-        target = -np.append((weights[used, None] * moves).sum(axis=0), 0.0)
-        step = np.linalg.lstsq(equations, target, rcond=None)[0]
-        step -= step.mean()
-        falls = step < 0.0
-        room = min(1.0, (weights[used][falls] / -step[falls]).min(initial=1.0))
-        end = weights.copy()
-        end[used] = np.maximum(end[used] + room * step, 0.0)
-        rows.append(row)
-        starts.append(weights)
-        ends.append(end / end.sum())
-    if rows:
-        every, start = np.array(rows), Ragged.from_rows(starts)
-        state.accept(Segments(every, start, Ragged.from_rows(ends)))
-        state.accept(state.to_best(every, start))
 
 
 def _search_some(outputs: Outputs, epsilon: float) -> Bounded:
@@ -553,19 +325,3 @@ def _by_attention(state: State) -> tuple[Int64[np.ndarray, "n k"], Int64[np.ndar
     for row, order in enumerate(orders):
         tokens[row, : len(order)] = order
     return tokens, count
-
-
-def _stand_ins(contribution: Ragged, alpha: Ragged) -> Int64[np.ndarray, " N"]:
-    """Return for every position the one of least attention that contributes the same.
-
-    How weight is shared among them does not change the output, and JSD is convex, so that the
-    others need no weight.
-    """
-    stand_in = np.arange(len(alpha.values))
-    for row, start in enumerate(alpha.offsets[:-1].tolist()):
-        order = start + np.argsort(alpha[row], kind="stable")
-        values = contribution.values[order]
-        _, first, same = np.unique(values, axis=0, return_index=True, return_inverse=True)
-        if len(first) < len(order):
-            stand_in[order] = order[first[same.ravel()]]
-    return stand_in

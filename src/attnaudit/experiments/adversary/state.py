@@ -1,0 +1,185 @@
+"""The best attention so far of some rows, and the segments that improve it.
+
+JSD is convex along a segment, so that only the ends of its part within ε matter. The first point
+within ε is found by regula falsi on outputs of the tail itself, and accepted if it is better.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.tolerance import TOLERANCE
+from attnaudit.experiments.adversary.curves import LEAST
+from attnaudit.experiments.adversary.exact import divergence, unconstrained_bound
+from attnaudit.experiments.adversary.program import Task
+from attnaudit.experiments.adversary.some_classes import representatives
+from attnaudit.experiments.through_tail import (
+    Outputs,
+    attended_sums,
+    has_compiled_tail,
+    two_classes,
+)
+
+STEPS = 7  # outputs read to find the first point within ε
+CLASSES, STAND_IN = 101, 60  # modelled one by one at most; of more so many, which stand for all
+SUPPORT = 16  # tokens with weight in what a program proposes
+GAP = 1e-3  # from the bound, within which an attention counts as proven the furthest
+
+
+class Segments(NamedTuple):
+    """Segments from ``start`` to ``end``, two attentions of the row of each."""
+
+    rows: Int64[np.ndarray, " m"]
+    start: Ragged
+    end: Ragged
+
+    def take(self, chosen: Int64[np.ndarray, " k"]) -> Segments:
+        """Return the chosen segments."""
+        return Segments(self.rows[chosen], self.start.take(chosen), self.end.take(chosen))
+
+    def at(self, t: Float[np.ndarray, " m"]) -> Ragged:
+        """Return the attention at a point of each segment."""
+        spread, start = self.start.spread(t), self.start.values
+        return self.start.with_values((1.0 - spread) * start + spread * self.end.values)
+
+
+class State:
+    """The best attention so far of some rows, its JSD, and the bound of each row."""
+
+    def __init__(self, outputs: Outputs, epsilon: float) -> None:
+        self.outputs, self.alpha, self.epsilon = outputs, outputs.alpha, epsilon
+        noise = 0.0 if has_compiled_tail(outputs.readout) else TOLERANCE.network
+        self.limit = max(epsilon - noise, 0.0)
+        both = two_classes(outputs.own)
+        self.classes = None if both.shape[1] <= CLASSES else representatives(both, STAND_IN)
+        self.own = self.modelled(outputs.own, np.arange(len(self.alpha)))
+        self.stand_in = _stand_ins(outputs.readout.contribution, self.alpha)
+        merged = np.zeros(len(self.alpha.values))
+        np.add.at(merged, self.stand_in, self.alpha.values)
+        self.attention = self.alpha.with_values(merged)
+        self.value = divergence(self.attention, self.alpha)
+        self.upper = unconstrained_bound(self.alpha)
+
+    def open_rows(self) -> Int64[np.ndarray, " m"]:
+        """Return the rows whose best is not proven the furthest."""
+        return np.flatnonzero(self.value < self.upper - GAP)
+
+    def modelled(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return probabilities of the classes modelled, which stand for all others."""
+        both = two_classes(prediction)
+        if self.classes is None:
+            return np.maximum(both, LEAST)
+        classes, weight = self.classes
+        some = np.take_along_axis(both, classes[rows], axis=1) * weight[rows]
+        some = np.maximum(some, LEAST)
+        return some / some.sum(axis=1, keepdims=True)
+
+    def measure(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return TVDs beside the log-probabilities modelled, ``(b, 1 + classes)``."""
+        distance = self.outputs.distance(prediction, rows)
+        return np.column_stack([distance, np.log(self.modelled(prediction, rows))])
+
+    def keep(self, rows: np.ndarray, attention: Ragged, value: np.ndarray) -> None:
+        """Replace the best of rows by better ones; of several of one row the best counts."""
+        order = np.lexsort((-value, rows))
+        order = order[value[order] > self.value[rows[order]]]
+        better, first = np.unique(rows[order], return_index=True)
+        chosen = order[first]
+        self.value[better] = value[chosen]
+        self.attention.values[self.alpha.positions(better)] = attention.take(chosen).values
+
+    def accept(self, segments: Segments) -> None:
+        """Walk segments to their first point within ε, and keep what is better."""
+        rows, readout = segments.rows, self.outputs.readout
+        start = attended_sums(readout, rows, segments.start)
+        way = attended_sums(readout, rows, segments.end) - start
+        old = self.alpha.take(rows)
+
+        def beyond(chosen: np.ndarray, t: np.ndarray) -> np.ndarray:
+            sums = lambda b: start[chosen[b]] + t[b, None] * way[chosen[b]]  # noqa: E731
+            return self.outputs.under_sums(rows[chosen], sums, self.outputs.distance) - self.limit
+
+        everything = np.arange(len(rows))
+        low, high = np.zeros(len(rows)), np.ones(len(rows))
+        above, below = beyond(everything, low), beyond(everything, high)
+        high[above <= 0.0] = 0.0
+        known = (above <= 0.0) | (below <= 0.0)
+        worth_high = divergence(segments.end, old)
+        for _ in range(STEPS):
+            worth_low = divergence(segments.at(low), old)
+            promising = np.maximum(worth_low, worth_high) > self.value[rows]
+            left = np.flatnonzero(known & promising & (high - low > TOLERANCE.solver))
+            if not len(left):
+                break
+            width = high[left] - low[left]
+            share = above[left] / np.maximum(above[left] - below[left], LEAST)
+            # Regula falsi, off the ends, so that both of them move.
+            t = low[left] + width * np.clip(share, 0.02, 0.98)
+            now = beyond(left, t)
+            within = now <= 0.0
+            inside, outside = left[within], left[~within]
+            high[inside], below[inside] = t[within], now[within]
+            low[outside], above[outside] = t[~within], now[~within]
+            above[inside] *= 0.5  # the Illinois way: an end that stays counts half
+            below[outside] *= 0.5
+        chosen = np.flatnonzero(known)
+        attention = segments.take(chosen).at(high[chosen])
+        self.keep(rows[chosen], attention, divergence(attention, old.take(chosen)))
+
+    def to_best(self, rows: np.ndarray, start: Ragged) -> Segments:
+        """Return the segments from attentions of rows to the best so far."""
+        return Segments(rows, start, self.attention.take(rows))
+
+    def propose(self, tasks: dict[int, Task], solved: list[tuple[int, np.ndarray]]) -> None:
+        """Accept the solutions of programs, which may be a little beyond ε.
+
+        They are walked to the best attention so far, and to weights of the same tokens with the
+        logits of the model's own output, as far as there are any: vertices of what is allowed are
+        on the way.
+        """
+        rows, starts, ends = [], [], []
+        for row, solution in solved:
+            first, last = self.alpha.offsets[row : row + 2]
+            weights = np.bincount(self.stand_in[first:last] - first, solution, len(solution))
+            weights[np.argsort(-weights, kind="stable")[SUPPORT:]] = 0.0
+            weights[weights < TOLERANCE.solver] = 0.0
+            weights /= weights.sum()
+            used, own = np.flatnonzero(weights), tasks[row].own
+            moves = tasks[row].scores[used]
+            moves = np.sqrt(own) * (moves - (moves * own).sum(axis=1, keepdims=True) / own.sum())
+            # A large weight keeps the sum at 1 in the least squares.
+            equations = np.vstack([moves.T, np.full(len(used), 1e3)])
+            target = -np.append((weights[used, None] * moves).sum(axis=0), 0.0)
+            step = np.linalg.lstsq(equations, target, rcond=None)[0]
+            step -= step.mean()
+            falls = step < 0.0
+            room = min(1.0, (weights[used][falls] / -step[falls]).min(initial=1.0))
+            end = weights.copy()
+            end[used] = np.maximum(end[used] + room * step, 0.0)
+            rows.append(row)
+            starts.append(weights)
+            ends.append(end / end.sum())
+        if rows:
+            every, start = np.array(rows), Ragged.from_rows(starts)
+            self.accept(Segments(every, start, Ragged.from_rows(ends)))
+            self.accept(self.to_best(every, start))
+
+
+def _stand_ins(contribution: Ragged, alpha: Ragged) -> Int64[np.ndarray, " N"]:
+    """Return for every position the one of least attention that contributes the same.
+
+    How weight is shared among them does not change the output, and JSD is convex, so that the
+    others need no weight.
+    """
+    stand_in = np.arange(len(alpha.values))
+    for row, start in enumerate(alpha.offsets[:-1].tolist()):
+        order = start + np.argsort(alpha[row], kind="stable")
+        values = contribution.values[order]
+        _, first, same = np.unique(values, axis=0, return_index=True, return_inverse=True)
+        if len(first) < len(order):
+            stand_in[order] = order[first[same.ravel()]]
+    return stand_in
