@@ -1,1 +1,1 @@
-"""How different can attention be while the output stays nearly the same?"""
+"""Adversarial attention: as different as possible while the output stays nearly the same."""

@@ -119,6 +119,7 @@ def _linearised(state: State, row: int, task: Task, box: Box) -> Task:
         weight, bias = weight[readout.candidates[row]], bias[readout.candidates[row]]
     contribution, offset = readout.contribution[row], readout.offset[row]
     low, high = box.low[:k], box.high[:k]
+    # The box: what is above its lower limits goes to tokens that may have more.
     movable = contribution[high > low] if (high > low).any() else contribution
     fixed, rest = low @ contribution, max(1.0 - low.sum(), 0.0)
     # Tokens in order of attention: weight may move from any to those before it.

@@ -158,6 +158,7 @@ class Adversary:
             attention = self._search(trace, found.own)
             found = found._replace(attention=attention, prediction=trace.readout(attention))
         reached = divergence(found.attention, trace.alpha)
+        # A bound is computed apart from what is found, and may be lower by rounding.
         upper = np.maximum(found.upper, reached)
         return keys(trace).with_columns(
             pl.Series("emax_jsd", reached),
@@ -185,6 +186,7 @@ class Adversary:
             found = furthest_attention(alpha, slab_within(readout, alpha, epsilon))
             return Furthest(found, divergence(found, alpha), readout(found), own)
         found, upper = bounded_attention(readout, alpha, epsilon)
+        # Networks give other last digits in another batch: what is reported is read once more.
         prediction = readout(found)
         within = tvd(prediction, own) <= epsilon + TOLERANCE.solver
         attention = alpha.with_values(np.where(alpha.spread(within), found.values, alpha.values))

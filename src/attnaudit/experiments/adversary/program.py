@@ -88,7 +88,7 @@ class Task(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """What solves a program.
+    """Solution of a program.
 
     Attributes:
         values: Weights, gains, losses, shares of errors and κ; None if the box is empty, or

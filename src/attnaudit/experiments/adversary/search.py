@@ -112,10 +112,12 @@ def search(outputs: Outputs, epsilon: float) -> Bounded:
     state.accept(_pairs(state, singles, paired))
     if not isinstance(outputs.readout.tail, IdentityTail) and state.own.shape[1] > 2:
         _climb(state, singles, 1.0)
+        # The second climb ends at another local maximum, as it starts elsewhere.
         again = State(outputs, epsilon)
         again.upper = np.where(state.value < state.upper - GAP, again.upper, 0.0)
         _climb(again, singles, SECOND_BOX)
         state.keep(np.arange(len(state.value)), again.attention, again.value)
+    # Bounds come after climbs: their targets are just above the best attention so far.
     if has_compiled_tail(outputs.readout):
         bound_by_programs(state)
     for _ in range(ROUNDS):
@@ -189,6 +191,7 @@ def _pairs(state: State, singles: Singles, rows: np.ndarray) -> Segments:
         crossing.inside[order],
     )
     within = np.zeros(len(row), bool)
+    # Outputs between two tokens differ from the curve's; each reading bends the curve through it.
     for _ in range(AIMS):
         left = np.flatnonzero(~within)
         read = state.outputs.under_few(

@@ -60,9 +60,8 @@ def of_some_classes(outputs: Outputs) -> Outputs | None:
     expected /= expected.sum(axis=1, keepdims=True)
     if not (tvd(found.own, expected) <= AGREE).all():
         return None
-    return replace(
-        found, own=expected
-    )  # whose last digits, which rank classes that stand for as much, no batch decides
+    # The tail's last digits depend on the batch, and would rank classes that stand for as many.
+    return replace(found, own=expected)
 
 
 def representatives(
@@ -84,9 +83,11 @@ def representatives(
 def _representatives_of(
     prediction: Float[np.ndarray, " C"], number: int
 ) -> tuple[Int64[np.ndarray, " K"], Float[np.ndarray, " K"]]:
+    """Return the classes that stand for all of one prediction, and for how many each stands."""
     ranked = np.argsort(-prediction, kind="stable")
     p, classes, weight = prediction[ranked], ranked[:number].copy(), np.ones(number)
     behind = np.cumsum(p[::-1])[::-1]  # of each rank and those after it
+    # A class that has at least an equal share of what is left stands only for itself.
     fits = np.arange(number, 0, -1) * p[:number] <= behind[:number]
     certain = int(fits.argmax()) if fits.any() else number
     if certain < number and behind[certain] > 0.0:

@@ -52,6 +52,7 @@ class State:
 
     def __init__(self, outputs: Outputs, epsilon: float) -> None:
         self.outputs, self.alpha, self.epsilon = outputs, outputs.alpha, epsilon
+        # A network may give other last digits in the batch that is reported.
         noise = 0.0 if has_compiled_tail(outputs.readout) else TOLERANCE.network
         self.limit = max(epsilon - noise, 0.0)
         both = two_classes(outputs.own)
@@ -103,6 +104,7 @@ class State:
             sums = lambda b: start[chosen[b]] + t[b, None] * way[chosen[b]]  # noqa: E731
             return self.outputs.under_sums(rows[chosen], sums, self.outputs.distance) - self.limit
 
+        # Sums are linear along a segment, so that no attention is formed to read an output.
         everything = np.arange(len(rows))
         low, high = np.zeros(len(rows)), np.ones(len(rows))
         above, below = beyond(everything, low), beyond(everything, high)
@@ -143,6 +145,7 @@ class State:
         """
         rows, starts, ends = [], [], []
         for row, solution in solved:
+            # A program may share weight among tokens that contribute the same.
             first, last = self.alpha.offsets[row : row + 2]
             weights = np.bincount(self.stand_in[first:last] - first, solution, len(solution))
             weights[np.argsort(-weights, kind="stable")[SUPPORT:]] = 0.0
