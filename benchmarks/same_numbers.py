@@ -343,7 +343,7 @@ def main() -> int:
         commands = json.loads(given.commands.read_text("utf-8")) if given.commands else {}
         record(given.folders[0].resolve(), given.source.resolve(), given.only, commands)
         return 0
-    lines = compare(*given.folders, given.tolerance)
+    lines = compare(given.folders[0], given.folders[1], given.tolerance)
     print(*lines, sep="\n")
     return 1 if lines else 0
 

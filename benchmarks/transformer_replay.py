@@ -95,8 +95,9 @@ def _of_bert() -> list[tuple[str, str, str, float, float, float]]:
     with tempfile.TemporaryDirectory() as folder:
         write_tail_graph(tail, torch.zeros(ROWS, tail.taken), Path(folder) / GRAPH_FILE)
         graph = GraphTail.of(Path(folder) / GRAPH_FILE)
-        fast = seconds(lambda: graph(pooled)) / ALTERNATIVES
-        gap = _gap(torch.from_numpy(graph(pooled)[:OF_WHOLE]), expected)
+        rows = np.zeros(len(pooled), np.int64)
+        fast = seconds(lambda: graph(pooled, rows)) / ALTERNATIVES
+        gap = _gap(torch.from_numpy(graph(pooled, rows)[:OF_WHOLE]), expected)
     name = f"BERT-base, T = {TOKENS_OF_BERT}"
     below, of_below, slow_below, expected_below = _case(
         model, 10, TOKENS_OF_BERT, Query("classification", 0)
@@ -233,7 +234,7 @@ def _trace(model: Any) -> Trace:
         write_shards(Path(folder), shards)
         trace = Trace.read(folder, Replay(model, gate))
         if isinstance(trace.tail, GraphTail):
-            _ = trace.tail.loaded, trace.tail.by_head  # while the folder is there
+            trace.readout(trace.alpha)  # The graph is loaded while the folder is there.
         return trace
 
 

@@ -361,9 +361,8 @@ def test_attention_that_torch_computes_at_once_is_read(heads: int) -> None:
     assert len(trace) == heads * len(TOKENS)
     ids, mask = batches[0][0]
     keys = net.embedding(ids).reshape(3, 5, heads, -1)
-    scores = (
-        torch.einsum("bthd,hd->bht", keys, net.pool.query.reshape(heads, -1)) * (6 // heads) ** -0.5
-    )  # pyright: ignore
+    query: Any = net.pool.query
+    scores = torch.einsum("bthd,hd->bht", keys, query.reshape(heads, -1)) * (6 // heads) ** -0.5
     expected = scores.masked_fill(~mask[:, None], -torch.inf).softmax(dim=2)
     for row, alpha in enumerate(trace.alpha):
         assert alpha == pytest.approx(
@@ -835,9 +834,9 @@ def test_one_batch_names_in_an_array_and_a_model_that_is_a_word_are_taken() -> N
         net,
         batch,
         attention="pool",
-        class_names=np.array(["x", "y", "z"]),
+        class_names=np.array(["x", "y", "z"]),  # type: ignore[arg-type]
         metadata={"model": "mine"},
-    )  # type: ignore[arg-type]
+    )
     assert trace.class_names == ["x", "y", "z"]
     assert trace.metadata["model"]["name"] == "mine"
     assert trace.table["label"].to_list() == [0, 1, 0]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -242,13 +244,9 @@ def test_pruning_loses_nothing_at_length():
 
 
 def _best_of_all_pairs(alpha: np.ndarray, relevance: np.ndarray, low: float, high: float) -> float:
-    f = gains
+    f: Any = gains  # broadcasts
     best = max(
-        (
-            0.5 * LN2 + gains(1.0, a)
-            for a, r in zip(alpha, relevance, strict=True)
-            if low <= r <= high
-        ),
+        (0.5 * LN2 + f(1.0, a) for a, r in zip(alpha, relevance, strict=True) if low <= r <= high),
         default=0.0,
     )
     for c in (low, high):
@@ -259,7 +257,7 @@ def _best_of_all_pairs(alpha: np.ndarray, relevance: np.ndarray, low: float, hig
                 best,
                 (0.5 * LN2 + f(share, alpha[below][:, None]) + f(1 - share, alpha[above])).max(),
             )
-    return best
+    return float(best)
 
 
 def test_gains_add_up_to_the_divergence():

@@ -36,12 +36,9 @@ class Moved(NamedTuple):
 
 
 def movement(readout: np.ndarray, alpha: np.ndarray, tokens: int) -> Moved:
-    return Moved(
-        *(
-            part[0]
-            for part in movements(Ragged.from_rows([readout]), Ragged.from_rows([alpha]), tokens)
-        )
-    )
+    of_rows = movements(Ragged.from_rows([readout]), Ragged.from_rows([alpha]), tokens)
+    parts: list[Any] = [part[0] for part in of_rows]
+    return Moved(*parts)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,7 +96,8 @@ def test_an_epsilon_below_the_noise_leaves_the_attention(epsilon: float, trace: 
 
 
 def test_a_model_keeps_what_hooks_left_on_its_output_layer(trace: Trace):
-    layer = trace.readout.tail.network.model.get_output_embeddings()
+    tail: Any = trace.readout.tail
+    layer = tail.network.model.get_output_embeddings()
     layer.forward = hooked = lambda input: torch.nn.functional.linear(input, layer.weight)
     try:
         assert of_some_classes(Outputs.of(trace.readout, trace.alpha)) is not None
@@ -107,7 +109,7 @@ def test_a_model_keeps_what_hooks_left_on_its_output_layer(trace: Trace):
 def test_a_model_that_never_calls_its_output_layer_is_read_in_full(
     trace: Trace, monkeypatch: pytest.MonkeyPatch
 ):
-    tail = trace.readout.tail
+    tail: Any = trace.readout.tail
     monkeypatch.setattr(
         tail.network.model, "get_output_embeddings", lambda: torch.nn.Linear(32, VOCABULARY)
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -34,11 +35,11 @@ KINDS = [
 ]
 
 
-def traced(translator: Translator, rows: int = 9, **settings: object) -> Trace:
+def traced(translator: Translator, rows: int = 9, **settings: Any) -> Trace:
     pairs = reversed_pairs(rows, seed=3)
     return concatenate(
         list(collect_pairs(translator, pairs, "test", PairCollectSettings(**settings)))
-    )  # pyright: ignore[reportArgumentType]
+    )
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: "-".join(map(str, kind.values())))

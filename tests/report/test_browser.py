@@ -103,8 +103,10 @@ def test_the_card_has_seven_lines_and_opens_the_others_by_keyboard(
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str):
     context = browser.new_context(
-        viewport={"width": 1280, "height": 900}, color_scheme=scheme, offline=True
-    )  # pyright: ignore[reportArgumentType]
+        viewport={"width": 1280, "height": 900},
+        color_scheme=scheme,  # pyright: ignore[reportArgumentType]
+        offline=True,
+    )
     page, _, _ = open_page(context, report)
     charts = page.locator(".chart")
     assert charts.count() == 14

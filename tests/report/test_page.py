@@ -284,7 +284,7 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path):
 
 def test_rows_of_several_heads_are_named_by_all_their_keys(tmp_path: Path):
     trace = make_trace(6, [4] * 6)
-    columns = {name: trace.table[name].to_list() for name in ("instance", "label", "tokens")}
+    columns: Any = {name: trace.table[name].to_list() for name in ("instance", "label", "tokens")}
     heads = Trace.from_arrays(
         activation="sigmoid", class_names=trace.class_names, alpha=trace.ragged("alpha"), readout=trace.ragged("readout"),
         offset=trace.array("offset"), prediction=trace.array("prediction"), layer=[11] * 6, head=list(range(6)), **columns,

@@ -557,8 +557,10 @@ def test_the_page_opens_offline_fits_a_phone_and_draws_in_both_schemes(
     )
     for scheme, width in (("light", 400), ("dark", 1200)):
         context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True
-        )  # pyright: ignore[reportArgumentType]
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,  # pyright: ignore[reportArgumentType]
+            offline=True,
+        )
         page = context.new_page()
         heard: list[str] = []
         page.on("request", lambda request, heard=heard: heard.append(request.url))

@@ -11,8 +11,8 @@ from attnaudit.core.random import below, bits, normal, shuffled, stream_keys, un
 from tests.oracles import random_orders
 
 
-def key(seed: int = 0, purpose: str = "test", number: int = 0) -> np.uint64:
-    return stream_keys(seed, purpose, np.array([number]))[0]
+def key(seed: int = 0, purpose: str = "test", number: int = 0) -> np.ndarray:
+    return stream_keys(seed, purpose, np.array([number]))
 
 
 def test_a_row_keeps_its_stream_wherever_it_stands():

@@ -185,7 +185,7 @@ def several_heads(n: int, seed: int) -> tuple[Trace, Ragged]:
     special = np.zeros(lengths.sum(), bool)
     special[trace.alpha.offsets[:-1]] = special[trace.alpha.offsets[1:] - 1] = True
     marks = (rng.random(lengths.sum()) < 0.3) & ~special
-    columns = {name: trace.table[name].to_list() for name in ("tokens", "label", "split")}
+    columns: Any = {name: trace.table[name].to_list() for name in ("tokens", "label", "split")}
     made = Trace.from_arrays(
         activation="sigmoid", class_names=trace.class_names, instance=np.arange(n) // 2, alpha=trace.ragged("alpha"),
         readout=trace.ragged("readout"), offset=trace.readout.offset.astype(np.float32), prediction=trace.prediction,

@@ -43,7 +43,7 @@ def table_file(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
         try:
             yield parts.add
             parts.write(parts.height)
-            pl.scan_ipc(parts.files).sink_parquet(
+            pl.scan_ipc(parts.files, glob=False).sink_parquet(
                 temporary, compression="zstd", statistics=False, row_group_size=ROW_GROUP
             )
         finally:
