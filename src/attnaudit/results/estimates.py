@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import polars as pl
@@ -29,6 +29,22 @@ SUMMARY_SCHEMA = {
 }
 
 
+class RowDetails(TypedDict, total=False):
+    """Further numbers of a row of a summary.
+
+    Attributes:
+        undefined: Number of rows in which the measure is undefined; default 0.
+        std: Standard deviation over the rows.
+        source: Origin of the number if it does not come from the rows.
+        texts: Number of texts if a text may have several rows; the interval resamples texts.
+    """
+
+    undefined: int
+    std: float | None
+    source: str | None
+    texts: int | None
+
+
 def summary_row(
     experiment: str,
     measure: str,
@@ -37,11 +53,8 @@ def summary_row(
     high: float | None = None,
     *,
     n: int,
-    undefined: int = 0,
-    std: float | None = None,
     group: str = ALL,
-    source: str | None = None,
-    texts: int | None = None,
+    **details: Unpack[RowDetails],
 ) -> dict[str, Any]:
     """Make one row of a summary.
 
@@ -52,14 +65,11 @@ def summary_row(
         low: Lower end of its 95 % interval.
         high: Upper end.
         n: Number of rows in which the measure is defined.
-        undefined: Number of other rows.
-        std: Standard deviation over the rows.
         group: Name of the group of rows.
-        source: Origin of the number if it does not come from the rows.
-        texts: Number of texts if a text may have several rows; the interval resamples texts.
+        **details: Fields of `RowDetails`.
     """
     # NaN becomes null, because JSON, in which summaries are saved, has no NaN.
-    numbers = {"value": value, "std": std, "low": low, "high": high}
+    numbers = {"value": value, "std": details.get("std"), "low": low, "high": high}
     known = {
         name: None if number is None or np.isnan(number) else float(number)
         for name, number in numbers.items()
@@ -70,10 +80,10 @@ def summary_row(
         "group": group,
         **known,
         "n": n,
-        "undefined": undefined,
+        "undefined": details.get("undefined", 0),
         "reference": None,
-        "source": source,
-        "texts": texts,
+        "source": details.get("source"),
+        "texts": details.get("texts"),
     }
 
 
