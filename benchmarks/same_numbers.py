@@ -172,7 +172,9 @@ def _difference(left: Path, right: Path, tolerance: float) -> str:
         ours, theirs = (json.loads(path.read_text(encoding="utf-8")) for path in (left, right))
         rows = _rows_that_differ(ours, theirs, tolerance)
         # Intervals are drawn at random: a row that differs in nothing else is only counted.
-        values = [pair for pair in rows if not _alike(*map(_without_ends, pair), tolerance)]
+        values = [
+            (a, b) for a, b in rows if not _alike(_without_ends(a), _without_ends(b), tolerance)
+        ]
         ends = f"{len(rows) - len(values)} rows differ in their intervals" if rows else ""
         return f"{ends}, {len(values)} in more, first {values[0]}" if values else ends
     if left.suffix == ".safetensors":
