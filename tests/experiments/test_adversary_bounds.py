@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
 from attnaudit.experiments.adversary.bounds import planes, tail_limits
@@ -102,3 +103,11 @@ def test_attentions_worth_their_target_keep_the_limits_of_weight(row: int):
         most = tail_limits(alpha, target)
         weight = (points[:, None] * (alpha >= alpha[:, None])).sum(axis=2)
         assert (weight[worth >= target] <= most + 1e-9).all()
+
+
+@pytest.mark.parametrize("hidden", [None, 4])
+def test_a_row_does_not_depend_on_those_it_is_audited_with(hidden: int | None) -> None:
+    trace = make_trace(20, (2, 12), 3, seed=2, hidden=hidden)
+    whole = Adversary()(trace)
+    parts = [Adversary()(trace.take(np.arange(start, start + 4))) for start in range(0, 20, 4)]
+    assert pl.concat(parts).equals(whole)

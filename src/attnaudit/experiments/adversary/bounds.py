@@ -33,9 +33,9 @@ def bound_by_programs(state: State) -> None:
     boxes: dict[int, list[tuple[Task, Box, Solution]]] = {}
     tanh = isinstance(state.outputs.readout.tail, TanhTail)
     targets = (state.value + TARGET).tolist()
-    for number in range(TANH_BOXES if tanh else BOXES):
-        rows, solved, tasks = state.open_rows().tolist(), [], {}
-        for row in rows:
+    for _ in range(TANH_BOXES if tanh else BOXES):
+        solved, tasks, refined = [], {}, False
+        for row in state.open_rows().tolist():
             if row not in boxes:
                 whole = _task(state, row, targets[row])
                 if whole is None:
@@ -48,6 +48,7 @@ def bound_by_programs(state: State) -> None:
                 parts = [] if solution.values is None else refine(whole, box, solution)
                 if not parts:  # nothing is left to refine: the box stays, and ends the row
                     boxes[row].append((whole, box, solution))
+            refined |= bool(parts)
             for box in parts:
                 task = _linearised(state, row, whole, box) if tanh else whole
                 solution = solve(task, box)
@@ -61,7 +62,8 @@ def bound_by_programs(state: State) -> None:
             state.upper[row] = min(state.upper[row], max(bound, targets[row]))
         state.propose(tasks, solved)
         state.upper = np.maximum(state.upper, state.value)
-        if not solved and number:
+        # Only a round that refines no row ends all: a row's rounds must not depend on the others.
+        if not refined:
             break
 
 
