@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm, t
 
-from attnaudit.stats.bootstrap import expanded_tail
+from attnaudit.stats.bootstrap import GROUPS, expanded_tail
 from tests.stats.means import mean_intervals
 
 
@@ -46,8 +46,9 @@ def test_clusters_are_drawn_whole():
     )
     np.testing.assert_allclose(again[1] - again[0], whole[1] - whole[0], rtol=0.15)
     order = np.random.default_rng(0).permutation(60)
+    # The rows of a text are added in the order of the table, which moves last digits.
     np.testing.assert_allclose(
-        mean_intervals(table[order], texts=cluster[order] * 7, seed=2), found, rtol=1e-12
+        mean_intervals(table[order], texts=cluster[order] * 7, seed=2), found, rtol=1e-13
     )
 
 
@@ -68,7 +69,9 @@ def test_order_of_rows_and_threads_do_not_matter(
     table, order = values(rows), np.random.default_rng(1).permutation(rows)
     whole = mean_intervals(table, seed=7)
     permuted = mean_intervals(table[order], texts=np.arange(rows)[order], seed=7)
-    np.testing.assert_allclose(permuted, whole, rtol=1e-12)
+    # The rows of a group are added in the order of the table, which moves last digits.
+    rtol = 0.0 if rows <= GROUPS else 1e-13
+    np.testing.assert_allclose(permuted, whole, rtol=rtol)
     for threads in ("1", "2", "3"):
         monkeypatch.setenv("OMP_NUM_THREADS", threads)
         np.testing.assert_array_equal(mean_intervals(table, seed=7), whole)
