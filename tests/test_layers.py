@@ -30,6 +30,8 @@ LAYERS = (
     {"published", "papers"},
     {"studies", "copying"},
     {"report"},
+    {"steps"},
+    {"recipes"},
     {"runner"},
     {"server"},
     {"cli", "__main__"},

@@ -1,0 +1,1 @@
+"""Recipes: what a kind of work is, as a list of steps."""

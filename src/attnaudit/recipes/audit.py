@@ -1,0 +1,381 @@
+"""Audits: the experiments on a trace and the page of their results, in a run or on their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import atomic, sha256, write_json, write_with_digest
+from attnaudit.core.progress import Progress, silent
+from attnaudit.experiments import (
+    Experiment,
+    Tables,
+    make_experiment,
+    plan_audit,
+    refusal,
+    run_audit,
+    tables_of_shards,
+)
+from attnaudit.experiments.replay import network_of
+from attnaudit.plans.spec import SCHEMA, experiment_settings
+from attnaudit.published.compare import with_references
+from attnaudit.report.cards.skill import OF_RUN
+from attnaudit.results.about import About
+from attnaudit.results.table import table_file, tables_in
+from attnaudit.steps import SERIAL, Call, Folder, Pool, Recipe, Step, execute, held
+from attnaudit.steps.finished import (
+    read_manifest,
+    read_spec,
+    require_as_written,
+    trace_digests,
+    trace_shown,
+)
+from attnaudit.steps.folder import SPEC, is_free
+from attnaudit.steps.pieces import DIGESTS, do_missing, is_whole, whole
+from attnaudit.steps.versions import OF_TRANSFORMERS, versions
+from attnaudit.trace import Trace, tail_file, trace_files, trace_metadata, trace_task
+
+RESULTS = ("results", "summary.json")
+Page = Callable[[Path, Path], Any]  # writes a page about a folder to a path
+
+
+@dataclass(frozen=True)
+class Battery:
+    """Which experiments, with which settings.
+
+    Attributes:
+        names: Names of the experiments.
+        settings: Settings by experiment.
+        chosen: Whether they were asked for by name, and so must be able to run.
+    """
+
+    names: Sequence[str]
+    settings: Mapping[str, Mapping[str, Any]]
+    chosen: bool = False
+
+
+def choose(
+    experiments: Sequence[str], settings: Mapping[str, Any], task: str | None = None
+) -> Battery:
+    """Choose the experiments named, or all.
+
+    Args:
+        experiments: Names; none for all.
+        settings: Settings by dotted name.
+        task: Task whose defaults hold.
+
+    Raises:
+        InputError: For an unknown experiment or setting.
+    """
+    names = list(dict.fromkeys(make_experiment(name).name for name in experiments))
+    resolved = experiment_settings(settings, task)
+    for key in settings:
+        if names and key.partition(".")[0] not in names:
+            got, expected = "not of an experiment asked for", f"a setting of {', '.join(names)}"
+            raise InputError("audit", f"setting {key}", got, expected)
+    chosen = names or list(resolved)
+    return Battery(chosen, {name: resolved.get(name, {}) for name in chosen}, chosen=bool(names))
+
+
+def audited(
+    battery: Battery,
+    trace: Path,
+    made: Path,
+    spec: Mapping[str, Any],
+    progress: Progress,
+    replay: Any = None,
+    tables: Tables = tables_of_shards,
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Write the tables of the experiments into ``made``.
+
+    Where labels are known, the quality of the model is measured even next to experiments that were
+    asked for by name: what may be concluded from them depends on it.
+
+    Args:
+        battery: The experiments.
+        trace: Folder or file of the trace.
+        made: Folder to write into.
+        spec: Names the corpus and model, for the published numbers of the same.
+        progress: Callback.
+        replay: Model of a trace without a tail of its own, or its folder.
+        tables: Computes the tables of the shards.
+
+    Returns:
+        The summary rows, and the reason for each experiment that was left out.
+
+    Raises:
+        TraceError: If an experiment that was asked for by name cannot use the trace.
+    """
+    names = [*battery.names, *_quality(battery, trace)] if battery.chosen else None
+    plan = plan_audit(trace, names, battery.settings, replay)
+    results = run_audit(plan, made / RESULTS[0], progress, tables)
+    about = About.of(spec, trace_metadata(trace))
+    return with_references(results.summary, about).to_dicts(), dict(results.left_out)
+
+
+def _quality(battery: Battery, trace: Path) -> list[str]:
+    """Return the experiment by which a model is judged, unless it is chosen or impossible."""
+    name = OF_RUN[0]
+    if name in battery.names or refusal(make_experiment(name), Trace.first(trace)):
+        return []
+    return [name]
+
+
+def audit_step(
+    trace: Path,
+    battery: Battery,
+    spec: Mapping[str, Any],
+    progress: Progress,
+    replay: Any = None,
+    pool: Pool = SERIAL,
+    writes_spec: bool = False,
+) -> Step:
+    """Audit ``trace`` into ``results/`` and ``summary.json``.
+
+    With ``writes_spec`` it also writes ``spec.json``: an audit may replace an earlier one.
+    """
+
+    def inputs(folder: Folder) -> Sequence[Any]:
+        place = [spec["trace"]] if writes_spec else []
+        of_battery = list(battery.names), battery.settings, battery.chosen
+        return trace_digests(trace), *of_battery, *place
+
+    def work(folder: Folder, made: Path) -> dict[str, Any]:
+        tables = tables_on(pool, trace, folder.pieces(step.key(folder)), replay)
+        rows, left_out = audited(battery, trace, made, spec, progress, replay, tables)
+        write_json(made / RESULTS[1], rows)
+        if writes_spec:
+            write_with_digest(made / SPEC, spec)
+        return {"left_out": left_out}
+
+    step = Step("audit", inputs, (*([SPEC] if writes_spec else []), *RESULTS), work)
+    return step
+
+
+def report_step(progress: Progress, pages: Mapping[str, Page]) -> Step:
+    """Write ``pages``, by file name, from the results."""
+
+    def inputs(folder: Folder) -> Sequence[Any]:
+        names = ("collect", "translate", "audit")
+        made_from = {name: folder.records[name].files for name in names if name in folder.records}
+        return made_from, sha256(folder.out / SPEC)
+
+    def work(folder: Folder, made: Path) -> None:
+        progress("write the report", 0, 0)
+        for name, write in pages.items():
+            write(folder.out, made / name)
+
+    return Step("report", inputs, tuple(pages), work)
+
+
+def audit_page(trace: Path | None = None) -> dict[str, Page]:
+    """Return the page of an audit by its file name; by default of the trace in its folder."""
+
+    def write(folder: Path, page: Path) -> None:
+        from attnaudit.report.run_page import write_report
+
+        write_report(folder, trace, page)
+
+    return {"report.html": write}
+
+
+def audit_into(
+    out: str | Path | None,
+    trace: str | Path,
+    experiments: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    progress: Progress = silent,
+    replay: Any = None,
+    pool: Pool = SERIAL,
+) -> Path:
+    """Audit a trace into a folder of its own.
+
+    Overwrites an earlier audit there once the new one is computed, and never a run. Where it is
+    stopped, finished tables stay in ``.unfinished``, and the same call resumes.
+
+    Args:
+        out: The folder; by default one next to the trace.
+        trace: A folder of shards, one file, or a run.
+        experiments: Names of the only experiments to run, besides ``prediction`` where labels are
+            known; by default all that the trace allows.
+        settings: Settings by dotted name, such as ``{"adversary.epsilon": 0.05}``.
+        progress: Callback.
+        replay: Model of a trace without a tail of its own, or its folder.
+        pool: What audits the files of the trace.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: For an unknown experiment or setting, or another model.
+        TraceError: If the trace is damaged, or an experiment named cannot use it.
+        RunError: If the folder holds something else, or cannot be written.
+    """
+    trace = Path(trace)
+    battery = choose(experiments, settings or {}, trace_task(trace))
+    shards = trace_digests(trace)
+    out = Path(out) if out is not None else default_folder(trace)
+    _check_place(out)
+    spec = {
+        "schema": SCHEMA,
+        "kind": "audit",
+        "trace": str(trace.resolve()),
+        "shards": shards,
+        "chosen": battery.chosen,
+        "experiments": {name: battery.settings[name] for name in battery.names},
+    }
+    audit = audit_step(trace, battery, spec, progress, replay, pool, writes_spec=True)
+    steps = [audit, report_step(progress, audit_page(trace))]
+    facts = {"kind": "audit", "versions": versions(*_packages(trace, replay))}
+    return execute(Recipe(None, steps, lambda folder: facts), out)
+
+
+def _packages(trace: Path, replay: Any) -> tuple[str, ...]:
+    """Return what an audit of this trace uses besides the packages of all."""
+    if replay is not None:
+        return OF_TRANSFORMERS[:2]
+    tail = tail_file(trace_files(trace)[0].parent)
+    return OF_TRANSFORMERS[2:] if tail is not None and tail.suffix == ".onnx" else ()
+
+
+def report_into(
+    folder: Path, pages_of: Callable[[str], Mapping[str, Page]], progress: Progress = silent
+) -> Path:
+    """Write the pages of a finished run or audit again.
+
+    Args:
+        folder: The run or audit.
+        pages_of: Function of a kind of run that returns its pages besides the audit's.
+        progress: Callback.
+
+    Returns:
+        The path of the page.
+
+    Raises:
+        RunError: If the folder holds no finished run, or not what it wrote.
+    """
+    require_as_written(folder)
+    spec = read_spec(folder)
+    kind = spec.get("kind", "")
+    of_audit = audit_page(trace_shown(folder, spec) if kind == "audit" else None)
+    with held(folder) as place:
+        kept = {key: value for key, value in read_manifest(folder).items() if key != "steps"}
+        written = place.records.pop("report").files
+        pages = {**of_audit, **pages_of(kind)}
+        chosen = {name: write for name, write in pages.items() if name in written}
+        place.do(report_step(progress, chosen))
+        place.close(kept)
+    return folder / "report.html"
+
+
+def default_folder(trace: Path) -> Path:
+    """Return where an audit goes by itself: ``<run>-audit`` or ``<trace>-audit``."""
+    place = trace.resolve()
+    run = place.parent if place.name == "trace" and (place.parent / SPEC).exists() else place
+    name = run.stem if run.is_file() else run.name
+    shown = trace if run == place else trace.parent
+    return (shown.parent if shown.name else shown.resolve().parent) / f"{name}-audit"
+
+
+def _check_place(out: Path) -> None:
+    """Raise RunError unless the folder is free or holds an audit."""
+    if is_free(out):
+        return
+    has_spec = (out / SPEC).exists()
+    if has_spec and read_spec(out).get("kind") == "audit":
+        return
+    got = "a folder that is not empty" if out.is_dir() else "a file"
+    got = "a folder that holds a run" if has_spec else got
+    expected = "a new folder, or one of an earlier audit"
+    raise RunError("audit", str(out), got, expected, "choose another --out")
+
+
+def tables_on(pool: Pool, trace: Path, place: Path, replay: Any = None) -> Tables:
+    """Return what computes the tables of a trace's shards.
+
+    Those that took long are kept in ``place``, so that an audit that was stopped resumes.
+    """
+    if not pool.shares:
+        return partial(tables_of_shards, keep=partial(_kept_table, place))
+    if replay is not None and not isinstance(replay, str | Path):
+        got, expected = "a model in memory", "the folder of a model, which workers read"
+        raise InputError("audit", "replay", got, expected, "save it first")
+    return partial(_tables_of_files, pool, trace, place, None if replay is None else Path(replay))
+
+
+def _kept_table(
+    place: Path, name: str, number: int, make: Callable[[], pl.DataFrame]
+) -> pl.DataFrame:
+    """Return the table of an experiment on a shard: the one that is kept, else what is made."""
+    kept = place / f"{number:05d}-{name}"
+    if is_whole(kept):
+        with (kept / f"{name}.arrow").open("rb") as file:
+            return pl.read_ipc(file)  # in a path polars would read [1] as a pattern
+    table = make()
+    with whole(kept) as made, atomic(made / f"{name}.arrow") as temporary:
+        table.write_ipc(temporary)
+    return table
+
+
+def _tables_of_files(
+    pool: Pool,
+    trace: Path,
+    place: Path,
+    replay: Path | None,
+    experiments: Mapping[str, Experiment],
+    shards: Iterable[Trace],
+    rows: int,
+    progress: Progress,
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """Compute the tables by a call for each file; the first shard alone is read here."""
+    first = next(iter(shards))
+    settings = {name: asdict(experiment) for name, experiment in experiments.items()}
+    calls = []
+    for file in trace_files(trace):
+        folder = place / file.stem
+        arguments = {
+            "file": file,
+            "settings": settings,
+            "fixed": first.fixed,
+            "folder": folder,
+            "replay": replay,
+        }
+        calls.append(Call(f"audit {file.name}", audit_file, folder, arguments, last=DIGESTS))
+    do_missing(pool, calls, progress)
+    for call in calls:
+        for name in experiments:
+            yield from ((name, rows) for rows in tables_in(call.writes / f"{name}.parquet"))
+
+
+def audit_file(
+    nothing: None,
+    progress: Progress,
+    device: str | None,
+    *,
+    file: Path,
+    settings: Mapping[str, Mapping[str, Any]],
+    fixed: Mapping[str, Any],
+    folder: Path,
+    replay: Path | None,
+) -> None:
+    """Write the table of every experiment on one file of a trace, in any process."""
+    model = None if replay is None else _network(file, replay)
+    with whole(folder) as made, ExitStack() as files:
+        add = {name: files.enter_context(table_file(made / f"{name}.parquet")) for name in settings}
+        for shard in Trace.shards(file, model, fixed):
+            for name, values in settings.items():
+                progress(name, 0, 0)
+                add[name](make_experiment(name, values)(shard))
+
+
+@lru_cache(1)
+def _network(trace: Path, replay: Path) -> Any:
+    """Check the model of a trace once for all of its files that this process audits."""
+    return network_of(trace, replay)

@@ -1,0 +1,163 @@
+"""What differs between the kinds of models that are trained here."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, ClassVar
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.progress import Progress
+from attnaudit.corpora.spec import CorpusSpec
+from attnaudit.steps import Folder
+from attnaudit.trace import Trace
+
+Notes = dict[str, Any]  # what a step leaves in the manifest
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training whose corpus is read.
+
+    Attributes:
+        spec: A `RunSpec`, `TranslationSpec` or `TransformerTraining`.
+        plain: What ``spec.json`` says.
+        corpus: The corpus that is trained on.
+        device: Name of the torch device; None if a pool chooses it.
+        progress: Callback.
+    """
+
+    spec: Any
+    plain: dict[str, Any]
+    corpus: Any
+    device: str
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Further:
+    """Something else that can be made with a trained model.
+
+    Attributes:
+        outputs: Files and folders that it makes.
+        work: Function of the job, the model, what a trace says of its origin, and the folder to
+            write into; it returns notes.
+        inputs: Function of the job that returns what the outputs follow from besides the model.
+    """
+
+    outputs: tuple[str, ...]
+    work: Callable[[Job, Any, Mapping[str, Any], Path], Notes]
+    inputs: Callable[[Job], Sequence[Any]] = lambda job: ()
+
+
+class Kind(ABC):
+    """A kind of model, from its corpus to its pages.
+
+    What reads or builds raises InputError for everything that training would fail of.
+
+    Attributes:
+        name: Its name in ``spec.json`` and in the manifest.
+        needs: Extras of the installation that have its packages.
+        further: What else can be made with a trained model, by the name of the step.
+        usual: Those of `further` that belong to a whole run.
+        tables: Files of an audit besides those of its experiments.
+        pages: Writers of pages besides the audit's, by file name.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]]
+    further: ClassVar[Mapping[str, Further]] = {}
+    usual: ClassVar[tuple[str, ...]] = ()
+    tables: ClassVar[tuple[str, ...]] = ()
+    pages: ClassVar[Mapping[str, Callable[[Path, Path], Any]]] = {}
+
+    @property
+    @abstractmethod
+    def studies(self) -> Mapping[str, type]:
+        """Studies of such models, by name."""
+
+    @abstractmethod
+    def spec(self, source: str | Path, **options: Any) -> Any:
+        """Make the specification of a run. Raises InputError."""
+
+    @abstractmethod
+    def read(self, spec: Any, progress: Progress) -> Any:
+        """Read the corpus that a specification names. Raises InputError."""
+
+    def prepare(self, spec: Any, corpus: Any) -> tuple[Any, str]:
+        """Return the corpus to train on, and its fingerprint."""
+        return corpus, corpus.fingerprint
+
+    @abstractmethod
+    def training_inputs(self, job: Job) -> Sequence[Any]:
+        """Return what a trained model follows from besides the fingerprint and the device."""
+
+    @abstractmethod
+    def build(self, job: Job) -> tuple[Any, Notes]:
+        """Make a model before training, and notes on how it came about."""
+
+    @abstractmethod
+    def fit(self, job: Job, model: Any, **options: Any) -> list[Any]:
+        """Train a model in place, with options of the training loop; return every epoch."""
+
+    @abstractmethod
+    def load(self, folder: Path, device: str) -> Any:
+        """Load the model that was saved in a folder."""
+
+    def network(self, model: Any) -> Any:
+        """Return the torch module of a model."""
+        return model
+
+    @abstractmethod
+    def described(self, job: Job, model: Any) -> dict[str, Any]:
+        """Return what a trace says of its model."""
+
+    def remarks(self, notes: Notes) -> list[str]:
+        """Return what a reader should know of a training, from its notes."""
+        return notes.get("remarks", [])
+
+    def with_remarks(self, origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
+        """Add remarks to what a trace says of its origin."""
+        notes = [*origin["corpus"]["notes"], *remarks]
+        return {**origin, "corpus": {**origin["corpus"], "notes": notes}}
+
+    @abstractmethod
+    def traced(self, job: Job) -> Any:
+        """Return the rows of test that are traced."""
+
+    @abstractmethod
+    def shards(
+        self, job: Job, model: Any, rows: Any, origin: Mapping[str, Any], progress: Progress
+    ) -> Iterator[Trace]:
+        """Trace rows with a model."""
+
+    @abstractmethod
+    def collect_inputs(self, job: Job) -> Sequence[Any]:
+        """Return what the trace follows from besides the model."""
+
+    def audit_inputs(self, job: Job, folder: Folder) -> Sequence[Any]:
+        """Return what the results follow from besides the trace."""
+        return list(job.spec.experiments), job.spec.experiments, False
+
+    def rows(
+        self, job: Job, folder: Folder, made: Path, audited: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Return all summary rows, those of the experiments included; write `tables` too."""
+        return audited
+
+    def facts(self, job: Job) -> dict[str, dict[str, Any]]:
+        """Return what the manifest says besides, by section."""
+        return {}
+
+
+def refuse_options(
+    operation: str, what: str, options: Mapping[str, Any], known: Iterable[str], instead: str
+) -> None:
+    """Raise InputError for the first of ``options`` that is not ``known``."""
+    flags = {one.name: one.metadata["flag"] for one in fields(CorpusSpec)}
+    for name, value in options.items():
+        if name not in known:
+            got = f"{flags.get(name, f'--{name}')} {value}"
+            raise InputError(operation, what, got, f"no such option: {instead}")

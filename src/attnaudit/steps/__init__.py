@@ -1,0 +1,28 @@
+"""Steps: what is made once in a folder, resumed after a kill, here or on a cluster."""
+
+from __future__ import annotations
+
+from attnaudit.steps.finished import check_place, read_manifest, read_spec, require_as_written
+from attnaudit.steps.folder import Folder, Record, Step, held
+from attnaudit.steps.pool import SERIAL, Call, Pool, pool_of
+from attnaudit.steps.recipe import Planned, Recipe, execute, plan, plan_calls
+
+__all__ = [
+    "SERIAL",
+    "Call",
+    "Folder",
+    "Planned",
+    "Pool",
+    "Recipe",
+    "Record",
+    "Step",
+    "check_place",
+    "execute",
+    "held",
+    "plan",
+    "plan_calls",
+    "pool_of",
+    "read_manifest",
+    "read_spec",
+    "require_as_written",
+]

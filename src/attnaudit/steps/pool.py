@@ -1,0 +1,142 @@
+"""Pools do the calls that a command consists of; here one after another, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.progress import Progress, within
+
+POOLS = ("local", "ray")
+
+
+@dataclass(frozen=True)
+class Call:
+    """Work that any process can do, with plain arguments.
+
+    Done twice it makes the same, so a call that was lost is made again.
+
+    Attributes:
+        name: Label in progress lines.
+        work: Function ``work(held, progress, device, **arguments)`` of a module; its answer is
+            small. ``device`` is that of the process, None to go by the model's settings.
+        writes: File or folder that it makes, whole or not there.
+        arguments: Further arguments.
+        held: Object that many calls read, such as a corpus.
+        after: Names of calls that must be done before.
+        device: Device that the settings of its model ask for.
+        last: File in ``writes`` that is written last.
+    """
+
+    name: str
+    work: Callable[..., Any]
+    writes: Path
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    held: Any = None
+    after: tuple[str, ...] = ()
+    device: str = "cpu"
+    last: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """True if what it makes is there."""
+        return (self.writes / self.last).exists()
+
+
+@dataclass(frozen=True)
+class Done:
+    """A call that ended: its answer, or the error in its input."""
+
+    call: Call
+    answer: Any = None
+    error: InputError | None = None
+
+    def result(self) -> Any:
+        """Return the answer. Raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+
+class Pool(Protocol):
+    """What does calls."""
+
+    @property
+    def shares(self) -> bool:
+        """Whether calls run in other processes, and so work is worth cutting into calls."""
+        ...
+
+    def device(self, asked: str) -> str | None:
+        """Return the device for a model whose settings ask for one; None: that of this process.
+
+        Raises:
+            InputError: If the pool has no such device.
+        """
+        ...
+
+    def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:
+        """Do calls and yield each as it ends, in any order.
+
+        Args:
+            calls: Calls, taken as they can be done; those that come ``after`` others follow them.
+            progress: Callback.
+            total: Number of the calls; 0 if unknown.
+
+        Raises:
+            RunError: If a call cannot be done here.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Serial:
+    """This process: one call after another, in their order."""
+
+    shares: bool = False
+
+    def device(self, asked: str) -> str | None:
+        """Leave the choice to this process."""
+        return None
+
+    def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:
+        """Do each call as it comes."""
+        for number, call in enumerate(calls, 1):
+            label = f"{call.name} ({number} of {total})" if total else call.name
+            yield done(call, call.held, within(label, progress))
+
+
+SERIAL = Serial()
+
+
+def done(call: Call, held: Any, progress: Progress, device: str | None = None) -> Done:
+    """Do a call; an error in its input is a value."""
+    try:
+        return Done(call, call.work(held, progress, device, **call.arguments))
+    except InputError as error:
+        return Done(call, error=error)
+
+
+def pool_of(name: str = "local", address: str | None = None) -> AbstractContextManager[Pool]:
+    """Return a pool by its name, to be used in a ``with`` statement.
+
+    Args:
+        name: ``local``, or ``ray`` for a cluster.
+        address: HOST:PORT of the cluster's head; None: a cluster of this machine alone.
+
+    Raises:
+        InputError: If the name or the address is none.
+        RunError: If nobody listens at the address.
+    """
+    if name not in POOLS:
+        raise InputError("choose a pool", "--engine", repr(name), f"one of {', '.join(POOLS)}")
+    if name == "ray":
+        from attnaudit.steps.ray_pool import RayPool
+
+        return RayPool(address)
+    if address is not None:
+        raise InputError("choose a pool", f"--address {address}", "the pool local", "--engine ray")
+    return nullcontext(SERIAL)
