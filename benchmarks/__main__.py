@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from attnaudit.core.files import read_json, write_text
-from attnaudit.runner.records import commit
+from attnaudit.recipes.reproduction.records import commit
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"

@@ -17,7 +17,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.registry import CORPORA, corpus_sources
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.runner.hf_training import train_transformer
-from attnaudit.runner.transformers import audit_transformer
+from attnaudit.recipes.transformer import audit_transformer
 
 FOLDER, MODELS = Path("runs/gallery"), Path("runs/gallery-models")
 

@@ -12,7 +12,7 @@ import multiprocessing
 import time
 
 from attnaudit.corpora import Vocabulary, read_corpus, word_vectors
-from attnaudit.runner.store import peak_memory
+from attnaudit.steps.folder import peak_memory
 
 CORPORA = ("sst", "imdb", "20news_sports", "ag_news", "snli", "babi1", "cnn")
 COLUMNS = ("corpus", "instances", "tokens", "words known", "seconds", "peak memory (GiB)")

@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from attnaudit.core.files import read_json
-from attnaudit.runner import RunSpec, run
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.trained import run
 
 FIGURES = (
     ("prediction", "f1"), ("prediction", "roc_auc"), ("prediction", "accuracy"), ("correlation", "tau_gradient"),

@@ -23,7 +23,8 @@ from playwright.sync_api import Page, sync_playwright
 
 from attnaudit.core.files import read_json, sha256, write_json, write_with_digest
 from attnaudit.core.ragged import Ragged
-from attnaudit.runner import audit_into, site_into
+from attnaudit.recipes.audit import audit_into
+from attnaudit.recipes.site import site_into
 from attnaudit.trace import Trace
 
 EXPERIMENTS = ("prediction", "permutation", "correlation", "adversary")

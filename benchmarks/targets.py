@@ -30,7 +30,8 @@ from attnaudit.corpora import read_corpus
 from attnaudit.experiments import make_experiment
 from attnaudit.models.batch import Batch, Inputs, batches_by_length, pad
 from attnaudit.models.classifier import AttentionModel, load_model
-from attnaudit.runner import RunSpec, audit_into
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.audit import audit_into
 from attnaudit.trace import Trace, write_shards
 from attnaudit.tracing.texts import BUDGET, collect_shards, frozen
 from attnaudit.training.loop import torch_threads

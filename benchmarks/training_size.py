@@ -15,7 +15,7 @@ import numpy as np
 from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import build_model
-from attnaudit.runner import RunSpec
+from attnaudit.plans.spec import RunSpec
 from attnaudit.stats.inference import share_interval
 from attnaudit.stats.measures import predicted_class
 from attnaudit.training.loop import best_epoch

@@ -26,8 +26,8 @@ from attnaudit.hf.importance import MEASURES as SCORES
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.results.record import read_summary
 from attnaudit.runner.hf_training import train_transformer
-from attnaudit.runner.records import load, save
-from attnaudit.runner.transformers import audit_transformer
+from attnaudit.recipes.reproduction.records import load, save
+from attnaudit.recipes.transformer import audit_transformer
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies import EVERY_STUDY

@@ -13,7 +13,8 @@ from typing import Any
 
 from attnaudit.core.progress import Progress
 from attnaudit.core.threads import cores
-from attnaudit.runner.engine import Call, Done, Engine, Here, done
+from attnaudit.steps.pool import Call, Done, Pool
+from attnaudit.runner.engine import Here, done
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Elsewhere:
     def device(self, asked: str) -> str | None:
         return "cpu"
 
-    def opened(self, folder: Path) -> AbstractContextManager[Engine]:
+    def opened(self, folder: Path) -> AbstractContextManager[Pool]:
         return nullcontext(self)
 
     def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:

@@ -17,13 +17,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+from typer.main import get_command
+
 from attnaudit.cli import main
+from attnaudit.cli.app import app
 from attnaudit.cli.bars import progress
 from attnaudit.cli.show import SHOWN_MEASURES
 from attnaudit.core.files import read_json
 from attnaudit.core.progress import within
-from attnaudit.corpora import CORPORA
-from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.trace import Trace
 from tests.pages import FEW, experiments, summaries_as_pages
@@ -181,31 +182,18 @@ def test_reports_of_one_run_and_of_several(
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Commands:" in answers(capsys)
     assert answers(capsys, "--version").startswith("attnaudit 0.")
-    for command in ("demo", "run", "audit", "report", "compare", "settings"):
+    for command in ("demo", "run", "audit", "study", "compare", "report", "reproduce"):
         said = answers(capsys, command, "--help")
         assert f"  attnaudit {command}" in said
         assert said == answers(capsys, command, "-h")
     assert answers(capsys, "corpora", "list", "-h") == answers(capsys, "corpora", "list", "--help")
 
 
-def test_help_names_every_kind_of_corpus_that_a_study_takes(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    said = " ".join(answers(capsys, "study", "--help").split())
-    special = [name for name, entry in CORPORA.items() if entry.generate or entry.pairs]
-    assert {"planted-decisive", "planted-question", "planted-reverse", "multi30k_en_de"} < set(
-        special
-    )
-    for name in (*special, *SYMBOLS, "folder of pairs"):
-        assert name in said
-
-
 def test_help_offers_what_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
     said = " ".join(answers(capsys, "run", "--help").split())
     for option, value in (
-        ("--encoder", "none at all"),
+        ("--model", "none at all"),
         ("--attention", "none at all"),
-        ("--preset", "none at all"),
     ):
         offered = (
             fails(capsys, "run", "planted-decisive", option, value)
@@ -221,7 +209,7 @@ def test_help_of_study_lists_the_studies_and_their_scales(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     said = " ".join(answers(capsys, "study", "--help").partition("Studies, their")[2].split())
-    for name in (*EVERY_STUDY, "copying"):
+    for name in (*EVERY_STUDY, "copying", "calibration"):
         assert re.search(rf"\b{name} ", said)
     assert "uniform Is attention needed? seeds=3; --full: seeds=5" in said
 
@@ -232,14 +220,9 @@ def test_help_of_study_lists_the_studies_and_their_scales(
         ("attnaudit ru", {"run"}),
         ("attnaudit study un", {"uniform"}),
         ("attnaudit study uniform planted-dec", {"planted-decisive"}),
-        ("attnaudit run sst --encoder bi", {"bilstm", "bigru"}),
+        ("attnaudit run sst --model bi", {"bilstm", "bigru"}),
         ("attnaudit run sst --attention a", {"additive"}),
         ("attnaudit audit t --experiment per", {"permutation"}),
-        ("attnaudit reproduce jain2019 --corpus sn", {"snli"}),
-        ("attnaudit study copying p", {"permutations"}),
-        ("attnaudit audit t --set adversary.e", {"adversary.epsilon="}),
-        ("attnaudit run sst --set training.ep", {"training.epochs="}),
-        ("attnaudit hf train sst --set schedule.", {"schedule.warmup="}),
     ],
 )
 def test_a_shell_completes_values(
@@ -258,11 +241,28 @@ def test_a_shell_completes_values(
 
 
 def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    said = " ".join(answers(capsys, "settings", "training.epochs").split())
+    said = " ".join(answers(capsys, "run", "--help-settings").split())
+    assert "training.epochs" in said
     assert "Largest number of epochs" in said
-    assert "batch_size" not in said
-    told = json.loads(answers(capsys, "settings", "adversary.epsilon", "--json"))
-    assert [one["default"] for one in told["experiment adversary"]] == ["0.01"]
+    assert "adversary.epsilon" in said
+    assert "uniform.seeds" not in said
+    assert "uniform.seeds" in answers(capsys, "study", "--help-settings")
+    assert "training.epochs" not in answers(capsys, "audit", "--help-settings")
+
+
+def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
+    shared = {"out", "data_dir", "as_json", "details", "dry_run", "engine", "address"}
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    assert list(commands) == [
+        *("demo", "run", "audit", "study", "compare", "report", "reproduce", "corpora"),
+    ]
+    for command in (*commands.values(), *commands["corpora"].commands.values()):
+        own = [
+            one.name
+            for one in command.params
+            if one.param_type_name == "option" and one.name not in shared
+        ]
+        assert len(own) <= 12, own
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["rn", "sst"], "Did you mean 'run'"),
         (["run"], "Missing argument 'CORPUS'"),
-        (["run", "sst", "--encodr", "cnn"], "--encoder"),
+        (["run", "sst", "--modl", "cnn"], "--model"),
         (
             ["run", "sst", "--seed", "one"],
             "read options: --seed: 'one'; expected a whole number, 0 to 4294967295; see attnaudit run --help",
@@ -288,19 +288,22 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
             "read options: --epochs: '1.5'; expected a whole number, 1 or more",
         ),
         (
-            ["run", "sst", "--max-tokens", "ten"],
-            "read options: --max-tokens: 'ten'; expected a whole number, 1 or more",
+            ["run", "sst", "--set", "corpus.max_tokens=ten"],
+            "setting corpus.max_tokens: 'ten'; expected a whole number",
         ),
         (
-            ["hf", "train", "sst", "--deceive", "x"],
-            "read options: --deceive: 'x'; expected a number; see attnaudit hf train --help",
+            ["run", "sst", "--model", "small-bert", "--set", "deceive.strength=x"],
+            "setting deceive.strength: 'x'; expected a number",
         ),
-        (["run", "planted-decisive", "--encoder", "bilstn"], "did you mean bilstm?"),
+        (["run", "planted-decisive", "--model", "bilstn"], "did you mean bilstm?"),
+        (["run", "planted-reverse", "--model", "cnn"], "a corpus of pairs; expected a translator"),
+        (["run", "sst", "--column", "txt=body"], "did you mean text?"),
+        (["audit", ".", "sst", "--column", "text"], "no =; expected ROLE=NAME"),
         (["run", "planted-decisive", "--attention", "additve"], "did you mean additive?"),
         (["run", "planted-decisive", "--preset", "papr"], "did you mean paper?"),
-        (["run", "planted-decisive", "--on-bad-row", "skp"], "did you mean skip?"),
+        (["run", "planted-decisive", "--set", "corpus.on_bad_row=skp"], "did you mean skip?"),
         (
-            ["run", "planted-decisive", "--digits", "drop"],
+            ["run", "planted-decisive", "--set", "corpus.digits=drop"],
             "digits: 'drop'; expected one of keep, mask",
         ),
         (["run", "planted-decisive", "--device", "gpu"], "--device"),
@@ -310,8 +313,8 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
             "--epochs 5: --set training.epochs=4",
         ),
         (
-            ["run", "sst", "--text-column", "body"],
-            "read corpus sst: --text-column (text= in Python): 'body'",
+            ["run", "sst", "--column", "text=body"],
+            "read corpus sst: --column text (text= in Python): 'body'",
         ),
         (["run", "planted-decisiv"], "did you mean planted-decisive?"),
         (["run", "nowhere/all.csv"], "no such file or folder"),
@@ -326,12 +329,9 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "planted-decisive", "--vectors", "glove.txt"], "no such file"),
         (
             ["study", "unifrom", "sst"],
-            "one of uniform, seeds, guide, adversary, deceive, dynamics, copying; did you mean uniform?",
+            "deceive, dynamics, copying, calibration; did you mean uniform?",
         ),
-        (
-            ["study", "foo"],
-            "'foo'; expected one of uniform, seeds, guide, adversary, deceive, dynamics, copying",
-        ),
+        (["study", "foo", "sst"], "'foo'; expected one of uniform, seeds, guide, adversary"),
         (
             ["study", "seeds", "planted-reverse"],
             "'seeds'; expected one of deceive, dynamics for planted-reverse",
@@ -340,8 +340,11 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
             ["study", "dynamics", "planted-decisive", "--epochs", "6"],
             "6, which has no effect in dynamics; expected dynamics.steps",
         ),
-        (["study", "copying", "iid", "--epochs", "6"], "expected no epochs: copying counts steps"),
-        (["settings", "trainin.epochs"], "did you mean training.epochs?"),
+        (["study", "copying", "iid", "--epochs", "6"], "copying counts steps"),
+        (
+            ["study", "calibration", "sst", "--set", "calibration.seds=1"],
+            "did you mean calibration.seeds?",
+        ),
     ],
 )
 def test_usage_and_input_errors_are_one_line(
@@ -402,7 +405,7 @@ def test_a_run_of_another_spec_is_refused(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
-    line = fails(capsys, "run", "planted-decisive", *TINY, "--encoder", "cnn", "--out", finished)
+    line = fails(capsys, "run", "planted-decisive", *TINY, "--model", "cnn", "--out", finished)
     assert 'model.encoder = "cnn", there "bilstm"' in line
     assert "--out" in line
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
@@ -445,7 +448,7 @@ def test_what_the_machine_refuses_is_one_line(
     def refuse(*arguments: object) -> None:
         raise error
 
-    monkeypatch.setattr("attnaudit.runner.run", refuse)
+    monkeypatch.setattr("attnaudit.recipes.trained.run", refuse)
     assert message in fails(capsys, "demo", status=status)
 
 
@@ -453,14 +456,17 @@ def test_an_error_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch
     def fail(*arguments: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("attnaudit.runner.run", fail)
+    monkeypatch.setattr("attnaudit.recipes.trained.run", fail)
     with pytest.raises(RuntimeError, match="a bug"):
         main(["demo"])
 
 
 WITHOUT_TORCH = """
 import sys
+from typer.main import get_command
+
 from attnaudit.cli import main
+from attnaudit.cli.app import app
 status = main(sys.argv[1:])
 assert "torch" not in sys.modules, "torch was imported"
 sys.exit(status)
@@ -469,19 +475,28 @@ sys.exit(status)
 
 NOTHING_HEAVY = """
 import sys
+from typer.main import get_command
+
 from attnaudit.cli import main
+from attnaudit.cli.app import app
 for line in sys.argv[1:]:
     assert main(line.split()) == 2, line
-    loaded = [name for name in ("torch", "polars", "gensim", "spacy", "attnaudit.experiments", "attnaudit.runner") if name in sys.modules]
+    loaded = [name for name in ("torch", "polars", "gensim", "spacy", "attnaudit.experiments", "attnaudit.recipes") if name in sys.modules]
     assert not loaded, (line, loaded)
 """
 
 
 def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: Path) -> None:
     commands = [
-        "run nowhere.csv", "run planted-decisive --vectors glove.txt", "study uniform nowhere.csv", "translate nowhere/pairs",
-        "audit nowhere", "report no", "hf nowhere sst", "hf check nowhere", f"hf {tmp_path} nowhere.csv",
-    ]  # fmt: skip
+        "run nowhere.csv",
+        "run planted-decisive --vectors glove.txt",
+        "study uniform nowhere.csv",
+        "audit nowhere",
+        "audit nowhere sst",
+        "audit nowhere --check",
+        "report no",
+        f"audit {tmp_path} nowhere.csv",
+    ]
     done = subprocess.run(
         [sys.executable, "-c", NOTHING_HEAVY, *commands],
         capture_output=True,
@@ -515,7 +530,10 @@ def find_spec(name, path=None, target=None):
     if sys._getframe(2).f_code.co_name != "find_spec":  # to import it; others, as polars, only ask whether it is there
         wanted.append(name)
 PathFinder.find_spec = find_spec
+from typer.main import get_command
+
 from attnaudit.cli import main
+from attnaudit.cli.app import app
 statuses = []
 for arguments in json.loads(sys.argv[1]):
     statuses.append(main(arguments))
@@ -555,7 +573,7 @@ def test_audits_reports_and_comparisons_need_no_extra(
 def test_a_missing_extra_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     commands = {
         "run planted-decisive": "train", "study uniform planted-decisive": "train", "study copying iid": "train",
-        "translate planted-copy": "translate", "corpora fetch trec6": "train",
+        "run planted-copy": "translate", "corpora fetch trec6": "train",
     }  # fmt: skip
     statuses, _, told = without_extras(*map(str.split, commands), cwd=tmp_path)
     assert statuses == [2] * len(commands)
@@ -749,8 +767,8 @@ def test_a_lost_cluster_ends_a_command_at_once(tmp_path: Path) -> None:
     """Without what libraries do at the end, which would hold the process."""
     program = (
         "import atexit, sys, time; from attnaudit.cli import main;"
-        "from attnaudit.core.errors import LostError; from attnaudit.runner import ray_engine;"
-        "ray_engine.RayCluster.opened = lambda *_: (_ for _ in ()).throw(LostError('run', 'the head', 'silent', 'an answer'));"
+        "from attnaudit.core.errors import LostError; from attnaudit.steps import ray_pool;"
+        "ray_pool.RayPool.do = lambda *_: (_ for _ in ()).throw(LostError('run', 'the head', 'silent', 'an answer'));"
         "atexit.register(time.sleep, 600);"
         "sys.exit(main(['study', 'seeds', 'planted-decisive', '--engine', 'ray', '--out', sys.argv[1]]))"
     )

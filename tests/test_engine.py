@@ -22,15 +22,23 @@ from attnaudit.core.files import read_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import RunSpec
 from attnaudit.results.table import tables_in
-from attnaudit.runner import audit_into, reproduce, run, studies, study
-from attnaudit.runner.claim import NAME, claimed
-from attnaudit.runner.engine import LOCAL, Call, Here, engine_of
-from attnaudit.runner.pieces import do_missing, whole
+from attnaudit.recipes.audit import audit_into
+from attnaudit.recipes.reproduction.sweep import reproduce
+from attnaudit.recipes.trained import run
+from attnaudit.runner import studies
+from attnaudit.recipes.studies import study
+from attnaudit.runner.claim import NAME
+from attnaudit.steps.claim import claimed
+from attnaudit.steps.pool import SERIAL, Call, pool_of
+from attnaudit.runner.engine import Here
+from attnaudit.steps.pieces import do_missing, whole
 from attnaudit.runner.ray_engine import _put_alone
-from attnaudit.runner.store import BusyError, alone, is_free
-from attnaudit.runner.studies import TRAININGS, StudySpec, prepared
-from attnaudit.runner.tasks import TASKS, TEXTS
-from attnaudit.runner.transformers import audit_transformer
+from attnaudit.steps.claim import BusyError
+from attnaudit.steps.folder import held, is_free
+from attnaudit.recipes.study import TRAININGS, StudySpec, prepared
+from attnaudit.recipes.kinds import KINDS
+from attnaudit.recipes.classifier import CLASSIFIERS
+from attnaudit.recipes.transformer import audit_transformer
 from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.tracing import texts as tracing_texts
 from attnaudit.tracing.texts import SHARD_ROWS
@@ -70,7 +78,7 @@ def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With shards of a few rows, so that there are several."""
     options = partial(tracing_texts.CollectOptions, shard_rows=8)
     monkeypatch.setattr(tracing_texts, "CollectOptions", options)
-    monkeypatch.setitem(TASKS, "run", replace(TEXTS, shard_rows=8))
+    monkeypatch.setitem(KINDS, "run", replace(CLASSIFIERS, shard_rows=8))
     spec = RunSpec.of("planted-decisive", encoder="average", settings=SMALL)
     run(spec, tmp_path / "local")
     run(spec, tmp_path / "elsewhere", engine=Elsewhere())
@@ -85,7 +93,7 @@ def test_trainings_of_a_study_with_teachers(tmp_path: Path) -> None:
         encoder="average",
         settings=SMALL | {"guide.seeds": 1, "training.epochs": 1},
     )
-    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+    for name, engine in (("local", SERIAL), ("elsewhere", Elsewhere())):
         plan = prepared(spec, tmp_path / name, silent)
         studies._train_all(plan, tmp_path / name / TRAININGS, silent, lambda line: None, engine)
     expected, found = (made(tmp_path / name) for name in ("local", "elsewhere"))
@@ -105,7 +113,7 @@ def test_trainings_of_a_study_with_teachers(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick_pages")
 def test_a_paper(data: Path, tmp_path: Path) -> None:
-    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+    for name, engine in (("local", SERIAL), ("elsewhere", Elsewhere())):
         reproduce(small_sweep(tmp_path / name, data, seeds=1), engine=engine)
     runs = [tmp_path / name / "runs" for name in ("elsewhere", "local")]
     assert made(runs[0]) == made(runs[1])
@@ -115,7 +123,7 @@ def test_a_paper(data: Path, tmp_path: Path) -> None:
 def test_an_audit_of_several_files(tmp_path: Path) -> None:
     shards = [make_trace(10, (2, 9), seed=seed, first_instance=10 * seed) for seed in range(3)]
     write_shards(tmp_path / "trace", shards)
-    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+    for name, engine in (("local", SERIAL), ("elsewhere", Elsewhere())):
         audit_into(tmp_path / name, tmp_path / "trace", engine=engine)
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
 
@@ -168,9 +176,9 @@ def test_a_damaged_piece_is_made_again(tmp_path: Path, damage: Callable[[Path], 
         done.append(number)
 
     calls = [Call(f"call {k}", work, tmp_path / str(k), {"number": k}) for k in range(3)]
-    do_missing(LOCAL, calls, silent)
+    do_missing(SERIAL, calls, silent)
     damage(tmp_path / "1" / "file")
-    do_missing(LOCAL, calls, silent)
+    do_missing(SERIAL, calls, silent)
     assert done == [0, 1, 2, 1]
     assert (tmp_path / "1" / "file").read_text() == "1"
 
@@ -199,7 +207,7 @@ def test_a_transformer(
     tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained(model)
     pl.DataFrame({"text": sorted(set(texts()))[:3]}).write_csv(source)
     collect = {**options, "heads": "0", "scores": ("gradient",), "sample": 3}
-    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+    for name, engine in (("local", SERIAL), ("elsewhere", Elsewhere())):
         audit_transformer(
             model,
             source,
@@ -281,13 +289,13 @@ def test_a_local_paper_is_refused_where_a_driver_is_alive(data: Path, tmp_path: 
 
 def test_what_a_worker_made_is_not_put_where_another_process_is_at_work(tmp_path: Path) -> None:
     place = tmp_path / "run"
-    with alone(place):
+    with held(place):
         assert isinstance(_put_alone({"made": b"new"}, place), BusyError)
         assert not (place / "made").exists()
     assert _put_alone({"made": b"new"}, place) is None
     assert [path.name for path in place.iterdir()] == ["made"]
-    assert _put_alone({"": b"a file alone"}, tmp_path / "file") is None
-    assert (tmp_path / "file").read_bytes() == b"a file alone"
+    assert _put_alone({"": b"a file held"}, tmp_path / "file") is None
+    assert (tmp_path / "file").read_bytes() == b"a file held"
 
 
 def test_the_claim_of_a_dead_driver_is_taken_over_by_one_of_several(tmp_path: Path) -> None:
@@ -400,8 +408,8 @@ def test_wrong_options_are_one_line(
 
 def test_copying_stays_in_one_process(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="--engine local"):
-        study("copying", "permutations", tmp_path / "out", engine=engine_of("ray"))
+        study("copying", "permutations", tmp_path / "out", engine=pool_of("ray"))
 
 
 def test_shards_of_a_run_are_those_of_a_trace() -> None:
-    assert TEXTS.shard_rows == SHARD_ROWS
+    assert CLASSIFIERS.shard_rows == SHARD_ROWS

@@ -32,13 +32,12 @@ LAYERS = (
     {"report"},
     {"steps"},
     {"recipes"},
-    {"runner"},
     {"server"},
     {"cli", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 NEED_TORCH = {"models", "training", "tracing", "hf", "torch", "copying"}
-MAY_HAVE_CIRCLES = {"corpora", "runner"}  # packages whose circles are still to be undone
+MAY_HAVE_CIRCLES = {"corpora"}  # packages whose circles are still to be undone
 
 
 def modules_of(source: Path) -> dict[str, ast.Module]:

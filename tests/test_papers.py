@@ -32,10 +32,12 @@ from attnaudit.published.reproduction import corpus_key
 from attnaudit.report.reproduction.once import Once, comparison, markdown_of
 from attnaudit.report.reproduction.tables import Column
 from attnaudit.results import summary_row
-from attnaudit.runner import RunSpec, Sweep, plan_reproduction, reproduce, write_markdown
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.reproduction.sweep import Sweep, reproduce, write_markdown
+from attnaudit.runner import plan_reproduction
 from attnaudit.runner import records as sources
-from attnaudit.runner.cells import RUNS
-from attnaudit.runner.jobs import (
+from attnaudit.recipes.reproduction.cells import RUNS
+from attnaudit.recipes.reproduction.jobs import (
     STUDIES,
     Options,
     by_delta_alpha,
@@ -44,10 +46,10 @@ from attnaudit.runner.jobs import (
     kept,
     over_seeds,
 )
-from attnaudit.runner.reading import LastCorpus
-from attnaudit.runner.records import commit, load, records_of, save
+from attnaudit.recipes.reading import LastCorpus
+from attnaudit.recipes.reproduction.records import commit, load, records_of, save
 from attnaudit.runner.timing import Speed
-from attnaudit.runner.twice import not_asked_for, recorded
+from attnaudit.recipes.reproduction.twice import not_asked_for, recorded
 from tests.pages import experiments, summaries_as_pages
 
 TINY = {

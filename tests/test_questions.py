@@ -10,7 +10,9 @@ import pytest
 
 import attnaudit
 from attnaudit.corpora import planted_corpus
-from attnaudit.runner import RunSpec, audit_into, run
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.audit import audit_into
+from attnaudit.recipes.trained import run
 from attnaudit.trace import TAIL_FILE, Trace
 
 SMALL = {

@@ -23,10 +23,12 @@ import pytest
 
 from attnaudit.core.errors import InputError, LostError, RunError
 from attnaudit.core.progress import silent
-from attnaudit.runner import audit_into, reproduce, run_study
-from attnaudit.runner.cells import RUNS
-from attnaudit.runner.claim import claimed
-from attnaudit.runner.engine import Call
+from attnaudit.recipes.audit import audit_into
+from attnaudit.recipes.reproduction.sweep import reproduce
+from attnaudit.recipes.study import run_study
+from attnaudit.recipes.reproduction.cells import RUNS
+from attnaudit.steps.claim import claimed
+from attnaudit.steps.pool import Call
 from attnaudit.runner.ray_cluster import (
     ON_LOOPBACK,
     ONE_MACHINE,
@@ -41,8 +43,9 @@ from attnaudit.runner.ray_cluster import (
 )
 from attnaudit.runner.ray_engine import AHEAD, RayCluster, _Flight
 from attnaudit.runner.ray_worker import Order, _performed, await_path
-from attnaudit.runner.store import alone, versions
-from attnaudit.runner.studies import TRAININGS, StudySpec
+from attnaudit.steps.folder import held
+from attnaudit.steps.versions import versions
+from attnaudit.recipes.study import TRAININGS, StudySpec
 from attnaudit.trace import write_shards
 from tests.calls import copied_text, gpus, marked, threads, too_large, touch, touch_later
 from tests.pages import summaries_as_pages
@@ -211,7 +214,7 @@ def test_another_server_that_speaks_http2_is_one_line(capfd: pytest.CaptureFixtu
 def test_a_token_is_sent_to_a_head_that_asks_for_it(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ray makes one when it first starts for one machine alone, and then clusters that are started ask for it."""
+    """Ray makes one when it first starts for one machine held, and then clusters that are started ask for it."""
     for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -420,7 +423,7 @@ def test_what_is_done_waits_for_its_folder_and_is_not_done_again(
         ExitStack() as held,
         RayCluster(engine.address, unshared=True).opened(tmp_path / "study") as opened,
     ):
-        held.enter_context(alone(place))
+        held.enter_context(held(place))
         assert [done.error for done in opened.do([call], told)] == [None]
     assert (place / "made").read_text() == "whole"
     assert len(list(marks.iterdir())) == 1
@@ -526,7 +529,7 @@ def test_a_call_that_never_has_memory_is_one_line(engine: RayCluster, tmp_path: 
     call = Call("large", too_large, tmp_path / "x", {"marks": tmp_path / "marks"})
     with (
         engine.opened(tmp_path) as opened,
-        pytest.raises(RunError, match="large: out of memory, although alone on its node"),
+        pytest.raises(RunError, match="large: out of memory, although held on its node"),
     ):
         list(opened.do([call], silent))
     assert len(list((tmp_path / "marks").iterdir())) == 2

@@ -17,7 +17,7 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.corpora.planted import planted_corpus
-from attnaudit.runner import demo_spec
+from attnaudit.plans.spec import demo_spec
 from tests.pages import FEW, experiments, summaries_as_pages
 
 ROOT = Path(__file__).parents[1]

@@ -18,11 +18,11 @@ from attnaudit.corpora import CORPORA as REGISTERED
 from attnaudit.papers import PAPERS, Cell
 from attnaudit.report.reproduction import page as sweep_page
 from attnaudit.report.reproduction.figures import agreement_figures
-from attnaudit.runner import Sweep, reproduce, write_markdown
-from attnaudit.runner.cells import RUNS, found_in
-from attnaudit.runner.records import load
+from attnaudit.recipes.reproduction.sweep import Sweep, reproduce, write_markdown
+from attnaudit.recipes.reproduction.cells import RUNS, found_in
+from attnaudit.recipes.reproduction.records import load
 from attnaudit.runner.sweep import Outcome
-from attnaudit.runner.twice import recorded
+from attnaudit.recipes.reproduction.twice import recorded
 from tests.pages import FEW, experiments, summaries_as_pages
 
 JAIN = PAPERS["jain2019"]

@@ -19,22 +19,19 @@ from attnaudit.core.errors import InputError, RunError, TraceError
 from attnaudit.core.files import content_key, write_json, write_with_digest
 from attnaudit.core.settings import coerce
 from attnaudit.plans.spec import differences
-from attnaudit.runner import (
-    RunSpec,
-    StudySpec,
-    TranslationSpec,
-    audit_into,
-    demo_spec,
-    parse_assignments,
-    report_into,
-    run,
-    run_study,
-    site_into,
-)  # fmt: skip
-from attnaudit.runner.cells import manifest_of
+from attnaudit.plans.spec import RunSpec, TranslationSpec, demo_spec
+from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.recipes.audit import audit_into, report_into
+from attnaudit.core.settings import parse_assignments
+from attnaudit.recipes.trained import run
+from attnaudit.recipes.site import site_into
+from attnaudit.steps.finished import whole_manifest
 from attnaudit.runner.engine import files_of
-from attnaudit.runner.store import LOCK, MANIFEST, UNFINISHED, Store, alone, read_manifest
-from attnaudit.runner.tasks import Job, task_of
+from attnaudit.runner.store import LOCK
+from attnaudit.steps.folder import MANIFEST, UNFINISHED, Folder, held
+from attnaudit.steps.finished import read_manifest
+from attnaudit.runner.tasks import Job
+from attnaudit.recipes.kinds import kind_of
 from attnaudit.trace import write_shards
 from tests import killed
 from tests.forked import apart
@@ -386,13 +383,13 @@ def test_a_record_with_a_flipped_byte_counts_for_nothing(tmp_path: Path) -> None
         write_json(folder / "table.json", 1)
         return {"history": [0.25, 1e-7], "best": ("a", 3)}
 
-    with alone(tmp_path / "run") as store:
+    with held(tmp_path / "run") as store:
         store.step("train", "key", ("table.json",), measured)
         path = store.scratch / "train.json"
-        stored, known = path.read_bytes(), Store(store.out).records["train"]
+        stored, known = path.read_bytes(), Folder(store.out).records["train"]
         for place in range(len(stored) - 1):
             path.write_bytes(stored[:place] + bytes([stored[place] ^ 2]) + stored[place + 1 :])
-            assert Store(store.out).records in ({}, {"train": known}), place
+            assert Folder(store.out).records in ({}, {"train": known}), place
 
 
 def test_a_damaged_specification_is_told_with_the_folder_to_remove(
@@ -419,8 +416,8 @@ def test_a_finished_run_is_not_read_with_another_value_in_its_spec(
     (tmp_path / "run" / "spec.json").write_bytes(spec.replace(known, damaged, 1))
     with pytest.raises(RunError, match=r"spec\.json: another file than the manifest lists"):
         report_into(tmp_path / "run")
-    assert manifest_of(whole) is not None
-    assert manifest_of(tmp_path / "run") is None
+    assert whole_manifest(whole) is not None
+    assert whole_manifest(tmp_path / "run") is None
 
 
 def test_a_flipped_byte_in_the_spec_of_an_unfinished_run_never_gives_another_spec(
@@ -481,7 +478,7 @@ def test_a_corpus_that_changed_is_refused(whole: Path, tmp_path: Path) -> None:
 def test_a_folder_where_another_process_works_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "run"
     with (
-        alone(out),
+        held(out),
         pytest.raises(
             RunError,
             match="another process is at work there; expected a run of one process at a time",
@@ -493,7 +490,7 @@ def test_a_folder_where_another_process_works_is_refused(tmp_path: Path) -> None
 
 def test_a_run_is_locked_until_nothing_of_it_is_removed_any_more(tmp_path: Path) -> None:
     """Closing drops the unfinished state, but not the lock in it: another command would enter, and lose what it writes there."""
-    with alone(tmp_path / "run") as store:
+    with held(tmp_path / "run") as store:
         write_json(tmp_path / "run" / "spec.json", {})
         store.step(
             "audit", "key", ("table.json",), lambda folder: write_json(folder / "table.json", 1)
@@ -552,7 +549,7 @@ def test_what_another_process_is_writing_is_left_alone(whole: Path, tmp_path: Pa
     }
     for place, command in [*again.items(), (out, lambda: report_into(out))]:
         half_written = place / ".report.html.abcd_123"
-        with alone(place):
+        with held(place):
             half_written.write_text("half a page")
             with pytest.raises(RunError, match="another process is at work there"):
                 command()
@@ -791,9 +788,9 @@ def test_keys_of_trainings_change_only_on_purpose(tmp_path: Path, kind: str) -> 
     if kind == "pairs":
         own = {"corpus.size": 150, "corpus.length": (3, 6), "model.hidden": 8, "collect.pairs": 10}
         spec = TranslationSpec.of("planted-reverse", settings=model | own)
-    task = task_of(spec)
+    task = kind_of(spec)
     corpus, fingerprint = task.prepare(spec, task.read(spec, lambda what, done, total: None))
-    with alone(tmp_path / "run") as store:
+    with held(tmp_path / "run") as store:
         job = Job(spec, spec.to_json(), corpus, "cpu", store, lambda what, done, total: None)
         assert content_key("train", fingerprint, *task.training_key(job), "cpu") == RECORDED[kind]
 
@@ -803,13 +800,13 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
         (folder / "table.json").write_text("2")
         raise InputError("audit", "a step", "no luck", "luck")
 
-    with alone(tmp_path / "run") as store:
+    with held(tmp_path / "run") as store:
         write_json(tmp_path / "run" / "spec.json", {})
         store.step(
             "audit", "first", ("table.json",), lambda folder: write_json(folder / "table.json", 1)
         )
         store.close({"kind": "audit"})
     before = digests(tmp_path / "run")
-    with alone(tmp_path / "run") as store, pytest.raises(InputError):
+    with held(tmp_path / "run") as store, pytest.raises(InputError):
         store.step("audit", "second", ("table.json",), fails)
     assert digests(tmp_path / "run") == before

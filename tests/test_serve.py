@@ -34,7 +34,7 @@ from attnaudit.core.errors import RunError
 from attnaudit.core.files import sha256, write_json, write_with_digest
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.heatmaps import visible
-from attnaudit.runner import audit_into
+from attnaudit.recipes.audit import audit_into
 from attnaudit.server.app import MOST_BYTES, PATIENCE, make_app
 from attnaudit.server.guard import Allowance, Guard
 from attnaudit.server.sentence import MOST_CHARACTERS, MOST_WORDS, Reader, why_not

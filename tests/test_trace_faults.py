@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from attnaudit.core.errors import TraceError
-from attnaudit.runner.store import trace_digests
+from attnaudit.steps.finished import trace_digests
 from attnaudit.trace import TAIL_FILE, Trace
 from attnaudit.trace.files import METADATA_KEY
 from tests.traces import make_trace

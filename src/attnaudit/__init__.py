@@ -11,7 +11,8 @@
     trace = attnaudit.hf.collect(model, tokenizer, "reviews.csv")      # a model of the transformers library
     trace = attnaudit.torch.collect(net, batches, attention="pool")    # any torch module with a pooling attention
 
-Audits, reports and comparisons never import torch; to train, install `attnaudit[train]`, for translators `attnaudit[translate]`.
+Audits, reports and comparisons never import torch; to train, install `attnaudit[train]`, for
+translators `attnaudit[translate]`.
 """
 
 from __future__ import annotations
@@ -30,27 +31,55 @@ if TYPE_CHECKING:
     from attnaudit.experiments.registry import register_experiment
     from attnaudit.models.classifier import load_model
     from attnaudit.models.presets import register_encoder
+    from attnaudit.recipes.studies import study
+    from attnaudit.recipes.work import compare, run, write_report
     from attnaudit.results import Results
-    from attnaudit.runner.commands import compare, run, translate, write_report
-    from attnaudit.runner.studies import study
     from attnaudit.trace import Trace
     from attnaudit.tracing.texts import collect
 
 _HOME = {
-    "AttnauditError": "core.errors", "InputError": "core.errors", "RunError": "core.errors", "TraceError": "core.errors",
-    "Corpus": "corpora", "read_corpus": "corpora", "register_corpus": "corpora",
-    "Ragged": "core.ragged", "Trace": "trace", "Results": "results",
-    "load_model": "models.classifier", "register_encoder": "models.presets",
-    "collect": "tracing.texts", "audit": "experiments", "register_experiment": "experiments.registry",
-    "run": "runner.commands", "translate": "runner.commands", "write_report": "runner.commands",
-    "compare": "runner.commands", "study": "runner.studies",
-}  # fmt: skip
+    "AttnauditError": "core.errors",
+    "Corpus": "corpora",
+    "InputError": "core.errors",
+    "Ragged": "core.ragged",
+    "Results": "results",
+    "RunError": "core.errors",
+    "Trace": "trace",
+    "TraceError": "core.errors",
+    "audit": "experiments",
+    "collect": "tracing.texts",
+    "compare": "recipes.work",
+    "load_model": "models.classifier",
+    "read_corpus": "corpora",
+    "register_corpus": "corpora",
+    "register_encoder": "models.presets",
+    "register_experiment": "experiments.registry",
+    "run": "recipes.work",
+    "study": "recipes.studies",
+    "write_report": "recipes.work",
+}
 
 __all__ = [
-    "AttnauditError", "Corpus", "InputError", "Ragged", "Results", "RunError", "Trace", "TraceError",
-    "audit", "collect", "compare", "load_model", "read_corpus", "register_corpus", "register_encoder", "register_experiment", "run",
-    "study", "translate", "write_report",
-]  # fmt: skip
+    "AttnauditError",
+    "Corpus",
+    "InputError",
+    "Ragged",
+    "Results",
+    "RunError",
+    "Trace",
+    "TraceError",
+    "audit",
+    "collect",
+    "compare",
+    "load_model",
+    "read_corpus",
+    "register_corpus",
+    "register_encoder",
+    "register_experiment",
+    "run",
+    "study",
+    "write_report",
+]
 render_by("attnaudit.report.notebook")
 _OF_TORCH = ("collect", "load_model")
 _PARTS = {

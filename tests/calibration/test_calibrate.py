@@ -16,7 +16,7 @@ from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora.prepare import planting
 from attnaudit.runner import calibration
-from attnaudit.runner.calibration import Calibration, calibrate
+from attnaudit.recipes.calibration import Calibration, calibrate
 from attnaudit.trace import Trace
 from tests.report.access import barriers
 from tests.report.conftest import browser  # noqa: F401

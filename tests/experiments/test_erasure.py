@@ -15,7 +15,8 @@ from attnaudit.experiments.erasure.curves import MINIMUM, flip_curves
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.rows import row_streams
-from attnaudit.runner import RunSpec, run
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.trained import run
 from attnaudit.trace import Trace
 from tests.oracles.erasure import (
     after_removal,

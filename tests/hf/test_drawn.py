@@ -17,7 +17,7 @@ from attnaudit.corpora.formats import parquet
 from attnaudit.corpora.formats.rows import Columns
 from attnaudit.corpora.own import Draw
 from attnaudit.hf.sources import read_texts
-from attnaudit.runner.transformers import TransformerSettings, TransformerSpec
+from attnaudit.recipes.transformer import TransformerCollect, TransformerSpec
 
 LABELS = ("no", "yes", "", "maybe")
 
@@ -78,7 +78,7 @@ def test_drawn_texts_are_those_of_the_whole_file(tmp_path: Path, kind: str, size
 def test_fewer_texts_are_drawn_of_several_layers_or_positions(
     collect: dict[str, Any], size: int
 ) -> None:
-    assert TransformerSpec(Path("model"), "texts.csv", TransformerSettings(**collect)).draw == Draw(
+    assert TransformerSpec(Path("model"), "texts.csv", TransformerCollect(**collect)).draw == Draw(
         size, 0
     )
 

@@ -13,7 +13,7 @@ import torch
 from attnaudit.copying.model import Copier, Sizes, as_symbols, descend
 from attnaudit.copying.study import SUCCESS, Copying
 from attnaudit.corpora.planted.sequences import Sequences
-from attnaudit.runner.copying import config_of
+from attnaudit.recipes.copying import config_of
 from tests.oracles.snell2021 import Released, of_released
 
 SEQUENCES = Sequences("iid", 7, 5, shared=True)

@@ -18,8 +18,8 @@ from attnaudit.models.classifier import load_model
 from attnaudit.models.log_odds import UNKNOWN, word_log_odds
 from attnaudit.models.presets import model_preset
 from attnaudit.plans.spec import RunSpec
-from attnaudit.runner.pipeline import train_into
-from attnaudit.runner.tasks.texts import TEXTS
+from attnaudit.recipes.trained import train_into
+from attnaudit.recipes.classifier import CLASSIFIERS
 from attnaudit.trace import Trace
 from tests.models.tiny import tiny_model
 from tests.oracles.forward import softmax
@@ -88,7 +88,7 @@ def test_attention_of_a_run_is_fixed_by_the_words(encoder: str, tmp_path: Path) 
     model, trace, corpus = (
         load_model(tmp_path / "run" / "model"),
         Trace.read(tmp_path / "run" / "trace"),
-        TEXTS.read(spec, silent),
+        CLASSIFIERS.read(spec, silent),
     )
     assert isinstance(model.attention, LogOdds)
     odds = model.attention.odds.numpy()

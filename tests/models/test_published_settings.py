@@ -13,8 +13,8 @@ from attnaudit.corpora import Corpus
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import ModelSettings, model_preset
 from attnaudit.papers import Cell
-from attnaudit.runner import RunSpec
-from attnaudit.runner.sweep import Sweep
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.reproduction.sweep import Sweep
 from attnaudit.training.texts import labels_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.runner import RunSpec, run
-from attnaudit.runner.pipeline import train_into
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.trained import run
+from attnaudit.recipes.trained import train_into
 from attnaudit.trace import Trace
 from tests.pages import summaries_as_pages
 

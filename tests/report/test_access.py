@@ -21,7 +21,8 @@ from attnaudit.report.reproduction.page import write_reproduction
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.differences import write_comparison
 from attnaudit.report.study_page import write_study
-from attnaudit.runner import compare_runs, site_into
+from attnaudit.recipes.compare import compare_runs
+from attnaudit.recipes.site import site_into
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.uniform import Uniform
 from tests.calibration.test_scores import write_calibrated

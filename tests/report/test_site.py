@@ -19,7 +19,9 @@ from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, sha256, write_json
 from attnaudit.report.run_page import write_report
 from attnaudit.report.site.packing import pack, quantised, restored, script, unpack
-from attnaudit.runner import audit_into, compare_runs, site_into, write_comparison
+from attnaudit.recipes.audit import audit_into
+from attnaudit.recipes.compare import compare_runs, write_comparison
+from attnaudit.recipes.site import site_into
 from attnaudit.trace import Trace
 from tests.report.conftest import ARGUMENTS, OWN_SCALE, chromium
 from tests.report.test_page import EVIL, evil_trace

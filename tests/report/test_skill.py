@@ -29,7 +29,7 @@ from attnaudit.results import SUMMARY_SCHEMA, Result, Results
 from attnaudit.results.about import About
 from attnaudit.results.measures import BASE, OF_BASE
 from attnaudit.results.summary import SummaryRows
-from attnaudit.runner.tasks.pairs import translation_rows
+from attnaudit.recipes.translator import translation_rows
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.studies.base import base_models, base_rows

@@ -19,7 +19,7 @@ from attnaudit.copying.study import Copying, PresetName, outcomes, passing, summ
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.report.cards.card import WITHHELD
 from attnaudit.report.copying_page import copying_card
-from attnaudit.runner import copying_study, run_copying
+from attnaudit.recipes.copying import copying_study, run_copying
 from tests import killed
 from tests.forked import apart
 from tests.report.access import barriers

@@ -18,8 +18,8 @@ from attnaudit.core.files import read_json
 from attnaudit.report.study_page import study_card
 from attnaudit.results.about import About
 from attnaudit.results.record import read_summary
-from attnaudit.runner import StudySpec, run_study
-from attnaudit.runner.tasks.pairs import read_translations
+from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.recipes.translator import read_translations
 from attnaudit.stats.agreement import agreement
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau

@@ -21,8 +21,10 @@ from attnaudit.corpora import read_corpus
 from attnaudit.plans.training import TrainingId, seeded, strength_text, usual
 from attnaudit.report.card import verdict
 from attnaudit.results.record import read_summary
-from attnaudit.runner import RunSpec, StudySpec, plan_study, run_study
-from attnaudit.runner.studies import AUDIT, TRAININGS, key_of
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.recipes.studies import plan_study
+from attnaudit.recipes.study import AUDIT, TRAININGS, key_of
 from attnaudit.studies import STUDIES, Training
 from attnaudit.studies.deceive import MODELS
 from attnaudit.studies.dynamics.study import Dynamics

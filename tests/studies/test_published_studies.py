@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.runner import RunSpec
+from attnaudit.plans.spec import RunSpec
 from attnaudit.studies import STUDIES
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.seeds import Seeds

@@ -18,9 +18,10 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.plans.transformer import TransformerCollect, TransformerTraining
-from attnaudit.runner import StudySpec, plan_study, run_study
+from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.recipes.studies import plan_study
 from attnaudit.runner.hf_training import train_transformer
-from attnaudit.runner.tasks.transformers import TRANSFORMERS
+from attnaudit.recipes.small_transformer import SMALL_TRANSFORMERS
 from attnaudit.studies import TRANSFORMER_STUDIES
 from attnaudit.studies.over_seeds import model_label
 from attnaudit.studies.uncovering import UNCOVERING, uncovering
@@ -69,8 +70,8 @@ def test_the_base_of_a_table_is_audited_on_rows_that_it_was_not_trained_on(
         spec = TransformerTraining.of(
             str(source), config="tiny-bert", collect=TransformerCollect(sample=9)
         )
-        assert TRANSFORMERS.audit is not None
-        TRANSFORMERS.audit(spec, tmp_path, tmp_path / "out", silent)
+        assert SMALL_TRANSFORMERS.audit is not None
+        SMALL_TRANSFORMERS.audit(spec, tmp_path, tmp_path / "out", silent)
     assert asked == [{"sample": 9, "split": "test"}, {"sample": 9}]
 
 

@@ -1,7 +1,7 @@
 """Check that a model is what its construction says.
 
 No audited measure is used, since measures are what the calibration judges. The dependence on words
-comes from predictions on changed texts (`attnaudit.runner.tasks.texts`), the rest from the weights
+comes from predictions on changed texts (`attnaudit.recipes.classifier`), the rest from the weights
 on the deciding words.
 """
 

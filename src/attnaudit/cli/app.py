@@ -1,22 +1,20 @@
-"""The commands."""
+"""The eight commands: each parses its options and makes one library call."""
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
-from attnaudit.cli import calibration, corpora, hf
+from attnaudit.cli import corpora
 from attnaudit.cli import options as o
-from attnaudit.cli.bars import progress, show_plan_and_end
-from attnaudit.cli.reproduce import reproduce
+from attnaudit.cli.bars import progress
 from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
-from attnaudit.corpora.registry import CORPORA
-from attnaudit.corpora.spec import CorpusSpec
+
+PAPERS = "jain2019, serrano2019, wiegreffe2019, pruthi2020 or snell2021"
 
 app = typer.Typer(
     rich_markup_mode=None,
@@ -24,19 +22,63 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(corpora.app, name="corpora", short_help="List, check and download corpora.")
-app.add_typer(hf.app, name="hf", short_help="Transformers saved on disk.")
-app.command("calibrate", short_help="Score every measure on models of known truth.")(
-    calibration.calibrate
-)
 
 
-def _version(expected: bool) -> bool:
-    if expected:
+class _Lists(o.Grouped):
+    """A command whose help ends with a list that is loaded only when the help is shown."""
+
+    heading = ""
+
+    def entries(self) -> Iterable[tuple[str, str]]:
+        """Return names with what they are."""
+        raise NotImplementedError
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Write the list."""
+        with formatter.section(self.heading):
+            formatter.write_dl(list(self.entries()))
+
+
+class _ListsExperiments(_Lists):
+    heading = "Experiments"
+
+    def entries(self) -> Iterable[tuple[str, str]]:
+        from attnaudit.experiments import EXPERIMENTS
+        from attnaudit.report.cards import card
+
+        return [(name, card(name).question) for name in EXPERIMENTS]
+
+
+class _ListsStudies(_Lists):
+    heading = "Studies, their default scale, and that of --full"
+
+    def entries(self) -> Iterable[tuple[str, str]]:
+        from attnaudit.recipes.settings import scales
+
+        return [
+            (title, f"{scale.question} {scale.quick}; --full: {scale.full}")
+            for title, scale in scales().items()
+        ]
+
+
+def _of_runs(title: str) -> bool:
+    return not title.startswith(("study", "collect of audited"))
+
+
+def _of_audits(title: str) -> bool:
+    return title.startswith(("experiment", "collect of audited", "corpus of"))
+
+
+def _of_studies(title: str) -> bool:
+    return not title.startswith(("experiment", "collect of audited"))
+
+
+def _version(is_asked: bool) -> None:
+    if is_asked:
         from importlib.metadata import version
 
         typer.echo(f"attnaudit {version('attnaudit')}")
         raise typer.Exit
-    return expected
 
 
 def _tell(line: str) -> None:
@@ -61,202 +103,306 @@ def attnaudit(
     """
 
 
-@app.command(short_help="Try it: a small planted corpus, no data, no network.")
-def demo(out: o.Out = None, as_json: o.Json = False) -> None:
-    """Train, audit and report on a small planted corpus: no data, no network, under two minutes.
+@app.command(cls=o.Grouped, short_help="Try it: a small planted corpus, no data, no network.")
+def demo(out: o.Out = None, as_json: o.Json = False, details: o.Details = False) -> None:
+    """Train, audit and report on a small planted corpus: no data, no network.
 
-    The words that decide the label are known, so the report also measures how well attention finds them.
+    The words that decide the label are known, so the report also measures how well attention finds
+    them.
 
     \b
     Examples:
       attnaudit demo
       attnaudit demo --out runs/first --json
     """
-    from attnaudit.runner import demo_spec, run
+    from attnaudit.plans.spec import demo_spec
+    from attnaudit.recipes.trained import run
 
     with progress() as bar:
         folder = run(demo_spec(), out or "runs/demo", bar)
     from attnaudit.cli.show import show_run
 
-    show_run(folder, as_json)
+    show_run(folder, as_json, details)
 
 
-@app.command("run", short_help="Train, record the attention, audit, report.")
-@o.takes(CorpusSpec)
+@app.command("run", cls=o.Grouped, short_help="Train, record the attention, audit, report.")
 def run_(
-    corpus: o.CorpusName, encoder: o.Encoder = None, attention: o.Attention = None, seed: o.Seed = 0, out: o.Out = None,
-    settings: o.Settings = None, vectors: o.Vectors = None, preset: o.Preset = None, epochs: o.Epochs = None, device: o.Device = None,
-    engine: o.Engine = None, address: o.Address = None, unshared: o.Unshared = False,
-    dry_run: o.DryRun = False, as_json: o.Json = False, **texts: Any,
-) -> None:  # fmt: skip
+    corpus: o.Corpus,
+    model: o.Model = None,
+    attention: o.Attention = None,
+    preset: o.Preset = None,
+    vectors: o.Vectors = None,
+    seed: o.Seed = 0,
+    epochs: o.Epochs = None,
+    device: o.Device = None,
+    settings: o.Settings = None,
+    column: o.Column = None,
+    listed: Annotated[bool, o.help_settings(_of_runs)] = False,
+    data_dir: o.DataDir = None,
+    out: o.Out = None,
+    dry_run: o.DryRun = False,
+    as_json: o.Json = False,
+    details: o.Details = False,
+    engine: o.Engine = None,
+    address: o.Address = None,
+) -> None:
     """Train a model, record its attention, audit it and write the report.
 
-    DIR is runs/<corpus>-<encoder>-<attention>-s<seed> by default. The same command resumes a run that was stopped, and leaves a finished
-    one as it is.
+    DIR is runs/<corpus>-<model>-… by default. The same command resumes a run that was stopped, and
+    leaves a finished one as it is. A corpus of pairs trains a translator; small-bert and its
+    like are transformers with a tokenizer of their own, saved in DIR/model.
 
     \b
     Examples:
-      attnaudit run sst --data-dir data --encoder bilstm --out runs/sst
-      attnaudit run reviews.csv.gz --encoder cnn --text-column body --label-column stars
-      attnaudit run folder/with/train/and/test --encoder average --attention dot --seed 1
+      attnaudit run sst --data-dir data --out runs/sst
+      attnaudit run reviews.csv.gz --model cnn --column text=body --column label=stars
+      attnaudit run folder/with/train/and/test --model average --attention dot --seed 1
       attnaudit run sst --vectors glove.6B.300d.txt --epochs 4 --set adversary.epsilon=0.05
-      attnaudit run sst --data-dir data --dry-run
+      attnaudit run multi30k_en_de --data-dir data
+      attnaudit run sst --model small-bert --dry-run
       attnaudit run reviews.csv --engine ray
     """
     o.require_files(corpus, vectors)
-    from attnaudit.runner import RunSpec, plan_run, run
+    from attnaudit.recipes.trained import plan_run, run
+    from attnaudit.recipes.work import spec_of
 
-    chosen = o.given(
-        encoder=encoder, attention=attention, preset=preset, vectors=vectors, device=device, **texts
+    spec = spec_of(
+        corpus,
+        model,
+        **o.given(attention=attention, preset=preset, vectors=vectors, device=device),
+        seed=seed,
+        settings=o.assigned(settings, training__epochs=epochs),
+        data_dir=data_dir,
+        **o.columns(column),
     )
-    spec = RunSpec.of(corpus, seed=seed, settings=o.assigned(settings, epochs), **chosen)
     place = Path(out or f"runs/{spec.name}")
-    if dry_run:
-        show_plan_and_end(as_json, plan_run, spec, place)
-    before = (place / "manifest.json").exists()
-    on = o.engine(engine, address, unshared)
-    with progress() as bar:
-        run(spec, place, bar, **on)
-    from attnaudit.cli.show import show_run
+    with o.pool(engine, address) as pool, progress() as bar:
+        planned = plan_run(spec, place, bar) if dry_run else None
+        is_done = (place / "manifest.json").exists()
+        if planned is None:
+            run(spec, place, bar, pool=pool)
+    from attnaudit.cli.show import show_plan, show_run
 
-    if before and not as_json:
+    if planned is not None:
+        show_plan(planned, as_json)
+        return
+    if is_done and not as_json:
         typer.echo(f"{printable(str(place))} already holds this run\n")
-    show_run(place, as_json)
+    show_run(place, as_json, details)
 
 
-class ListsExperiments(TyperCommand):
-    """A command whose help ends with the registered experiments; they are loaded only when the help is shown."""
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        from attnaudit.experiments import EXPERIMENTS
-        from attnaudit.report.cards import card
-
-        with formatter.section("Experiments"):
-            formatter.write_dl([(name, card(name).question) for name in EXPERIMENTS])
-
-
-class ListsStudies(TyperCommand):
-    """A command whose help ends with the studies and their scale; they are loaded only when the help is shown, or one is misnamed."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """An unknown study is named before what else is missing."""
-        try:
-            return super().parse_args(ctx, args)
-        except typer.TyperException:
-            if ctx.params.get("name") is not None:
-                from attnaudit.runner.studies import check_name
-
-                check_name(ctx.params["name"])
-            raise
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        from attnaudit.runner.settings import scales
-
-        with formatter.section("Studies, their default scale, and that of --full"):
-            formatter.write_dl(
-                [
-                    (title, f"{scale.question} {scale.quick}; --full: {scale.full}")
-                    for title, scale in scales().items()
-                ]
-            )
-
-
-@app.command(short_help="Audit an existing trace.", cls=ListsExperiments)
+@app.command(short_help="Audit a trace, a run or a transformer.", cls=_ListsExperiments)
 def audit(
-    trace: o.TracePath, experiments: o.Experiments = None, settings: o.ExperimentSettings = None, replay: o.ReplayModel = None,
-    out: o.Out = None, engine: o.Engine = None, address: o.Address = None, unshared: o.Unshared = False, as_json: o.Json = False,
-) -> None:  # fmt: skip
-    """Audit an existing trace from any tool.
+    what: Annotated[Path, typer.Argument(metavar="WHAT", exists=True, show_default=False)],
+    corpus: o.Texts = None,
+    experiments: o.Experiments = None,
+    layers: Annotated[
+        str | None,
+        o.option("--layers", panel=o.MODEL, default="last", help="last, all, or numbers: 0,3."),
+    ] = None,
+    heads: Annotated[
+        str | None,
+        o.option("--heads", panel=o.MODEL, default="all", help="all, or numbers from 0: 0,3."),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        o.option(
+            "--sample",
+            panel=o.FILES,
+            default="500; 50 of several layers",
+            least=1,
+            help="Number of texts, drawn with the seed.",
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        o.option(
+            "--split", panel=o.FILES, metavar="all|train|dev|test", help="Split that is audited."
+        ),
+    ] = None,
+    replay: Annotated[
+        Path | None,
+        o.option(
+            "--replay",
+            metavar="MODEL_DIR",
+            panel=o.MODEL,
+            help="The transformer that a trace with tail replay was collected from.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        o.option("--check", panel=o.MODEL, help="Only show whether a transformer can be audited."),
+    ] = False,
+    seed: o.Seed = 0,
+    settings: o.Settings = None,
+    column: o.Column = None,
+    listed: Annotated[bool, o.help_settings(_of_audits)] = False,
+    data_dir: o.DataDir = None,
+    out: o.Out = None,
+    as_json: o.Json = False,
+    details: o.Details = False,
+    engine: o.Engine = None,
+    address: o.Address = None,
+) -> None:
+    """Audit a trace from any tool, a run, or a transformer's folder on the texts of CORPUS.
 
-    Writes results/, summary.json and report.html into DIR, by default a folder <run>-audit or <trace>-audit next to the trace. Overwrites
-    an earlier audit in DIR; give another --out to keep both.
+    Of a trace or a run (a folder of shards, or one Parquet file) DIR is a folder <name>-audit next
+    to it; an earlier audit there is overwritten. Of a transformer, as model.save_pretrained wrote
+    it, DIR is runs/<corpus>-<model>; the attention of its heads is recorded at the position that its
+    prediction is read from. Nothing is downloaded, and no code of the folder is run.
 
     \b
     Examples:
       attnaudit audit runs/sst-bilstm-additive-s0 --experiment adversary --set adversary.epsilon=0.05
       attnaudit audit path/to/trace --out audits/mine --json
-      attnaudit audit runs/lm --replay models/gpt2 --experiment permutation
+      attnaudit audit models/bert --check
+      attnaudit audit models/bert reviews.csv --column text=body --out runs/bert
+      attnaudit audit models/bert sst --data-dir data --layers all --sample 50
+      attnaudit audit models/marian pairs/ --set collect.cross=true
       attnaudit audit path/to/trace --engine ray --address 10.0.0.1:6379
     """
-    from attnaudit.runner import audit_into
+    if check:
+        from attnaudit.cli.show import show_gate
+        from attnaudit.recipes.transformer import check_folder
 
-    on = o.engine(engine, address, unshared)
-    with progress() as bar:
-        folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar, replay, **on)
-    from attnaudit.cli.show import show_summary
+        gate = check_folder(what)
+        show_gate(gate, as_json)
+        raise typer.Exit(0 if gate.can_be_audited else 2)
+    if corpus is not None:
+        o.require_files(corpus)
+    from attnaudit.recipes.work import audit_of
 
-    show_summary(folder, as_json)
+    of_texts = {
+        "collect__layers": layers,
+        "collect__heads": heads,
+        "collect__sample": sample,
+        "collect__split": split,
+    }
+    options: dict[str, Any] = {
+        "experiments": experiments or (),
+        "settings": o.assigned(settings, **of_texts),
+    }
+    if corpus is None:
+        _check_trace(what, {**of_texts, "column": column, "data_dir": data_dir})
+        options["replay"] = replay
+    else:
+        options |= o.given(seed=seed, data_dir=data_dir, **o.columns(column))
+    from attnaudit.cli.show import show_audit, show_run
+
+    with o.pool(engine, address) as pool, progress() as bar:
+        folder = audit_of(what, corpus, out, bar, pool, **options)
+    (show_audit if corpus is None else show_run)(folder, as_json, details)
 
 
-@app.command(short_help="Write the report of one run, or a site of several.")
-def report(runs: o.Runs, out: o.Out = None) -> None:
-    """Write the report of one run again, or a site with the reports of several.
-
-    \b
-    Examples:
-      attnaudit report runs/demo
-      attnaudit report runs/* --out site
-    """
-    from attnaudit.runner import report_into, site_into
-
-    with progress() as bar:
-        page = (
-            report_into(runs[0], bar)
-            if len(runs) == 1 and out is None
-            else site_into(runs, out or "site", bar)
-        )
-    typer.echo(printable(str(page)))
+def _check_trace(what: Path, of_texts: dict[str, Any]) -> None:
+    """Raise InputError for a transformer without texts, and for options of texts with a trace."""
+    expected = "audit MODEL_DIR CORPUS, or --check"
+    if (what / "config.json").is_file():
+        got = "the folder of a transformer, and no texts"
+        raise InputError("audit", str(what), got, expected, "name a corpus after it")
+    for name, value in o.given(**of_texts).items():
+        where = f"--{name.rpartition('__')[2].replace('_', '-')} {value}"
+        raise InputError("audit", where, "an option of texts, with a trace", expected)
 
 
-@app.command(short_help="Serve the pages of runs, and type sentences to their models.")
-def serve(
-    runs: o.Runs,
-    port: Annotated[
-        int,
-        typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any that is free."),
-    ] = 8765,
+@app.command(short_help="Questions that train again.", cls=_ListsStudies)
+def study(
+    name: o.StudyName,
+    corpus: o.Corpus,
+    model: o.Model = None,
+    attention: o.Attention = None,
+    preset: o.Preset = None,
+    vectors: o.Vectors = None,
+    seed: o.Seed = 0,
+    epochs: o.Epochs = None,
+    device: o.Device = None,
+    full: Annotated[
+        bool, o.option("--full", panel=o.TRAINING, help="The published scale; it may take hours.")
+    ] = False,
+    settings: o.Settings = None,
+    column: o.Column = None,
+    listed: Annotated[bool, o.help_settings(_of_studies)] = False,
+    data_dir: o.DataDir = None,
+    out: o.Out = None,
+    dry_run: o.DryRun = False,
+    as_json: o.Json = False,
+    engine: o.Engine = None,
+    address: o.Address = None,
 ) -> None:
-    """Serve the pages of finished runs to this machine, until Ctrl-C.
+    """Train variants of a model and compare them.
 
-    Prints an address on 127.0.0.1 with a random token, new each time: whoever does not have it sees nothing. Where a run has its model
-    (classifiers and question answering that attnaudit trained), a sentence of your own can be typed: its tokens, attention and prediction,
-    and the playground with the exact adversary, ranges and smallest flipping set. Needs pip install 'attnaudit[serve]', and for sentences
-    attnaudit[train].
+    DIR (runs/studies/<corpus>-<model>-… by default) holds all studies of one model: DIR/trainings
+    the trainings, which studies share, DIR/<study> the results of a study, DIR/index.html an
+    overview. The same command resumes a study that was stopped.
+
+    By default a study has a scale that two cores finish in minutes on a corpus like SST. CORPUS is
+    as for attnaudit run; of copying it is permutations, distinct or iid, of calibration names of
+    corpora joined by commas.
 
     \b
     Examples:
-      attnaudit serve runs/demo
-      attnaudit serve runs/* --port 0
+      attnaudit study uniform sst --data-dir data --dry-run
+      attnaudit study seeds sst --data-dir data --full --engine ray --address 10.0.0.1:6379
+      attnaudit study deceive deceptive_pronoun --data-dir data --set deceive.seeds=2
+      attnaudit study dynamics sst --data-dir data --set dynamics.steps=0,50,100,200
+      attnaudit study deceive deceptive_en_de --data-dir data --epochs 10
+      attnaudit study uniform sst --data-dir data --model small-bert
+      attnaudit study copying permutations
+      attnaudit study calibration planted-prior,sst --data-dir data
     """
-    from attnaudit.core.extras import require
+    o.require_files_of_study(name, corpus, vectors)
+    from attnaudit.recipes.kinds import model_options
+    from attnaudit.recipes.studies import check_name, plan_study
+    from attnaudit.recipes.studies import study as run_study
 
-    require("serve", "serve")
-    from attnaudit.server.serve import serve as listen
+    check_name(name)
+    chosen: dict[str, Any] = {
+        **model_options(model),
+        **o.given(attention=attention, preset=preset, vectors=vectors, device=device),
+        **o.given(data_dir=data_dir, **o.columns(column)),
+        "seed": seed,
+        "full": full,
+        "settings": o.assigned(settings, training__epochs=epochs),
+    }
+    with o.pool(engine, address) as pool, progress() as bar:
+        if dry_run:
+            planned, folder = plan_study(name, corpus, out, bar, **chosen), None
+        else:
+            planned, folder = [], run_study(name, corpus, out, bar, _tell, pool, **chosen)
+    from attnaudit.cli.show import show_plan, show_study
 
-    listen(runs, port, typer.echo)
+    if folder is None:
+        show_plan(planned, as_json)
+    else:
+        show_study(folder, as_json)
 
 
-@app.command(short_help="Compare runs with each other, or with published numbers.")
+@app.command(cls=o.Grouped, short_help="Compare runs with each other, or with published numbers.")
 def compare(
-    runs: o.Runs, to: Annotated[str | None, typer.Option("--to", show_default=False, help="Paper to compare with: jain2019.")] = None,
-    out: o.Out = None, as_json: o.Json = False,
-) -> None:  # fmt: skip
+    runs: o.Runs,
+    to: Annotated[
+        str | None, o.option("--to", panel=o.MODEL, help="Paper to compare with: jain2019.")
+    ] = None,
+    out: o.Out = None,
+    as_json: o.Json = False,
+) -> None:
     """Compare runs, or audits, with each other, or with published numbers.
 
-    Two or more: paired differences of their measures from the first, on the instances that both have with the same text, with 95 %
-    bootstrap intervals, and the instances whose attention differs most. --out writes the page and both tables.
+    Two or more: paired differences of their measures from the first, on the instances that both
+    have with the same text, with 95 % bootstrap intervals, and the instances whose attention
+    differs most. --out writes the page and both tables.
 
-    One, or several with --to: the paper's numbers, those of its authors' re-run, ours with intervals, and whether they agree.
+    One, or several with --to: the paper's numbers, those of its authors' re-run, ours with
+    intervals, and whether they agree.
 
     \b
     Examples:
       attnaudit compare runs/sst-bilstm-additive-s0 runs/sst-cnn-additive-s0 --out comparison
       attnaudit compare runs/sst-bilstm-additive-s0 --to jain2019
-      attnaudit compare runs/sst-* --to jain2019 --json
     """
     from attnaudit.cli.show import show_comparison, show_differences
-    from attnaudit.runner import compare as compare_published
-    from attnaudit.runner import compare_runs, write_comparison
+    from attnaudit.recipes.compare import compare_runs, write_comparison
+    from attnaudit.recipes.work import compare as compare_published
 
     if to is None and len(runs) > 1:
         compared = compare_runs(runs)
@@ -264,140 +410,149 @@ def compare(
     elif out is None:
         show_comparison(compare_published(runs, to), as_json)
     else:
-        raise InputError(
-            "compare",
-            "--out",
-            "published numbers",
-            "two or more runs without --to",
-            "the report of each run shows them",
-        )
+        expected, do = "two or more runs without --to", "the report of each run shows them"
+        raise InputError("compare", "--out", "published numbers", expected, do)
 
 
-@app.command(short_help="Retraining studies of attention.", cls=ListsStudies)
-@o.takes(CorpusSpec)
-def study(
-    name: o.StudyName, corpus: o.StudyCorpus, encoder: o.Encoder = None, attention: o.Attention = None, config: o.StudyConfig = None,
-    seed: o.Seed = 0, out: o.Out = None, settings: o.Settings = None, vectors: o.Vectors = None, preset: o.StudyPreset = None,
-    epochs: o.Epochs = None, device: o.Device = None, full: o.Full = False, engine: o.Engine = None, address: o.Address = None,
-    unshared: o.Unshared = False, dry_run: o.DryRun = False, as_json: o.Json = False, **texts: Any,
-) -> None:  # fmt: skip
-    """Retraining studies of attention: train variants of a model and compare them.
-
-    DIR (runs/studies/<corpus>-<encoder>-<attention>-s<seed> by default) holds all studies of one model: DIR/trainings the trainings, which
-    studies share, DIR/<study> the results of a study, DIR/index.html an overview. The same command resumes a study that was stopped.
-
-    By default a study has a scale that two cores finish in minutes on a corpus like SST; --full is the scale of the published results.
-    --epochs holds for all trainings of a study; not in dynamics, whose trainings end at the last of dynamics.steps.
-
-    With --config, uniform and deceive train small transformers, as attnaudit hf train does.
-
-    With a parallel CORPUS, deceive and dynamics train translators. The timing of what is learned first (ξ) needs dynamics.seeds of 2 or
-    more: it is measured against the first seed.
-
-    \b
-    Examples:
-      attnaudit study uniform sst --data-dir data --dry-run
-      attnaudit study seeds sst --data-dir data --full
-      attnaudit study seeds sst --data-dir data --full --engine ray --address 10.0.0.1:6379
-      attnaudit study deceive deceptive_pronoun --data-dir data --set deceive.seeds=2
-      attnaudit study dynamics sst --data-dir data --set dynamics.steps=0,50,100,200,400,800
-      attnaudit study uniform planted-decisive --set corpus.size=500 --epochs 3 --set uniform.seeds=2
-      attnaudit study deceive deceptive_en_de --data-dir data --epochs 10
-      attnaudit study uniform sst --data-dir data --config small-bert
-      attnaudit study deceive deceptive_pronoun --data-dir data --config small-bert --set deceive.strengths=0,0.1,1
-      attnaudit study dynamics multi30k_en_de --data-dir data
-      attnaudit study copying permutations --out runs/copying/permutations
-    """
-    if name != "copying":
-        o.require_files(corpus, vectors)
-    from attnaudit.cli.show import show_study
-    from attnaudit.runner import plan_study
-    from attnaudit.runner import study as run_study
-
-    chosen = o.given(
-        encoder=encoder,
-        attention=attention,
-        config=config,
-        preset=preset,
-        vectors=vectors,
-        device=device,
-        **texts,
-    )
-    chosen |= {"seed": seed, "full": full, "settings": o.assigned(settings, epochs)}
-    if dry_run:
-        show_plan_and_end(as_json, partial(plan_study, **chosen), name, corpus, out)
-    on = o.engine(engine, address, unshared)
-    with progress() as bar:
-        folder = run_study(name, corpus, out, bar, _tell, **on, **chosen)
-    show_study(folder, as_json)
-
-
-@app.command(short_help="Train a translator, translate, audit its attention.")
-def translate(
-    corpus: o.PairsName, seed: o.Seed = 0, out: o.Out = None, settings: o.Settings = None, data_dir: o.DataDir = None,
-    encoding: o.PairEncoding = None, preset: o.PairPreset = None, epochs: o.Epochs = None, device: o.Device = None,
-    dry_run: o.DryRun = False, as_json: o.Json = False,
-) -> None:  # fmt: skip
-    """Train a translator with attention, translate the test split, and audit its attention for each token.
-
-    CORPUS is a registered name, or a folder with train, dev and test files of one text per line: train.src and train.trg, gzipped or not;
-    corpus.source_ending and corpus.target_ending set other endings. An optional file train.align holds alignments (0-0 1-2 …).
-    planted-copy, planted-reverse and planted-bigram_flip are generated from the seed, with corpus.size, corpus.length and corpus.symbols.
-
-    DIR is runs/<corpus>-<attention>-s<seed> by default. Writes translations.jsonl, the trace (a row for each reference token), its audit,
-    dictionary.parquet (pairs of source units and target tokens, ranked by output relevance) and two pages. The same command resumes a run
-    that was stopped.
-
-    \b
-    Examples:
-      attnaudit translate multi30k_en_de --data-dir data
-      attnaudit translate deceptive_en_de --data-dir data --set model.attention=additive --set collect.pairs=500
-      attnaudit translate folder/of/pairs --set corpus.source_ending=en --set corpus.target_ending=fr --epochs 10
-      attnaudit translate planted-reverse --set corpus.length=8,12 --epochs 10
-    """
-    o.require_files(
-        corpus, known=[name for name, entry in CORPORA.items() if entry.task == "translation"]
-    )
-    from attnaudit.cli.show import show_translation
-    from attnaudit.runner import TranslationSpec, plan_run, run
-
-    chosen = o.given(preset=preset, device=device, data_dir=data_dir, encoding=encoding)
-    spec = TranslationSpec.of(corpus, seed=seed, settings=o.assigned(settings, epochs), **chosen)
-    place = out or Path("runs") / spec.name
-    if dry_run:
-        show_plan_and_end(as_json, plan_run, spec, place)
-    with progress() as bar:
-        folder = run(spec, place, bar)
-    show_translation(folder, as_json)
-
-
-@app.command(short_help="List the settings of --set.")
-def settings(
-    prefix: Annotated[
-        str,
-        typer.Argument(
-            metavar="[PREFIX]",
-            show_default=False,
-            help="Only settings whose names start with this.",
+@app.command(
+    cls=o.Grouped, short_help="Write the report of one run, or a site of several; or serve it."
+)
+def report(
+    runs: o.Runs,
+    serve: Annotated[
+        bool, o.option("--serve", panel=o.OUTPUT, help="Serve the pages on 127.0.0.1 till Ctrl-C.")
+    ] = False,
+    port: Annotated[
+        int,
+        o.option(
+            "--port",
+            panel=o.OUTPUT,
+            default="8765",
+            least=0,
+            most=65535,
+            help="Port to listen on; 0: any that is free.",
         ),
-    ] = "",
-    as_json: o.Json = False,
+    ] = 8765,
+    out: o.Out = None,
 ) -> None:
-    """List the settings of --set: the values that they take, their defaults and their meaning.
+    """Write the report of one run again, or a site with the reports of several.
 
-    Defaults are those of a bilstm with additive attention, or of a small translator. Encoder, preset and corpus may have others; spec.json
-    of a run has the values that were used.
+    With --serve nothing is written: the pages are served to this machine, at an address with a
+    random token. Where a run has its model, a sentence of your own can be typed there: its tokens,
+    attention and prediction, and the playground with the exact adversary, ranges and smallest
+    flipping set.
 
     \b
     Examples:
-      attnaudit settings
-      attnaudit settings training
-      attnaudit settings adversary.epsilon --json
+      attnaudit report runs/demo
+      attnaudit report runs/* --out site
+      attnaudit report runs/* --serve --port 0
     """
-    from attnaudit.cli.show import show_settings
-    from attnaudit.runner.settings import sections
+    if serve:
+        from attnaudit.core.extras import require
 
-    show_settings(sections(prefix), as_json)
+        require("serve", "report --serve")
+        from attnaudit.server.serve import serve as listen
+
+        listen(runs, port, typer.echo)
+        return
+    from attnaudit.recipes.work import write_report
+
+    with progress() as bar:
+        page = write_report(runs, out=out, progress=bar)
+    typer.echo(printable(str(page)))
 
 
-app.command("reproduce", short_help="Reproduce a paper, or list the papers.")(reproduce)
+@app.command(cls=o.Grouped, short_help="Reproduce a paper, or list the papers.")
+def reproduce(
+    paper: Annotated[str | None, o.argument("[PAPER]", f"{PAPERS}; without it, the index.")] = None,
+    quick: Annotated[
+        bool,
+        o.option(
+            "--quick", panel=o.TRAINING, help="A representative subset; it says what it leaves out."
+        ),
+    ] = False,
+    only: Annotated[
+        list[str] | None,
+        o.option("--corpus", metavar="NAME", panel=o.FILES, help="Only this corpus; repeatable."),
+    ] = None,
+    encoders: Annotated[
+        list[str] | None,
+        o.option("--model", metavar="NAME", panel=o.MODEL, help="Only this model; repeatable."),
+    ] = None,
+    attentions: Annotated[
+        list[str] | None,
+        o.option("--attention", metavar="NAME", panel=o.MODEL, help="Only this one; repeatable."),
+    ] = None,
+    studies: Annotated[
+        list[str] | None,
+        o.option("--study", metavar="NAME", panel=o.MODEL, help="Only this study; repeatable."),
+    ] = None,
+    seeds: Annotated[
+        int | None,
+        o.option("--seeds", panel=o.TRAINING, least=1, help="Seeds 0 to N − 1 for runs."),
+    ] = None,
+    vectors: o.Vectors = None,
+    settings: o.Settings = None,
+    data_dir: o.DataDir = None,
+    out: o.Out = None,
+    dry_run: o.DryRun = False,
+    as_json: o.Json = False,
+    engine: o.Engine = None,
+    address: o.Address = None,
+) -> None:
+    """Rerun a paper's experiments on your data, and compare every published number with ours.
+
+    A paper is a list of cells: runs and studies, each with its corpus, model and seeds. They are
+    made in DIR (runs/PAPER by default); each leaves a small record, and the page is written from
+    all records. The same command resumes one that was stopped. A corpus whose files are missing is
+    skipped and reported; the exit status is then 2 where --corpus named it, or nothing could be
+    done. The index of all papers is DIR/reproduction.html (DIR is runs by default).
+
+    \b
+    Examples:
+      attnaudit reproduce jain2019 --quick --data-dir data --dry-run
+      attnaudit reproduce jain2019 --corpus sst --model bilstm --data-dir data --vectors glove.txt
+      attnaudit reproduce wiegreffe2019 --study seeds --corpus sst --data-dir data
+      attnaudit reproduce jain2019 --data-dir data --engine ray
+      attnaudit reproduce
+    """
+    from attnaudit.cli.show import show_index, show_plan, show_reproduction
+    from attnaudit.papers import declaration
+    from attnaudit.recipes.reproduction.index import index
+    from attnaudit.recipes.reproduction.sweep import Sweep, plan_sweep
+    from attnaudit.recipes.reproduction.sweep import reproduce as run_sweep
+
+    if paper is None:
+        if quick or dry_run or only or encoders or attentions or studies or seeds:
+            got = "none, with options that choose cells"
+            raise InputError("reproduce", "PAPER", got, PAPERS)
+        place = out or Path("runs")
+        show_index(index(place), place / "reproduction.html", as_json)
+        return
+    declared = declaration(paper)
+    cells = declared.plan(
+        quick=quick,
+        corpora=only or (),
+        encoders=encoders or (),
+        attentions=attentions or (),
+        studies=studies or (),
+        seeds=seeds,
+    )
+    place = out or Path("runs") / paper
+    sweep = Sweep(place, cells, data_dir, vectors, o.assigned(settings), declared)
+    if quick:
+        _tell(declared.left_out(only or ()))
+    if dry_run:
+        show_plan(plan_sweep(sweep), as_json)
+        return
+    with o.pool(engine, address) as pool, progress() as bar:
+        outcome = run_sweep(sweep, bar, _tell, pool)
+    show_reproduction(outcome, as_json)
+    missing = ", ".join(sorted({one.corpus for one in outcome.not_run} & set(only or ())))
+    if missing or not outcome.done:
+        got = f"not all requested cells of {missing} could be done"
+        if not outcome.done:
+            got = f"none of the {len(cells)} requested cells could be done"
+        expected, do = "readable data and word vectors", "see the reasons on the page"
+        raise InputError("reproduce", str(sweep.out), got, expected, do)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NoReturn
-
-import typer
+from typing import TYPE_CHECKING
 
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import WITHIN, Progress
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-    from attnaudit.runner.planning import Plan
 
 SOON = 2.0  # seconds that a command has before it tells of its work: what is refused by then is one line
 PAUSE = 30.0  # seconds between two lines about one stage
@@ -116,13 +113,3 @@ class _Lines:
 
 def _stage(what: str) -> str:
     return what.partition(", ")[0]
-
-
-def show_plan_and_end(as_json: bool, plan: Callable[..., Plan], *arguments: Any) -> NoReturn:
-    """Print what there is to train, and end the command."""
-    from attnaudit.cli.plan import show_plan
-
-    with progress() as bar:
-        found = plan(*arguments, bar)
-    show_plan(found, as_json)
-    raise typer.Exit(0 if found.is_possible else 2)

@@ -3,49 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
-from attnaudit.corpora.spec import CorpusSpec
 
 app = typer.Typer(rich_markup_mode=None)
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="CORPUS",
-        show_default=False,
-        help="A registered name, a file, or a folder, as for attnaudit run.",
-    ),
-]
-Name = Annotated[
-    str,
-    typer.Argument(
-        metavar="NAME", show_default=False, help="A registered name; see attnaudit corpora list."
-    ),
-]
-Address = Annotated[
-    str | None,
-    typer.Option(
-        "--from", metavar="URL", help="URL of a mirror (http or https); the checksum must agree."
-    ),
-]
-Place = Annotated[
-    Path | None,
-    typer.Option(
-        "--data-dir",
-        help="Folder to put the corpus into; default: $ATTNAUDIT_DATA, then the user's cache.",
-    ),
-]
-NoCheck = Annotated[
-    bool,
-    typer.Option(
-        "--no-check", help="Do not read the corpus after the download (slow for a large one)."
-    ),
-]
+Name = Annotated[str, o.argument("NAME", "A registered name; see attnaudit corpora list.")]
 
 
 @app.callback()
@@ -61,7 +28,7 @@ def corpora() -> None:
 
 @app.command("list", short_help="Names, licences, citations and local folders.")
 def list_(data_dir: o.DataDir = None, as_json: o.Json = False) -> None:
-    """List the registered corpora: task, classes, licence, citation, and the local folder or how to get it.
+    """List the registered corpora: task, classes, licence, citation, and where each is.
 
     \b
     Examples:
@@ -75,49 +42,63 @@ def list_(data_dir: o.DataDir = None, as_json: o.Json = False) -> None:
 
 
 @app.command(short_help="Describe a corpus: classes, lengths, repeated rows, damage.")
-@o.takes(CorpusSpec)
 def check(
-    corpus: Source,
+    corpus: o.Corpus,
+    column: o.Column = None,
+    settings: o.Settings = None,
+    data_dir: o.DataDir = None,
     as_json: o.Json = False,
-    **options: Any,
 ) -> None:
     """Read a corpus as attnaudit run does, with seed 0, and describe it.
 
-    Prints rows per class compared with the published numbers, lengths in tokens, words outside the vocabulary of train, rows with the same
-    words and those of them with another label, damage by encodings and markup, rationales, and skipped rows. Findings are not
-    errors: the exit status is 0 when the corpus could be read.
+    Prints rows per class compared with the published numbers, lengths in tokens, words outside the
+    vocabulary of train, repeated rows, damage by encodings and markup, rationales, and skipped
+    rows. Findings are not errors: the exit status is 0 when the corpus could be read.
 
     \b
     Examples:
       attnaudit corpora check sst --data-dir data
-      attnaudit corpora check reviews.csv.gz --text-column body --label-column stars --on-bad-row skip
+      attnaudit corpora check reviews.csv.gz --column text=body --set corpus.on_bad_row=skip
       attnaudit corpora check folder/with/train/and/test --json
     """
     from attnaudit.cli.show import show_check
     from attnaudit.corpora.check import check_source
+    from attnaudit.recipes.work import corpus_options
 
+    options = corpus_options(o.assigned(settings))
+    given = o.given(data_dir=data_dir, **o.columns(column))
     with progress() as bar:
-        found = check_source(corpus, progress=bar, **o.given(**options))
+        found = check_source(corpus, progress=bar, **options, **given)
     show_check(found, as_json)
 
 
 @app.command(short_help="Download a corpus from its authors.")
 def fetch(
     name: Name,
-    data_dir: Place = None,
-    address: Address = None,
-    no_check: NoCheck = False,
+    address: Annotated[
+        str | None,
+        o.option(
+            "--from",
+            metavar="URL",
+            panel=o.FILES,
+            help="URL of a mirror; the checksum must agree.",
+        ),
+    ] = None,
+    no_check: Annotated[
+        bool, o.option("--no-check", panel=o.FILES, help="Do not read it after the download.")
+    ] = False,
+    data_dir: o.DataDir = None,
     as_json: o.Json = False,
 ) -> None:
     """Download a registered corpus, check its checksum, unpack it into DIR/NAME and read it once.
 
-    The same command resumes an interrupted download. An existing corpus is left as it is. Where no program may fetch a corpus, the
-    command prints how to get it and ends with exit status 2.
+    An existing corpus is left as it is. Where no program may fetch a corpus, the command prints how
+    to get it and ends with exit status 2.
 
     \b
     Examples:
       attnaudit corpora fetch sst
-      attnaudit corpora fetch imdb --data-dir data --from https://mirror.example.org/aclImdb_v1.tar.gz
+      attnaudit corpora fetch imdb --data-dir data --from https://mirror.example.org/aclImdb.tar.gz
     """
     from attnaudit.cli.show import show_fetched
     from attnaudit.corpora.check import CorpusCheck, check_source
@@ -127,7 +108,8 @@ def fetch(
     with progress() as bar:
 
         def read(place: Path) -> None:
-            checks.append(check_source(name, data_dir=place, progress=bar))
+            checks.append(check_source(name, data_dir=str(place), progress=bar))
 
-        fetched = fetch_corpus(name, data_dir, address, bar, None if no_check else read)
+        place = None if data_dir is None else Path(data_dir)
+        fetched = fetch_corpus(name, place, address, bar, None if no_check else read)
     show_fetched(fetched, checks[0] if checks else None, as_json)

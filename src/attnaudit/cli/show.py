@@ -18,6 +18,7 @@ from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
+from attnaudit.recipes.translator import DICTIONARY
 from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
@@ -29,40 +30,48 @@ from attnaudit.results.about import About
 from attnaudit.results.paired import PairedRuns
 from attnaudit.results.record import read_record, read_summary
 from attnaudit.results.summary import SummaryRows
-from attnaudit.runner.studies import duration
-from attnaudit.runner.tasks.pairs import DICTIONARY
+from attnaudit.steps import Planned
 from attnaudit.trace import trace_metadata
 
 if TYPE_CHECKING:
     from attnaudit.hf.gate import Check, Gate
+    from attnaudit.recipes.reproduction.sweep import Outcome
+    from attnaudit.recipes.settings import Setting
     from attnaudit.report.reproduction.index import Line
-    from attnaudit.runner.settings import Setting
-    from attnaudit.runner.sweep import Outcome
 
+PAGES = {
+    "translation.html": "translations",
+    "report.html": "report",
+    DICTIONARY: "dictionary",
+}
 SHOWN_SKIPPED, SHOWN_CLASSES, SHOWN_MEASURES = 3, 12, 8
 WIDTH = 140  # columns where the output is no terminal
 
 
-def show_run(folder: Path, as_json: bool) -> None:
-    """The verdict card of a run, what the user should know of it, and where its report is."""
+def show_run(folder: Path, as_json: bool, details: bool = False) -> None:
+    """Print the verdict card of a run, what the user should know of it, and where its pages are."""
     record, manifest = read_record(folder), read_json(folder / "manifest.json")
-    card = verdict(record.summary, record.about)
+    card, left_out = verdict(record.summary, record.about), _left_out(manifest)
     if as_json:
-        show_json(
-            {
-                "run": str(folder), "report": str(folder / "report.html"), "card": card.to_json(), "notes": manifest["notes"],
-                "skipped": manifest["skipped"], "left_out": manifest["steps"]["audit"]["notes"]["left_out"],
-                "summary": record.summary.to_dicts(),
-            }
-        )  # fmt: skip
+        pages = [str(folder / name) for name in PAGES if (folder / name).exists()]
+        said = {"card": card.to_json(), "left_out": left_out, "summary": record.summary.to_dicts()}
+        known = {name: manifest[name] for name in ("notes", "skipped")}
+        show_json({"run": str(folder), "pages": pages, **known, **said})
         return
     console = _console()
-    card.print(console)
-    _tell(console, _remarks(manifest), report=folder / "report.html")
+    if card.rows:
+        card.print(console)
+    else:  # a translator without attention has no audit
+        console.print(card.lead, style="bold", markup=False, highlight=False)
+    if details:
+        console.print(_summary_table(record.summary.to_dicts(), str(folder)))
+    lines = [*_bleu(record.summary), *_remarks(manifest)]
+    pages = {name.replace(" ", "_"): folder / file for file, name in PAGES.items()}
+    _tell(console, lines, **{name: page for name, page in pages.items() if page.exists()})
 
 
-def show_summary(folder: Path, as_json: bool) -> None:
-    """The card of an audit, its numbers where no experiment has a card row, and where its report is; the JSON has the whole summary."""
+def show_audit(folder: Path, as_json: bool, details: bool = False) -> None:
+    """Print the card of an audit, or its numbers, and where its report is."""
     if as_json:
         show_json(read_json(folder / "summary.json"))
         return
@@ -72,9 +81,20 @@ def show_summary(folder: Path, as_json: bool) -> None:
     if card.rows:
         console.print(title, markup=False, highlight=False, soft_wrap=True)
         card.print(console)
-    else:
+    if details or not card.rows:  # no experiment of this audit has a card
         console.print(_summary_table(record.summary.to_dicts(), title))
     _tell(console, _skipped(read_json(folder / "manifest.json")), report=folder / "report.html")
+
+
+def show_plan(planned: Sequence[Planned], as_json: bool) -> None:
+    """Print what a command would make, and what of it is there."""
+    if as_json:
+        show_json([asdict(one) for one in planned])
+        return
+    rows = [(one.name, "done" if one.is_done else "missing", one.folder) for one in planned]
+    print_rows("", ("what", "state", "folder"), rows, whole=("what", "state"))
+    missing = sum(not one.is_done for one in planned)
+    typer.echo(f"{missing} of {len(planned)} missing")
 
 
 def show_study(folder: Path, as_json: bool) -> None:
@@ -115,37 +135,11 @@ def _card_of_copying(
     )
 
 
-def show_translation(folder: Path, as_json: bool) -> None:
-    """The card of the attention of a translator, its BLEU, and where the pages and the dictionary are; the JSON has the whole summary."""
-    rows, manifest = read_json(folder / "summary.json"), read_json(folder / "manifest.json")
-    if as_json:
-        show_json(
-            {
-                "run": str(folder),
-                "notes": manifest["notes"],
-                "skipped": manifest["skipped"],
-                "summary": rows,
-            }
-        )
-        return
-    console, record = _console(), read_record(folder)
-    card = verdict(record.summary, record.about)
-    if card.rows:
-        card.print(console)
-    else:  # a translator without attention has no audit
-        console.print(card.lead, style="bold", markup=False, highlight=False)
-    pages = {
-        "report": folder / "translation.html",
-        "audit_of_the_attention": folder / "report.html",
-        "dictionary": folder / DICTIONARY,
-    }
-    lines = [_bleu(record.summary), *_remarks(manifest)]
-    _tell(console, lines, **{name: page for name, page in pages.items() if page.exists()})
-
-
-def _bleu(summary: pl.DataFrame) -> str:
-    row = SummaryRows.of(summary).rows["translation", "bleu"]
-    return f"BLEU {figure(row['value'], 1)} {interval(row, 1)} on {count(row['n'], 'test pair')}"
+def _bleu(summary: pl.DataFrame) -> list[str]:
+    row = SummaryRows.of(summary).rows.get(("translation", "bleu"))
+    if row is None:
+        return []
+    return [f"BLEU {figure(row['value'], 1)} {interval(row, 1)} on {count(row['n'], 'test pair')}"]
 
 
 def _tell(console: Console, lines: Sequence[str], **pages: Path) -> None:
@@ -262,11 +256,12 @@ def _remarks(manifest: dict[str, Any]) -> list[str]:
     return [*notes, *excluded, *_skipped(manifest)]
 
 
+def _left_out(manifest: dict[str, Any]) -> dict[str, str]:
+    return manifest["steps"]["audit"]["notes"]["left_out"]
+
+
 def _skipped(manifest: dict[str, Any]) -> list[str]:
-    return [
-        f"skipped: {name}: {reason}"
-        for name, reason in manifest["steps"]["audit"]["notes"]["left_out"].items()
-    ]
+    return [f"skipped: {name}: {reason}" for name, reason in _left_out(manifest).items()]
 
 
 def _console() -> Console:
@@ -383,19 +378,6 @@ def _audited(gate: Gate) -> str:
 
 def _measured(check: Check) -> str:
     return check.reason if check.figure is None else f"{check.figure:.2g}"
-
-
-def show_training(training: Mapping[str, Any], folder: str, as_json: bool) -> None:
-    """Scores of a trained transformer, what the user should know of its corpus, and where it lies; the JSON is ``training.json``."""
-    if as_json:
-        show_json({"folder": folder, **training})
-        return
-    scores, rows = training["scores"], training["corpus"]["rows"]
-    title = f"{training['config']} on {training['corpus']['name']}, seed {training['seed']}"
-    table = [(name, rows[name], *scores[name].values()) for name in scores]
-    print_rows(title, ("split", "rows", *(name.replace("_", "-") for name in scores["dev"])), table)
-    kept = f"epoch {training['best_epoch'] + 1} of {len(training['history'])}, the best on dev, in {duration(training['seconds'])}"
-    _tell(_console(), [kept, *training["corpus"]["notes"]], model=Path(folder))
 
 
 def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> None:

@@ -35,7 +35,7 @@ class EncoderSpec:
     name of a built-in one.
 
     Attributes:
-        name: Value of ``--encoder``.
+        name: Value of ``--model``.
         build: Makes the module from `ModelSettings`. The module maps embedded tokens ``(B, L, E)``
             and their ``lengths`` ``(B,)``, including BOS and EOS, to hidden states ``(B, L, m)``.
             Its attribute ``width`` is m. The states must not depend on padding.
@@ -121,7 +121,7 @@ for _spec in (
 def register_encoder(spec: EncoderSpec) -> EncoderSpec:
     """Register an encoder under its name.
 
-    ``--encoder``, presets, studies and leave-one-out then accept it like a built-in one. An
+    ``--model``, presets, studies and leave-one-out then accept it like a built-in one. An
     installed package registers an encoder by an entry point of the group ``attnaudit.encoders``
     that names its `EncoderSpec`. A program that calls this package registers it before use.
 

@@ -25,7 +25,7 @@ SCHEMA = 1
 BY_OPTION = {
     "corpus.source": "CORPUS",
     "corpus.data_dir": "--data-dir",
-    "model.encoder": "--encoder",
+    "model.encoder": "--model",
     "model.attention": "--attention",
 }
 _WHEREABOUTS = {

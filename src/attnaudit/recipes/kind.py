@@ -123,6 +123,10 @@ class Kind(ABC):
         notes = [*origin["corpus"]["notes"], *remarks]
         return {**origin, "corpus": {**origin["corpus"], "notes": notes}}
 
+    def task(self, job: Job) -> str:
+        """Return the task that a trace says it is of."""
+        return job.corpus.task
+
     @abstractmethod
     def traced(self, job: Job) -> Any:
         """Return the rows of test that are traced."""

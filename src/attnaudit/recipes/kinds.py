@@ -6,17 +6,46 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.corpora.registry import is_parallel
+from attnaudit.models.presets import ENCODERS, ERASURE_PRESETS
 from attnaudit.recipes.classifier import CLASSIFIERS
 from attnaudit.recipes.kind import Kind
 from attnaudit.recipes.small_transformer import SMALL_TRANSFORMERS
 from attnaudit.recipes.translator import TRANSLATORS
+from attnaudit.training.transformers import CONFIGS
 
 KINDS: dict[str, Kind] = {
     kind.name: kind for kind in (CLASSIFIERS, TRANSLATORS, SMALL_TRANSFORMERS)
 }
 # Settings that a corpus of pairs alone has.
 _OF_PAIRS = {"corpus.source_ending", "corpus.target_ending"}
+
+
+TRANSLATOR = "translator"
+
+
+def models() -> list[str]:
+    """Return the names of models that can be trained."""
+    return [*ENCODERS, *ERASURE_PRESETS, *CONFIGS, TRANSLATOR]
+
+
+def model_options(model: str | None) -> dict[str, Any]:
+    """Return the options of a specification that name a model.
+
+    Raises:
+        InputError: If there is no such model.
+    """
+    if model in (None, TRANSLATOR):
+        return {}
+    if model in ENCODERS:
+        return {"encoder": model}
+    if model in ERASURE_PRESETS:
+        return {"preset": model}
+    if model in CONFIGS:
+        return {"config": model}
+    expected, near = f"one of {', '.join(models())}", did_you_mean(model, models())
+    raise InputError("choose a model", f"--model {model}", "no such model", expected, near)
 
 
 def kind_of(spec: Any) -> Kind:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.spec import CorpusSpec
-from attnaudit.plans.transformer import OF_WORDS, TransformerCollect, TransformerTraining
+from attnaudit.plans.transformer import OF_WORDS, OPERATION, TransformerTraining
 from attnaudit.recipes.kind import Job, Kind, Notes, refuse_options
-from attnaudit.steps import Folder
 from attnaudit.studies import TRANSFORMER_STUDIES
 from attnaudit.training.probe import Probe
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from attnaudit.trace import Trace
     from attnaudit.training.loop import Epoch
 
-OPERATION = "train transformer"
 # Parts of a spec that weights follow from.
 TRAINED_BY = ("config", "model", "training", "schedule", "uniform", "objective", "seed")
 
@@ -48,7 +46,7 @@ def pieces_of(spec: TransformerTraining, network: Network, corpus: Corpus) -> Co
 
     texts, longest = texts_of(corpus), spec.model.length
     if spec.architecture.causal:
-        texts = replace(texts, kind="causal-lm", label=None, class_names=(), spans=None)
+        texts = as_prompts(texts)
         longest -= 1  # then [EOS]
     words = None if spec.objective is None else spec.objective.words
     encoded = encode(network.model, network.tokenizer, texts, max_tokens=longest)
@@ -56,6 +54,11 @@ def pieces_of(spec: TransformerTraining, network: Network, corpus: Corpus) -> Co
     if spec.objective is not None:
         _check_marks(pieces, words)
     return pieces
+
+
+def as_prompts(texts: Texts) -> Texts:
+    """Return texts whose next token is to be predicted, in place of their class."""
+    return replace(texts, kind="causal-lm", label=None, class_names=(), spans=None)
 
 
 def _check_marks(pieces: Corpus, words: tuple[str, ...] | None) -> None:
@@ -81,12 +84,12 @@ class SmallTransformers(Kind):
         return TRANSFORMER_STUDIES
 
     def spec(self, source: str | Path, **options: Any) -> TransformerTraining:
-        """Make the `TransformerTraining` of a study."""
+        """Make a `TransformerTraining`."""
         known = {"config", "seed", "settings", *(one.name for one in fields(CorpusSpec))}
         instead = "a transformer is set by --set model.NAME=…"
         what = str(options.get("config"))
         refuse_options("read settings", what, options, known.difference(OF_WORDS), instead)
-        return TransformerTraining.of(source, collect=TransformerCollect(), **options)
+        return TransformerTraining.of(source, **options)
 
     def read(self, spec: TransformerTraining, progress: Progress) -> Corpus:
         """Read the corpus with the texts of its files.
@@ -176,11 +179,17 @@ class SmallTransformers(Kind):
         named = {"name": job.spec.config, "class": type(model.model).__name__}
         return {**named, **job.plain["model"], **layers}
 
+    def task(self, job: Job) -> str:
+        """Return the task of the model, which for next tokens is not that of the corpus."""
+        return "language_modelling" if job.spec.architecture.causal else job.corpus.task
+
     def traced(self, job: Job) -> Texts:
         """Return texts of test, the same in all trainings of a study."""
         from attnaudit.hf.texts import texts_of
 
         test, size = texts_of(job.corpus).of_split("test"), job.spec.collect.sample
+        if job.spec.architecture.causal:
+            test = as_prompts(test)
         seed = job.spec.seed if job.spec.corpus.seed is None else job.spec.corpus.seed
         probe = Probe(size=len(test) if size is None else size, seed=seed)
         return test.take(probe.rows(test.instance))
@@ -219,10 +228,6 @@ class SmallTransformers(Kind):
     def collect_inputs(self, job: Job) -> Sequence[Any]:
         """Return the settings of the trace, and the seed that draws the texts."""
         return job.plain["collect"], job.spec.corpus.seed
-
-    def audit_inputs(self, job: Job, folder: Folder) -> Sequence[Any]:
-        """Return nothing: its audit is that of its folder."""
-        return ()
 
 
 SMALL_TRANSFORMERS = SmallTransformers()

@@ -17,7 +17,18 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.recipes.audit import RESULTS, Battery, audit_page, audited, report_step, tables_on
 from attnaudit.recipes.kind import Further, Job, Kind
 from attnaudit.recipes.kinds import kind_of
-from attnaudit.steps import SERIAL, Call, Folder, Pool, Recipe, Step, check_place, execute
+from attnaudit.steps import (
+    SERIAL,
+    Call,
+    Folder,
+    Planned,
+    Pool,
+    Recipe,
+    Step,
+    check_place,
+    execute,
+    plan,
+)
 from attnaudit.steps.finished import read_manifest, trace_digests
 from attnaudit.steps.folder import MANIFEST
 from attnaudit.steps.pieces import DIGESTS, collected, whole
@@ -34,6 +45,7 @@ def run(
     progress: Progress = silent,
     corpus: Any = None,
     pool: Pool = SERIAL,
+    device: str | None = None,
 ) -> Path:
     """Train, collect, audit and report.
 
@@ -46,6 +58,7 @@ def run(
         progress: Callback.
         corpus: What the spec names, if it has been read already.
         pool: What trains, collects and audits.
+        device: Device of this process; None to go by the spec.
 
     Returns:
         The folder.
@@ -55,8 +68,17 @@ def run(
         RunError: If ``out`` holds another run, is no empty folder, or is full.
     """
     out = Path(out)
-    made = prepared(spec, out, progress, corpus, pool)
-    return execute(made.whole_run(out), out)
+    made = prepared(spec, out, progress, corpus, pool, device=device)
+    return execute(made.whole_run(), out)
+
+
+def plan_run(spec: Any, out: Path, progress: Progress = silent) -> list[Planned]:
+    """List the steps of `run`, and say which are done; nothing is written.
+
+    Raises:
+        InputError: What `run` raises before it trains.
+    """
+    return plan(prepared(spec, out, progress).whole_run(), out)
 
 
 def train_into(
@@ -150,9 +172,9 @@ class Trained:
     @property
     def is_traced(self) -> bool:
         """True if there is attention to trace."""
-        return self.job.spec.model.attention != "none"
+        return getattr(self.job.spec.model, "attention", "") != "none"
 
-    def whole_run(self, out: Path) -> Recipe:
+    def whole_run(self) -> Recipe:
         """Return the recipe of a run: training, trace, audit and pages."""
         further = ("collect", *self.kind.usual) if self.is_traced else self.kind.usual
         pages = {**(audit_page() if self.is_traced else {}), **self.kind.pages}
@@ -319,7 +341,7 @@ class Trained:
         }
         named = {
             "name": corpus.name,
-            "task": corpus.task,
+            "task": self.kind.task(self.job),
             "fingerprint": corpus.fingerprint,
             "notes": list(corpus.notes),
         }

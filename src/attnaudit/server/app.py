@@ -21,13 +21,13 @@ from starlette.routing import Route
 
 from attnaudit.core.errors import AttnauditError
 from attnaudit.core.printable import data_without_controls, printable
+from attnaudit.recipes.compare import AUDITED, trace_of
 from attnaudit.report.live import start_page, typing_page
 from attnaudit.results.record import read_record
-from attnaudit.runner.pairing import AUDITED, trace_of
-from attnaudit.runner.store import read_spec
 from attnaudit.server.guard import NOTHING, Allowance, Guard, problem
 from attnaudit.server.openapi import description
 from attnaudit.server.sentence import MOST_CHARACTERS, Reader, why_not
+from attnaudit.steps.finished import read_spec
 
 MOST_BYTES = 64 * 1024
 MOST_MODELS = 4  # in memory at a time

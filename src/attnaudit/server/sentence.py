@@ -16,7 +16,7 @@ from attnaudit.report.fragment import facts_of
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.sections.playground import epsilon_of, playground_data
 from attnaudit.results.about import About
-from attnaudit.runner.store import read_spec, require_finished
+from attnaudit.steps.finished import read_spec, require_finished
 
 if TYPE_CHECKING:
     from attnaudit.models.classifier import AttentionModel

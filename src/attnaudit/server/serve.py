@@ -15,8 +15,8 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from attnaudit.core.errors import RunError
-from attnaudit.runner.store import require_as_written
 from attnaudit.server.app import PATIENCE, make_app
+from attnaudit.steps.finished import require_as_written
 
 HOST = "127.0.0.1"
 PORT = 8765

@@ -102,7 +102,7 @@ def require_finished(folder: Path) -> None:
     Raises:
         RunError: If it does not.
     """
-    _require_text(folder)
+    require_text(folder)
     expected, do = "a run directory", "make one with attnaudit run"
     if not folder.is_dir():
         raise RunError("read run", str(folder), "no such folder", expected, do)
@@ -122,8 +122,8 @@ def require_finished(folder: Path) -> None:
         raise RunError("read run", str(folder / SPEC), got, "the spec of a run", do)
 
 
-def _require_text(folder: Path) -> None:
-    """Raise RunError for a name that is no UTF-8: no page could link to it."""
+def require_text(folder: Path) -> None:
+    """Check that the name of a folder is UTF-8, so that a page can link to it. Raises RunError."""
     try:
         str(folder.resolve()).encode()
     except UnicodeEncodeError as error:

@@ -19,14 +19,15 @@ from attnaudit.corpora.registry import is_parallel
 from attnaudit.papers import Cell, Declaration
 from attnaudit.plans.spec import RunSpec, corpus_settings, other_settings
 from attnaudit.published.compare import FEWEST_SEEDS, interval_over_seeds, possible
+from attnaudit.recipes.copying import copying_study, run_copying, specified
+from attnaudit.recipes.reading import Read
+from attnaudit.recipes.reproduction.cells import RUNS
+from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.recipes.trained import run
 from attnaudit.results import read_table, summary_row
-from attnaudit.runner.cells import RUNS, manifest_of
-from attnaudit.runner.copying import copying_study, run_copying, specified
-from attnaudit.runner.engine import Engine, Here
-from attnaudit.runner.pipeline import run
-from attnaudit.runner.reading import Read
-from attnaudit.runner.store import MANIFEST, check_place, read_spec
-from attnaudit.runner.studies import StudySpec, run_study
+from attnaudit.steps.finished import check_place, read_spec, whole_manifest
+from attnaudit.steps.folder import MANIFEST
+from attnaudit.steps.pool import Pool
 from attnaudit.studies import EVERY_STUDY
 
 Say = Callable[[str], None]
@@ -66,10 +67,12 @@ class _Job:
     options: Options
 
 
-def do_run(here: Here, corpus: Any, progress: Progress, *, spec: RunSpec, folder: Path) -> float:
-    """Train, collect and audit into ``folder``, on any machine; returns the seconds that it took."""
+def do_run(
+    corpus: Any, progress: Progress, device: str | None, *, spec: RunSpec, folder: Path
+) -> float:
+    """Train, collect and audit into ``folder``, in any process; return the seconds."""
     started = time.perf_counter()
-    run(spec, folder, progress, corpus, here=here)
+    run(spec, folder, progress, corpus, device=device)
     return time.perf_counter() - started
 
 
@@ -98,7 +101,7 @@ class RunJob(_Job):
 
     def finished(self) -> bool:
         check_place(self.folder, self.plain)
-        return manifest_of(self.folder) is not None
+        return whole_manifest(self.folder) is not None
 
     def rows(self) -> list[dict[str, Any]]:
         return [*read_json(self.folder / "summary.json"), *by_delta_alpha(self.folder)]
@@ -137,10 +140,10 @@ class StudyJob(_Job):
         if not (self.folder / MANIFEST).exists():
             return False
         check_place(self.folder, self.plain)
-        return manifest_of(self.folder) is not None
+        return whole_manifest(self.folder) is not None
 
-    def do(self, progress: Progress, say: Say, engine: Engine, read: Read) -> None:
-        run_study(self.spec, self.shared, progress, say, engine, read)
+    def do(self, progress: Progress, say: Say, pool: Pool, read: Read) -> None:
+        run_study(self.spec, self.shared, progress, say, pool, read)
 
     def rows(self) -> list[dict[str, Any]]:
         return read_json(self.folder / "summary.json")
@@ -168,9 +171,9 @@ class CopyingJob(_Job):
 
     def finished(self) -> bool:
         check_place(self.folder, self.plain)
-        return manifest_of(self.folder) is not None
+        return whole_manifest(self.folder) is not None
 
-    def do(self, progress: Progress, say: Say, engine: Engine, read: Read) -> None:
+    def do(self, progress: Progress, say: Say, pool: Pool, read: Read) -> None:
         """In this process: all seeds are trained side by side."""
         run_copying(self.spec, self.folder, progress)
 
@@ -213,9 +216,8 @@ def command_of(paper: Declaration, cell: Cell, changed: Mapping[str, Any] | None
     """The command that makes a cell, with settings that are ``changed``, wherever data and vectors are."""
     chosen = {
         "preset": "" if cell.preset == "paper" else cell.preset,
-        "encoder": cell.encoder,
+        "model": cell.config or cell.encoder,
         "attention": cell.attention,
-        "config": cell.config,
     }
     parts = ["attnaudit", *(("study", cell.study) if cell.study else ("run",)), cell.corpus]
     parts += ["--full"] if cell.study and not cell.quick else []

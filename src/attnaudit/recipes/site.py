@@ -17,17 +17,12 @@ from attnaudit.core.files import content_key, read_json, unwritable, write_json,
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA
+from attnaudit.recipes.compare import AUDITED, measured_run, trace_of
 from attnaudit.report.cards.skill import no_skill_of_run
 from attnaudit.results.record import read_record
 from attnaudit.results.summary import SummaryRows
-from attnaudit.runner.pairing import AUDITED, measured_run, trace_of
-from attnaudit.runner.store import (
-    MANIFEST,
-    read_spec,
-    require_as_written,
-    require_finished,
-    require_text,
-)
+from attnaudit.steps.finished import read_spec, require_as_written, require_finished, require_text
+from attnaudit.steps.folder import MANIFEST
 
 PAGE, INDEX, MARK, DATA = "report.html", "index.html", "site.json", "data"
 HEADINGS = ("Studies", "Reproductions", "Comparisons", "Calibrations")

@@ -21,11 +21,11 @@ from attnaudit.corpora.registry import corpus_sources
 from attnaudit.papers import Cell, Declaration
 from attnaudit.published.compare import SEEDS_SCHEMA, over_seeds
 from attnaudit.published.reproduction import ATTENTIONS, NotRun, all_numbers
+from attnaudit.recipes.reproduction.cells import RUNS, Finished, found_in, settings_notes
+from attnaudit.recipes.reproduction.records import load, save
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record
-from attnaudit.runner.cells import RUNS, Finished, found_in, settings_notes
-from attnaudit.runner.records import load, save
 
 if TYPE_CHECKING:
     from attnaudit.report.reproduction.page import Reproduction

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from attnaudit.papers import PAPERS, Declaration
 from attnaudit.published.numbers import ONCE
-from attnaudit.runner.records import FOLDER, records_of
-from attnaudit.runner.sweep import PAGE, write_between
-from attnaudit.runner.twice import recorded
+from attnaudit.recipes.reproduction.records import FOLDER, records_of
+from attnaudit.recipes.reproduction.sweep import PAGE, write_between
+from attnaudit.recipes.reproduction.twice import recorded
 
 if TYPE_CHECKING:
     from attnaudit.report.reproduction.index import Line

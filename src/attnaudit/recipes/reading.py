@@ -9,35 +9,30 @@ from typing import Any
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress
-from attnaudit.runner.tasks import task_of
+from attnaudit.recipes.kinds import kind_of
 
 Read = Callable[[Any, Progress], Any]  # the corpus of a specification
-_AFTER_READING = (
-    "seed",
-    "removed",
-)  # settings of a corpus: the first is given apart, the second is of what was read
+# Settings of a corpus: the first is given apart, the second is of what was read.
+_AFTER_READING = ("seed", "removed")
 
 
 @dataclass
 class LastCorpus:
-    """Reads the corpora of specifications, each as `Task.read` does; one is in memory at a time, or the error for which it is not."""
+    """Reads the corpora of specifications; one is in memory at a time, or why it is not."""
 
     key: str = ""
     found: Any = None
 
     def __call__(self, spec: Any, progress: Progress) -> Any:
-        """The corpus of ``spec``. Raises InputError."""
+        """Return the corpus of ``spec``. Raises InputError."""
         seed = spec.seed if spec.corpus.seed is None else spec.corpus.seed
-        how = {
-            name: value
-            for name, value in spec.to_json()["corpus"].items()
-            if name not in _AFTER_READING
-        }
+        plain = spec.to_json()["corpus"].items()
+        how = {name: value for name, value in plain if name not in _AFTER_READING}
         key = content_key(spec.kind, how, seed, getattr(spec, "preset", None))
         if key != self.key:
             self.key, self.found = "", None  # free before the next is read
             try:
-                self.found = task_of(spec).read(spec, progress)
+                self.found = kind_of(spec).read(spec, progress)
             except InputError as error:
                 self.found = error
             self.key = key

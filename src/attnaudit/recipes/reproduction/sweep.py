@@ -17,9 +17,9 @@ from attnaudit.core.progress import Progress, silent, within
 from attnaudit.papers import PAPERS, Cell, Declaration
 from attnaudit.published.numbers import ONCE
 from attnaudit.published.reproduction import NotRun
-from attnaudit.runner.cells import RUNS, Finished, found_in, manifest_of
-from attnaudit.runner.engine import LOCAL, Call, Engine, files_of
-from attnaudit.runner.jobs import (
+from attnaudit.recipes.reading import LastCorpus
+from attnaudit.recipes.reproduction.cells import RUNS, Finished, found_in
+from attnaudit.recipes.reproduction.jobs import (
     STUDIES,
     CopyingJob,
     Job,
@@ -34,16 +34,17 @@ from attnaudit.runner.jobs import (
     settings_changed,
     study_of,
 )
-from attnaudit.runner.reading import LastCorpus
-from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
-from attnaudit.runner.store import MANIFEST, read_spec
-from attnaudit.runner.twice import (
+from attnaudit.recipes.reproduction.records import FOLDER, load, place_of, records_of, save
+from attnaudit.recipes.reproduction.twice import (
     not_asked_for,
     not_run_of,
     record_corpora,
     recorded,
     reproduction_of,
 )
+from attnaudit.steps import SERIAL, Call, Planned, Pool
+from attnaudit.steps.finished import read_spec, whole_manifest
+from attnaudit.steps.folder import MANIFEST
 
 Say = Callable[[str], None]
 _SECTION = re.compile(r"^(?:#+ (.*)|- (`[^`]+`): `attnaudit)", re.MULTILINE)
@@ -121,11 +122,11 @@ class Outcome:
 
 
 def reproduce(
-    sweep: Sweep, progress: Progress | None = None, say: Say = lambda line: None, engine: Engine = LOCAL
+    sweep: Sweep, progress: Progress | None = None, say: Say = lambda line: None, pool: Pool = SERIAL
 ) -> Outcome:  # fmt: skip
     """Do the cells that are not done yet, record all that are, and write the page.
 
-    The ``engine`` does runs, each as a whole, and then of one study after another the trainings.
+    The ``pool`` does runs, each as a whole, and then of one study after another the trainings.
 
     A corpus that cannot be read, because its files are not here, say, or a cell whose word vectors cannot, is listed on the page with the
     reason. The same call resumes an interrupted one. Raises InputError where there is no file of word vectors, RunError where the place
@@ -136,12 +137,18 @@ def reproduce(
     work = _Work(sweep, progress or silent, say)
     try:
         if pending:
-            with engine.opened(sweep.out) as opened:
-                work.do_all(pending, opened)
+            work.do_all(pending, pool)
     finally:
         with contextlib.suppress(OSError):
             (sweep.out / RUNS).rmdir()  # only where it is empty
     return write_page(sweep, work.failed, say)
+
+
+def plan_sweep(sweep: Sweep) -> list[Planned]:
+    """List the cells of a sweep, and say which are done."""
+    sweep.check()
+    jobs = [sweep.job(cell) for cell in sweep.cells]
+    return [Planned(job.cell.name, str(job.folder), job.finished()) for job in jobs]
 
 
 @dataclass
@@ -154,17 +161,17 @@ class _Work:
     failed: dict[Cell, str] = field(default_factory=dict)
     read: LastCorpus = field(default_factory=LastCorpus)
 
-    def do_all(self, cells: Sequence[Cell], engine: Engine) -> None:
+    def do_all(self, cells: Sequence[Cell], pool: Pool) -> None:
         """Do the runs, then the studies."""
         by_name = {cell.name: cell for cell in cells}
         jobs = [self.sweep.job(cell) for cell in cells]
-        for done in engine.do(
+        for done in pool.do(
             self._calls([job for job in jobs if isinstance(job, RunJob)]), self.progress
         ):
             self._report(by_name[done.call.name], done.answer, done.error)
         for job in jobs:
             if not isinstance(job, RunJob):
-                self._do_study(job, engine)
+                self._do_study(job, pool)
 
     def _calls(self, jobs: Sequence[RunJob]) -> Iterator[Call]:
         """A call for each run; those that share a corpus and a seed follow each other, and the corpus is read once."""
@@ -183,17 +190,16 @@ class _Work:
                 do_run,
                 job.folder,
                 arguments,
-                files_of(spec),
                 corpus,
                 (),
                 spec.device,
                 MANIFEST,
             )
 
-    def _do_study(self, job: StudyJob | CopyingJob, engine: Engine) -> None:
+    def _do_study(self, job: StudyJob | CopyingJob, pool: Pool) -> None:
         started, error = time.perf_counter(), None
         try:
-            job.do(within(job.cell.name, self.progress), self.say, engine, self.read)
+            job.do(within(job.cell.name, self.progress), self.say, pool, self.read)
         except InputError as caught:
             error = caught
         self._report(job.cell, time.perf_counter() - started, error)
@@ -289,7 +295,7 @@ def record(sweep: Sweep, averaged: Sequence[Finished]) -> set[str]:
         _save(sweep, cell, runs[0].folder, over_seeds(summaries), seeds=seeds, classes=classes)
     for cell in (cell for cell in paper.every_cell if cell.study):
         job = sweep.job(cell)
-        if manifest_of(job.folder) is None:
+        if whole_manifest(job.folder) is None:
             continue
         done.add(cell.name)
         place = place_of(sweep.kept, cell)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import RunError
-from attnaudit.core.files import read_json
 from attnaudit.papers import Cell, Declaration
 from attnaudit.plans.spec import RunSpec, differences
-from attnaudit.runner.store import MANIFEST, digests, read_spec, some_of
+from attnaudit.steps.finished import read_spec, some_of, whole_manifest
+from attnaudit.steps.folder import MANIFEST
 
 RUNS = "runs"
 
@@ -24,26 +24,6 @@ class Finished:
     folder: Path
     spec: Mapping[str, Any]
     manifest: Mapping[str, Any]
-
-
-def manifest_of(folder: Path) -> Mapping[str, Any] | None:
-    """The manifest of a finished run of which all that a page shows is there as it was written; None where it is not."""
-    try:
-        manifest = read_json(folder / MANIFEST)
-        shown = {
-            name: known
-            for name, known in manifest["files"].items()
-            if name.startswith("results/") or name in ("summary.json", "spec.json")
-        }
-        others = [name for name in manifest["files"] if name.startswith("trace/")]
-        whole = (
-            manifest["steps"]
-            and digests(folder, list(shown)) == shown
-            and all((folder / name).is_file() for name in others)
-        )
-    except (RunError, OSError, KeyError, TypeError, AttributeError):
-        return None
-    return manifest if whole else None
 
 
 def found_in(out: Path, paper: Declaration) -> tuple[list[Finished], list[Finished], list[str]]:
@@ -72,7 +52,7 @@ def _finished(out: Path, paper: Declaration) -> tuple[list[Finished], list[str]]
     """The finished runs of a sweep, and a line on each other run that lies among them."""
     found, notes = [], []
     for folder in sorted(path.parent for path in (out / RUNS).glob(f"*/{MANIFEST}")):
-        cell, manifest = _cell(folder, paper), manifest_of(folder)
+        cell, manifest = _cell(folder, paper), whole_manifest(folder)
         if cell is None:
             notes.append(f"{RUNS}/{folder.name} is no run of this sweep and is not counted")
         elif manifest is None:

@@ -1,0 +1,189 @@
+"""The copying study: all seeds trained side by side, their curves summed up, the page.
+
+``OUT/results`` holds ``copying.parquet`` (a row per seed and measured step), ``seeds.parquet`` (a
+row per seed, on test sequences) and ``attention.parquet`` (that of each seed on one of them). A
+killed study resumes from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from attnaudit.copying.study import NAME, PRESETS, Copying, summarise
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.extras import require
+from attnaudit.core.files import write_json
+from attnaudit.core.progress import Progress, silent
+from attnaudit.core.settings import override
+from attnaudit.core.threads import cores
+from attnaudit.corpora.planted.sequences import SYMBOLS
+from attnaudit.plans.spec import SCHEMA
+from attnaudit.recipes.audit import RESULTS
+from attnaudit.recipes.kind import refuse_options
+from attnaudit.results.table import read_table, table_file
+from attnaudit.steps import Folder, Recipe, Step, execute
+
+if TYPE_CHECKING:
+    from attnaudit.copying.training import CopyingConfig
+
+BY_OPTION = {"copying.kind": "CORPUS", "copying.seed": "--seed"}
+QUICK = {"copying.seeds": 4}  # which two cores finish in minutes
+CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
+_NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
+_FIGURES = (
+    *("loss", "token", "attention", "relevance", "relevance_least", "attention_symbol"),
+    *("relevance_symbol", "entropy", "agreement", "attended"),
+)
+_MEASURES = {**dict.fromkeys(_FIGURES, pl.Float64), "heads": pl.List(pl.Float64)}
+
+
+def copying_study(
+    kind: str,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    *,
+    full: bool = False,
+    **options: Any,
+) -> Copying:
+    """Make the study of one kind of sequences.
+
+    Args:
+        kind: Kind of sequences.
+        seed: First seed.
+        settings: Settings by dotted name, such as ``copying.seeds``.
+        full: Whether those that are not given are as published.
+        **options: Options of other studies, which are refused.
+
+    Raises:
+        InputError: For an unknown kind, setting or option.
+    """
+    instead = "the task and its model are set by --set copying.NAME=…"
+    refuse_options("study", NAME, options, (), instead)
+    if kind not in SYMBOLS:
+        expected, near = f"one of {', '.join(SYMBOLS)}", did_you_mean(kind, SYMBOLS)
+        raise InputError("study", "copying of", repr(kind), expected, near)
+    given = ({} if full else QUICK) | dict(settings or {})
+    elsewhere = {**BY_OPTION, "training.epochs": "--set copying.steps=N: copying counts steps"}
+    for fixed, option in elsewhere.items():
+        if fixed in given:
+            where, expected = f"setting {fixed}", f"to be given as {option}"
+            raise InputError("read settings", where, str(given[fixed]), expected)
+    return override({NAME: Copying(kind, seed=seed)}, given)[NAME].checked()
+
+
+def specified(study: Copying) -> dict[str, Any]:
+    """Return what ``spec.json`` says of a study."""
+    own = {"name": NAME, **json.loads(json.dumps(asdict(study)))}
+    return {"schema": SCHEMA, "kind": "study", "study": own}
+
+
+def copying_folder(study: Copying) -> Path:
+    """Return the folder of a study that is given none."""
+    return Path("runs/studies") / f"{NAME}-{study.kind}"
+
+
+def run_copying(
+    study: Copying, out: str | Path, progress: Progress = silent, threads: int | None = None
+) -> Path:
+    """Do what is missing of a copying study.
+
+    Args:
+        study: The study.
+        out: Its folder.
+        progress: Callback.
+        threads: Number of threads; by default every core.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: For bad settings.
+        RunError: If the folder holds another study.
+    """
+    require("train", "study")
+    plain = specified(study)
+    steps = [
+        _train_step(study, progress, threads or cores()),
+        Step("analyse", _trained, RESULTS[1:], _analyse),
+        _report_step(plain, progress),
+    ]
+    return execute(Recipe(plain, steps, lambda folder: {"kind": "study"}), Path(out))
+
+
+def config_of(study: Copying) -> CopyingConfig:
+    """Return the training that a study asks for."""
+    from attnaudit.copying.model import Sizes
+    from attnaudit.copying.training import CopyingConfig, Stage
+
+    before = [Stage(study.before, study.pretraining, uniform=True)] if study.before else []
+    sizes = Sizes(
+        study.sequences.vocabulary,
+        study.hidden,
+        study.embedding,
+        study.heads,
+        study.embedding_scale,
+        study.encoder,
+        PRESETS[study.preset].output,
+    )
+    return CopyingConfig(
+        stages=(*before, Stage(study.sequences, study.steps)),
+        sizes=sizes,
+        seeds=tuple(range(study.seed, study.seed + study.seeds)),
+        batch=study.batch,
+        learning_rate=study.learning_rate,
+        every=study.every,
+        probe=study.probe,
+        test=study.test,
+    )
+
+
+def _train_step(study: Copying, progress: Progress, threads: int) -> Step:
+    def work(folder: Folder, made: Path) -> None:
+        from attnaudit.copying.training import train
+        from attnaudit.models.product import products_of
+
+        with products_of(study.precision):
+            number = min(threads, study.seeds)
+            trained = train(config_of(study), number, folder.scratch, progress)
+        targets = range(trained.alpha.shape[1])
+        places = [{"seed": row["seed"], "target": t} for row in trained.final for t in targets]
+        alpha = pl.Series("alpha", trained.alpha.reshape(len(places), -1))
+        tables = {
+            CURVES: pl.DataFrame(trained.curves, schema={**_NUMBER, **_MEASURES}),
+            FINAL: pl.DataFrame(trained.final, schema={"seed": pl.Int64, **_MEASURES}),
+            ATTENTION: pl.DataFrame(places).with_columns(alpha),
+        }
+        for name, table in tables.items():
+            with table_file(made / RESULTS[0] / f"{name}.parquet") as add:
+                add(table)
+
+    return Step("train", lambda folder: (asdict(study), list(_MEASURES)), RESULTS[:1], work)
+
+
+def _trained(folder: Folder) -> Sequence[Any]:
+    return (folder.records["train"].files,)
+
+
+def _analyse(folder: Folder, made: Path) -> None:
+    results = folder.out / RESULTS[0]
+    curves, final = (read_table(results / f"{name}.parquet").collect() for name in (CURVES, FINAL))
+    write_json(made / RESULTS[1], summarise(curves, final).to_dicts())
+
+
+def _report_step(plain: Mapping[str, Any], progress: Progress) -> Step:
+    def inputs(folder: Folder) -> Sequence[Any]:
+        return folder.records["analyse"].files, *_trained(folder), plain
+
+    def work(folder: Folder, made: Path) -> None:
+        from attnaudit.report.copying_page import write_copying
+
+        progress("write the report", 0, 0)
+        write_copying(folder.out, made / "report.html")
+
+    return Step("report", inputs, ("report.html",), work)

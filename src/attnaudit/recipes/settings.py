@@ -1,0 +1,154 @@
+"""Every setting of ``--set``, as the section that declares it states it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, dataclass, fields
+from operator import attrgetter
+from typing import Any, get_type_hints
+
+from attnaudit.copying.study import NAME as COPYING
+from attnaudit.copying.study import Copying
+from attnaudit.core.settings import bounds, described
+from attnaudit.experiments import EXPERIMENTS, make_experiment, with_settings
+from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
+from attnaudit.plans.transformer import TransformerTraining, Uniform
+from attnaudit.recipes.calibration import Calibration
+from attnaudit.recipes.copying import BY_OPTION as OF_COPYING
+from attnaudit.recipes.copying import QUICK
+from attnaudit.recipes.studies import CALIBRATION, QUICK_CALIBRATION
+from attnaudit.recipes.transformer import TransformerCollect
+from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES
+from attnaudit.training.settings import Deceive
+
+# Meanings of fields that state none.
+_USUAL = {
+    "seed": "Seed of random draws and of the intervals.",
+    "learning_rate": "Learning rate of Adam.",
+    "batch": "Sequences of a batch.",
+    "embedding": "Dimension of the symbols' vectors.",
+    "strength": "Weight λ of the penalty on attention to impermissible tokens.",
+}
+LONG = 6  # values of a list that help and docs show
+# Studies, of which models, and the usual spec of these.
+_KINDS: tuple[tuple[Mapping[str, Any], str, Callable[[], Any]], ...] = (
+    (STUDIES, "", lambda: RunSpec.of("text.csv")),
+    (PAIR_STUDIES, " of translators", lambda: TranslationSpec.of("pairs")),
+    (TRANSFORMER_STUDIES, " of transformers", lambda: TransformerTraining.of("text.csv")),
+)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting.
+
+    Attributes:
+        key: Its dotted name.
+        values: The values it takes.
+        default: Its default.
+        full: Its default with ``--full`` where that is another.
+        meaning: What it does.
+    """
+
+    key: str
+    values: str
+    default: str
+    full: str
+    meaning: str
+
+
+def sections() -> dict[str, list[Setting]]:
+    """Return all settings by what they are of."""
+    return dict(_sections())
+
+
+def _sections() -> Iterator[tuple[str, list[Setting]]]:
+    texts, pairs, transformers = (base() for _, _, base in _KINDS)
+    for name in ("corpus", "model", "training", "collect"):
+        yield f"{name} of classifiers", _settings(name, getattr(texts, name), BY_OPTION)
+    hidden = BY_OPTION.keys() - {"model.attention"}
+    for name in ("corpus", "model", "training", "collect", "decode"):
+        yield f"{name} of translators", _settings(name, getattr(pairs, name), hidden)
+    for name in ("model", "training", "schedule", "collect"):
+        yield f"{name} of transformers", _settings(name, getattr(transformers, name))
+    yield "uniform of transformers", _settings("uniform", Uniform())
+    yield "deceive of transformers", _settings("deceive", Deceive(0.0), ("deceive.kind",))
+    yield "collect of audited transformers", _settings("collect", TransformerCollect())
+    for name in EXPERIMENTS:
+        if name in with_settings():
+            yield f"experiment {name}", _settings(name, make_experiment(name))
+    for kinds, of, _ in _KINDS:
+        for name, kind in kinds.items():
+            yield f"study {name}{of}", _settings(name, kind(), quick=kind.quick)
+    quick = {key.partition(".")[2]: value for key, value in QUICK.items()}
+    yield f"study {COPYING}", _settings(COPYING, Copying(), OF_COPYING, quick)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a study asks, and the settings of its default scale and of the published one."""
+
+    question: str
+    quick: str
+    full: str
+
+
+def scales() -> dict[str, Scale]:
+    """Return the scales of all studies by their names."""
+    found = {}
+    for kinds, of, base in _KINDS:
+        for name, kind in kinds.items():
+            full = {key: attrgetter(key)(base() if "." in key else kind) for key in kind.quick}
+            found[f"{name}{of}"] = Scale(kind.question, _assigned(kind.quick), _assigned(full))
+    quick = {key.partition(".")[2]: value for key, value in QUICK.items()}
+    full = {key: getattr(Copying, key) for key in quick}
+    question = "Does a model learn to copy, and how?"
+    found[COPYING] = Scale(question, _assigned(quick), _assigned(full))
+    full = {key: getattr(Calibration, key) for key in QUICK_CALIBRATION}
+    question = "Which measures tell faithful attention from unfaithful?"
+    return {**found, CALIBRATION: Scale(question, _assigned(QUICK_CALIBRATION), _assigned(full))}
+
+
+def _assigned(settings: Mapping[str, Any]) -> str:
+    """Write settings as ``seeds=2 steps=0,50,…,400``: long lists shortened."""
+    return " ".join(f"{name}={_short(value)}" for name, value in settings.items())
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) > LONG:
+        return f"{_shown(value[:3])},…,{_shown(value[-1])}"
+    return _shown(value)
+
+
+def _settings(
+    name: str, section: Any, hidden: Any = (), quick: Mapping[str, Any] | None = None
+) -> list[Setting]:
+    hints, found = get_type_hints(type(section)), []
+    for field in fields(section):
+        key, full = f"{name}.{field.name}", _shown(getattr(section, field.name))
+        default = _shown((quick or {}).get(field.name, getattr(section, field.name)))
+        limits = bounds(field.metadata).removeprefix("a number ")
+        values = ", ".join(filter(None, (described(hints[field.name]), limits)))
+        meaning = _meaning(section, field)
+        if key not in hidden:
+            found.append(Setting(key, values, default, "" if full == default else full, meaning))
+    return found
+
+
+def _meaning(section: Any, field: Field[Any]) -> str:
+    """Return what the field states, else what the docstring of its class says of it."""
+    if stated := field.metadata.get("help", _USUAL.get(field.name)):
+        return stated
+    documented = type(section).__doc__ or ""
+    found = re.search(rf"^ +{field.name}: (.*(?:\n {{8,}}.*)*)", documented, re.MULTILINE)
+    return "" if found is None else " ".join(found[1].split()).replace("``", "")
+
+
+def _shown(value: Any) -> str:
+    """Write a value as ``--set`` takes it."""
+    if isinstance(value, tuple):
+        return ",".join(map(_shown, value)) or "none"
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)

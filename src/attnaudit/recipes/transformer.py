@@ -1,0 +1,504 @@
+"""A transformer that was saved on disk: check → collect → audit → report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from attnaudit.core.errors import InputError, RunError, did_you_mean
+from attnaudit.core.extras import require
+from attnaudit.core.files import check_model_folder, content_key
+from attnaudit.core.progress import Progress, silent
+from attnaudit.core.settings import check_settings, from_plain, override, setting
+from attnaudit.corpora.own import Draw
+from attnaudit.corpora.spec import CorpusSpec
+from attnaudit.plans.spec import SCHEMA
+from attnaudit.recipes.audit import Battery, audit_page, audit_step, choose, report_step
+from attnaudit.steps import SERIAL, Call, Folder, Pool, Recipe, Step, check_place, execute
+from attnaudit.steps.finished import read_manifest
+from attnaudit.steps.pieces import DIGESTS, collected, whole
+from attnaudit.steps.versions import OF_TRANSFORMERS, versions
+from attnaudit.trace import trace_metadata, write_shards
+
+if TYPE_CHECKING:
+    from attnaudit.hf.classes import Outputs
+    from attnaudit.hf.encoded import Encoded
+    from attnaudit.hf.gate import Gate
+    from attnaudit.hf.network import Replay
+    from attnaudit.hf.positions import Positions
+    from attnaudit.hf.texts import Texts
+    from attnaudit.hf.trace import Chosen
+
+USUAL_SAMPLE, REPLAYED_SAMPLE = 500, 50
+OF_TEXTS = {
+    "classification": "classification",
+    "causal-lm": "language_modelling",
+    "seq2seq": "seq2seq",
+}
+_NEXT = "whose next token is the prediction"
+POSITIONS = {
+    "one": f"every text is read up to one position, drawn by the seed, {_NEXT}",
+    "all": f"every text is read up to each of its positions in turn, {_NEXT}",
+}
+
+
+@dataclass(frozen=True)
+class TransformerCollect:
+    """Which attention of a transformer is collected, of which texts."""
+
+    layers: str = setting("Layers: last, all, or numbers from 0, for example 0,3.", "last")
+    heads: str = setting("Heads: all, or numbers from 0, for example 0,3.", "all")
+    sample: int | None = setting(
+        "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several "
+        "layers, or at all positions.",
+        None,
+        least=1,
+    )
+    split: str | None = setting(
+        "Split that is audited; default: all of a single file, of a folder or a registered corpus "
+        "test, where there is one.",
+        None,
+    )
+    max_tokens: int | None = setting(
+        "Cut texts to this many tokens; default: as many as the model reads.", None, least=1
+    )
+    scores: tuple[str, ...] | None = setting(
+        "Measures of importance, or all; default: those that cost little more than leave-one-out.",
+        None,
+    )
+    positions: Literal["one", "all", "last"] | None = setting(
+        "Positions of a text whose next token is the prediction; default: one of a target, drawn "
+        "by the seed, the last of a prompt.",
+        None,
+    )
+    classes: tuple[str, ...] | None = setting(
+        "Names of a classifier's outputs, in their order, by which labels are matched; default: "
+        "the model's own, else the corpus's.",
+        None,
+    )
+    cross: bool = setting(
+        "Cross-attention of an encoder-decoder, in place of its decoder's self-attention.", False
+    )
+    batch: int = setting("Padded tokens of a batch.", 4096, least=1)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "collect")
+
+    def numbers(self, name: str) -> str | tuple[int, ...]:
+        """Return ``layers`` or ``heads`` as a word or as numbers. Raises InputError."""
+        value: str = getattr(self, name)
+        if value in ("all", "last"):
+            return value
+        try:
+            return tuple(int(part) for part in value.split(","))
+        except ValueError as error:
+            words = "last, all" if name == "layers" else "all"
+            expected = f"{words} or numbers, as 0,3"
+            raise InputError("read settings", f"collect.{name}", value, expected) from error
+
+
+@dataclass(frozen=True)
+class TransformerSpec:
+    """The audit of a model folder on a corpus.
+
+    Attributes:
+        model: Folder of the model.
+        source: The corpus.
+        collect: Which attention of which texts.
+        battery: The experiments.
+        seed: Seed of the sample.
+        corpus: Options of the corpus reader.
+    """
+
+    kind: ClassVar[str] = "transformer"
+    model: Path
+    source: str
+    collect: TransformerCollect = TransformerCollect()
+    battery: Battery = field(default_factory=lambda: Battery((), {}))
+    seed: int = 0
+    corpus: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        model: str | Path,
+        source: str,
+        *,
+        experiments: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        **corpus: Any,
+    ) -> TransformerSpec:
+        """Make a spec.
+
+        Args:
+            model: Folder of the model.
+            source: The corpus.
+            experiments: Names of the only experiments; none for all.
+            settings: Settings of ``corpus``, ``collect`` and experiments, by dotted name.
+            seed: Seed of the sample.
+            **corpus: Options of the corpus reader.
+
+        Raises:
+            InputError: For an unknown setting or value.
+        """
+        parts: dict[str, dict[str, Any]] = {"corpus": {}, "collect": {}, "": {}}
+        for key, value in (settings or {}).items():
+            section = key.partition(".")[0]
+            parts[section if section in parts else ""][key] = value
+        read = {key.removeprefix("corpus."): value for key, value in parts["corpus"].items()}
+        collect = override({"collect": TransformerCollect()}, parts["collect"])["collect"]
+        battery = choose(experiments, parts[""])
+        return cls(Path(model), str(source), collect, battery, seed, {**read, **corpus})
+
+    @property
+    def name(self) -> str:
+        """``<corpus>-<model>``, the default name of the run's folder."""
+        return f"{Path(self.source).name.split('.')[0] or 'corpus'}-{self.model.resolve().name}"
+
+    @property
+    def draw(self) -> Draw:
+        """The texts that are audited. Raises InputError for layers that are no numbers."""
+        layers = self.collect.numbers("layers")
+        one_layer = layers == "last" or (isinstance(layers, tuple) and len(set(layers)) == 1)
+        is_small = one_layer and self.collect.positions != "all"
+        usual = USUAL_SAMPLE if is_small else REPLAYED_SAMPLE
+        return Draw(self.collect.sample or usual, self.seed)
+
+    @property
+    def seed_of_corpus(self) -> int:
+        """Seed of a split or of generated texts: ``corpus.seed``, by default the run's."""
+        plain = {"source": self.source, "seed": self.corpus.get("seed")}
+        given = from_plain(CorpusSpec, plain, "corpus").seed
+        return self.seed if given is None else given
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``spec.json`` holds, apart from the fingerprint."""
+        collect = {name: value for name, value in asdict(self.collect).items() if name != "batch"}
+        corpus = {name: value for name, value in self.corpus.items() if name != "data_dir"}
+        plain = {
+            "schema": SCHEMA,
+            "kind": self.kind,
+            "corpus": {**corpus, "source": self.source},
+            "seed": self.seed,
+            "collect": collect,
+            "experiments": self.battery.settings,
+            "chosen": self.battery.chosen,
+            "model": {"name": self.model.resolve().name},
+        }
+        return json.loads(json.dumps(plain))
+
+
+def check_folder(folder: Path) -> Gate:
+    """Check on short texts of random tokens whether a model's attention can be audited exactly.
+
+    Raises:
+        InputError: If the folder holds no model, or one that cannot be read.
+    """
+    require("hf", f"check {folder}")
+    check_model_folder(folder)
+    from attnaudit.hf.gate import check_model
+    from attnaudit.hf.load import load_pretrained
+
+    return check_model(load_pretrained(folder))
+
+
+def audit_transformer(
+    spec: TransformerSpec,
+    out: str | Path | None = None,
+    progress: Progress = silent,
+    pool: Pool = SERIAL,
+) -> Path:
+    """Audit the transformer that ``save_pretrained`` wrote to a folder on the texts of a corpus.
+
+    A run that was stopped is resumed, a finished one left as it is.
+
+    Args:
+        spec: The model, the corpus and what is collected.
+        out: Folder of the run; by default ``runs/<corpus>-<model>``.
+        progress: Callback.
+        pool: What collects and audits shards.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: For bad input, and for a model that cannot be audited.
+        RunError: If ``out`` holds something else.
+    """
+    require("hf", f"audit {spec.model}")
+    check_model_folder(spec.model)
+    place = Path(out or Path("runs") / spec.name)
+    check_place(place, spec.to_json())
+    return execute(_Audited.read(spec, pool, progress).recipe(place), place)
+
+
+@dataclass(frozen=True)
+class _Audited:
+    """A spec with its model and texts read and checked."""
+
+    spec: TransformerSpec
+    texts: Texts
+    encoded: Encoded
+    network: Replay
+    chosen: tuple[Chosen, ...]
+    names: tuple[str, ...]
+    outputs: Outputs | None
+    positions: Positions
+    pool: Pool
+    progress: Progress
+
+    @classmethod
+    def read(cls, spec: TransformerSpec, pool: Pool, progress: Progress) -> _Audited:
+        """Read the model and the texts. Raises InputError."""
+        layers, heads = spec.collect.numbers("layers"), spec.collect.numbers("heads")
+        from attnaudit.hf.classes import outputs_of
+        from attnaudit.hf.encode import encode, load_tokenizer, require_texts
+        from attnaudit.hf.gate import check_model
+        from attnaudit.hf.load import load_pretrained
+        from attnaudit.hf.network import Replay
+        from attnaudit.hf.positions import at_positions, positions_of
+        from attnaudit.hf.replay import task_of
+        from attnaudit.hf.sources import read_texts
+        from attnaudit.hf.trace import choose_layers, output_names
+
+        _check_scores(spec.collect.scores or ())
+        progress("read the model", 0, 0)
+        model = load_pretrained(spec.model)
+        task = task_of(model)
+        tokenizer = load_tokenizer(spec.model, task or "classification")
+        progress("check the model", 0, 0)
+        gate = check_model(model)
+        chosen = choose_layers(gate, layers, heads, spec.collect.cross)
+        assert task is not None  # else no layer could be chosen
+        positions = positions_of(task, spec.collect.positions)
+        texts = read_texts(
+            spec.source,
+            task,
+            split=spec.collect.split,
+            seed=spec.seed_of_corpus,
+            progress=progress,
+            draw=spec.draw,
+            **{name: value for name, value in spec.corpus.items() if name != "seed"},
+        )
+        outputs = outputs_of(model, texts, spec.collect.classes)
+        texts = _sampled(_not_trained_on(texts, spec.model), spec)
+        encoded = encode(
+            model,
+            tokenizer,
+            texts,
+            max_tokens=spec.collect.max_tokens,
+            on_empty="skip",
+            outputs=outputs,
+        )
+        require_texts(encoded, texts, spec.source)
+        names = output_names(model, tokenizer, encoded.class_names)
+        rows, network = at_positions(encoded, positions, spec.seed), Replay(model, gate)
+        return cls(spec, texts, rows, network, chosen, names, outputs, positions, pool, progress)
+
+    def recipe(self, out: Path) -> Recipe:
+        """Return the steps of the audit."""
+        # The texts, the model, and what makes a trace of them: the tokens and the outputs' names.
+        fingerprint = content_key(
+            self.texts.fingerprint, self.network.fingerprint, self.encoded.fingerprint, self.names
+        )
+        plain = {**self.spec.to_json(), "fingerprint": fingerprint}
+        steps = [
+            self._collect_step(plain),
+            self._audit_step(plain, out / "trace"),
+            report_step(self.progress, audit_page()),
+        ]
+        return Recipe(plain, steps, lambda folder: self._facts())
+
+    def _audit_step(self, plain: Mapping[str, Any], trace: Path) -> Step:
+        """Audit the trace; workers replay the model from its folder."""
+
+        def work(folder: Folder, made: Path) -> Mapping[str, Any] | None:
+            replay: Any = self.network
+            if self.pool.shares:
+                is_replayed = trace_metadata(trace)["tail"] == "replay"
+                replay = self.spec.model if is_replayed else None
+            step = audit_step(trace, self.spec.battery, plain, self.progress, replay, self.pool)
+            return step.work(folder, made)
+
+        usual = audit_step(trace, self.spec.battery, plain, self.progress)
+        return replace(usual, work=work)
+
+    def _collect_step(self, plain: Mapping[str, Any]) -> Step:
+        names = ("fingerprint", "corpus", "collect", "seed")
+
+        def inputs(folder: Folder) -> Sequence[Any]:
+            return [*(plain[name] for name in names), self.positions]
+
+        def work(folder: Folder, made: Path) -> dict[str, Any]:
+            options = self._options()
+            self._require_usable(options)
+            of_all = (self.network.gate, self.chosen, options)
+            if not self.pool.shares:
+                held = (self.network.model, self.encoded, *of_all)
+                return {"shards": _write(held, made / "trace", self.progress)}
+            place, texts, size = (
+                folder.pieces(step.key(folder)),
+                self.encoded,
+                options["shard_texts"],
+            )
+            calls = []
+            for start in range(0, len(texts), size):
+                rows = texts.take(np.arange(start, min(start + size, len(texts))))
+                piece = place / str(start)
+                arguments = {"model": self.spec.model, "folder": piece}
+                held = (rows, *of_all)
+                calls.append(
+                    Call(f"collect {start}", do_shard, piece, arguments, held, last=DIGESTS)
+                )
+            return {"shards": collected(self.pool, calls, made / "trace", self.progress)}
+
+        step = Step("collect", inputs, ("trace",), work)
+        return step
+
+    def _options(self) -> dict[str, Any]:
+        """Return the options of collecting."""
+        from attnaudit.hf.importance import MEASURES, USUAL
+        from attnaudit.hf.trace import texts_of_a_shard
+
+        scores = self.spec.collect.scores
+        return {
+            "class_names": self.names,
+            "metadata": self._origin(),
+            "budget": self.spec.collect.batch,
+            "scores": tuple(MEASURES) if scores and "all" in scores else scores or USUAL,
+            "shard_texts": texts_of_a_shard(self.encoded, self.chosen, self.names),
+        }
+
+    def _require_usable(self, options: Mapping[str, Any]) -> None:
+        """Check, before all texts are collected, that the experiments named can use the trace.
+
+        Raises:
+            TraceError: If one cannot use that of the shortest text.
+        """
+        from attnaudit.experiments import make_experiment, require_usable
+        from attnaudit.hf.trace import collect_shards
+
+        battery = self.spec.battery
+        if not battery.chosen:
+            return
+        shortest = self.encoded.take(np.argsort(self.encoded.ids.lengths)[:1])
+        network = self.network
+        # Whether they can does not depend on the form of the tail, and a graph takes seconds.
+        first = next(
+            collect_shards(
+                network.model, shortest, network.gate, self.chosen, graph=False, **options
+            )
+        )
+        asked = (make_experiment(name, battery.settings[name]) for name in battery.names)
+        require_usable(asked, first)
+
+    def _origin(self) -> dict[str, Any]:
+        """Return what the trace says of itself."""
+        network, texts = self.network, self.texts
+        corpus = {
+            "name": texts.name,
+            "task": OF_TEXTS[texts.kind],
+            "fingerprint": texts.fingerprint,
+            "notes": self._notes(),
+            "positions": self.positions,
+        }
+        model = {
+            "name": network.gate.model,
+            "folder": self.spec.model.resolve().name,
+            "fingerprint": network.fingerprint,
+            **(self.outputs.to_json() if self.outputs else {}),
+        }
+        return {
+            "corpus": corpus,
+            "model": model,
+            "gate": network.gate.to_json(),
+            "seed": self.spec.seed,
+            "versions": versions(*OF_TRANSFORMERS),
+        }
+
+    def _notes(self) -> list[str]:
+        from attnaudit.hf.encode import notes_of
+        from attnaudit.hf.trace import windows
+
+        read = [POSITIONS[self.positions]] if self.positions in POSITIONS else []
+        gate = self.network.gate
+        parts = windows(self.network.model, gate, self.chosen, self.encoded)
+        return [*read, *gate.notes, *parts, *notes_of(self.texts, self.encoded, self.outputs)]
+
+    def _facts(self) -> dict[str, Any]:
+        rows = len(np.unique(self.encoded.instance))
+        return {
+            "kind": self.spec.kind,
+            "seeds": {"run": self.spec.seed},
+            "notes": self._notes(),
+            "corpus": {
+                "name": self.texts.name,
+                "fingerprint": self.texts.fingerprint,
+                "rows": rows,
+            },
+            "skipped": [asdict(row) for row in self.texts.skipped],
+            "versions": versions(*OF_TRANSFORMERS),
+            **({"classes": self.outputs.to_json()} if self.outputs else {}),
+        }
+
+
+def do_shard(
+    held: tuple[Any, ...], progress: Progress, device: str | None, *, model: Path, folder: Path
+) -> None:
+    """Write the trace of some texts into ``folder``, in any process."""
+    from attnaudit.hf.load import load_pretrained
+
+    with whole(folder) as made:
+        _write((load_pretrained(model), *held), made, progress)
+
+
+def _write(collected: tuple[Any, ...], trace: Path, progress: Progress) -> int:
+    """Write the shards of a trace; return how many they are."""
+    from attnaudit.hf.trace import collect_shards
+
+    model, encoded, gate, chosen, options = collected
+    trace.mkdir(exist_ok=True)
+    shards = collect_shards(model, encoded, gate, chosen, trace, progress=progress, **options)
+    return len(write_shards(trace, shards))
+
+
+def _check_scores(scores: Sequence[str]) -> None:
+    """Raise InputError for a measure of importance that is none."""
+    from attnaudit.hf.importance import MEASURES
+
+    for score in scores:
+        if score not in (*MEASURES, "all"):
+            expected, near = f"one of {', '.join(MEASURES)}", did_you_mean(score, MEASURES)
+            raise InputError("audit", f"collect.scores={score}", "no such measure", expected, near)
+
+
+def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
+    """Draw as many texts as are asked for, by the seed and in their order."""
+    draw, rows = spec.draw, max(texts.drawn_from, len(texts))
+    if rows <= draw.size:
+        return texts
+    chosen = texts if len(texts) < rows else texts.take(draw.of(rows))
+    note = f"{draw.size} of {rows} texts, drawn with seed {spec.seed}"
+    return replace(chosen, notes=(*texts.notes, note))
+
+
+def _not_trained_on(texts: Texts, model: Path) -> Texts:
+    """Add a remark if a model that was trained by this package may have seen some of the texts."""
+    try:
+        manifest = read_manifest(model.parent)
+        name, seed = manifest["corpus"]["name"], manifest["seeds"]["run"]
+    except (RunError, LookupError, TypeError):  # a model of elsewhere
+        return texts
+    if texts.split[0] != "all" or name != texts.name:
+        return texts
+    remark = (
+        "the model was trained on rows of a corpus of this name; "
+        f"collect.split=test with --seed {seed} reads those that it has not seen"
+    )
+    return replace(texts, notes=(*texts.notes, remark))
