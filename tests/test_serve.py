@@ -22,23 +22,24 @@ import numpy as np
 import pytest
 import schemathesis
 import uvicorn
+from fastapi import HTTPException
+from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import expect, sync_playwright
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from starlette.testclient import TestClient
 from uvicorn.server import ServerState
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import sha256, write_json, write_with_digest
+from attnaudit.recipes.audit import audit_into
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.heatmaps import visible
-from attnaudit.recipes.audit import audit_into
-from attnaudit.server.app import MOST_BYTES, PATIENCE, make_app
+from attnaudit.server.app import MOST_BYTES, make_app
 from attnaudit.server.guard import Allowance, Guard
 from attnaudit.server.sentence import MOST_CHARACTERS, MOST_WORDS, Reader, why_not
-from attnaudit.server.serve import _Protocol, serve
+from attnaudit.server.serve import PATIENCE, IdleLimit, serve
 from attnaudit.tracing.texts import collect_shards
 from tests.models.tiny import tiny_model, tiny_split
 from tests.report.conftest import ARGUMENTS, chromium
@@ -87,7 +88,6 @@ def client(folders: list[Path]) -> Iterator[TestClient]:
         f"http://127.0.0.1/{TOKEN}/",
         raise_server_exceptions=False,
     ) as made:
-        made.app.requests.rate = made.app.requests.burst = made.app.requests.left = 1e6  # type: ignore[attr-defined]
         yield made
 
 
@@ -143,11 +143,12 @@ def test_a_sentence_is_read_as_the_collector_reads_it(client: TestClient, folder
 @pytest.mark.parametrize(
     ("run", "body", "status", "said"),
     [
-        (0, {"text": "x" * (MOST_CHARACTERS + 1)}, 422, "at most 10000"),
+        (0, {"text": "x" * (MOST_CHARACTERS + 1)}, 422, "text: String should have at most 10000"),
         (0, {"text": "w " * (MOST_WORDS + 1)}, 422, f"{MOST_WORDS + 1} words"),
         (0, {"text": "   "}, 422, "0 words"),
-        (0, {"text": 3}, 422, "strings"),
-        (0, {"text": "w1", "path": "/etc/passwd"}, 422, "expected"),
+        (0, {"text": 3}, 422, "text: Input should be a valid string"),
+        (0, {"text": "w1", "path": "/etc/passwd"}, 422, "path: Extra inputs are not permitted"),
+        (0, {"question": "w1"}, 422, "text: Field required"),
         (0, {"text": "w1 w2", "question": "w3"}, 422, "reads texts alone"),
         (1, {"text": "w1 w2"}, 422, "a question"),
         (0, ["w1"], 422, "expected"),
@@ -169,7 +170,7 @@ def test_a_bad_request_gets_a_clear_answer(
 def test_malformed_large_and_foreign_requests_are_refused_and_the_server_stays(client: TestClient):
     json_type = {"content-type": "application/json"}
     for content, status in (
-        (b"{", 400),
+        (b"{", 422),
         (b"\xff", 400),
         (b"[" * 60_000, 400),
         (b"x" * (MOST_BYTES + 1), 413),
@@ -177,15 +178,20 @@ def test_malformed_large_and_foreign_requests_are_refused_and_the_server_stays(c
     ):
         answer = client.post("runs/0/read", content=content, headers=json_type)
         assert answer.status_code == status, answer.text
-        assert set(answer.json()) == {"error"}
-    assert (
-        client.post(
-            "runs/0/read", content=b"{}", headers={"content-type": "text/plain"}
-        ).status_code
-        == 415
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        assert status == 413 or set(answer.json()) == {"error"}
+    chunks = (b"x" * 1000 for _ in range(MOST_BYTES // 1000 + 1))
+    assert client.post("runs/0/read", content=chunks, headers=json_type).status_code == 413
+    plain = client.post(
+        "runs/0/read", content=b'{"text": "w1 w2"}', headers={"content-type": "text/plain"}
     )
+    assert plain.status_code == 422
+    assert "expected JSON" in plain.json()["error"]
     assert client.get("runs/0/read").status_code == 405
-    assert client.get("/", headers={"host": "evil.example"}).status_code == 421
+    for host in ("evil.example", "127.0.0.1.evil.example", "evil.example:8765", ""):
+        foreign = client.get("", headers={"host": host})
+        assert foreign.status_code == 400
+        assert foreign.headers["x-frame-options"] == "DENY"
     for address in ("/", "/wrong/", "/wrong/runs/0", f"/{TOKEN}x/runs", "/%ff"):
         assert client.get(f"http://127.0.0.1{address}").status_code == 404
     assert client.get("runs").status_code == 200
@@ -199,7 +205,7 @@ def test_an_error_that_a_browser_opens_is_a_page(
     for address, method, status, said in (
         (f"http://127.0.0.1/{hostile}", "GET", 404, "the address with its token"), (f"runs/{hostile}", "GET", 404, "no such run"),
         (hostile, "GET", 404, "the list of runs"), ("runs/0/read", "GET", 405, "the list of runs"), ("runs/9", "GET", 404, "0 to 2"),
-        ("runs/2/type", "GET", 404, "model in the run"), ("runs/0/read", "POST", 415, "expected JSON"),
+        ("runs/2/type", "GET", 404, "model in the run"), ("runs/0/read", "POST", 422, "expected JSON"),
     ):  # fmt: skip
         page, plain = (
             client.request(method, address, headers=headers) for headers in (browsers, {})
@@ -228,24 +234,25 @@ def test_too_many_requests_are_told_to_wait(folders: list[Path]):
         make_app(folders, TOKEN, rate=0.001, burst=2), f"http://127.0.0.1/{TOKEN}/"
     ) as few:
         status = [few.post("runs/0/read", content=b"{}").status_code for _ in range(4)]
-        assert status == [415, 415, 429, 429]
+        assert status == [422, 422, 429, 429]
         assert few.post("runs/0/read").headers["retry-after"] == "1"
         assert few.get("runs").status_code == 200
     now = [0.0]
     allowance = Allowance(2, 1, lambda: now[0])
-    assert [allowance.takes(), allowance.takes()] == [True, False]
+    allowance.take()
+    with pytest.raises(HTTPException):
+        allowance.take()
     now[0] = 0.5
-    assert allowance.takes()
+    allowance.take()
 
 
 def test_the_interface_is_what_its_description_says(folders: list[Path]):
     app = make_app(folders, TOKEN, rate=1e6, burst=1e6)
-    app.requests.rate = app.requests.burst = app.requests.left = 1e6
     schema = schemathesis.openapi.from_asgi(
         f"/{TOKEN}/openapi.json", app, headers={"host": "127.0.0.1"}
     )
     operations: list[Any] = [found.ok() for found in schema.get_all_operations()]  # pyright: ignore[reportAttributeAccessIssue]
-    assert len(operations) == 5  # all but the description itself
+    assert len(operations) == 5
 
     valid = [operation.as_strategy() for operation in operations]
     broken = [operations[-1].as_strategy(generation_mode=GenerationMode.NEGATIVE)]
@@ -333,7 +340,7 @@ def test_a_run_that_was_damaged_or_removed_hides_no_other(folders: list[Path], t
         assert 'href="runs/2/type"' in start.text
         assert [run["untyped"] is None for run in listed] == [False, False, True]
         assert "spec.json" in listed[0]["untyped"]
-        assert client.get("runs/1/type").status_code == 404
+        assert client.get("runs/1/type").status_code == 422
 
 
 def test_an_audit_is_listed_with_what_its_trace_says(tmp_path: Path):
@@ -351,10 +358,10 @@ def test_a_connection_without_a_request_is_closed_after_a_while():
     for answered in (False, True):
         transport = Mock(spec=asyncio.Transport, is_closing=lambda: False)
         loop = Mock(call_later=lambda *call: later.append(call))
-        protocol = _Protocol(uvicorn.Config(None), ServerState(), {}, loop)  # type: ignore[arg-type]
+        protocol = IdleLimit(uvicorn.Config(None), ServerState(), {}, loop)  # type: ignore[arg-type]
         protocol.connection_made(transport)
         if answered:
-            protocol.cycle = Mock(response_complete=False)  # type: ignore[assignment]  # a request has arrived
+            protocol.cycle = Mock(response_complete=False, more_body=False)  # type: ignore[assignment]  # a request has arrived
             for complete in (False, False, True):
                 seconds, expire, last = later.pop()
                 expire(last)
@@ -379,9 +386,7 @@ def guarded(app: Any, path: str, cancel: bool = False) -> int:
         sent.append(message)
 
     async def answered() -> None:
-        task = asyncio.ensure_future(
-            Guard(app, TOKEN, Allowance(1, 9), Allowance(1, 9))(scope, None, send)
-        )
+        task = asyncio.ensure_future(Guard(app, TOKEN)(scope, None, send))
         await asyncio.sleep(0)
         if cancel:
             task.cancel()

@@ -16,7 +16,7 @@ PACKAGES = {
     "hf": ("torch", "transformers", "sentencepiece", "onnxscript", *_ONNX, *_PARQUET),
     "ray": ("ray",),
     "onnx": _ONNX,
-    "serve": ("starlette", "uvicorn"),
+    "serve": ("fastapi", "uvicorn"),
 }
 
 

@@ -1,1 +1,1 @@
-"""The pages of runs over HTTP, on this machine alone, and their models for sentences of one's own. Needs ``attnaudit[serve]``."""
+"""Serve the pages of runs to this machine, and read sentences with their models."""

@@ -1,4 +1,4 @@
-"""What every request passes before it is answered: the host, the token, how many there are; and the headers of every answer."""
+"""What surrounds every answer: the token, the headers, how many requests, and how errors look."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from http import HTTPStatus
 from secrets import compare_digest
 from typing import Any
 
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from fastapi import HTTPException, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+from starlette.datastructures import MutableHeaders
 
+# The policy of everything that is not a page.
+NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 HEADERS = {
-    "Cache-Control": "no-store", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), geolocation=(), microphone=()", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": NOTHING,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-}  # fmt: skip
-NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"  # the policy of all that is no page
-HOSTS = (
-    "127.0.0.1",
-    "localhost",
-)  # any other name is a page of elsewhere that resolves to this machine
-
-
+}
+_ADDRESS = "the address with its token is in the terminal that runs attnaudit serve"
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -38,21 +41,13 @@ _PAGE = """<!doctype html>
 """
 
 
-def problem(scope: Any, status: int, message: str, **headers: str) -> Response:
-    """An error: what is wrong, and what to do. A page for who asks for pages, as browsers do when an address is opened, else JSON."""
-    if not _asks_for_page(scope):
+def problem(request: Request, status: int, message: str, headers: Any = None) -> Response:
+    """Report an error, as a page if the request asks for one, as browsers do, else as JSON."""
+    accepted = request.headers.get("accept", "").lower()
+    if "text/html" not in accepted or "application/json" in accepted:
         return JSONResponse({"error": message}, status, headers)
-    return HTMLResponse(
-        _PAGE.format(title=f"{status} {HTTPStatus(status).phrase}", message=escape(message)),
-        status,
-        headers,
-    )
-
-
-def _asks_for_page(scope: Any) -> bool:
-    accepted = b",".join(value for name, value in scope["headers"] if name == b"accept").lower()
-    kinds = {part.partition(b";")[0].strip() for part in accepted.split(b",")}
-    return b"text/html" in kinds and b"application/json" not in kinds
+    title = f"{status} {HTTPStatus(status).phrase}"
+    return HTMLResponse(_PAGE.format(title=title, message=escape(message)), status, headers)
 
 
 @dataclass
@@ -68,76 +63,52 @@ class Allowance:
     def __post_init__(self) -> None:
         self.left, self.at = self.burst, self.clock()
 
-    def takes(self) -> bool:
-        """Whether one more is allowed now."""
+    def take(self) -> None:
+        """Count one more request. Raises HTTPException if it is one too many."""
         now = self.clock()
         self.left, self.at = min(self.burst, self.left + (now - self.at) * self.rate), now
         if self.left < 1:
-            return False
+            raise HTTPException(429, "too many requests; wait a second", {"Retry-After": "1"})
         self.left -= 1
-        return True
 
 
 @dataclass
 class Guard:
-    """An ASGI application around another, which sees only requests with the right host and token, few enough."""
+    """An ASGI application around another, which only sees requests with the token.
+
+    Attributes:
+        app: The other application. Its addresses begin after the token.
+        token: First part of every address.
+    """
 
     app: Any
     token: str
-    requests: Allowance
-    readings: Allowance
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request, with the headers of every answer."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-
         begun = False
 
         async def send_with_headers(message: Any) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
-                begun = True
-                given = {name.lower() for name, _ in message["headers"]}
-                usual = {**HEADERS, "Content-Security-Policy": NOTHING}
-                kept = [
-                    (name.lower().encode(), value.encode())
-                    for name, value in usual.items()
-                    if name.lower().encode() not in given
-                ]
-                message = {**message, "headers": [*message["headers"], *kept]}
+                begun, headers = True, MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
             await send(message)
 
-        refused = self._refused(scope)
-        if refused is not None:
-            await refused(scope, receive, send_with_headers)
-            return
-        root = f"/{self.token}"
-        below = {
-            **scope,
-            "path": scope["path"].removeprefix(root) or "/",
-            "root_path": "",
-            "raw_path": b"",
-        }
+        # The target may be no path, as that of ``OPTIONS *``.
+        given, _, rest = scope["path"].removeprefix("/").partition("/")
+        app: Any = problem(Request(scope), 404, f"no such page; {_ADDRESS}")
+        if compare_digest(given.encode(errors="surrogateescape"), self.token.encode()):
+            app = self.app
         try:
-            await self.app(below, receive, send_with_headers)
-        except asyncio.CancelledError:  # the server ends, and waits no longer for this answer
+            below = {**scope, "path": f"/{rest}", "root_path": "", "raw_path": b""}
+            await app(below, receive, send_with_headers)
+        except asyncio.CancelledError:
+            # The server ends, and does not wait for this answer.
             if not begun:
-                await problem(scope, 503, "the server has ended")(scope, receive, send_with_headers)
-
-    def _refused(self, scope: Any) -> Response | None:
-        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").partition(":")[0]
-        if host not in HOSTS:
-            return problem(scope, 421, "this server answers to 127.0.0.1 and localhost alone")
-        given = (
-            scope["path"].partition("/")[2].partition("/")[0].encode("utf-8", "surrogateescape")
-        )  # of OPTIONS * nothing
-        if not compare_digest(given, self.token.encode()):
-            return problem(
-                scope,
-                404,
-                "no such page; the address with its token is in the terminal that runs attnaudit serve",
-            )
-        if not self.requests.takes() or (scope["method"] == "POST" and not self.readings.takes()):
-            return problem(scope, 429, "too many requests; wait a second", **{"Retry-After": "1"})
-        return None
+                answer = problem(Request(scope), 503, "the server has ended")
+                await answer(scope, receive, send_with_headers)

@@ -1,8 +1,8 @@
-"""A sentence of one's own read by the model of a run: tokens, attention, prediction, and what the playground asks."""
+"""Read a sentence with the model of a run: tokens, attention, prediction, and the playground."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,6 @@ from attnaudit.steps.finished import read_spec, require_finished
 
 if TYPE_CHECKING:
     from attnaudit.models.classifier import AttentionModel
-    from attnaudit.trace import Trace
 
 MOST_CHARACTERS = 10_000
 MOST_WORDS = 400
@@ -28,99 +27,92 @@ WARMING = "warm up: the first reading compiles and loads"
 
 
 def why_not(folder: Path) -> str | None:
-    """Why sentences cannot be typed for this run; None where they can. Loads nothing. Raises RunError for a run that was changed since."""
+    """Say why no sentence can be typed for a run; None if one can. Loads nothing.
+
+    Raises:
+        RunError: The run is not finished, or was changed since.
+    """
     require_finished(folder)
     spec = read_spec(folder)
     if spec.get("kind") != "run" or not (folder / "model" / "weights.safetensors").is_file():
-        return "sentences can be typed for classifiers and question answering that attnaudit trained, with their model in the run"
+        return (
+            "sentences can be typed for classifiers and question answering that attnaudit trained, "
+            "with their model in the run"
+        )
     if spec["model"]["attention"] == "imposed":
         return "the attention of this model is given from outside"
-    return (
-        None
-        if find_spec("torch") and find_spec("spacy")
-        else "typing sentences needs pip install 'attnaudit[train]'"
-    )
+    if not (find_spec("torch") and find_spec("spacy")):
+        return "typing sentences needs pip install 'attnaudit[train]'"
+    return None
 
 
 @dataclass(frozen=True)
 class Reader:
-    """The model of a run and the rules by which its corpus finds words."""
+    """Reads sentences with one model.
+
+    Attributes:
+        model: The model.
+        tokenise: Finds words as the corpus of the model does.
+        epsilon: Change of the output that an adversary is allowed.
+    """
 
     model: AttentionModel
     tokenise: Callable[[str], list[str]]
     epsilon: float
-    title: str
 
     @classmethod
     def of(cls, folder: Path) -> Reader:
-        """Load the model of a run, and have everything compiled that a reading needs. Raises RunError."""
+        """Load the model of a run, and compile what a reading needs. Raises RunError."""
         from attnaudit.corpora.read import word_rules
         from attnaudit.models.classifier import load_model
 
         spec = read_spec(folder)
         model = load_model(folder / "model").eval()
-        about = About.of(spec, {})
+        known = {field.name for field in fields(CorpusSpec)} - {"planted"}
+        corpus = {name: value for name, value in spec["corpus"].items() if name in known}
         task = "question_answering" if model.has_question else "classification"
-        reader = cls(
-            model,
-            word_rules(_corpus_spec(spec["corpus"]), spec["preset"]),
-            epsilon_of(about, task),
-            folder.resolve().name,
-        )
+        epsilon = epsilon_of(About.of(spec, {}), task)
+        reader = cls(model, word_rules(CorpusSpec(**corpus), spec["preset"]), epsilon)
         reader.read(WARMING, WARMING if model.has_question else None)
         return reader
 
     def read(self, text: str, question: str | None = None) -> dict[str, Any]:
-        """What the page's playground computes with, as `playground_data`, and the words that the model does not know.
+        """Compute what the playground of a page needs.
 
-        Raises InputError for a text without words or with more than `MOST_WORDS`, and for a question that is missing or not expected.
+        Args:
+            text: The text.
+            question: Question, for a model that reads one.
+
+        Returns:
+            `playground_data`, the words that the model does not know, and a remark.
+
+        Raises:
+            InputError: A text has no words or more than `MOST_WORDS`, or a question is missing or
+                not expected.
         """
-        words = self._words(text, "text")
-        asked = self._question(question)
-        trace = self._trace(words, asked)
-        data = playground_data(trace, facts_of(trace, self.epsilon), self.epsilon)
-        known = set(self.model.vocabulary.known)
-        short = (
-            "a text of one word has all attention on it: nothing can be moved"
-            if len(words) == 1
-            else None
-        )
-        return {
-            **data,
-            "unknown": sorted({visible(word) for word in words if word not in known}),
-            "remark": short,
-        }
-
-    def _words(self, text: str, name: str) -> list[str]:
-        words = self.tokenise(text)
-        if not 1 <= len(words) <= MOST_WORDS:
-            raise InputError(
-                "read a sentence", name, f"{len(words)} words", f"1 to {MOST_WORDS} words"
-            )
-        return words
-
-    def _question(self, question: str | None) -> list[list[str]] | None:
-        if self.model.has_question != bool(question):
-            got, expected = (
-                ("none", "a question")
-                if self.model.has_question
-                else ("a question", "none: the model reads texts alone")
-            )
-            raise InputError("read a sentence", "question", got, expected)
-        return [self._words(question, "question")] if question else None
-
-    def _trace(self, words: list[str], question: list[list[str]] | None) -> Trace:
         from attnaudit.corpora.corpus import Split
         from attnaudit.trace import Trace, concatenate
         from attnaudit.tracing.texts import collect_shards
 
-        split = Split(np.zeros(1, np.int64), [words], np.zeros(1, np.int32), question=question)
+        words, asked = self._words(text, "text"), self.model.has_question
+        if asked != bool(question):
+            got, expected = "a question", "none: the model reads texts alone"
+            got, expected = ("none", "a question") if asked else (got, expected)
+            raise InputError("read a sentence", "question", got, expected)
+        questions = [self._words(question, "question")] if question else None
+        split = Split(np.zeros(1, np.int64), [words], np.zeros(1, np.int32), question=questions)
         trace = concatenate(list(collect_shards(self.model, split, "typed", scores=())))
-        return Trace(trace.table.drop(["label"]), trace.metadata, trace.tail)  # nobody gave one
+        # Nobody gave a label.
+        trace = Trace(trace.table.drop("label"), trace.metadata, trace.tail)
+        data = playground_data(trace, facts_of(trace, self.epsilon), self.epsilon)
+        unknown = {visible(word) for word in set(words) - set(self.model.vocabulary.known)}
+        remark = "a text of one word has all attention on it: nothing can be moved"
+        remark = remark if len(words) == 1 else None
+        return {**data, "unknown": sorted(unknown), "remark": remark}
 
-
-def _corpus_spec(recorded: Mapping[str, Any]) -> CorpusSpec:
-    known = {field.name for field in fields(CorpusSpec)}
-    return CorpusSpec(
-        **{name: value for name, value in recorded.items() if name in known and name != "planted"}
-    )
+    def _words(self, text: str, name: str) -> list[str]:
+        words = self.tokenise(text)
+        if not 1 <= len(words) <= MOST_WORDS:
+            got, expected = f"{len(words)} words", f"1 to {MOST_WORDS} words"
+            raise InputError("read a sentence", name, got, expected)
+        return words
