@@ -27,9 +27,9 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from attnaudit.core.progress import silent
-from attnaudit.steps.pool import Call
 from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE
 from attnaudit.runner.ray_engine import RayCluster
+from attnaudit.steps.pool import Call
 from attnaudit.trace import write_shards
 from benchmarks.lengths import print_header, print_row
 from benchmarks.streaming import SHARD, shards

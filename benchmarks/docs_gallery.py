@@ -16,8 +16,8 @@ import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.registry import CORPORA, corpus_sources
 from attnaudit.plans.transformer import TransformerTraining
-from attnaudit.runner.hf_training import train_transformer
 from attnaudit.recipes.transformer import audit_transformer
+from attnaudit.runner.hf_training import train_transformer
 
 FOLDER, MODELS = Path("runs/gallery"), Path("runs/gallery-models")
 

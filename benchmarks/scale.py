@@ -30,8 +30,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from attnaudit.core.files import write_text
 from attnaudit.experiments import make_experiment
-from attnaudit.report.charts.svg import render
 from attnaudit.recipes.audit import audit_into
+from attnaudit.report.charts.svg import render
 from attnaudit.trace import write_shards
 from benchmarks.growth import INK
 from benchmarks.lengths import print_header, print_row

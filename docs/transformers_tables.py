@@ -24,14 +24,14 @@ from attnaudit.experiments.agreement import AND
 from attnaudit.experiments.rows import importance_scores, over_words
 from attnaudit.hf.importance import MEASURES as SCORES
 from attnaudit.plans.transformer import TransformerTraining
-from attnaudit.results.record import read_summary
-from attnaudit.runner.hf_training import train_transformer
 from attnaudit.recipes.reproduction.records import load, save
 from attnaudit.recipes.transformer import audit_transformer
+from attnaudit.report.models import figure_and_model, model_label
+from attnaudit.results.record import read_summary
+from attnaudit.runner.hf_training import train_transformer
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies import EVERY_STUDY
-from attnaudit.studies.over_seeds import figure_and_model, model_label
 from attnaudit.trace import Trace
 
 PAGE = Path(__file__).parent / "transformers.md"

@@ -13,8 +13,8 @@ from typing import Any
 
 from attnaudit.core.progress import Progress
 from attnaudit.core.threads import cores
-from attnaudit.steps.pool import Call, Done, Pool
 from attnaudit.runner.engine import Here, done
+from attnaudit.steps.pool import Call, Done, Pool
 
 
 @dataclass(frozen=True)

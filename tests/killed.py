@@ -18,9 +18,9 @@ from numba.core.registry import cpu_target
 from attnaudit.copying.study import Copying
 from attnaudit.copying.training import Training
 from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.copying import run_copying
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.recipes.trained import run
-from attnaudit.recipes.copying import run_copying
 from tests.forked import survived
 
 COMPILING: Any = cpu_target.target_context

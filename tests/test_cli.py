@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-
 from typer.main import get_command
 
 from attnaudit.cli import main

@@ -17,11 +17,10 @@ from attnaudit.cli import main
 from attnaudit.core.errors import AttnauditError, InputError, RunError
 from attnaudit.experiments import EXPERIMENTS, facts, make_experiment
 from attnaudit.experiments.registry import measures_of_rows
+from attnaudit.recipes.audit import audit_into, report_into
+from attnaudit.recipes.compare import OF_THE_METHOD, compare_runs
 from attnaudit.report.sections.differences import lead
 from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
-from attnaudit.recipes.audit import audit_into, report_into
-from attnaudit.recipes.compare import compare_runs
-from attnaudit.recipes.compare import OF_THE_METHOD
 from attnaudit.stats.measures import jsd
 from attnaudit.stats.paired import paired_means
 from attnaudit.trace import Trace, write_shards

@@ -21,24 +21,23 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import RunSpec
-from attnaudit.results.table import tables_in
 from attnaudit.recipes.audit import audit_into
-from attnaudit.recipes.reproduction.sweep import reproduce
-from attnaudit.recipes.trained import run
-from attnaudit.runner import studies
-from attnaudit.recipes.studies import study
-from attnaudit.runner.claim import NAME
-from attnaudit.steps.claim import claimed
-from attnaudit.steps.pool import SERIAL, Call, pool_of
-from attnaudit.runner.engine import Here
-from attnaudit.steps.pieces import do_missing, whole
-from attnaudit.runner.ray_engine import _put_alone
-from attnaudit.steps.claim import BusyError
-from attnaudit.steps.folder import held, is_free
-from attnaudit.recipes.study import TRAININGS, StudySpec, prepared
-from attnaudit.recipes.kinds import KINDS
 from attnaudit.recipes.classifier import CLASSIFIERS
+from attnaudit.recipes.kinds import KINDS
+from attnaudit.recipes.reproduction.sweep import reproduce
+from attnaudit.recipes.studies import study
+from attnaudit.recipes.study import TRAININGS, StudySpec, prepared
+from attnaudit.recipes.trained import run
 from attnaudit.recipes.transformer import audit_transformer
+from attnaudit.results.table import tables_in
+from attnaudit.runner import studies
+from attnaudit.runner.claim import NAME
+from attnaudit.runner.engine import Here
+from attnaudit.runner.ray_engine import _put_alone
+from attnaudit.steps.claim import BusyError, claimed
+from attnaudit.steps.folder import held, is_free
+from attnaudit.steps.pieces import do_missing, whole
+from attnaudit.steps.pool import SERIAL, Call, pool_of
 from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.tracing import texts as tracing_texts
 from attnaudit.tracing.texts import SHARD_ROWS

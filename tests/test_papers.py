@@ -26,16 +26,11 @@ from attnaudit.corpora import Corpus
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers import PAPERS, Cell, Declaration, Table
+from attnaudit.plans.spec import RunSpec
 from attnaudit.published.compare import CELL, FARTHER
 from attnaudit.published.numbers import ONCE, Number, judged, numbers
 from attnaudit.published.reproduction import corpus_key
-from attnaudit.report.reproduction.once import Once, comparison, markdown_of
-from attnaudit.report.reproduction.tables import Column
-from attnaudit.results import summary_row
-from attnaudit.plans.spec import RunSpec
-from attnaudit.recipes.reproduction.sweep import Sweep, reproduce, write_markdown
-from attnaudit.runner import plan_reproduction
-from attnaudit.runner import records as sources
+from attnaudit.recipes.reading import LastCorpus
 from attnaudit.recipes.reproduction.cells import RUNS
 from attnaudit.recipes.reproduction.jobs import (
     STUDIES,
@@ -46,10 +41,15 @@ from attnaudit.recipes.reproduction.jobs import (
     kept,
     over_seeds,
 )
-from attnaudit.recipes.reading import LastCorpus
 from attnaudit.recipes.reproduction.records import commit, load, records_of, save
-from attnaudit.runner.timing import Speed
+from attnaudit.recipes.reproduction.sweep import Sweep, reproduce, write_markdown
 from attnaudit.recipes.reproduction.twice import not_asked_for, recorded
+from attnaudit.report.reproduction.once import Once, comparison, markdown_of
+from attnaudit.report.reproduction.tables import Column
+from attnaudit.results import summary_row
+from attnaudit.runner import plan_reproduction
+from attnaudit.runner import records as sources
+from attnaudit.runner.timing import Speed
 from tests.pages import experiments, summaries_as_pages
 
 TINY = {

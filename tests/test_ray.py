@@ -24,11 +24,9 @@ import pytest
 from attnaudit.core.errors import InputError, LostError, RunError
 from attnaudit.core.progress import silent
 from attnaudit.recipes.audit import audit_into
-from attnaudit.recipes.reproduction.sweep import reproduce
-from attnaudit.recipes.study import run_study
 from attnaudit.recipes.reproduction.cells import RUNS
-from attnaudit.steps.claim import claimed
-from attnaudit.steps.pool import Call
+from attnaudit.recipes.reproduction.sweep import reproduce
+from attnaudit.recipes.study import TRAININGS, StudySpec, run_study
 from attnaudit.runner.ray_cluster import (
     ON_LOOPBACK,
     ONE_MACHINE,
@@ -43,9 +41,9 @@ from attnaudit.runner.ray_cluster import (
 )
 from attnaudit.runner.ray_engine import AHEAD, RayCluster, _Flight
 from attnaudit.runner.ray_worker import Order, _performed, await_path
-from attnaudit.steps.folder import held
+from attnaudit.steps.claim import claimed
+from attnaudit.steps.pool import Call
 from attnaudit.steps.versions import versions
-from attnaudit.recipes.study import TRAININGS, StudySpec
 from attnaudit.trace import write_shards
 from tests.calls import copied_text, gpus, marked, threads, too_large, touch, touch_later
 from tests.pages import summaries_as_pages

@@ -16,13 +16,13 @@ from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora import CORPORA as REGISTERED
 from attnaudit.papers import PAPERS, Cell
-from attnaudit.report.reproduction import page as sweep_page
-from attnaudit.report.reproduction.figures import agreement_figures
-from attnaudit.recipes.reproduction.sweep import Sweep, reproduce, write_markdown
 from attnaudit.recipes.reproduction.cells import RUNS, found_in
 from attnaudit.recipes.reproduction.records import load
-from attnaudit.runner.sweep import Outcome
+from attnaudit.recipes.reproduction.sweep import Sweep, reproduce, write_markdown
 from attnaudit.recipes.reproduction.twice import recorded
+from attnaudit.report.reproduction import page as sweep_page
+from attnaudit.report.reproduction.figures import agreement_figures
+from attnaudit.runner.sweep import Outcome
 from tests.pages import FEW, experiments, summaries_as_pages
 
 JAIN = PAPERS["jain2019"]

@@ -17,21 +17,18 @@ import pytest
 
 from attnaudit.core.errors import InputError, RunError, TraceError
 from attnaudit.core.files import content_key, write_json, write_with_digest
-from attnaudit.core.settings import coerce
-from attnaudit.plans.spec import differences
-from attnaudit.plans.spec import RunSpec, TranslationSpec, demo_spec
-from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.core.settings import coerce, parse_assignments
+from attnaudit.plans.spec import RunSpec, TranslationSpec, demo_spec, differences
 from attnaudit.recipes.audit import audit_into, report_into
-from attnaudit.core.settings import parse_assignments
-from attnaudit.recipes.trained import run
+from attnaudit.recipes.kinds import kind_of
 from attnaudit.recipes.site import site_into
-from attnaudit.steps.finished import whole_manifest
+from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.recipes.trained import run
 from attnaudit.runner.engine import files_of
 from attnaudit.runner.store import LOCK
-from attnaudit.steps.folder import MANIFEST, UNFINISHED, Folder, held
-from attnaudit.steps.finished import read_manifest
 from attnaudit.runner.tasks import Job
-from attnaudit.recipes.kinds import kind_of
+from attnaudit.steps.finished import read_manifest, whole_manifest
+from attnaudit.steps.folder import MANIFEST, UNFINISHED, Folder, held
 from attnaudit.trace import write_shards
 from tests import killed
 from tests.forked import apart

@@ -10,8 +10,8 @@ import pytest
 from attnaudit.core.errors import InputError
 from attnaudit.core.settings import coerce
 from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
-from attnaudit.recipes.study import StudySpec
 from attnaudit.recipes.settings import Setting, scales, sections
+from attnaudit.recipes.study import StudySpec
 from attnaudit.studies import EVERY_STUDY, PAIR_STUDIES, STUDIES
 from attnaudit.studies.uniform import Uniform
 

@@ -20,13 +20,13 @@ from attnaudit.core.files import read_json
 from attnaudit.core.printable import without_controls
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.experiments import measure_label
-from attnaudit.report.translation_page import sentence_matrices
 from attnaudit.plans.spec import TranslationSpec
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.site import site_into
 from attnaudit.recipes.trained import run as translate
 from attnaudit.recipes.trained import train_into
 from attnaudit.recipes.translator import read_translations
+from attnaudit.report.translation_page import sentence_matrices
 from attnaudit.trace import Trace
 from tests.pairs import edit, write_pairs
 from tests.report.access import barriers

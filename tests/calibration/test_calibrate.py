@@ -15,8 +15,8 @@ from attnaudit.calibration import CONSTRUCTIONS, construction
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora.prepare import planting
-from attnaudit.runner import calibration
 from attnaudit.recipes.calibration import Calibration, calibrate
+from attnaudit.runner import calibration
 from attnaudit.trace import Trace
 from tests.report.access import barriers
 from tests.report.conftest import browser  # noqa: F401

@@ -10,7 +10,7 @@ import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.studies.dynamics.measures import relevance
+from attnaudit.studies.dynamics.relevance import relevance
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import list_column
 from tests.traces import make_trace
@@ -64,10 +64,11 @@ def test_a_column_of_its_own_goes_before_the_readout():
 def test_what_has_no_relevance_is_refused():
     with pytest.raises(
         InputError,
-        match="a tail between positions and output; expected a linear head, or a column importance_relevance",
+        match="a tail between positions and output; expected a linear head and gold labels, or a "
+        "column importance_relevance",
     ):
         relevance(make_trace(10, (1, 9), 3, hidden=4))
-    with pytest.raises(InputError, match="no column label"):
+    with pytest.raises(InputError, match="no label"):
         relevance(make_trace(10, (1, 9), label=False))
     trace = make_trace(10, (1, 9), 3)
     several = replace(trace, metadata={**trace.metadata, "activation": "sigmoid"})

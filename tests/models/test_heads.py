@@ -16,7 +16,6 @@ from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.experiments import audit
 from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.presets import model_preset
-from attnaudit.plans.training import TrainingId
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
@@ -148,8 +147,8 @@ def test_sizes_that_heads_do_not_divide_are_refused() -> None:
 
 def test_what_wants_one_attention_a_text_says_so() -> None:
     trace: Trace = next(collect_shards(headed("transformer"), tiny_split(LENGTHS)))
-    with pytest.raises(InputError, match="several heads, which have no order"):
-        Seeds(seeds=1)({TrainingId("base", seed): trace for seed in (0, 1)})
+    with pytest.raises(InputError, match="seeds of a model: 4 heads; expected one attention"):
+        Seeds().check_model(headed("transformer").settings)
     corpus = Corpus("tiny", ("class 0", "class 1"), {"test": tiny_split(LENGTHS)}, 1, "")
     with pytest.raises(InputError, match="several rows of one instance of test"):
         taught_by(corpus, trace, "alpha", "here")

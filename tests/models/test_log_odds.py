@@ -18,8 +18,8 @@ from attnaudit.models.classifier import load_model
 from attnaudit.models.log_odds import UNKNOWN, word_log_odds
 from attnaudit.models.presets import model_preset
 from attnaudit.plans.spec import RunSpec
-from attnaudit.recipes.trained import train_into
 from attnaudit.recipes.classifier import CLASSIFIERS
+from attnaudit.recipes.trained import train_into
 from attnaudit.trace import Trace
 from tests.models.tiny import tiny_model
 from tests.oracles.forward import softmax

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from attnaudit.plans.spec import RunSpec
-from attnaudit.recipes.trained import run
-from attnaudit.recipes.trained import train_into
+from attnaudit.recipes.trained import run, train_into
 from attnaudit.trace import Trace
 from tests.pages import summaries_as_pages
 

@@ -13,6 +13,8 @@ import polars as pl
 import pytest
 from playwright.sync_api import Browser, BrowserContext
 
+from attnaudit.recipes.compare import compare_runs
+from attnaudit.recipes.site import site_into
 from attnaudit.report.charts.behind import MOST, tables_behind
 from attnaudit.report.charts.copying import matrix_chart
 from attnaudit.report.charts.studies import interval_chart
@@ -21,8 +23,6 @@ from attnaudit.report.reproduction.page import write_reproduction
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.differences import write_comparison
 from attnaudit.report.study_page import write_study
-from attnaudit.recipes.compare import compare_runs
-from attnaudit.recipes.site import site_into
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.uniform import Uniform
 from tests.calibration.test_scores import write_calibrated

@@ -12,10 +12,10 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
-from attnaudit.plans.training import Study
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.numbers import MOST_OPEN
 from attnaudit.report.study_page import write_study
+from attnaudit.studies import Study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide

@@ -17,11 +17,11 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from attnaudit.cli import main
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, sha256, write_json
-from attnaudit.report.run_page import write_report
-from attnaudit.report.site.packing import pack, quantised, restored, script, unpack
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.compare import compare_runs, write_comparison
 from attnaudit.recipes.site import site_into
+from attnaudit.report.run_page import write_report
+from attnaudit.report.site.packing import pack, quantised, restored, script, unpack
 from attnaudit.trace import Trace
 from tests.report.conftest import ARGUMENTS, OWN_SCALE, chromium
 from tests.report.test_page import EVIL, evil_trace

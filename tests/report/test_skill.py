@@ -18,6 +18,7 @@ from sklearn.metrics import roc_auc_score
 from attnaudit.experiments import EXPERIMENTS, audit, facts
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.experiments.verdict import Finding
+from attnaudit.recipes.translator import translation_rows
 from attnaudit.report.card import verdict
 from attnaudit.report.cards.card import WITHHELD, Claim, card_row
 from attnaudit.report.cards.lead import claimed
@@ -29,7 +30,6 @@ from attnaudit.results import SUMMARY_SCHEMA, Result, Results
 from attnaudit.results.about import About
 from attnaudit.results.measures import BASE, OF_BASE
 from attnaudit.results.summary import SummaryRows
-from attnaudit.recipes.translator import translation_rows
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.studies.base import base_models, base_rows

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from attnaudit.plans.training import TrainingId
-from attnaudit.recipes.study import TRAININGS, StudySpec, Traces, key_of
 from attnaudit.recipes.kinds import kind_of
+from attnaudit.recipes.study import TRAININGS, StudySpec, Traces, key_of
 from attnaudit.trace import Trace
 
 

@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 from attnaudit.cli.app import app
 from attnaudit.copying.study import Copying, PresetName, outcomes, passing, summarise
 from attnaudit.core.errors import InputError, RunError
+from attnaudit.recipes.copying import copying_study, run_copying
 from attnaudit.report.cards.card import WITHHELD
 from attnaudit.report.copying_page import copying_card
-from attnaudit.recipes.copying import copying_study, run_copying
 from tests import killed
 from tests.forked import apart
 from tests.report.access import barriers

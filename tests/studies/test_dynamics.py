@@ -16,21 +16,22 @@ from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.measures import label_of
 from attnaudit.results.summary import SummaryRows
+from attnaudit.studies.dynamics.counts import CountModel
 from attnaudit.studies.dynamics.measures import (
     ABOVE_HABIT,
     ELSEWHERE,
-    OTHERS,
     PAIRS,
     REFERENCE_ELSEWHERE,
     TO_REFERENCE,
-    CountModel,
+)
+from attnaudit.studies.dynamics.relevance import (
+    OTHERS,
     elsewhere_agreement,
     entropy_share,
     relevance,
-    timing_of_seeds,
-    timing_rows,
 )
-from attnaudit.studies.dynamics.study import SHOWN, Dynamics
+from attnaudit.studies.dynamics.study import Dynamics
+from attnaudit.studies.dynamics.timing import timing_rows
 from attnaudit.trace import Trace, concatenate
 from attnaudit.training.probe import step_part
 from tests.oracles.agreement import naive_agreement
@@ -274,7 +275,7 @@ def test_the_order_of_rows_changes_nothing(
 
 def test_tokens_of_a_few_instances_are_kept_at_every_step(table: pl.DataFrame) -> None:
     kept = table.filter(pl.col("tokens").is_not_null())
-    assert kept.group_by("instance").len()["len"].to_list() == [len(STEPS)] * SHOWN
+    assert kept.group_by("instance").len()["len"].to_list() == [len(STEPS)] * STUDY.shown
     assert set(kept["seed"]) == {3}
     assert (kept["tokens"].list.len() == kept["relevance_uniform"].list.len()).all()
     assert kept["probability"].is_between(0, 1).all()
@@ -320,22 +321,21 @@ def test_the_timing_is_that_of_the_first_step_that_gets_nearer(seed: int) -> Non
     expected = naive_timing(range(3), (0, 10, 50), alpha, even, right)
     found = {
         row["measure"]: row
-        for row in timing_rows("dynamics", frame.sample(fraction=1, shuffle=True, seed=1), seed=0)
+        for row in timing_rows(STUDY, frame.sample(fraction=1, shuffle=True, seed=1))
     }
     for name, value in expected.items():
         assert found[name]["value"] == (None if value is None else pytest.approx(value))
     assert found["xi_threshold"]["value"] == pytest.approx(np.mean(even))
-    each = timing_of_seeds(frame.sample(fraction=1, shuffle=True, seed=2))
-    assert each["seed"].to_list() == [0, 1, 2]
-    for one in each.iter_rows(named=True):
-        of_one = naive_timing([one["seed"]], (0, 10, 50), alpha, even, right)
-        assert {name: one[name] for name in of_one} == {
+    for one in range(3):
+        of_one = naive_timing([one], (0, 10, 50), alpha, even, right)
+        rows = {row["measure"]: row for row in timing_rows(STUDY, frame.filter(seed=one))}
+        assert {name: rows[name]["value"] for name in of_one} == {
             name: value and pytest.approx(value) for name, value in of_one.items()
         }
 
 
 def test_both_kinds_of_timing_come_up_in_the_test_above() -> None:
-    reached = [timing_rows("dynamics", timed(seed), seed=0)[0]["undefined"] for seed in range(6)]
+    reached = [next(timing_rows(STUDY, timed(seed)))["undefined"] for seed in range(6)]
     assert 0 in reached
     assert max(reached) > 0
 
@@ -344,7 +344,7 @@ def test_where_no_step_gets_there_nothing_is_said_and_how_far_it_got_is() -> Non
     frame = timed(0).with_columns(
         agreement_reference_uniform=pl.lit(1.0), agreement_reference_alpha=pl.lit(0.25)
     )
-    found = {row["measure"]: row for row in timing_rows("dynamics", frame, seed=0)}
+    found = {row["measure"]: row for row in timing_rows(STUDY, frame)}
     for name in ("xi", "xi_step", "xi_early", "best_accuracy_minus_xi"):
         assert (found[name]["value"], found[name]["low"], found[name]["undefined"]) == (
             None,
@@ -353,7 +353,7 @@ def test_where_no_step_gets_there_nothing_is_said_and_how_far_it_got_is() -> Non
         )
     assert (found["xi_reached"]["value"], found["xi_threshold"]["value"]) == (0.25, 1.0)
     assert found["best_accuracy"]["value"] is not None
-    assert timing_rows("dynamics", frame.clear(), seed=0) == []
+    assert list(timing_rows(STUDY, frame.clear())) == []
 
 
 def test_even_weights_have_all_the_entropy_and_one_position_none() -> None:

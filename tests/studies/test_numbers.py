@@ -17,7 +17,7 @@ from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
-from attnaudit.studies.over_seeds import compare_models, means, predictions
+from attnaudit.studies.over_seeds import means, predictions, scores
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 from attnaudit.trace import Trace
@@ -147,9 +147,8 @@ def test_a_model_against_itself_differs_by_no_more_than_what_as_many_instances_c
             for seed, trace in enumerate((base, other))
         ]
     )
-    same = compare_models("uniform", table, against="a", seed=3).filter(
-        pl.col("measure").str.starts_with("difference_")
-    )
+    rows = pl.DataFrame(list(scores(Uniform(seed=3), table, against="a")))
+    same = rows.filter(pl.col("measure").str.starts_with("difference_"))
     rarer = np.bincount(base.array("label")).min()
     unseen = [wilson_interval(0, n)[1] for n in (len(base), rarer, rarer)]
     assert same["value"].to_list() == [0.0] * 3
@@ -163,10 +162,7 @@ def test_models_without_an_error_have_no_point_for_an_interval() -> None:
     right, wrong = (predictions(model, 0, base).with_columns(probabilities=pl.Series(said[:, None].tolist()))
                     for model, said in (("right", label), ("wrong", 1.0 - label)))  # fmt: skip
     rows = {
-        row["measure"]: row
-        for row in compare_models(
-            "uniform", pl.concat([right, wrong]), against="right", seed=0
-        ).to_dicts()
+        row["measure"]: row for row in scores(Uniform(), pl.concat([right, wrong]), against="right")
     }
     unseen = wilson_interval(0, len(base))[1]
     for name, value, low, high in (
@@ -181,19 +177,10 @@ def test_models_without_an_error_have_no_point_for_an_interval() -> None:
 def test_models_of_other_instances_or_seeds_are_refused() -> None:
     base, other = some(seeds=1)
     with pytest.raises(InputError, match="the same seeds of every model"):
-        compare_models(
-            "uniform",
-            pl.concat([predictions("a", 0, base), predictions("b", 1, other)]),
-            against="a",
-            seed=0,
-        )
+        list(scores(Uniform(), pl.concat([predictions("a", 0, base), predictions("b", 1, other)])))
+    some_rows = predictions("b", 0, other.take(np.arange(30)))
     with pytest.raises(InputError, match="traces of the same test split"):
-        compare_models(
-            "uniform",
-            pl.concat([predictions("a", 0, base), predictions("b", 0, other.take(np.arange(30)))]),
-            against="a",
-            seed=0,
-        )
+        list(scores(Uniform(), pl.concat([predictions("a", 0, base), some_rows])))
 
 
 def adversary_traces() -> dict[str, Trace]:
@@ -356,7 +343,7 @@ def test_an_accuracy_without_an_error_has_an_interval_in_tables_of_means() -> No
             "jsd": [0.0] * 80,
         }
     )
-    accuracy, jsd = means("deceive", table, {"accuracy_x": "accuracy", "jsd_x": "jsd"}, seed=0)
+    accuracy, jsd = means(Deceive(), table, {"accuracy_x": "accuracy", "jsd_x": "jsd"})
     assert (accuracy["low"], accuracy["high"]) == pytest.approx(wilson_interval(40, 40))
     assert (jsd["value"], jsd["low"], jsd["high"]) == (0.0, 0.0, 0.0)
 

@@ -18,17 +18,16 @@ from attnaudit.cli.app import app
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.corpora import read_corpus
-from attnaudit.plans.training import TrainingId, seeded, strength_text, usual
-from attnaudit.report.card import verdict
-from attnaudit.results.record import read_summary
 from attnaudit.plans.spec import RunSpec
-from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.plans.training import TrainingId, seeded, strength_text, usual
 from attnaudit.recipes.studies import plan_study
-from attnaudit.recipes.study import AUDIT, TRAININGS, key_of
+from attnaudit.recipes.study import AUDIT, TRAININGS, StudySpec, key_of, run_study
+from attnaudit.report.card import verdict
+from attnaudit.report.models import model_label
+from attnaudit.results.record import read_summary
 from attnaudit.studies import STUDIES, Training
 from attnaudit.studies.deceive import MODELS
 from attnaudit.studies.dynamics.study import Dynamics
-from attnaudit.studies.over_seeds import model_label
 from attnaudit.trace import Trace
 from attnaudit.training.probe import Probe
 from tests import killed
@@ -446,7 +445,7 @@ def test_a_folder_with_a_study_of_another_spec_is_refused(folder: Path) -> None:
         (
             "adversary",
             {"adversary.strengths": (-0.1,)},
-            r"strengths \(λ\): \[-0\.1\]; expected one or more numbers from 0 up",
+            r"strengths \(λ\): \[-0\.1\]; expected one or more, each a λ of 0 or more",
         ),
         ("adversary", {"adversary.limit": 0.0}, r"adversary\.limit"),
         ("guide", {"guide.weights": ("basis",)}, r"'basis'.*did you mean base"),
@@ -606,7 +605,7 @@ def test_a_folder_holds_studies_of_one_model_and_corpus(folder: Path) -> None:
             {"model.heads": 2, "model.hidden": 8},
             r"2 heads.*one attention a text",
         ),
-        ("deceive", "planted-question", {}, r"deceive on planted-question: .*without questions"),
+        ("deceive", "planted-question", {}, r"deceive of planted-question: .*without questions"),
         (
             "deceive",
             "planted-decisive",

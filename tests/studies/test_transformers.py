@@ -18,12 +18,12 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.plans.transformer import TransformerCollect, TransformerTraining
-from attnaudit.recipes.study import StudySpec, run_study
-from attnaudit.recipes.studies import plan_study
-from attnaudit.runner.hf_training import train_transformer
 from attnaudit.recipes.small_transformer import SMALL_TRANSFORMERS
+from attnaudit.recipes.studies import plan_study
+from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.report.models import model_label
+from attnaudit.runner.hf_training import train_transformer
 from attnaudit.studies import TRANSFORMER_STUDIES
-from attnaudit.studies.over_seeds import model_label
 from attnaudit.studies.uncovering import UNCOVERING, uncovering
 from attnaudit.trace import Trace
 from tests.hf.test_train import spec as training_spec
@@ -136,7 +136,6 @@ def test_seeds_of_deceive_are_kept_apart(folder: Path) -> None:
         for one, trace in first.items()
     }
     table = spec.study({**second, **first})
-    assert table["seed"].to_list() == sorted(table["seed"])
     assert table.equals(spec.study({**first, **second}))
     assert (table.filter(strength=0.0)["jsd"] < 1e-9).all()
     assert (table.filter(strength=1.0)["jsd"] > 1e-9).all()
@@ -252,7 +251,7 @@ def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
             ["deceive", CORPUS, "--config", "tiny-bert", "--set", "deceive.strengths=-1"],
             "a λ of 0 or more",
         ),
-        (["deceive", "planted-question", "--config", "tiny-bert"], "texts alone"),
+        (["deceive", "planted-question", "--config", "tiny-bert"], "texts without questions"),
     ],
 )
 def test_bad_input_is_one_line(

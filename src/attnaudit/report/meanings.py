@@ -7,11 +7,11 @@ from markupsafe import Markup
 from attnaudit.copying import measures as copying
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.experiments import facts
+from attnaudit.report.models import figure_and_model
 from attnaudit.report.words import of_unit
 from attnaudit.results.measures import OF_BASE, OF_TRANSLATIONS, meaning_of
 from attnaudit.results.summary import INSTANCE
 from attnaudit.studies import EVERY_STUDY, known_measures
-from attnaudit.studies.over_seeds import figure_and_model
 
 
 def measure_meaning(measure: str, of: str, unit: str = INSTANCE) -> str:

@@ -14,16 +14,18 @@ from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
 from attnaudit.report.cards.skill import no_skill
 from attnaudit.report.cards.studies import STUDY_CARDS
+from attnaudit.report.cards.studies.dynamics import caveats
 from attnaudit.report.charts.studies import draw_study
+from attnaudit.report.models import figure_and_model, model_label, seeds_of_models
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.sections.numbers import (
+    SummaryCell,
     SummaryTable,
     group_label,
     meanings,
     numbers_section,
     summary_cell,
-    table_of,
 )
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results import read_table
@@ -32,254 +34,192 @@ from attnaudit.results.measures import BASE, OF_BASE, label_of
 from attnaudit.results.record import read_summary
 from attnaudit.results.summary import SummaryRows
 from attnaudit.studies import EVERY_STUDY, known_measures
-from attnaudit.studies.over_seeds import figure_and_model, model_label, seeds_of_models
+from attnaudit.studies.dynamics.measures import STEP
 
+BASE_MODELS = "the base models"
 STUDIES_HEADING = "Retraining studies of attention"
-_BEST_AND_LAST = (
-    "Finished models have the weights of their best epoch on dev and are measured on all of test; numbers of a step are of the probe, with "
-    "the weights of that step, so that the last step need not equal the finished models."
-)
 
 
 def write_study(
     folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = (), page: Path | None = None
 ) -> Path:
-    """Write a study's ``report.html``, or ``page``; ``metadata`` is its base's trace's, ``notes`` go below the figure. Raises RunError."""
+    """Write the page of a study.
+
+    Args:
+        folder: Folder of the study.
+        metadata: Metadata of its base's trace.
+        notes: Sentences below the first figure.
+        page: Where to write it instead of ``report.html``.
+
+    Raises:
+        RunError: A file of the folder is damaged.
+    """
     spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
     name = spec["study"]["name"]
-    study = EVERY_STUDY[name]
-    about = About.of(spec, metadata)
+    study, about = EVERY_STUDY[name], About.of(spec, metadata)
     table = read_table(folder / "results" / f"{name}.parquet").collect()
-    figures = [draw_study(figure) for figure in STUDY_CARDS[name].figures(table, summary)]
-    figures[0] = replace(figures[0], caption=" ".join([figures[0].caption, *notes]))
+    first, *others = STUDY_CARDS[name].figures(table, summary)
+    first = replace(first, caption=" ".join([first.caption, *notes]))
     card = study_card(summary, about)
-    sections = [
-        card_section(card),
-        figures_section(figures),
-        growth_section(table),
-        numbers_section(study_tables(name, summary), _spread(name, table)),
-        *provenance_sections(about, [study.paper.bibtex]),
-    ]
-    heading, subtitle = study.question, f"{card.title}, {card.subtitle}"
-    links = [("All studies", "../index.html")]
     return write_page(
         page or folder / "report.html",
-        sections,
-        heading,
-        subtitle,
-        title=f"{heading} {card.title}",
-        links=links,
+        [
+            card_section(card),
+            figures_section([draw_study(one) for one in (first, *others)]),
+            growth_section(table),
+            numbers_section(study_tables(name, summary), _spread(name, table)),
+            *provenance_sections(about, [study.paper.bibtex]),
+        ],
+        study.question,
+        f"{card.title}, {card.subtitle}",
+        title=f"{study.question} {card.title}",
+        links=[("All studies", "../index.html")],
     )
 
 
 def write_studies(
     out: Path, metadata: Mapping[str, Any], names: Collection[str] = tuple(EVERY_STUDY)
 ) -> Path:
-    """Write ``index.html`` over all studies in ``out``: one card of what each shows, links to their pages, which of ``names`` are missing.
+    """Write ``index.html`` over all studies of a folder: one card, and links to their pages.
 
-    Where the base model was audited, in ``out/audit``, its verdict comes first, with what the studies add to it: nothing, where it is not
-    shown to have learned anything.
+    If the base model was audited, in ``out/audit``, its verdict comes first, with what the studies
+    add to it. They add nothing to a model that is not shown to have learned anything.
+
+    Args:
+        out: The folder.
+        metadata: Metadata of the base's trace.
+        names: Studies that there may be.
     """
-    found = [name for name in EVERY_STUDY if (out / name / "summary.json").exists()]
-    audited = ["audit"] if (out / "audit" / "summary.json").exists() else []
-    summary = pl.concat([read_summary(out / name / "summary.json") for name in (*audited, *found)])
-    about = About.of(read_with_digest(out / found[0] / "spec.json"), metadata)
-    card = study_card(summary, about)
-    audit = verdict(summary, about)
-    studied = without_conclusions(card.rows) if audit.notices else card.rows
-    rows, notices = (*audit.rows, *studied), audit.notices or card.notices
+    done = {name: (out / name / "summary.json").exists() for name in ("audit", *EVERY_STUDY)}
+    pages = [name for name, is_done in done.items() if is_done]
+    studies = {name: EVERY_STUDY[name] for name in pages if name != "audit"}
+    summary = pl.concat([read_summary(out / name / "summary.json") for name in pages])
+    about = About.of(read_with_digest(out / next(iter(studies)) / "spec.json"), metadata)
+    card, audit = study_card(summary, about), verdict(summary, about)
     card = replace(
         audit,
         title=card.title,
         subtitle=card.subtitle,
-        rows=rows,
-        notices=notices,
-        of_studies=not audited,
+        rows=(*audit.rows, *(without_conclusions(card.rows) if audit.notices else card.rows)),
+        notices=audit.notices or card.notices,
+        of_studies=not done["audit"],
     )
     missing = [
         (study.question, f"run attnaudit study {name}")
         for name, study in EVERY_STUDY.items()
-        if name in names and name not in found
+        if name in names and not done[name]
     ]
-    bibtex = [paper.bibtex for paper in dict.fromkeys(EVERY_STUDY[name].paper for name in found)]
-    links = [("The audit of the base model", f"{name}/report.html") for name in audited]
-    links += [(EVERY_STUDY[name].question, f"{name}/report.html") for name in found]
-    sections = [card_section(card, missing), *provenance_sections(about, bibtex, missing)]
-    title = f"{STUDIES_HEADING}: {card.title}"
+    bibtex = list(dict.fromkeys(study.paper.bibtex for study in studies.values()))
+    questions = {name: study.question for name, study in studies.items()}
+    titles = {"audit": "The audit of the base model", **questions}
     return write_page(
         out / "index.html",
-        sections,
+        [card_section(card, missing), *provenance_sections(about, bibtex, missing)],
         STUDIES_HEADING,
         f"{card.title}, {card.subtitle}",
-        title=title,
-        links=links,
+        title=f"{STUDIES_HEADING}: {card.title}",
+        links=[(titles[name], f"{name}/report.html") for name in pages],
     )
 
 
 def study_card(summary: pl.DataFrame, about: About) -> VerdictCard:
-    """What studies show, a row each."""
-    found = SummaryRows.of(summary)
-    notices = {name: notice for name in EVERY_STUDY if (notice := no_skill(found, name, BASE))}
-    rows: list[CardRow] = []
-    for name in EVERY_STUDY:
-        own = STUDY_CARDS[name].rows(found, about)
-        rows += without_conclusions(own) if name in notices else of_enough(own, found)
-    of_notice = {
-        notice: [name for name in notices if notices[name] == notice] for notice in notices.values()
-    }
-    lines = tuple(
-        f"{'Study' if len(names) == 1 else 'Studies'} {', '.join(names)}: {notice}"
-        for notice, names in of_notice.items()
-    )
-    own = about.spec.get("study", {}).get("models")
-    models = (
-        f"the study's own models ({', '.join(own)})"
-        if own
-        else about.model or f"{about.encoder} + {about.attention}"
-    )
+    """Make the card of studies of one base, with a row for what each shows."""
+    found, rows = SummaryRows.of(summary), list[CardRow]()
+    notices: dict[str, list[str]] = {}
+    for name, card in STUDY_CARDS.items():
+        own = card.rows(found, about)
+        if notice := no_skill(found, name, BASE):
+            notices.setdefault(notice, []).append(name)
+        rows += without_conclusions(own) if notice else of_enough(own, found)
+    own_models = about.spec.get("study", {}).get("models")
+    models = about.model or f"{about.encoder} + {about.attention}"
+    if own_models:
+        models = f"the study's own models ({', '.join(own_models)})"
     return VerdictCard(
         f"{models} on {corpus_title(about)}",
         "retrained; brackets: 95 % bootstrap interval",
         tuple(rows),
-        lines,
+        tuple(
+            f"{'Study' if len(names) == 1 else 'Studies'} {', '.join(names)}: {notice}"
+            for notice, names in notices.items()
+        ),
         of_studies=True,
     )
 
 
 def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
-    """The whole summary of a study, laid out as the study states; every row of it is in one cell."""
-    asked = pl.col("measure").is_in([measure.name for measure in OF_BASE])
-    base = summary.filter(asked)
-    tables = (
-        [
-            table_of(
-                "the base models",
-                base,
-                lambda measure: label_of(OF_BASE, measure),
-                group_label,
-                name,
-            )
-        ]
-        if base.height
-        else []
-    )
-    return [*_own_tables(name, summary.filter(~asked)), *tables]
-
-
-def _own_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
-    study = EVERY_STUDY[name]
-    if study.layout == "models":
-        return _by_model(name, summary)
-    caveats: Mapping[str, str] = getattr(study, "caveats", lambda summary: {})(summary)
-    labels = {
-        measure: label_of(study.measures, measure)
-        for measure in summary["measure"].unique(maintain_order=True)
-    }
-    if study.layout == "steps":
-        return _by_step(name, summary, labels, caveats)
-
-    def group(name: str) -> str:
-        return group_label(name).replace("max_alpha:", "largest weight ")
-
-    return [table_of("medians over seeds", summary, labels.__getitem__, group, name)]
-
-
-def _by_step(
-    name: str, summary: pl.DataFrame, labels: Mapping[str, str], caveats: Mapping[str, str]
-) -> list[SummaryTable]:
-    """What is said of finished models; then a row for each step, a column for each measure, in three tables."""
-    cells = {
-        (row["group"], row["measure"]): summary_cell(row) for row in summary.iter_rows(named=True)
-    }
-    steps = [
-        group for group in summary["group"].unique(maintain_order=True).to_list() if group != "all"
-    ]
-    finished = tuple(
-        (one, labels[one] + caveats.get(one, ""), (cell,))
-        for (group, one), cell in cells.items()
-        if group == "all"
-    )
-    names = list(dict.fromkeys(one for group, one in cells if group != "all"))
-    kinds = {
-        "agreement": "agreement at each step",
-        "tau": "Kendall's τ at each step",
-        "": "accuracy, entropy and chance at each step",
-    }
-    by_kind = {
-        kind: [
-            one
-            for one in names
-            if (one.partition("_")[0] if one.partition("_")[0] in kinds else "") == kind
-        ]
-        for kind in kinds
-    }
-    tables = []
-    for kind, title in kinds.items():
-        columns = {
-            measure: labels[measure].removeprefix("agreement, ").removeprefix("τ, ")
-            for measure in by_kind[kind]
-        }
-        rows = tuple(
-            (
-                step,
-                f"after {step.partition(':')[2]} steps",
-                tuple(cells.get((step, one)) for one in columns),
-            )
-            for step in steps
-        )
-        tables.append(SummaryTable(title, tuple(columns.values()), rows, meanings(name, columns)))
-    explained = meanings(name, {measure: label for measure, label, _ in finished})
-    return [
-        SummaryTable(
-            "finished models, and the timing",
-            ("all of test; timing on the probe",),
-            finished,
-            explained,
-        ),
-        *tables,
-    ]
-
-
-def _by_model(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
-    """A row for each model, and in a second table what is of no model."""
+    """Lay out the whole summary of a study, with every row in one cell."""
     known = known_measures(name)
-    cells = {
-        figure_and_model(row["measure"], known): summary_cell(row)
-        for row in summary.iter_rows(named=True)
-    }
-    measured = {figure for figure, model in cells if model}
-    figures = {one.name: one.label for one in known if one.name in measured}
-    models = list(dict.fromkeys(model for _, model in cells if model))
-    rows = tuple(
-        (model, model_label(model), tuple(cells.get((figure, model)) for figure in figures))
-        for model in models
-    )
-    table = SummaryTable(
-        f"{name}: every model", tuple(figures.values()), rows, meanings(name, figures)
-    )
-    whole = tuple(
-        (figure, label_of(known, figure), (cell,))
-        for (figure, model), cell in cells.items()
-        if not model
-    )
-    explained = meanings(name, {figure: label for figure, label, _ in whole})
-    return (
-        [table, SummaryTable("robustness", ("of what there could be",), whole, explained)]
-        if whole
-        else [table]
-    )
+    words = caveats(SummaryRows.of(summary)) if name == "dynamics" else {}
+    # By title: cells by row, its label, and column; and labels of measures.
+    cells: dict[str, dict[tuple[str, str], dict[str, SummaryCell]]] = {}
+    labels: dict[str, dict[str, str]] = {}
+    for row in summary.to_dicts():
+        figure, model = row["measure"], ""
+        if EVERY_STUDY[name].layout == "models":
+            figure, model = figure_and_model(figure, known)
+        label = label_of([*known, *OF_BASE], figure) + words.get(figure, "")
+        title, key, line, column = _place(name, row, figure, model, label)
+        cells.setdefault(title, {}).setdefault((key, line), {})[column] = summary_cell(row)
+        labels.setdefault(title, {})[figure] = column if key != figure else line
+    tables = []
+    for title, lines in cells.items():
+        found = dict.fromkeys(column for line in lines.values() for column in line)
+        # Columns of models are in the order of the study's measures.
+        columns = sorted(found, key=[*(one.label for one in known), *found].index)
+        rows = ((*names, tuple(map(line.get, columns))) for names, line in lines.items())
+        explained = meanings(name, labels[title])
+        tables.append(SummaryTable(title, tuple(columns), tuple(rows), explained))
+    return sorted(tables, key=lambda table: table.experiment == BASE_MODELS)
+
+
+def _place(
+    name: str, row: Mapping[str, Any], figure: str, model: str, label: str
+) -> tuple[str, str, str, str]:
+    """Return the title of a row's table, the name and label of its line, and its column."""
+    group, layout = row["group"], EVERY_STUDY[name].layout
+    if figure.startswith(BASE):
+        return BASE_MODELS, figure, label, group_label(group)
+    if layout == "groups":
+        column = group_label(group).replace("max_alpha:", "largest weight ")
+        return "medians over seeds", figure, label, column
+    if layout == "models":
+        if model:
+            return f"{name}: every model", model, model_label(model), label
+        return "robustness", figure, label, "of what there could be"
+    if group == "all":
+        title, column = "finished models, and the timing", "all of test; timing on the probe"
+        return title, figure, label, column
+    titles = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step"}
+    title = titles.get(figure.partition("_")[0], "accuracy, entropy and chance at each step")
+    column = label.removeprefix("agreement, ").removeprefix("τ, ")
+    return title, group, f"after {group.removeprefix(STEP)} steps", column
 
 
 def _spread(name: str, table: pl.DataFrame) -> str:
-    """What is averaged and drawn in a study's numbers."""
+    """Say what is averaged and drawn in a study's numbers."""
     layout = EVERY_STUDY[name].layout
     if layout == "groups":
-        alone = "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the spread over instances."
-        return f"{alone} Numbers of the base models are means over seeds and instances, with the spread over seeds."
+        return (
+            "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the "
+            "spread over instances. Numbers of the base models are means over seeds and "
+            "instances, with the spread over seeds."
+        )
     least, most = seeds_of_models(table)
-    ends = f" {_BEST_AND_LAST}" if layout == "steps" else ""
+    some = "" if least > 1 else " (for a model with one seed, instances alone)"
+    text = (
+        "Means over seeds and instances, with 95 % bootstrap intervals that resample both"
+        f"{some}; s.d. is the spread over seeds."
+    )
     if most == 1:
-        alone = "Means over instances, with 95 % bootstrap intervals over instances alone: one seed does not show what another would give."
-        return f"{alone}{ends}"
-    alone = "" if least > 1 else " (for a model with one seed, instances alone)"
-    return f"Means over seeds and instances, with 95 % bootstrap intervals that resample both{alone}; s.d. is the spread over seeds.{ends}"
+        text = (
+            "Means over instances, with 95 % bootstrap intervals over instances alone: one seed "
+            "does not show what another would give."
+        )
+    if layout == "steps":
+        text += (
+            " Finished models have the weights of their best epoch on dev and are measured on all "
+            "of test; numbers of a step are of the probe, with the weights of that step, so that "
+            "the last step need not equal the finished models."
+        )
+    return text

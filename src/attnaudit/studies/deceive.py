@@ -1,489 +1,420 @@
-"""Can attention be trained to hide what it uses? Of classifiers, and of translators (Pruthi et al. 2020)."""
+"""Can attention be trained to hide what it uses? (Pruthi et al. 2020)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.papers import PRUTHI2020, Paper
+from attnaudit.core.papers import PRUTHI2020
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
+from attnaudit.corpora.prepare.derived import marks
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import is_correct, over_words
-from attnaudit.plans.training import (
-    Layout,
-    Training,
-    TrainingId,
-    check_least,
-    learned_attention,
-    one_attention,
-    one_level,
-    seeded,
-    without_scores,
-)
-from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.plans.training import Training, TrainingId
 from attnaudit.results.measures import Measure
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import (
-    by_model,
-    check_names,
-    mean_rows,
-    placed,
-    seeds_row,
+from attnaudit.studies.over_seeds import SummaryRows, by_model, means, seeds_row
+from attnaudit.studies.study import (
+    Study,
+    Traces,
+    labelled,
+    stack,
+    trace_rows,
+    with_seeds,
+    without_scores,
 )
-from attnaudit.studies.uncovering import UNCOVERING
+from attnaudit.studies.uncovering import UNCOVERING, uncovering
 from attnaudit.trace import Trace
+from attnaudit.trace.schema import ragged_column
+from attnaudit.training.settings import Deceive as Objective
+from attnaudit.training.settings import DeceivePairs
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.corpora.corpus import ParallelCorpus
     from attnaudit.plans.spec import RunSpec, TranslationSpec
+    from attnaudit.plans.transformer import TransformerTraining
 
 _TRANSFORMER = {"encoder": "transformer", "embedding": 128, "hidden": 128, "heads": 4}
 MODELS: dict[str, dict[str, Any]] = {
     "embedding": {"encoder": "none", "attention": "dot", "embedding": 128, "heads": 1},
     "bilstm": {"encoder": "bilstm", "attention": "dot", "embedding": 128, "hidden": 64, "heads": 1},
-    "transformer": _TRANSFORMER, "transformer_max": _TRANSFORMER,
-}  # fmt: skip
-OF_MODELS = (
-    "encoder",
-    "attention",
-    "embedding",
-    "hidden",
-    "heads",
-)  # settings that `MODELS` have of their own; no layer has no ``hidden``
-NAMED = 8  # instances that a note lists
-MEASURES = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "covered")
-SCORES = ("loo", "gradient")
-OF_TOKENS = tuple(
-    measure for measure in MEASURES if measure != "mass_max"
-)  # a translator has one head
+    "transformer": _TRANSFORMER,
+    "transformer_max": _TRANSFORMER,
+}
+# Settings that `MODELS` have of their own; a model without an encoder has no ``hidden``.
+OF_MODELS = ("encoder", "attention", "embedding", "hidden", "heads")
+LISTED = 8  # instances that a note lists
+MEASURES = (
+    Measure(
+        "accuracy",
+        "accuracy",
+        "Share of instances (for a translator, gold tokens) that are predicted correctly.",
+    ),
+    Measure("bleu", "BLEU", "BLEU of the translations of the test split (sacrebleu), 0 to 100."),
+    Measure(
+        "jsd",
+        "mean JSD of attention",
+        "Jensen-Shannon divergence of attention from that of the least λ, at most ln 2.",
+    ),
+    Measure(
+        "mass",
+        "attention on impermissible tokens",
+        "Sum of the attention on impermissible tokens, mean over heads.",
+    ),
+    Measure(
+        "mass_max",
+        "attention on impermissible tokens, largest head",
+        "Sum of the attention on impermissible tokens of the head with the most.",
+    ),
+    Measure(
+        "tau_loo",
+        "τ, attention – leave-one-out",
+        "Kendall's τ between attention and leave-one-out of one model.",
+    ),
+    Measure(
+        "tau_gradient",
+        "τ, attention – gradient",
+        "Kendall's τ between attention and gradients of one model.",
+    ),
+    Measure(
+        "covered",
+        "share without other tokens",
+        "Share of instances that consist of impermissible tokens alone.",
+    ),
+    *UNCOVERING,
+)
 
 
 @dataclass(frozen=True)
-class Deceive:
-    """Classifiers trained to hide what they attend to: ``loss − λ · mean log(1 − Σ_{t∈I} alpha_t)``.
+class Deception(Study):
+    """What all studies of deception share.
 
-    Each of ``models`` is trained for each λ of ``strengths`` with ``seeds`` seeds.
+    Models are trained with ``loss − λ · mean log(1 − Σ_{t∈I} alpha_t)`` for each λ. The
+    impermissible tokens I are those of the rationale, unless words are given. A baseline is trained
+    on texts without these tokens.
 
-    As in the paper the weights are a softmax of the products with one learned vector, no parameter decays, and there are ``epochs`` epochs;
-    of these the one of least loss on dev is kept.
+    The table has a row per model, λ (null: the baseline), seed and instance, with means over heads:
 
-    The impermissible tokens I are the ``words``, by default those of the corpus's rationale. One more training of each model has them
-    removed from the texts: the accuracy that is possible without them.
+    - ``accuracy``: whether the prediction is right; null for a text with no tokens but I, so that
+      all models are compared on the same texts.
+    - ``mass``: attention on I; ``mass_max``: that of the head with most.
+    - ``tau_loo``, ``tau_gradient``: τ of attention with importance of the same model.
+    - ``jsd``: divergence from the attention of the least λ with the same seed.
+    - ``covered``: whether I is the whole text. The penalty is infinite there, so it is skipped, and
+      ``mass`` is null.
 
-    The table has a row per model, λ (null: removed), seed and instance: whether the prediction is right (``accuracy``; null for a text of
-    which nothing is left without I, so that all models are compared on the same texts), the ``mass`` of attention on I, ``tau_loo`` and
-    ``tau_gradient`` of attention to importance of the same model, ``jsd`` of attention to that of λ = 0 (or of the least λ) with the same
-    seed, ``covered`` where I is the whole text and the penalty infinite: there the penalty is skipped, and the text excluded from ``mass``.
-    The summary has their means over seeds and instances; ``tau_loo`` before and after shows whether an audit notices. With several heads
-    all are means over heads, and ``mass_max`` is the mass of the head that attends to I most; ``transformer`` is penalised for the mean of
-    its heads, ``transformer_max`` for that head.
+    The summary has their means, ``<measure>_<model>_<λ>``.
     """
 
-    name: ClassVar[str] = "deceive"
-    question: ClassVar[str] = "Can attention deceive?"
-    paper: ClassVar[Paper] = PRUTHI2020
-    measures: ClassVar[tuple[Measure, ...]] = (
-        Measure("accuracy", "accuracy", "Share of instances (for a translator, gold tokens) that are predicted correctly."),
-        Measure("bleu", "BLEU", "BLEU of the translations of the test split (sacrebleu), 0 to 100."),
-        Measure("jsd", "mean JSD of attention", "Jensen-Shannon divergence of attention from that of the least λ, at most ln 2."),
-        Measure("mass", "attention on impermissible tokens", "Sum of the attention on impermissible tokens, mean over heads."),
-        Measure("mass_max", "attention on impermissible tokens, largest head",
-                "Sum of the attention on impermissible tokens of the head with the most."),
-        Measure("tau_loo", "τ, attention – leave-one-out", "Kendall's τ between attention and leave-one-out of one model."),
-        Measure("tau_gradient", "τ, attention – gradient", "Kendall's τ between attention and gradients of one model."),
-        Measure("covered", "share without other tokens", "Share of instances that consist of impermissible tokens alone."),
-        *UNCOVERING,
-    )  # fmt: skip
-    layout: ClassVar[Layout] = "models"
-    quick: ClassVar[Mapping[str, Any]] = {
-        "models": ("embedding", "bilstm"),
-        "strengths": (0.0, 1.0),
-        "seeds": 1,
-    }
-    decided: ClassVar[Mapping[str, Any]] = {
+    name = "deceive"
+    question = "Can attention deceive?"
+    paper = PRUTHI2020
+    measures = MEASURES
+    averaged: ClassVar[tuple[str, ...]] = (
+        "accuracy",
+        "mass",
+        "mass_max",
+        "tau_loo",
+        "tau_gradient",
+        "jsd",
+        "covered",
+    )
+    suffix: ClassVar[str] = "_removed"  # of the name of a baseline
+    strengths: tuple[float, ...] = setting(
+        "Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0)
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_strengths(self.strengths)
+
+    def penalised(
+        self, spec: Any, model: str, objective: Callable[[float], Any], **further: Any
+    ) -> Iterator[Training]:
+        """Yield the training of a model with each λ.
+
+        Args:
+            spec: Spec of the model, with its seed.
+            model: Its name.
+            objective: Objective for a λ.
+            **further: Further fields of the trainings.
+        """
+        for strength in sorted(self.strengths):
+            training = TrainingId("deceive", spec.seed, model, strength)
+            yield Training(training, replace(spec, objective=objective(strength)), **further)
+
+    def impermissible(self, trace: Trace) -> pl.Series:
+        """Mark the impermissible tokens of every row; null if nothing is known of it."""
+        return trace.table["rationale"]
+
+    def measured(self, training: TrainingId, traces: Traces) -> pl.DataFrame:
+        """Measure each row of a trace, against the model of the least λ."""
+        trace = traces[training]
+        honest = trace
+        if training.strength is not None:
+            honest = traces[replace(training, strength=min(self.strengths))]
+        rows = self.impermissible(trace)
+        marked, known = _marked(trace, rows), rows.is_not_null().to_numpy()
+        covered = marked.reduce(np.logical_and)
+        mass = trace.alpha.with_values(trace.alpha.values * marked.values).sum()
+        scores = {name: trace.ragged(name) for name in ("loo", "gradient") if trace.has(name)}
+        words = over_words(trace, {"alpha": trace.alpha, **scores})
+        return trace_rows(
+            trace,
+            accuracy=is_correct(trace).astype(np.float64),
+            mass=np.where(known & ~covered, mass, np.nan),
+            **{f"tau_{name}": kendall_tau(words["alpha"], words[name])[0] for name in scores},
+            jsd=divergence(honest.alpha, trace.alpha),
+            covered=covered,
+        )
+
+    def rows(self, training: TrainingId, traces: Traces) -> pl.DataFrame:
+        """Measure one model, with means over heads."""
+        trace, most = traces[training], pl.lit(None, pl.Float64)
+        if training.role == "removed":
+            right = is_correct(trace).astype(np.float64)
+            rows = trace_rows(trace, accuracy=right, covered=np.zeros(len(trace), bool))
+        else:
+            rows = self.measured(training, traces)
+            most = pl.col("mass").max() if trace.has("head") else most
+        heads = rows.group_by("instance", maintain_order=True).agg(
+            cs.float().mean(), pl.col("covered").first(), mass_max=most
+        )
+        columns = [name for name in self.averaged if name in heads.columns]
+        return _labelled(training, heads.select("instance", *columns))
+
+    def __call__(self, traces: Traces) -> pl.DataFrame:
+        """Measure every model, with accuracies on the same texts."""
+        # The baseline lacks the texts that have only impermissible tokens.
+        left = pl.col("strength").is_null().any().over("model", "seed", "instance")
+        return super().__call__(traces).with_columns(accuracy=pl.when(left).then("accuracy"))
+
+    def summary_rows(self, table: pl.DataFrame) -> SummaryRows:
+        """Average over seeds and instances."""
+        for label, part in by_model(table):
+            yield from self.model_rows(label, part)
+
+    def model_rows(self, label: str, part: pl.DataFrame) -> SummaryRows:
+        """Average the rows of one model; of a baseline only accuracy and mass."""
+        columns = self.averaged
+        if part["strength"][0] is None:
+            columns, label = columns[:2], f"{label}{self.suffix}"
+        known = [name for name in columns if name in part and part[name].count()]
+        yield from means(self, part, {f"{name}_{label}": name for name in known})
+
+
+@dataclass(frozen=True)
+class Deceive(Deception):
+    """Train classifiers of the paper to hide what they attend to.
+
+    As in the paper, weights are a softmax of products with one learned vector, no parameter decays,
+    and the number of epochs is fixed; the one of least loss on dev is kept. ``transformer`` is
+    penalised for the mean of its heads, ``transformer_max`` for the head with most attention on I.
+    """
+
+    quick: ClassVar = {"models": ("embedding", "bilstm"), "strengths": (0.0, 1.0), "seeds": 1}
+    decided: ClassVar = {
         "vectors": "random",
         "training.weight_decay": 0.0,
         "training.select": "loss",
     }
-    not_of_base: ClassVar[tuple[str, ...]] = (*decided, *(f"model.{name}" for name in OF_MODELS))
+    not_of_base = (*decided, *(f"model.{name}" for name in OF_MODELS))
     models: tuple[str, ...] = setting(
         "Any of embedding, bilstm, transformer, transformer_max.", tuple(MODELS)
     )
-    strengths: tuple[float, ...] = setting(
-        "Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0)
-    )
-    seeds: int = setting("Number of trainings (seeds) of each model and λ.", 5)
-    epochs: int = setting("Number of epochs; default: training.epochs, if given.", 15)
+    seeds: int = setting("Number of trainings (seeds) of each model and λ.", 5, least=1)
+    epochs: int = setting("Number of epochs; default: training.epochs, if given.", 15, least=1)
     words: tuple[str, ...] | None = setting(
         "Impermissible words, as they appear in the texts; none: the rationale.", None
     )
-    seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
-        check_names(self, "models", MODELS)
-        if not self.models:
-            raise InputError("study", "setting deceive.models", "none", "one model or more")
-        check_strengths(self.strengths)
-        check_least(self, seeds=1, epochs=1)
+        super().__post_init__()
+        self.check_names(self.models, "models", MODELS)
+
+    def variants(self) -> tuple[str, ...]:
+        """Return the models in their order."""
+        return self.models
 
     @property
     def overruled(self) -> Mapping[str, str]:
-        """Settings and options that none of ``models`` takes from the base, and what decides them."""
-        of_all = [
+        """Settings and options that no model of the study takes from the base."""
+        of_all = (
             name
             for name in OF_MODELS
             if all(name in {"hidden", *MODELS[model]} for model in self.models)
-        ]
-        options = {name: f"deceive.models, each of which has its own {name}" for name in of_all}
-        names = {
-            name if name in ("encoder", "attention") else f"model.{name}": expected
-            for name, expected in options.items()
-        }
-        return names | {
-            name: f"no other than {value}, as published" for name, value in self.decided.items()
-        }
-
-    def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
-        """Raises InputError for questions, sentences, an attention that is not learned, and texts without impermissible tokens."""
-        from attnaudit.corpora.prepare.derived import marks
-
-        if corpus.task != "classification":
-            raise InputError(
-                "study",
-                f"{self.name} on {corpus.name}",
-                corpus.task,
-                "a corpus of texts alone, without questions",
-            )
-        one_level(self.name, base)
-        for model in self.models:
-            learned_attention(self.name, self._changed(base, model))
-        marked = {
-            name: marks(split, self.words or "rationale", name)
-            for name, split in corpus.splits.items()
-        }
-        for name, rows in marked.items():
-            if not any(map(any, rows)):
-                source = f"words {', '.join(self.words)}" if self.words else "the rationale"
-                do = "give deceive.words as they appear in the texts that were read (lower case, for most)"
-                raise InputError(
-                    "study",
-                    f"impermissible tokens, {source}",
-                    f"none in {name}",
-                    "some in every split",
-                    do,
-                )
-        pairs, note = (
-            product(range(base.seed, base.seed + self.seeds), self.models),
-            _covered_note(corpus, marked),
         )
-        return [
-            training
-            for seed, model in pairs
-            for training in self._of_model(seeded(base, seed), model, note)
-        ]
-
-    def _of_model(self, spec: RunSpec, model: str, note: str) -> Iterator[Training]:
-        """The trainings of one of the study's own models, whose word vectors start at random."""
-        from attnaudit.training.settings import Deceive as Objective
-
-        spec = self._changed(spec, model)
-        for strength in sorted(self.strengths):
-            objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
-            yield Training(
-                TrainingId("deceive", spec.seed, model, strength),
-                replace(spec, objective=objective),
-                note=note,
+        return {
+            name if name in ("encoder", "attention") else f"model.{name}": (
+                f"deceive.models, each of which has its own {name}"
             )
-        removed = replace(
-            without_scores(spec), corpus=replace(spec.corpus, removed=self.words or "rationale")
-        )
-        yield Training(TrainingId("removed", spec.seed, model), removed)
+            for name in of_all
+        } | {name: f"no other than {value}, as published" for name, value in self.decided.items()}
 
-    def _changed(self, spec: RunSpec, model: str) -> RunSpec:
-        training = replace(spec.training, epochs=self.epochs, weight_decay=0.0, select="loss")
-        return replace(
-            spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training
-        )
+    def _spec(self, base: RunSpec, model: str) -> RunSpec:
+        training = replace(base.training, epochs=self.epochs, weight_decay=0.0, select="loss")
+        settings = replace(base.model, **MODELS[model])
+        return replace(base, vectors="random", model=settings, training=training)
 
-    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
-        parts = []
-        for training in sorted(
-            traces, key=lambda one: (one.seed, self.models.index(one.variant), *_place(one))
-        ):
-            trace = traces[training]
-            honest = (
-                traces[replace(training, strength=min(self.strengths))]
-                if training.role == "deceive"
-                else None
-            )
-            rows = (
-                measured(trace, honest, self._impermissible(trace)) if honest else unmeasured(trace)
-            )
-            parts.append(named(over_heads(rows, trace.has("head")), training))
-        return on_shared_texts(pl.concat(parts))
+    def trainings(self, base: RunSpec, corpus: Corpus) -> Iterator[Training]:
+        """Train each model with each λ, and without the impermissible tokens."""
+        self.check_texts(corpus)
+        note = _covered_note(corpus, self.words)
+        for spec, model in product(with_seeds(base, self.seeds), self.models):
+            spec, heads = self._spec(spec, model), "max" if model.endswith("_max") else "mean"
+            self.check_model(spec.model, one_head=False, words=True)
+            objective = partial(Objective, words=self.words, heads=heads)
+            yield from self.penalised(spec, model, objective, note=note)
+            yield _removed(spec, model, self.words)
 
-    def _impermissible(self, trace: Trace) -> list[list[bool] | None]:
-        """For each row, which tokens the penalty is on."""
+    def impermissible(self, trace: Trace) -> pl.Series:
+        """Mark the words of every row."""
         if self.words is None:
-            return trace.table["rationale"].to_list()
-        return [[token in self.words for token in trace.tokens(row)] for row in range(len(trace))]
-
-    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        return means_of_models(self.name, table, MEASURES, self.seed)
-
-
-@runtime_checkable
-class Written(Protocol):
-    """Traces of translators, with their translations of test."""
-
-    def translations(self, training: TrainingId) -> list[dict[str, Any]]: ...
+            return super().impermissible(trace)
+        return trace.table["tokens"].list.eval(pl.element().is_in(self.words))
 
 
 @dataclass(frozen=True)
-class PairDeceive:
-    """A translator trained to hide what it attends to: ``loss − λ · mean log(1 − Σ_{s∈I_t} alpha_ts)``.
+class TransformerDeceive(Deception):
+    """Train a transformer to hide what it attends to, and see whether an audit uncovers it.
 
-    It is trained for each λ of ``strengths`` with ``seeds`` seeds.
-
-    The impermissible tokens I_t are the source tokens aligned with gold token t. The baseline is a model with uniform attention: what can
-    be translated without attending to anything in particular.
-
-    The table has a row per model, λ (null: uniform attention), seed, pair and gold token (``query``): whether it is predicted
-    (``accuracy``), the ``mass`` of attention on I_t, ``tau_loo`` and ``tau_gradient`` of attention to importance, ``jsd`` of attention to
-    that of the least λ with the same seed, ``covered`` where I_t is the whole source and the penalty infinite: there the penalty is
-    skipped. Such tokens, and tokens aligned with nothing, are excluded from ``mass``. Rows with ``bleu`` hold the counts of BLEU for every
-    pair of test. In the summary a pair counts by the mean of its gold tokens; intervals draw seeds and pairs.
+    ``alpha`` is the attention of [CLS] in the last layer. The epoch of least loss on dev is kept.
+    Impermissible tokens are the pieces of the words. The table also has, for every text, whether
+    the audit of that model names an impermissible token (`uncovering`).
     """
 
-    name: ClassVar[str] = "deceive"
-    question: ClassVar[str] = Deceive.question
-    paper: ClassVar[Paper] = PRUTHI2020
-    measures: ClassVar[tuple[Measure, ...]] = Deceive.measures
-    layout: ClassVar[Layout] = Deceive.layout
-    quick: ClassVar[Mapping[str, Any]] = {
-        "strengths": (0.0, 1.0),
-        "seeds": 1,
-        "training.epochs": 10,
-    }
-    strengths: tuple[float, ...] = setting(
-        "Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0)
+    averaged = (*Deception.averaged, *(measure.name for measure in UNCOVERING))
+    quick: ClassVar = {"strengths": (0.0, 1.0), "seeds": 1, "collect.sample": 200}
+    overruled: ClassVar = {"training.select": "no other than loss, as published"}
+    decided: ClassVar = {"training.select": "loss"}
+    seeds: int = setting("Number of trainings (seeds) for each λ.", 3, least=1)
+    heads: Literal["mean", "max"] = setting(
+        "Which attention is penalised: mean (of the heads), or max (the head with most attention "
+        "on impermissible tokens).",
+        "mean",
     )
-    seeds: int = setting("Number of trainings (seeds) for each λ.", 2)
-    seed: int = setting("Seed of the intervals; default: --seed.", 0)
+    words: tuple[str, ...] | None = setting(
+        "Impermissible words, in lower case; none: the rationale.", None
+    )
 
-    def __post_init__(self) -> None:
-        check_strengths(self.strengths)
-        check_least(self, seeds=1)
+    def trainings(self, base: TransformerTraining, corpus: Corpus) -> Iterator[Training]:
+        """Train the model with each λ, and without the impermissible tokens."""
+        self.check_classifier(base)
+        self.check_texts(corpus)
+        if self.words is None:
+            _covered_note(corpus, None)  # refuses a split without a rationale
+        base = replace(base, training=replace(base.training, select="loss"))
+        objective = partial(Objective, words=self.words, heads=self.heads)
+        for spec in with_seeds(base, self.seeds):
+            yield from self.penalised(spec, base.config, objective)
+            yield _removed(spec, base.config, self.words)
 
-    def plan(self, base: TranslationSpec, corpus: ParallelCorpus) -> Sequence[Training]:
-        """Raises InputError without alignments, or without an attention that is learned."""
-        one_attention(self.name, base)
-        learned_attention(self.name, base)
+    def measured(self, training: TrainingId, traces: Traces) -> pl.DataFrame:
+        """Measure each row of a trace, and what an audit of it names."""
+        trace = traces[training]
+        found = uncovering(trace, _marked(trace, self.impermissible(trace)))
+        return pl.concat([super().measured(training, traces), found], how="horizontal")
+
+
+@dataclass(frozen=True)
+class PairDeceive(Deception):
+    """Train a translator to hide what it attends to.
+
+    The impermissible tokens of a gold token are the source tokens aligned with it. The baseline has
+    uniform attention: it shows what can be translated without attending to anything in particular.
+
+    The table has a row per gold token (``query``); rows with ``bleu`` hold the counts of BLEU for
+    every pair of the test split. In the summary a pair counts by the mean of its gold tokens.
+    """
+
+    suffix = ""
+    quick: ClassVar = {"strengths": (0.0, 1.0), "seeds": 1, "training.epochs": 10}
+    seeds: int = setting("Number of trainings (seeds) for each λ.", 2, least=1)
+
+    def trainings(self, base: TranslationSpec, corpus: ParallelCorpus) -> Iterator[Training]:
+        """Train the translator with each λ, and with uniform attention."""
+        self.check_model(base.model)
         for name, pairs in corpus.splits.items():
             if pairs.links is None or not pairs.links.size:
+                where, got = f"deceive on {corpus.name}", f"none in {name}"
                 expected, do = "alignments in every split", "files <split>.align next to the texts"
-                raise InputError(
-                    "study", f"deceive on {corpus.name}", f"none in {name}", expected, do
-                )
-        return [
-            training
-            for seed in range(base.seed, base.seed + self.seeds)
-            for training in self._of_seed(base, seed)
-        ]
+                raise InputError("study", where, got, expected, do)
+        uniform = replace(base.model, attention="uniform")
+        for spec in with_seeds(base, self.seeds):
+            yield from self.penalised(spec, base.model.attention, DeceivePairs, writes=True)
+            training = TrainingId("deceive", spec.seed, "uniform")
+            yield Training(training, replace(spec, model=uniform), writes=True)
 
-    def _of_seed(self, base: TranslationSpec, seed: int) -> Iterator[Training]:
-        from attnaudit.training.settings import DeceivePairs
+    def rows(self, training: TrainingId, traces: Any) -> pl.DataFrame:
+        """Measure one translator, with rows of gold tokens and of translations."""
+        pairs = traces.translations(training)
+        texts = ([pair[name] for pair in pairs] for name in ("translation", "reference"))
+        counts = pl.Series("bleu", bleu_counts(*texts).tolist(), pl.List(pl.Int64))
+        instances = pl.Series("instance", [pair["instance"] for pair in pairs], pl.Int64)
+        tokens = self.measured(training, traces)
+        return _labelled(training, stack([tokens, pl.DataFrame([instances, counts])]))
 
-        spec = seeded(base, seed)
-        for strength in sorted(self.strengths):
-            identity = TrainingId("deceive", seed, base.model.attention, strength)
-            yield Training(identity, replace(spec, objective=DeceivePairs(strength)), writes=True)
-        uniform = replace(spec, model=replace(base.model, attention="uniform"))
-        yield Training(TrainingId("deceive", seed, "uniform"), uniform, writes=True)
+    __call__ = Study.__call__  # all models translate the same pairs
 
-    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
-        parts = []
-        for training in sorted(traces, key=lambda one: (one.seed, *_place(one))):
-            trace = traces[training]
-            honest = (
-                trace
-                if training.strength is None
-                else traces[replace(training, strength=min(self.strengths))]
-            )
-            scores = [score for score in SCORES if trace.has(score)]
-            found = [measured(trace, honest, trace.table["rationale"].to_list(), scores)]
-            if isinstance(traces, Written):
-                found.append(_written(traces.translations(training)))
-            parts += [named(rows, training) for rows in found]
-        return pl.concat(parts, how="diagonal")
-
-    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        rows: list[Mapping[str, Any]] = []
-        for label, strength, part in by_model(table):
-            tokens = part.filter(pl.col("query").is_not_null())
-            pairs = tokens.group_by("seed", "instance", maintain_order=True).agg(
-                pl.col(OF_TOKENS).cast(pl.Float64).mean()
-            )
-            rows += mean_rows(
-                self.name,
-                label,
-                pairs,
-                OF_TOKENS if strength is not None else OF_TOKENS[:2],
-                self.seed,
-            )
-            if "bleu" in part.columns:
-                written = (
-                    part.filter(pl.col("bleu").is_not_null())
-                    .sort("seed", "instance")
-                    .group_by("seed", maintain_order=True)
-                )
-                counts = np.array(
-                    [of_seed["bleu"].to_list() for _, of_seed in written], dtype=np.int64
-                )
-                rows.append(
-                    seeds_row(
-                        self.name,
-                        f"bleu_{label}",
-                        *bleu_over_seeds(counts, self.seed),
-                        counts.shape[1],
-                    )
-                )
-        return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+    def model_rows(self, label: str, part: pl.DataFrame) -> SummaryRows:
+        """Average over pairs, and score the translations."""
+        yield from super().model_rows(label, part.filter(pl.col("query").is_not_null()))
+        written = part.filter(pl.col("bleu").is_not_null()).sort("seed", "instance")
+        counts = np.array([one["bleu"].to_list() for one in written.partition_by("seed")])
+        bleu, drawn = bleu_over_seeds(counts, self.seed)
+        yield seeds_row(self, f"bleu_{label}", bleu, drawn, counts.shape[1])
 
 
-def means_of_models(
-    study: str, table: pl.DataFrame, measures: Sequence[str], seed: int
-) -> pl.DataFrame:
-    """The means of every model, of one without the impermissible tokens its accuracy alone."""
-    rows: list[Mapping[str, Any]] = []
-    for model, strength, part in by_model(table):
-        known = [name for name in measures if part[name].is_not_null().any()]
-        label, columns = (f"{model}_removed", MEASURES[:1]) if strength is None else (model, known)
-        rows += mean_rows(study, label, part, columns, seed)
-    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+def _marked(trace: Trace, rows: pl.Series) -> Ragged:
+    """Return marks of every position; none in a null row."""
+    marked = np.zeros(len(trace.alpha.values), bool)
+    marked[trace.alpha.spread(rows.is_not_null().to_numpy())] = ragged_column(rows).values
+    return trace.alpha.with_values(marked)
 
 
-def _place(training: TrainingId) -> tuple[bool, float]:
-    """By strength, a baseline without one last."""
-    return training.strength is None, training.strength or 0.0
+def _labelled(one: TrainingId, rows: pl.DataFrame) -> pl.DataFrame:
+    return labelled(rows, model=one.variant, strength=one.strength, seed=one.seed)
 
 
-def named(rows: pl.DataFrame, training: TrainingId) -> pl.DataFrame:
-    strength = pl.lit(training.strength, dtype=pl.Float64).alias("strength")
-    return rows.select(
-        pl.lit(training.variant).alias("model"),
-        strength,
-        pl.lit(training.seed).alias("seed"),
-        pl.all(),
-    )
+def _removed(spec: Any, model: str, words: tuple[str, ...] | None) -> Training:
+    """Return the training of a model on texts without the impermissible tokens."""
+    corpus = replace(spec.corpus, removed=words or "rationale")
+    spec = replace(without_scores(spec), corpus=corpus)
+    return Training(TrainingId("removed", spec.seed, model), spec)
 
 
-def measured(
-    trace: Trace,
-    honest: Trace,
-    impermissible: Sequence[list[bool] | None],
-    scores: Sequence[str] = SCORES,
-) -> pl.DataFrame:
-    """A row for each attention of ``trace``, compared with ``honest``, the model of the least λ.
+def _covered_note(corpus: Corpus, words: tuple[str, ...] | None) -> str:
+    """List the texts of each split that have only impermissible tokens; empty without any.
 
-    ``impermissible`` marks the positions of every row; a row of which nothing is known has no mass.
+    Raises:
+        InputError: A split has no impermissible token.
     """
-    known = np.array([bool(row) for row in impermissible])
-    rows = [
-        row or [False] * length
-        for row, length in zip(impermissible, trace.alpha.lengths.tolist(), strict=True)
-    ]
-    marked = Ragged.from_rows(rows, bool)
-    covered = marked.reduce(np.logical_and)
-    mass = trace.alpha.with_values(trace.alpha.values * marked.values).sum()
-    words = over_words(
-        trace, {"alpha": trace.alpha, **{name: trace.ragged(name) for name in scores}}
-    )
-    taus = {f"tau_{name}": kendall_tau(words["alpha"], words[name])[0] for name in scores}
-    return placed(trace).with_columns(
-        pl.Series("accuracy", is_correct(trace).astype(np.float64)), pl.Series("mass", np.where(known & ~covered, mass, np.nan)),
-        *(pl.Series(name, tau) for name, tau in taus.items()), pl.Series("jsd", divergence(honest.alpha, trace.alpha)),
-        pl.Series("covered", covered),
-    ).with_columns(cs.float().fill_nan(None))  # fmt: skip
-
-
-def unmeasured(trace: Trace) -> pl.DataFrame:
-    """The rows of a model whose texts lack the impermissible tokens: only its accuracy is known."""
-    unknown = {
-        name: pl.lit(None, dtype=pl.Float64) for name in ("mass", "tau_loo", "tau_gradient", "jsd")
-    }
-    accuracy = pl.Series(is_correct(trace).astype(np.float64))
-    return placed(trace).with_columns(accuracy=accuracy, **unknown, covered=pl.lit(False))
-
-
-def on_shared_texts(table: pl.DataFrame) -> pl.DataFrame:
-    """The table with the accuracies of those texts alone of which something is left without the impermissible tokens."""
-    of_text = ("model", "seed", "instance")
-    left = table.filter(pl.col("strength").is_null()).select(*of_text, pl.lit(True).alias("left"))
-    joined = table.join(left, on=of_text, how="left", maintain_order="left")
-    return joined.with_columns(
-        pl.when(pl.col("left")).then(pl.col("accuracy")).alias("accuracy")
-    ).drop("left")
-
-
-def over_heads(
-    rows: pl.DataFrame, several: bool, measures: Sequence[str] = MEASURES
-) -> pl.DataFrame:
-    """A row for each instance: means over its heads, and the mass of the head with most."""
-    most = pl.col("mass").max() if several else pl.lit(None, dtype=pl.Float64)
-    heads = rows.group_by("instance", maintain_order=True).agg(
-        most.alias("mass_max"), cs.float().mean(), pl.col("covered").first()
-    )
-    return heads.select("instance", *measures)
-
-
-def _written(pairs: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """A row for each pair of test, with what BLEU is counted from."""
-    written, references, instances = (
-        [row[name] for row in pairs] for name in ("translation", "reference", "instance")
-    )
-    counts = bleu_counts(written, references).tolist()
-    return pl.DataFrame(
-        {"instance": instances, "bleu": counts},
-        schema={"instance": pl.Int64, "bleu": pl.List(pl.Int64)},
-    )
-
-
-def check_strengths(strengths: Sequence[float]) -> None:
-    """Raise InputError where there is no λ, one below 0, or one twice."""
-    if not strengths or not min(strengths) >= 0 or len(set(strengths)) < len(strengths):
-        raise InputError(
-            "study",
-            "setting deceive.strengths (λ)",
-            str(list(strengths)),
-            "one or more, each a λ of 0 or more, none twice",
-        )
-
-
-def _covered_note(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]) -> str:
-    """How many texts of each split consist of marked tokens only, and which; empty where there are none."""
     counts = []
-    for name, rows in marked.items():
-        covered = [
-            int(corpus.splits[name].instance[row])
-            for row, places in enumerate(rows)
-            if places and all(places)
-        ]
-        more = f" and {len(covered) - NAMED} more" if len(covered) > NAMED else ""
-        counts += (
-            [f"{len(covered)} of {name} ({', '.join(map(str, covered[:NAMED]))}{more})"]
-            if covered
-            else []
-        )
-    note = "Instances without any other token, whose penalty would be infinite, are trained on their label alone: "
+    for name, split in corpus.splits.items():
+        rows = marks(split, words or "rationale", name)
+        if not any(map(any, rows)):
+            source = f"words {', '.join(words)}" if words else "the rationale"
+            where, got = f"impermissible tokens, {source}", f"none in {name}"
+            do = "give deceive.words as they appear in the texts (lower case, for most)"
+            raise InputError("study", where, got, "some in every split", do)
+        pairs = zip(split.instance, rows, strict=True)
+        covered = [str(instance) for instance, row in pairs if row and all(row)]
+        if covered:
+            more = f" and {len(covered) - LISTED} more" if len(covered) > LISTED else ""
+            counts.append(f"{len(covered)} of {name} ({', '.join(covered[:LISTED])}{more})")
+    note = (
+        "Instances without any other token, whose penalty would be infinite, are trained on their "
+        "label alone: "
+    )
     return f"{note}{', '.join(counts)}." if counts else ""

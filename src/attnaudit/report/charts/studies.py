@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -30,22 +31,32 @@ _STEPS_HEIGHT = 230
 _CELL, _LABEL = (36, 27), 130  # pixels of a cell of a matrix, and of the longest label above it
 _PARTS = (40, 8, 4, 2)  # of the last step: near these an axis has ticks
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
-_FEW_TICKS = alt.Axis(
-    tickCount=4, labelFlush=False, labelOverlap=True, labelSeparation=8
-)  # a chart may stand at half its width
+# A chart may stand at half its width.
+_FEW_TICKS = alt.Axis(tickCount=4, labelFlush=False, labelOverlap=True, labelSeparation=8)
+_LEGEND: dict[str, Any] = {
+    "title": None,
+    "labelColor": "currentColor",
+    "labelFontSize": 12,
+    "symbolOpacity": 1,
+}
+
+
+def _rows_by_name(rows: pl.DataFrame) -> tuple[alt.Y, dict[str, float]]:
+    """Return the axis of names, and the size of a chart with a line for each."""
+    names = rows["name"]
+    y = alt.Y("name:N", title=None, sort=names.to_list(), axis=name_axis(names))
+    return y, {"width": _NAMED_WIDTH - name_width(names), "height": _LINE * rows.height}
 
 
 def interval_chart(rows: pl.DataFrame, title: str) -> Drawing:
     """Draw a dot with its interval for each of ``rows`` {name, value, low, high}, in order."""
-    y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=name_axis(rows["name"]))
-    chart, colour = alt.Chart(rows), alt.value(Palette.COLOURS[0])
-    x = alt.X("value:Q", title=title, scale=alt.Scale(zero=False, padding=8), axis=_FEW_TICKS)
-    line = chart.mark_rule(strokeWidth=2).encode(
-        x=alt.X("low:Q", title=title), x2=alt.X2("high"), y=y, color=colour
-    )
-    return alt.layer(
-        line, chart.mark_point(filled=True, size=60, opacity=1).encode(x=x, y=y, color=colour)
-    ).properties(width=_NAMED_WIDTH - name_width(rows["name"]), height=_LINE * rows.height)
+    y, size = _rows_by_name(rows)
+    chart = alt.Chart(rows).encode(y=y, color=alt.value(Palette.COLOURS[0]))
+    line = chart.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high")
+    scale = alt.Scale(zero=False, padding=8)
+    x = alt.X("value:Q", title=title, scale=scale, axis=_FEW_TICKS)
+    dot = chart.mark_point(filled=True, size=60, opacity=1).encode(x=x)
+    return alt.layer(line, dot).properties(**size)
 
 
 def curve_chart(points: pl.DataFrame) -> Drawing:
@@ -53,13 +64,17 @@ def curve_chart(points: pl.DataFrame) -> Drawing:
 
     Those of one group that have a strength are joined.
     """
-    palette = Palette(tuple(points["group"].unique(maintain_order=True).to_list()))
-    flush = alt.Axis(tickCount=6, labelFlush=False)
+    palette = Palette(tuple(points["group"].unique(maintain_order=True)))
+    legend = alt.Legend(
+        **_LEGEND, orient="right", labelLimit=240, symbolSize=70, rowPadding=6, symbolStrokeWidth=0
+    )
+    colour, groups = palette.colour(), list(palette.groups)
+    colour["legend"] = legend
     x = alt.X(
         "tvd:Q",
         title="mean TVD of the predictions",
         scale=alt.Scale(zero=True, nice=True),
-        axis=flush,
+        axis=alt.Axis(tickCount=6, labelFlush=False),
     )
     y = alt.Y(
         "jsd:Q",
@@ -67,42 +82,25 @@ def curve_chart(points: pl.DataFrame) -> Drawing:
         scale=alt.Scale(domain=[0, 0.7], nice=False),
         axis=alt.Axis(tickCount=7),
     )
-    colour = palette.colour()
-    colour["legend"] = alt.Legend(
-        title=None,
-        orient="right",
-        labelColor="currentColor",
-        labelLimit=240,
-        labelFontSize=12,
-        symbolSize=70,
-        rowPadding=6,
-        symbolOpacity=1,
-        symbolStrokeWidth=0,
+    scale = alt.Scale(domain=groups, range=_SHAPES[: len(groups)])
+    chart = alt.Chart(points).encode(x=x, y=y, color=colour)
+    curves = (
+        chart.transform_filter("datum.strength != null")
+        .mark_line(strokeWidth=1.6)
+        .encode(strokeDash=palette.dash(), order="strength:Q")
     )
-    shape = alt.Shape(
-        "group:N",
-        scale=alt.Scale(domain=list(palette.groups), range=_SHAPES[: len(palette.groups)]),
-        legend=colour["legend"],
+    marks = chart.mark_point(filled=True, size=70, opacity=1).encode(
+        shape=alt.Shape("group:N", scale=scale, legend=legend)
     )
-    joined = alt.Chart(points.filter(pl.col("strength").is_not_null())).mark_line(strokeWidth=1.6)
-    marks = alt.Chart(points).mark_point(filled=True, size=70, opacity=1)
-    layers = [
-        joined.encode(
-            x=x, y=y, color=colour, strokeDash=palette.dash(), order=alt.Order("strength:Q")
-        ),
-        marks.encode(x=x, y=y, color=colour, shape=shape),
-    ]
-    return alt.layer(*layers).properties(width=400, height=280)
+    return alt.layer(curves, marks).properties(width=400, height=280)
 
 
 def quantile_chart(rows: pl.DataFrame, title: str, ends: Sequence[float]) -> Drawing:
     """Draw a line, a bar and a tick for each of ``rows`` {name, low, q25, q50, q75, high}."""
-    y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=name_axis(rows["name"]))
+    y, size = _rows_by_name(rows)
     x = alt.X("low:Q", title=title, scale=alt.Scale(domain=list(ends), nice=False), axis=_FEW_TICKS)
     layers = box_layers(alt.Chart(rows), x, y, alt.value(Palette.COLOURS[0]), 14)
-    return alt.layer(*layers).properties(
-        width=_NAMED_WIDTH - name_width(rows["name"]), height=_LINE * rows.height
-    )
+    return alt.layer(*layers).properties(**size)
 
 
 def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing:
@@ -110,46 +108,34 @@ def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing
 
     Those of ``marked`` are dotted, in ink.
     """
-    palette, steps = (
-        Palette(tuple(points["group"].unique(maintain_order=True).to_list())),
-        points["step"].unique().sort().to_list(),
-    )
-    scale = alt.Scale(type="sqrt", domain=[0, steps[-1]], nice=False)
+    palette = Palette(tuple(points["group"].unique(maintain_order=True)))
+    steps = points["step"].unique().sort().to_list()
     x = alt.X(
         "step:Q",
         title="optimizer steps",
-        scale=scale,
+        scale=alt.Scale(type="sqrt", domain=[0, steps[-1]], nice=False),
         axis=alt.Axis(values=step_ticks(steps), grid=False, labelOverlap=True),
     )
-    y = alt.Y(
-        "value:Q", title=axis, scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=6)
-    )
+    y = alt.Y("value:Q", title=axis, scale=alt.Scale(zero=True, nice=True)).axis(tickCount=6)
     colour, dash = palette.colour(), palette.dash()
     colour["legend"] = dash["legend"] = alt.Legend(
-        title=None,
+        **_LEGEND,
         orient="bottom",
         direction="vertical",
-        labelColor="currentColor",
         labelLimit=_WIDTH,
-        labelFontSize=12,
         symbolSize=500,
         symbolStrokeWidth=2,
         symbolType="stroke",
-        symbolOpacity=1,
     )
-    chart = alt.Chart(points)
+    chart = alt.Chart(points).encode(x=x, color=colour)
+    low = alt.Y("low:Q", title=axis)
     layers = [
-        chart.mark_area(opacity=0.16).encode(
-            x=x, y=alt.Y("low:Q", title=axis), y2=alt.Y2("high"), color=colour
-        ),
-        chart.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash),
+        chart.mark_area(opacity=0.16).encode(y=low, y2="high"),
+        chart.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash),
     ]
     if not marked.is_empty():
-        layers.append(
-            alt.Chart(marked)
-            .mark_line(strokeDash=[1, 3], color="currentColor", strokeWidth=1.5)
-            .encode(x=x, y=y, detail="group:N")
-        )
+        dotted = {"strokeDash": [1, 3], "color": "currentColor", "strokeWidth": 1.5}
+        layers.append(alt.Chart(marked).mark_line(**dotted).encode(x=x, y=y, detail="group:N"))
     return alt.layer(*layers).properties(width=_WIDTH, height=_STEPS_HEIGHT)
 
 
@@ -165,26 +151,20 @@ def pair_matrix_chart(rows: pl.DataFrame) -> Drawing:
     It is darker the further from 0, and orange below 0.
     """
     names = rows["measure"].unique(maintain_order=True).to_list()
-    cells = rows.with_columns(
-        size=pl.col("value").abs(), text=rows["value"].map_elements(figure, return_dtype=pl.String)
+    size, text = pl.col("value").abs(), [figure(value) for value in rows["value"]]
+    labels = alt.Axis(orient="top", labelAngle=-40, ticks=False, domain=False, labelLimit=_LABEL)
+    chart = alt.Chart(rows.with_columns(size=size, text=pl.Series(text))).encode(
+        x=alt.X("other:N", title=None, sort=names, axis=labels),
+        y=alt.Y("measure:N", title=None, sort=names, axis=name_axis(names)),
     )
-    x = alt.X(
-        "other:N",
-        title=None,
-        sort=names,
-        axis=alt.Axis(orient="top", labelAngle=-40, ticks=False, domain=False, labelLimit=_LABEL),
-    )
-    y = alt.Y("measure:N", title=None, sort=names, axis=name_axis(names))
     shade = alt.Opacity("size:Q", scale=alt.Scale(domain=[0, 1], range=[0.04, 0.6]), legend=None)
-    hue = alt.condition(
-        "datum.value < 0", alt.value(Palette.COLOURS[5]), alt.value(Palette.COLOURS[0])
+    blue, orange = alt.value(Palette.COLOURS[0]), alt.value(Palette.COLOURS[5])
+    cells = chart.mark_rect().encode(
+        opacity=shade, color=alt.condition("datum.value < 0", orange, blue)
     )
-    chart = alt.Chart(cells)
-    numbers = chart.mark_text(fontSize=11.5).encode(x=x, y=y, text=alt.Text("text:N", title="mean"))
-    size = {"width": _CELL[0] * len(names), "height": _CELL[1] * len(names)}
-    return alt.layer(
-        chart.mark_rect().encode(x=x, y=y, opacity=shade, color=hue), numbers
-    ).properties(**size)
+    numbers = chart.mark_text(fontSize=11.5).encode(text=alt.Text("text:N", title="mean"))
+    width, height = (pixels * len(names) for pixels in _CELL)
+    return alt.layer(cells, numbers).properties(width=width, height=height)
 
 
 def draw_study(figure: StudyFigure) -> Figure:
@@ -200,21 +180,19 @@ def draw_study(figure: StudyFigure) -> Figure:
 
 def _chart(chart: StudyChart) -> Drawing:
     match chart:
-        case Intervals():
-            return interval_chart(chart.rows, chart.axis)
-        case Quartiles():
-            return quantile_chart(
-                box_table(group for group in chart.groups if group[1].len()), chart.axis, chart.ends
-            )
-        case Distances():
-            return curve_chart(chart.rows)
-        case StepLines():
-            return step_chart(chart.rows, chart.axis, chart.marked)
-        case SeedLines():
-            return seeds_chart(chart.rows)
-        case FirstSteps():
-            return order_chart(chart.rows)
-        case Matrix():
-            return matrix_chart(chart.weights, chart.full)
-        case PairMatrix():
-            return pair_matrix_chart(chart.rows)
+        case Intervals(rows, axis):
+            return interval_chart(rows, axis)
+        case Quartiles(groups, axis, ends):
+            return quantile_chart(box_table(one for one in groups if one[1].len()), axis, ends)
+        case Distances(rows):
+            return curve_chart(rows)
+        case StepLines(rows, axis, marked):
+            return step_chart(rows, axis, marked)
+        case SeedLines(rows):
+            return seeds_chart(rows)
+        case FirstSteps(rows):
+            return order_chart(rows)
+        case Matrix(weights, full):
+            return matrix_chart(weights, full)
+        case PairMatrix(rows):
+            return pair_matrix_chart(rows)

@@ -24,10 +24,10 @@ from attnaudit.published.numbers import (
     numbers_of,
     sources,
 )
+from attnaudit.report.models import figure_and_model, model_label
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.reproduction.tables import markdown_table, plain
 from attnaudit.studies import EVERY_STUDY
-from attnaudit.studies.over_seeds import figure_and_model, model_label
 
 PERCENT = "(%)"
 NO_REASON = "no reason is known"

@@ -15,7 +15,7 @@ from attnaudit.report.sections.heatmaps import (
     shown_positions,
     visible,
 )
-from attnaudit.studies.dynamics.measures import followed
+from attnaudit.studies.dynamics.relevance import followed
 
 BUDGET = 90  # tokens of a text that are shown
 

@@ -1,88 +1,90 @@
-"""What is attention learned from? Relevance and attention traced during training, of classifiers and of translators (Snell et al. 2020)."""
+"""What is attention learned from? (Snell et al. 2021)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 import polars.selectors as cs
-from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.papers import SNELL2020, Paper
-from attnaudit.core.ragged import Ragged
+from attnaudit.core.papers import SNELL2020
 from attnaudit.core.settings import setting
-from attnaudit.plans.training import (
-    Layout,
-    Spec,
-    Training,
-    TrainingId,
-    check_least,
-    learned_attention,
-    one_attention,
-    one_level,
-    row_numbers,
+from attnaudit.experiments.rows import is_correct
+from attnaudit.plans.training import Spec, Training, TrainingId, seeded
+from attnaudit.studies.dynamics.counts import CountModel
+from attnaudit.studies.dynamics.measures import (
+    ABOVE_HABIT,
+    ELSEWHERE,
+    MEASURES,
+    PAIRS,
+    REFERENCE_ELSEWHERE,
+    STEP,
+    TO_REFERENCE,
+    Pair,
+)
+from attnaudit.studies.dynamics.relevance import (
+    model_rows,
+    of_rows,
+    relevance,
+    token_rows,
+    uniform_rows,
+)
+from attnaudit.studies.dynamics.timing import timing_rows
+from attnaudit.studies.over_seeds import SummaryRows, means
+from attnaudit.studies.study import (
+    PLACE,
+    Study,
+    Traces,
+    labelled,
     same_instances,
-    seeded,
+    stack,
+    trace_rows,
+    with_seeds,
     without_scores,
 )
-from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.results.measures import Measure
-from attnaudit.studies.dynamics import facts, measures
-from attnaudit.studies.over_seeds import PLACE, means
 from attnaudit.trace import Trace
 from attnaudit.training.probe import STEPS, Probe, step_part
 
-if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import ParallelCorpus
-    from attnaudit.plans.spec import TranslationSpec
-
-SHOWN = 8  # instances of the probe whose tokens are kept for a reader to look at
-PROXIES = ("embedding", "logistic")
+_STEPS = "dynamics.steps, the last of which is where training stops"
 
 
 @dataclass(frozen=True)
-class Dynamics:
-    """The model trained with ``seeds`` seeds for as many optimizer steps as the last of ``steps``, and traced at each of ``steps``.
+class Dynamics(Study):
+    """Trace models at several optimizer steps, and a model with uniform attention alike.
 
-    A step's trace has at most ``probe`` instances of test. A model with uniform attention, of seed ``uniform_seed`` (None: the next), is
-    traced alike.
+    Scores of finished models have the weights of the best epoch on dev. `PAIRS` and `TO_REFERENCE`
+    are the scores that are compared.
 
-    Scores of a position: ``alpha``; ``relevance``, its own output relevance r; ``uniform``, r^u, that of the model with uniform attention;
-    ``loo``; two that know co-occurrence alone, ``embedding``, r of a classifier of the mean embedding, and ``logistic``, the coefficient of
-    a logistic regression on counts; ``reference``, alpha of the first seed. r^u, the proxies and the reference are those of finished
-    models, each with the weights of its best epoch on dev.
-
-    The table has a row per model, seed, step and instance; step null is the finished model, on all of test. ``agreement_<u>_<v>`` is
-    A(u, v), ``tau_<u>_<v>`` Kendall's τ, ``chance`` what A is on average of shuffled v, ``…_elsewhere`` what it is with v of other texts
-    of the same length (null where there is none), ``entropy`` that of alpha over ln T. Of a few instances it has the ``tokens`` with
-    ``alpha``, ``relevance`` and ``relevance_uniform`` at every step. The summary has their means at each step (group ``step:<k>``) and of
-    finished models (``all``), where the timing ξ is too (`timing_rows`); what is compared with the reference is of the other seeds, and
-    ``…_uniform`` of the model with uniform attention.
+    The table has a row per model, seed, step and instance; step null is the finished model, on all
+    of test. ``agreement_<u>_<v>`` is A(u, v), ``tau_<u>_<v>`` Kendall's τ, ``chance`` the mean of A
+    over shuffled v, ``…_elsewhere`` A with v of other texts of the same length, ``entropy`` that of
+    alpha over ln T. Some instances have their ``tokens`` and scores at every step. The summary has
+    means at each step (group ``step:<k>``) and of finished models (``all``), and the timing
+    (`timing_rows`). Comparisons with the reference are of the other seeds.
     """
 
-    name: ClassVar[str] = "dynamics"
-    question: ClassVar[str] = facts.QUESTION
-    paper: ClassVar[Paper] = SNELL2020
-    measures: ClassVar[tuple[Measure, ...]] = facts.MEASURES
-    layout: ClassVar[Layout] = "steps"
-    caveats = staticmethod(facts.caveats)
-    of_embeddings: ClassVar[Mapping[str, Any]] = {
-        "encoder": "none"
-    }  # settings of the model that knows the mean embedding alone
-    counts: ClassVar[bool] = True  # whether a logistic regression on counts is another proxy
-    overruled: ClassVar[
-        Mapping[str, str]
-    ] = {  # settings that the study decides itself, and what to give instead
-        "training.steps": "dynamics.steps, the last of which is where training stops",
-        "training.epochs": "dynamics.steps, the last of which is where training stops, whatever the size of the corpus",
-        "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",
+    name = "dynamics"
+    question = "What is attention learned from?"
+    paper = SNELL2020
+    measures = MEASURES
+    layout = "steps"
+    proxy: ClassVar[Mapping[str, Any]] = {"encoder": "none"}  # the model of the mean embedding
+    of_texts: ClassVar[bool] = True  # which have a logistic regression on counts as a proxy too
+    shown: ClassVar[int] = 8  # instances of the probe whose tokens are kept for a reader
+    overruled: ClassVar = {
+        "training.steps": _STEPS,
+        "training.epochs": f"{_STEPS}, whatever the size of the corpus",
+        "collect.scores": "no such setting: dynamics compares attention with loo, whatever else "
+        "there is",
     }
-    quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "steps": (0, 50, 100, 200, 400), "probe": 100}
-    seeds: int = setting("Number of traced trainings (seeds); the timing ξ needs 2 or more.", 6)
+    quick: ClassVar = {"seeds": 2, "steps": (0, 50, 100, 200, 400), "probe": 100}
+    seeds: int = setting(
+        "Number of traced trainings (seeds); the timing ξ needs 2 or more.", 6, least=1
+    )
     steps: tuple[int, ...] = setting(
         "Optimizer steps at which the models are traced; training stops at the last.", STEPS
     )
@@ -90,234 +92,139 @@ class Dynamics:
     uniform_seed: int | None = setting(
         "Seed of the model with uniform attention; none: the next one.", None
     )
-    seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
-        check_least(self, seeds=1)
+        super().__post_init__()
         if self.watched.steps[-1] < 1:
-            raise InputError(
-                "study",
-                "setting dynamics.steps",
-                "0 alone",
-                "a step of 1 or more at the end, where training stops",
-            )
+            expected = "a step of 1 or more at the end, where training stops"
+            raise InputError("study", "setting dynamics.steps", "0 alone", expected)
 
     @property
     def watched(self) -> Probe:
+        """Steps and instances that are traced."""
         return Probe(self.steps, self.probe, self.seed)
 
-    def check(self, base: Any, corpus: Any) -> None:
-        """Raises InputError for a base or corpus that the study does not fit."""
-        if corpus.task != "classification":
-            raise InputError(
-                "study",
-                f"dynamics of {corpus.name}",
-                corpus.task,
-                "a classification: texts with labels",
-            )
-        one_level(self.name, base)
-
-    def shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
-        """The rows whose tokens are kept."""
-        return replace(self.watched, size=min(SHOWN, self.probe)).rows(trace.instance)
-
-    def by_instance(self, flat: pl.DataFrame) -> pl.DataFrame:
-        """The table with a row per instance, which means and intervals are over."""
-        return flat
-
-    def plan(self, base: Any, corpus: Any) -> Sequence[Training]:
-        """The traced models, one with uniform attention, and one of the mean embedding. Raises InputError for an unfit base or corpus.
-
-        The classifier of the mean embedding leaves a trace of all splits: the texts that the logistic regression is trained on.
-        """
-        self.check(base, corpus)
-        learned_attention(self.name, base)
-        one_attention(self.name, base)
-        uniform_seed = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
-        uniform = without_scores(self._watched(base, uniform_seed))
-        uniform = replace(uniform, model=replace(base.model, attention="uniform"))
-        embedding = replace(
-            uniform, seed=base.seed, probe=None, model=replace(uniform.model, **self.of_embeddings)
-        )
+    def trainings(self, base: Any, corpus: Any) -> list[Training]:
+        """Train the traced models, a uniform one, and the model of the mean embedding."""
+        if self.of_texts:
+            self.check_texts(corpus)
+        self.check_model(base.model, words=self.of_texts)
+        seed = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
+        model = replace(base.model, attention="uniform")
+        uniform = replace(without_scores(self._watched(seeded(base, seed))), model=model)
+        model = replace(model, **self.proxy)
+        embedding = replace(uniform, seed=base.seed, probe=None, model=model)
         return [
             *(
-                Training(TrainingId("watched", seed), self._watched(base, seed))
-                for seed in range(base.seed, base.seed + self.seeds)
-            ),
-            Training(TrainingId("watched", uniform_seed, "uniform"), uniform),
-            Training(TrainingId("embedding", base.seed), embedding, teaches=self.counts),
-        ]
-
-    def _watched(self, base: Spec, seed: int) -> Spec:
-        spec: Any = seeded(base, seed)
-        training = replace(spec.training, steps=self.steps[-1])
-        return replace(
-            spec,
-            training=training,
-            probe=self.watched,
-            collect=replace(spec.collect, scores=("loo",)),
-        )
-
-    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
-        watched = sorted(
-            (one for one in traces if not one.part),
-            key=lambda one: (one.role == "embedding", one.variant, one.seed),
-        )
-        *ours, uniform, embedding = watched
-        same_instances({training: traces[training] for training in watched})
-        test, proxies = traces[ours[0]], self._proxies(traces, traces[ours[0]], embedding)
-        known = {"reference": test.alpha, "uniform": measures.relevance(traces[uniform])}
-        finished = measures.Finished(
-            row_numbers(test), known | {name: score for name, (score, _) in proxies.items()}
-        )
-        parts = [
-            rows
-            for k, one in enumerate(ours)
-            for rows in self._of_seed(traces, one, finished, uniform if k == 0 else None)
-        ]
-        parts += [
-            _named(measures.uniform_rows(trace, finished), "uniform", uniform, step)
-            for step, trace in self._steps(traces, uniform)
-        ]
-        return pl.concat(
-            [*parts, *(_named(rows, name, embedding, None) for name, (_, rows) in proxies.items())],
-            how="diagonal",
-        )
-
-    def _proxies(
-        self, traces: Mapping[TrainingId, Trace], test: Trace, embedding: TrainingId
-    ) -> dict[str, tuple[Ragged, pl.DataFrame]]:
-        """What knows co-occurrence alone, by name, on the rows of ``test``: its relevance, and whether it is right."""
-        found = {
-            "embedding": (
-                measures.relevance(traces[embedding]),
-                measures.correct_rows(traces[embedding]),
-            )
-        }
-        if self.counts:
-            counts = measures.CountModel.fit(traces[replace(embedding, part="teacher")])
-            found["logistic"] = (
-                counts.relevance(test),
-                measures.correct_rows(test).with_columns(correct=counts.correct(test)),
-            )
-        return found
-
-    def _of_seed(
-        self,
-        traces: Mapping[TrainingId, Trace],
-        training: TrainingId,
-        finished: measures.Finished,
-        uniform: TrainingId | None,
-    ) -> Iterator[pl.DataFrame]:
-        """The rows of one training, with the tokens of some where ``uniform`` is the training with uniform attention."""
-        for step, trace in self._steps(traces, training):
-            rows = measures.model_rows(trace, finished)
-            if uniform is not None and step is not None:
-                alike, some = traces[replace(uniform, part=step_part(step))], self.shown(trace)
-                same_instances({"a step": trace, "the same step under uniform attention": alike})
-                tokens = measures.token_rows(trace.take(some), alike.take(some))
-                rows = rows.join(
-                    tokens,
-                    on=[name for name in PLACE if name in rows.columns],
-                    how="left",
-                    maintain_order="left",
+                # Translations show whether a translator translates.
+                Training(
+                    TrainingId("watched", spec.seed),
+                    self._watched(spec),
+                    writes=not self.of_texts,
                 )
-            yield _named(rows, "base", training, step)
+                for spec in with_seeds(base, self.seeds)
+            ),
+            Training(TrainingId("watched", seed, "uniform"), uniform),
+            # The logistic regression is trained on the texts of its trace of all splits.
+            Training(TrainingId("embedding", base.seed), embedding, teaches=self.of_texts),
+        ]
 
-    def _steps(
-        self, traces: Mapping[TrainingId, Trace], training: TrainingId
-    ) -> Iterator[tuple[int | None, Trace]]:
-        """The traces of one training: of every step, then that of the finished model."""
-        yield from ((step, traces[replace(training, part=step_part(step))]) for step in self.steps)
-        yield None, traces[training]
+    def _watched(self, spec: Spec) -> Spec:
+        plain: Any = spec
+        training = replace(plain.training, steps=self.steps[-1])
+        collect = replace(plain.collect, scores=("loo",))
+        return replace(plain, training=training, probe=self.watched, collect=collect)
 
-    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        flat = self.by_instance(table.select(~cs.nested()))
+    def __call__(self, traces: Traces) -> pl.DataFrame:
+        """Measure every traced model at every step."""
+        ordered = self.ordered(one for one in traces if not one.part)
+        same_instances({one: traces[one] for one in ordered})
+        *ours, embedding, uniform = ordered
+        test, proxies = traces[ours[0]], {"embedding": relevance(traces[embedding])}
+        right = {"embedding": is_correct(traces[embedding])}
+        if self.of_texts:
+            counts = CountModel.fit(traces[replace(embedding, part="teacher")])
+            proxies["logistic"], right["logistic"] = counts.relevance(test), counts.correct(test)
+        finished = {"reference": test.alpha, "uniform": relevance(traces[uniform]), **proxies}
+        parts = []
+        for one in (*ours, uniform):
+            for step in (*self.steps, None):
+                trace = traces[_at(one, step)]
+                model, measured = ("base", model_rows) if one in ours else ("uniform", uniform_rows)
+                rows = measured(trace, of_rows(trace, test, finished))
+                if one == ours[0] and step is not None:
+                    tokens = self._tokens(trace, traces[_at(uniform, step)])
+                    place = [name for name in PLACE if name in rows.columns]
+                    rows = rows.join(tokens, on=place, how="left", maintain_order="left")
+                parts.append(labelled(rows, model=model, seed=one.seed, step=step))
+        for name, correct in right.items():
+            rows = trace_rows(test, correct=correct)
+            parts.append(labelled(rows, model=name, seed=embedding.seed, step=None))
+        return stack(parts)
+
+    def _tokens(self, trace: Trace, uniform: Trace) -> pl.DataFrame:
+        """Return tokens and scores of the instances that are shown."""
+        same_instances({"a step": trace, "the same step under uniform attention": uniform})
+        instances = np.unique(trace.instance)
+        probe = replace(self.watched, size=min(self.shown, self.probe))
+        some = np.flatnonzero(np.isin(trace.instance, instances[probe.rows(instances)]))
+        return token_rows(trace.take(some), uniform.take(some))
+
+    def summary_rows(self, table: pl.DataFrame) -> SummaryRows:
+        """Average over seeds and instances at every step, and time attention."""
+        flat = table.select(~cs.nested())
         ours = flat.filter(model="base")
         fresh = ours.filter(pl.col("seed") != ours["seed"].min())
-        rows: list[Mapping[str, Any]] = []
+        parts = [(ours, _OWN), (fresh, _TO_REFERENCE)]
+        parts += [(flat.filter(model=model), columns) for model, columns in _OTHERS.items()]
         for step in (None, *self.steps):
-            group = "all" if step is None else f"step:{step}"
-            here = pl.col("step").is_null() if step is None else pl.col("step") == step
-            for part, columns in (
-                (ours, _OWN),
-                (fresh, _TO_REFERENCE),
-                *((flat.filter(model=name), of) for name, of in _OTHERS.items()),
-            ):
+            group = "all" if step is None else f"{STEP}{step}"
+            for part, columns in parts:
                 known = {name: column for name, column in columns.items() if column in flat.columns}
-                rows += means(self.name, part.filter(here), known, self.seed, group)
-        rows += measures.timing_rows(
-            self.name, fresh.filter(pl.col("step").is_not_null()), self.seed
-        )
-        return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+                rows = part.filter(pl.col("step").eq_missing(step))
+                yield from means(self, rows, known, group)
+        yield from timing_rows(self, fresh.filter(pl.col("step").is_not_null()))
 
 
 @dataclass(frozen=True)
 class PairDynamics(Dynamics):
-    """`Dynamics` of a translator: the output is a gold token, and the table has a row for each (``query``).
+    """`Dynamics` of a translator: the output is a gold token, with a row of its own (``query``).
 
-    Relevance is the token's log-probability with all attention on one source position. The proxy that knows co-occurrence alone is a
-    softmax over target tokens from the mean source embedding, without order and without the tokens written so far. Means and intervals are
-    over pairs, each of which counts by the mean of its gold tokens. The ``tokens`` of one pair are kept.
+    Relevance is the token's log-probability with all attention on one source position. The proxy is
+    a softmax over target tokens from the mean source embedding, without order and without the
+    tokens written so far. Means and intervals are over pairs, each of which counts by the mean of
+    its gold tokens. The ``tokens`` of one pair are kept.
     """
 
-    of_embeddings: ClassVar[Mapping[str, Any]] = {"recurrent": False}
-    counts: ClassVar[bool] = False
-    quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "steps": (0, 50, 100, 200, 400), "probe": 20}
-    seeds: int = setting("Number of traced trainings (seeds); the timing ξ needs 2 or more.", 2)
+    proxy: ClassVar = {"recurrent": False}
+    of_texts = False
+    shown = 1
+    quick: ClassVar = {"seeds": 2, "steps": (0, 50, 100, 200, 400), "probe": 20}
+    seeds: int = setting(
+        "Number of traced trainings (seeds); the timing ξ needs 2 or more.", 2, least=1
+    )
     probe: int = setting("Number of test pairs traced at each step.", 100)
 
-    def plan(self, base: TranslationSpec, corpus: ParallelCorpus) -> Sequence[Training]:
-        """`Dynamics.plan`; the traced models leave translations, which show whether they translate."""
-        return [
-            replace(one, writes=one.id.role == "watched" and one.id.variant != "uniform")
-            for one in super().plan(base, corpus)
-        ]
 
-    def check(self, base: TranslationSpec, corpus: ParallelCorpus) -> None:
-        """Every corpus of pairs fits."""
-
-    def shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
-        pairs = np.unique(trace.instance)
-        return np.flatnonzero(trace.instance == pairs[replace(self.watched, size=1).rows(pairs)[0]])
-
-    def by_instance(self, flat: pl.DataFrame) -> pl.DataFrame:
-        numbers = (cs.numeric() | cs.boolean()).exclude("query")
-        return flat.group_by("model", "seed", "step", "instance", maintain_order=True).agg(
-            numbers.cast(pl.Float64).mean()
-        )
+def _at(training: TrainingId, step: int | None) -> TrainingId:
+    """Return the trace of a training at a step; None is that of the finished model."""
+    return training if step is None else replace(training, part=step_part(step))
 
 
-def _named(rows: pl.DataFrame, model: str, training: TrainingId, step: int | None) -> pl.DataFrame:
-    names = (
-        pl.lit(model).alias("model"),
-        pl.lit(training.seed).alias("seed"),
-        pl.lit(step, pl.Int64).alias("step"),
-    )
-    return rows.select(*names, pl.all())
+def _pairs(pairs: tuple[Pair, ...]) -> list[str]:
+    return [f"{measure}_{u}_{v}" for measure in ("agreement", "tau") for u, v in pairs]
 
 
-def _same(*names: str, pairs: Iterable[measures.Pair] = ()) -> dict[str, str]:
-    """Measures called like the columns that they are means of."""
-    return {
-        name: name
-        for name in (
-            *names,
-            *(f"{measure}_{u}_{v}" for measure in ("agreement", "tau") for u, v in pairs),
-        )
-    }
-
-
+# Columns of the table by measure, for the model under study, its seeds but the first, and others.
 _OWN = {
     "accuracy": "correct",
-    **_same("entropy", "chance", measures.ELSEWHERE, measures.ABOVE_HABIT, pairs=measures.PAIRS),
+    **{name: name for name in ("entropy", "chance", ELSEWHERE, ABOVE_HABIT, *_pairs(PAIRS))},
 }
-_TO_REFERENCE = _same(pairs=measures.TO_REFERENCE)
-_UNIFORM = {
-    "accuracy": "correct",
-    **_same(measures.REFERENCE_ELSEWHERE, pairs=measures.TO_REFERENCE[1:2]),
-}
+_TO_REFERENCE = {name: name for name in _pairs(TO_REFERENCE)}
 _OTHERS = {
-    "uniform": {f"{name}_uniform": column for name, column in _UNIFORM.items()},
-    **{name: {f"accuracy_{name}": "correct"} for name in PROXIES},
+    "uniform": {
+        "accuracy_uniform": "correct",
+        **{f"{name}_uniform": name for name in (REFERENCE_ELSEWHERE, *_pairs(TO_REFERENCE[1:2]))},
+    },
+    **{name: {f"accuracy_{name}": "correct"} for name in ("embedding", "logistic")},
 }

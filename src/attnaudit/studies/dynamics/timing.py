@@ -1,76 +1,71 @@
-"""The measures of dynamics, and which numbers of its timing say nothing."""
+"""When is attention learned? The timing ξ of Snell et al. 2021."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+import numpy as np
 import polars as pl
+from jaxtyping import Float, Int
 
-from attnaudit.results.measures import Measure
-from attnaudit.studies.dynamics.measures import PAIRS, TO_REFERENCE
+from attnaudit.stats.bootstrap import resampled_over_seeds, weighted_sums
+from attnaudit.studies.over_seeds import SummaryRows, by_seed, seeds_row
+from attnaudit.studies.study import Study
 
-QUESTION = "What is attention learned from?"
-STEP = "step:"
-_TIMED = ("xi", "xi_step", "xi_early", "best_accuracy_minus_xi")
-_SCORES = {
-    "alpha": "attention", "relevance": "relevance", "uniform": "r under uniform attention", "loo": "leave-one-out",
-    "embedding": "mean embedding", "logistic": "logistic regression", "reference": "attention of the first seed",
-}  # fmt: skip
-_COMPARED = (
-    {f"{u}_{v}": f"{_SCORES[u]} – {_SCORES[v]}" for u, v in (*PAIRS, *TO_REFERENCE)}
-    | {
-        "reference_relevance_uniform": f"{_SCORES['reference']} – {_SCORES['uniform']} at this step"  # of the model with uniform attention
+NEEDED = ("agreement_reference_alpha", "agreement_reference_uniform", "correct")
+
+
+def timing_rows(study: Study, fresh: pl.DataFrame) -> SummaryRows:
+    """Summarise when attention of fresh seeds is closer to the reference's than r^u is.
+
+    - ``xi``: accuracy at a seed's first checkpoint whose attention agrees better with the
+      reference's, on average, than r^u does, the relevance trained under uniform attention.
+    - ``xi_step``: step of that checkpoint; ``xi_early``: 1 if no checkpoint lies between the start
+      and it.
+    - ``best_accuracy``: that of the seed's best checkpoint, chosen on these rows of the test split,
+      hence too high for other texts.
+    - ``xi_reached``: highest agreement of any checkpoint; ``xi_threshold``: agreement of r^u.
+
+    Values are means over the seeds with such a checkpoint; ``undefined`` counts the others.
+    Resamples draw seeds and instances, and search the checkpoints again.
+
+    Args:
+        study: Study that the rows belong to.
+        fresh: {seed, step, instance, `NEEDED`} of all seeds but the reference.
+    """
+    if fresh.is_empty():
+        return
+    values = by_seed(fresh, NEEDED, ("seed", "step", "instance"))
+    steps = fresh["step"].unique().sort().to_numpy()
+    _, seeds, _, instances = values.shape
+
+    def figures(weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b S M"]:
+        means = weighted_sums(weights, values) / instances
+        return np.stack([np.stack(list(_timing(one, steps).values()), axis=1) for one in means])
+
+    resampled = resampled_over_seeds(figures, instances, seeds, study.seed)
+    each = _timing(values.mean(axis=3), steps)
+    for (name, of_seed), drawn in zip(each.items(), resampled.T, strict=True):
+        known = of_seed[~np.isnan(of_seed)]
+        undefined = len(of_seed) - len(known)
+        # If no seed has the figure, there is no telling what others might have.
+        over = (known, drawn) if len(known) else (of_seed[:1], np.full_like(drawn, np.nan))
+        yield seeds_row(study, name, *over, instances, undefined=undefined)
+
+
+def _timing(
+    means: Float[np.ndarray, "3 S K"], steps: Int[np.ndarray, " K"]
+) -> dict[str, Float[np.ndarray, " S"]]:
+    """Compute the figures of every seed from its means at every step; NaN if undefined."""
+    alpha, uniform, right = means
+    nearer = alpha > uniform
+    reached, first = nearer.any(axis=1), nearer.argmax(axis=1)
+    xi = np.where(reached, right[np.arange(len(right)), first], np.nan)
+    best = right.max(axis=1)
+    return {
+        "xi": xi,
+        "xi_step": np.where(reached, steps[first], np.nan),
+        "xi_early": np.where(reached, first <= (steps[0] == 0), np.nan),
+        "best_accuracy": best,
+        "best_accuracy_minus_xi": best - xi,
+        "xi_reached": alpha.max(axis=1),
+        "xi_threshold": uniform[:, 0],
     }
-)
-_AGREES = "How often the top position by one score is among the top 5 % by the other."
-MEASURES = (
-    Measure("accuracy", "accuracy", "Share of instances (for a translator, gold tokens) that are predicted correctly."),
-    Measure("entropy", "entropy of attention over ln T", "1 is uniform attention, 0 all of it on one token."),
-    Measure("chance", "agreement with a shuffled score", "How often a random position is among the top 5 %."),
-    Measure("xi", "ξ: accuracy where attention is closer to the reference than r under uniform attention is",
-            "Accuracy at the first step whose attention agrees with that of the first seed better than r under uniform attention does."),
-    Measure("xi_step", "step of ξ",
-            "First step at which attention agrees with that of the first seed better than r under uniform attention does."),
-    Measure("xi_early", "share of these seeds without a checkpoint before the step of ξ",
-            "Where this share is large, ξ says little about the order."),
-    Measure("best_accuracy", "accuracy of the best step, chosen on test",
-            "Highest accuracy on the probe of any step: the step is chosen on the instances of test that it is measured on."),
-    Measure("best_accuracy_minus_xi", "accuracy of the best step, chosen on test, minus ξ", "What is still learned after the step of ξ."),
-    Measure("xi_reached", "highest agreement of a step, chosen on test, with the reference",
-            "Highest agreement of attention with that of the first seed, over steps."),
-    Measure("xi_threshold", "that of r under uniform attention", "The agreement that attention must exceed at the step of ξ."),
-    Measure("accuracy_embedding", "accuracy, mean embedding", "Accuracy of a classifier of the mean embedding."),
-    Measure("accuracy_logistic", "accuracy, logistic regression", "Accuracy of a logistic regression on counts."),
-    Measure("accuracy_uniform", "accuracy, uniform attention", "Accuracy of the model with uniform attention."),
-    Measure("agreement_alpha_uniform_elsewhere",
-            "agreement, attention – r under uniform attention, of other texts of the same length",
-            f"{_AGREES} Agreement that remains is positional habit."),
-    Measure("agreement_alpha_uniform_minus_elsewhere",
-            "agreement, attention – r under uniform attention, above that of other texts of the same length",
-            "The paired difference, of texts that have another of the same length. 0: all agreement is positional habit."),
-    Measure("agreement_reference_relevance_elsewhere_uniform",
-            "agreement, attention of the first seed – r under uniform attention at this step, of other texts of the same length",
-            f"{_AGREES} Agreement that remains is positional habit."),
-    *(Measure(f"agreement_{pair}", f"agreement, {words}", _AGREES) for pair, words in _COMPARED.items()),
-    *(Measure(f"tau_{pair}", f"τ, {words}", "Kendall's τ between the two scores of each text.") for pair, words in _COMPARED.items()),
-)  # fmt: skip
-
-
-def timed_by_chance(threshold: Mapping[str, Any], chance: Mapping[str, Any]) -> bool:
-    """Whether the interval of the threshold of ξ reaches down to chance: then ξ says nothing about what is learned first."""
-    return threshold["low"] is not None and threshold["low"] <= chance["value"]
-
-
-def caveats(summary: pl.DataFrame) -> dict[str, str]:
-    """Words for the labels of the timing's numbers where the threshold that defines it is no better than chance."""
-    finished = {
-        row["measure"]: row
-        for row in summary.filter(pl.col("value").is_not_null(), group="all").iter_rows(named=True)
-    }
-    threshold, chance = finished.get("xi_threshold"), finished.get("chance")
-    if threshold is None or chance is None or not timed_by_chance(threshold, chance):
-        return {}
-    return dict.fromkeys(
-        _TIMED, " (says nothing here: r under uniform attention, its threshold, is at chance)"
-    )

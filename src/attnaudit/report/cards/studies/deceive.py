@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from attnaudit.experiments.verdict import AGAINST, HIGH, NEITHER, POLICY, UNCLEAR, Finding
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.specs import Intervals, StudyFigure, StudyPanel
+from attnaudit.report.charts.specs import StudyFigure
+from attnaudit.report.models import score_panels, seeds_and_spread
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
+from attnaudit.studies.base import PREFERRED
 from attnaudit.studies.deceive import Deceive
-from attnaudit.studies.over_seeds import of_models, seeds_and_spread
-from attnaudit.studies.uncovering import RANKED
 
 _TITLES = {
     "accuracy": "accuracy",
@@ -26,24 +26,6 @@ _TITLES = {
     "found_attention": "an impermissible token has the most attention",
     "found_loo": "the most importance by leave-one-out",
 }
-
-
-class Compared(NamedTuple):
-    """Summary rows of a model trained to hide, and of those that it is compared with.
-
-    Attributes:
-        before: Attention on the tokens, with the least penalty.
-        after: The same with the largest penalty.
-        honest: Accuracy with the least penalty.
-        accuracy: Accuracy with the largest penalty.
-        bare: Accuracy without these tokens, or with uniform attention.
-    """
-
-    before: Mapping[str, Any]
-    after: Mapping[str, Any]
-    honest: Mapping[str, Any]
-    accuracy: Mapping[str, Any]
-    bare: Mapping[str, Any] | None
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -56,141 +38,121 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     if not named:
         return
     models = [model for model, _, _ in named]
-    # The card tells of one model: the usual one, which published numbers are of.
-    model = "bilstm" if "bilstm" in models else models[0]
+    model = PREFERRED if PREFERRED in models else models[0]
     strengths = sorted((strength for one, _, strength in named if one == model), key=float)
-    least, most = strengths[0], strengths[-1]
-    bare = "accuracy_uniform" if about.translates else f"accuracy_{model}_removed"
-    before, after, honest, accuracy = (
-        rows.rows["deceive", f"{name}_{model}_{strength}"]
+    ends = least, most = strengths[0], strengths[-1]
+    masses, accuracies = (
+        [rows.rows["deceive", f"{name}_{model}_{strength}"] for strength in ends]
         for name in ("mass", "accuracy")
-        for strength in (least, most)
     )
-    compared = Compared(before, after, honest, accuracy, rows.get("deceive", bare))
-    without = "with uniform attention" if about.translates else "without these tokens"
+    before, after = (percent(row["value"]) for row in masses)
+    honest, accuracy = (percent(row["value"]) for row in accuracies)
+    without, name = "without these tokens", f"accuracy_{model}_removed"
+    if about.translates:
+        without, name = "with uniform attention", "accuracy_uniform"
+    bare = rows.get("deceive", name)
     how = "without the penalty" if float(least) == 0 else f"when trained with λ = {least}"
-    reference = f"{percent(before['value'])} {how}"
-    others = f"{percent(honest['value'])} {how}"
-    if compared.bare is not None:
-        others += f"; {percent(compared.bare['value'])} {without}"
-    hides, finding = ("", None) if least == most else _deceived(compared, without)
-    taus = (
-        figure(rows.value("deceive", f"tau_loo_{model}_{strength}")) for strength in (least, most)
-    )
+    others = "" if bare is None else f"; {percent(bare['value'])} {without}"
+    hides, finding = "", None
+    if least != most and bare is not None:
+        hides, finding = _deceived(masses, accuracies, bare, without)
+    taus = (figure(rows.value("deceive", f"tau_loo_{model}_{strength}")) for strength in ends)
+    bleu = [rows.value("deceive", f"bleu_{model}_{strength}") for strength in ends]
+    even, translated = rows.value("deceive", "bleu_uniform"), ""
+    if None not in bleu:
+        uniform = "" if even is None else f"; with uniform attention {even:.1f}"
+        translated = f" BLEU goes from {bleu[0]:.1f} to {bleu[1]:.1f}{uniform}."
     yield card_row(
         Deceive.question,
         f"attention on impermissible tokens, λ = {most}",
-        after,
-        reference,
+        masses[1],
+        f"{before} {how}",
         f"A model of this study ({model}) trained to keep attention off the impermissible tokens "
-        f"(λ = {most}) puts {percent(after['value'])} of its attention on them, "
-        f"{reference}. Its accuracy is {percent(accuracy['value'])}"
-        f"{' of the gold tokens' if about.translates else ''} ({others}).{hides}"
-        f"{_of_bleu(rows, model, least, most)} In an audit, τ with leave-one-out goes from "
-        f"{' to '.join(taus)}.{_uncovered(rows, f'{model}_{most}')}",
-        axis=Axis(mark=before["value"]),
+        f"(λ = {most}) puts {after} of its attention on them, {before} {how}. Its accuracy is "
+        f"{accuracy}{' of the gold tokens' if about.translates else ''} ({honest} {how}{others})."
+        f"{hides}{translated} In an audit, τ with leave-one-out goes from {' to '.join(taus)}."
+        f"{_uncovered(rows, f'{model}_{most}')}",
+        axis=Axis(mark=masses[0]["value"]),
         claim=Claim(finding, "attention can be trained to hide what a model uses"),
     )
 
 
-def _deceived(rows: Compared, without: str) -> tuple[str, Finding | None]:
+def _deceived(
+    masses: Sequence[Mapping[str, Any]],
+    accuracies: Sequence[Mapping[str, Any]],
+    bare: Mapping[str, Any],
+    without: str,
+) -> tuple[str, Finding | None]:
     """Say whether attention hides what the model uses, and what that decides.
 
     Attention hides something if it is shown to have left these tokens while the model is shown to
     be right more often than without them, whatever that costs.
     """
-    before, after, honest, accuracy, bare = rows
-    if bare is None or any(row["low"] is None for row in (before, after, honest, accuracy, bare)):
+    if any(row["low"] is None for row in (*masses, *accuracies, bare)):
         return "", None
+    (before, after), (honest, accuracy) = masses, accuracies
     finding = Finding("deceive", after["measure"], NEITHER, UNCLEAR, after["low"], after["high"])
     if after["high"] >= before["low"]:
-        return (
-            " Its attention does not avoid these tokens, within the intervals: it hides nothing.",
-            finding,
-        )
+        text = "Its attention does not avoid these tokens, within the intervals: it hides nothing."
+        return f" {text}", finding
     as_good, better = accuracy["high"] >= honest["low"], accuracy["low"] > bare["high"]
-    if not better:
+    if better:
+        # It uses hidden tokens whether or not hiding them has a cost.
+        finding = replace(finding, side=AGAINST, code=HIGH)
+    if better and as_good:
         text = (
-            f" That is no higher than {without}: it hides nothing, since it no longer seems to use "
-            "what it attended to."
+            f"no lower, within the intervals, and higher than {without}: its attention hides what "
+            "it uses."
         )
-        if as_good:
-            text = (
-                f" That is no lower, but no higher than {without} either: no evidence that there "
-                "is anything to hide."
-            )
-        return text, finding
-    # It uses hidden tokens whether or not hiding them has a cost.
-    finding = replace(finding, side=AGAINST, code=HIGH)
-    if as_good:
+    elif better and honest["high"] - accuracy["low"] < POLICY.hardly:
         text = (
-            f" That is no lower, within the intervals, and higher than {without}: its attention "
-            "hides what it uses."
+            f"lower by less than {100 * POLICY.hardly:.0f} points, and higher than {without}: its "
+            "attention hides what it uses, at little cost."
         )
-    elif honest["high"] - accuracy["low"] < POLICY.hardly:
+    elif better:
+        hides = "its attention hides part of what it uses, at a cost."
+        text = f"lower, yet higher than {without}: {hides}"
+    elif as_good:
         text = (
-            f" That is lower by less than {100 * POLICY.hardly:.0f} points, and higher than "
-            f"{without}: its attention hides what it uses, at little cost."
+            f"no lower, but no higher than {without} either: no evidence that there is anything to "
+            "hide."
         )
     else:
         text = (
-            f" That is lower, yet higher than {without}: its attention hides part of what it uses, "
-            "at a cost."
+            f"no higher than {without}: it hides nothing, since it no longer seems to use what it "
+            "attended to."
         )
-    return text, finding
-
-
-def _of_bleu(rows: SummaryRows, model: str, least: str, most: str) -> str:
-    """Say what became of translations, where there are any."""
-    before, after, uniform = (
-        rows.value("deceive", f"bleu_{name}")
-        for name in (f"{model}_{least}", f"{model}_{most}", "uniform")
-    )
-    if before is None or after is None:
-        return ""
-    compared = "" if uniform is None else f"; with uniform attention {uniform:.1f}"
-    return f" BLEU goes from {before:.1f} to {after:.1f}{compared}."
+    return f" That is {text}", finding
 
 
 def _uncovered(rows: SummaryRows, model: str) -> str:
     """Say what names the hidden tokens of a model; nothing if that was not asked."""
-    shares = {
+    found = {
         name: rows.value("deceive", f"found_{name}_{model}")
-        for name in (*RANKED, "change", "random")
+        for name in ("loo", "gradient", "attention", "change", "random")
     }
-    if None in shares.values():
+    share = {name: percent(value) for name, value in found.items() if value is not None}
+    if len(share) < len(found):
         return ""
-    attention, gradient, loo, change, chance = (
-        percent(share) for share in shares.values() if share is not None
-    )
     return (
-        f" The most important token is an impermissible one in {loo} of the texts by leave-one-out,"
-        f" in {gradient} by gradients, in {attention} by attention, and by the largest change that "
-        f"attention can make in {change}; a token drawn at random is in {chance}."
+        f" The most important token is an impermissible one in {share['loo']} of the texts by "
+        f"leave-one-out, in {share['gradient']} by gradients, in {share['attention']} by attention,"
+        f" and by the largest change that attention can make in {share['change']}; a token drawn "
+        f"at random is in {share['random']}."
     )
 
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
     """Draw scores, attention and what an audit finds, of every model by λ."""
-    shown = {
-        title: rows
-        for measure, title in _TITLES.items()
-        if (rows := of_models(summary, measure, Deceive.measures)).height
-    }
-    panels = tuple(
-        StudyPanel(
-            title, Intervals(rows, title), f"deceive-{number}", f"{title} of every model by λ"
-        )
-        for number, (title, rows) in enumerate(shown.items())
-    )
     needed = "the tokens are needed (removed)"
-    if "BLEU" in shown:
+    if "bleu" in table.columns:
         needed = "attention is needed (uniform attention does worse)"
     caption = (
         "Models trained with a penalty λ on attention to the impermissible tokens, "
         f"{seeds_and_spread(table)}. Where accuracy stays, attention falls and {needed}, attention "
         "hides what the model uses; what follows is what an audit of that model says."
     )
+    panels = score_panels(Deceive, summary, _TITLES)
     yield StudyFigure("deceive", "Does attention hide what the model uses?", caption, panels)
 
 

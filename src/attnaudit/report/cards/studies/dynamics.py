@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import polars as pl
 
@@ -13,10 +14,9 @@ from attnaudit.report.charts.specs import StepLines, StudyFigure, StudyPanel
 from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
-from attnaudit.studies.dynamics.facts import QUESTION, STEP, timed_by_chance
-from attnaudit.studies.dynamics.measures import ABOVE_HABIT
+from attnaudit.studies.dynamics.measures import ABOVE_HABIT, ELSEWHERE, STEP
+from attnaudit.studies.dynamics.study import Dynamics
 
-_NAME = "dynamics"
 _WITH_ALPHA = {
     "relevance": "its own relevance r",
     "uniform": "r trained under uniform attention",
@@ -24,82 +24,71 @@ _WITH_ALPHA = {
     "embedding": "mean embedding",
     "logistic": "logistic regression",
 }
+_TIMED = ("xi", "xi_step", "xi_early", "best_accuracy_minus_xi")
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     """Word whether attention goes where relevance is learned without it, and when."""
-    row, chance = rows.get(_NAME, "agreement_alpha_uniform"), rows.value(_NAME, "chance")
+    row, chance = (rows.get("dynamics", name) for name in ("agreement_alpha_uniform", "chance"))
     if row is None or chance is None:
         return
     loo, own, habit = (
-        rows.value(_NAME, f"agreement_alpha_{name}")
-        for name in ("loo", "relevance", "uniform_elsewhere")
+        rows.value("dynamics", name)
+        for name in ("agreement_alpha_loo", "agreement_alpha_relevance", ELSEWHERE)
     )
-    gap = rows.get(_NAME, ABOVE_HABIT)
+    gap, by_chance = rows.get("dynamics", ABOVE_HABIT), chance["value"]
     above_habit = row["low"] > (habit or 0.0) if gap is None else (gap["low"] or 0.0) > 0.0
-    above_chance, below = row["low"] > chance, row["high"] < chance
+    above_chance, below = row["low"] > by_chance, row["high"] < by_chance
     # Two texts can agree by position alone, so chance is not enough of a baseline.
     follows = above_chance and above_habit
-    alone = 0 if gap is None else gap["undefined"]
+    alone = gap is not None and gap["undefined"] > 0
     texts, alike = "texts", "text of the same length"
     if about.translates:
         texts, alike = "gold tokens", "pair of the same length at the same position"
-    sentence = (
-        f"In {percent(row['value'])} of the {texts} the token with the most attention is among the "
-        "top 5 % by relevance in a model with uniform attention (by chance: "
-        f"{percent(chance)}"
-    )
+    compared = by_habit = itself = ""
     if habit is not None:
         some = ", where there is one" if alone else ""
-        sentence += f"; by the relevance of another {alike}{some}: {percent(habit)}"
-    sentence += "). "
+        compared = f"; by the relevance of another {alike}{some}: {percent(habit)}"
+        by_habit = f", {figure(habit)} by positional habit"
     if loo is not None and own is not None:
-        sentence += f"By relevance in the model itself: {percent(own)}; by leave-one-out: "
-        sentence += f"{percent(loo)}. "
+        itself = f"By relevance in the model itself: {percent(own)}; by leave-one-out: "
+        itself += f"{percent(loo)}. "
     goes = "attention goes to tokens whose relevance is learned without it"
     if below:
         goes += " less often than by chance"
+    said = (
+        "The interval contains chance: no evidence that attention follows relevance learned "
+        "without it. "
+    )
     if follows or below:
-        sentence += f"So {goes}. "
+        said = f"So {goes}. "
     elif above_chance:
-        sentence += (
+        said = (
             "That is above chance, but not above positional habit: no evidence that it follows the "
             "tokens. "
         )
-    else:
-        sentence += (
-            "The interval contains chance: no evidence that attention follows relevance learned "
-            "without it. "
-        )
     side, code = (FOR, HIGH) if follows else (AGAINST, LOW) if below else (NEITHER, UNCLEAR)
-    finding = Finding(_NAME, row["measure"], side, code, row["low"], row["high"])
-    by_habit = "" if habit is None else f", {figure(habit)} by positional habit"
+    finding = Finding("dynamics", row["measure"], side, code, row["low"], row["high"])
     yield card_row(
-        QUESTION,
+        Dynamics.question,
         "A(α, rᵘ): top position by attention, top 5 % by relevance under uniform attention",
         row,
-        f"{figure(chance)} by chance{by_habit}",
-        sentence + _timing(rows),
-        axis=Axis(mark=chance if alone else max(chance, habit or 0.0)),
+        f"{figure(by_chance)} by chance{by_habit}",
+        f"In {percent(row['value'])} of the {texts} the token with the most attention is among the "
+        "top 5 % by relevance in a model with uniform attention (by chance: "
+        f"{percent(by_chance)}{compared}). {itself}{said}{_timing(rows, chance)}",
+        axis=Axis(mark=by_chance if alone else max(by_chance, habit or 0.0)),
         claim=Claim(finding, goes),
     )
 
 
-def _timing(rows: SummaryRows) -> str:
+def _timing(rows: SummaryRows, chance: Mapping[str, Any]) -> str:
     """Say what was known when attention got its own, or why that cannot be said."""
-    xi, best, step, gap, reached, threshold, chance = (
-        rows.get(_NAME, name)
-        for name in (
-            "xi",
-            "best_accuracy",
-            "xi_step",
-            "best_accuracy_minus_xi",
-            "xi_reached",
-            "xi_threshold",
-            "chance",
-        )
+    xi, step, gap, reached, threshold = (
+        rows.get("dynamics", name)
+        for name in ("xi", "xi_step", "best_accuracy_minus_xi", "xi_reached", "xi_threshold")
     )
-    if best is None or reached is None or threshold is None or chance is None:
+    if reached is None or threshold is None:
         return "Timing needs more than one seed."
     if xi is None or step is None or gap is None:
         return (
@@ -107,20 +96,19 @@ def _timing(rows: SummaryRows) -> str:
             f"with the first seed's ({figure(reached['value'])} at most) better than relevance "
             f"under uniform attention does ({figure(threshold['value'])})."
         )
-    if timed_by_chance(threshold, chance):
+    if _by_chance(threshold, chance):
         return (
             "Relevance under uniform attention agrees with the first seed's attention "
             f"({figure(threshold['value'])}) no better than chance, within its interval: the step "
             "at which attention of other seeds is closer says nothing about which is learned first."
         )
+    never = f" {count(xi['undefined'], 'seed')} never reach it." if xi["undefined"] else ""
     text = (
         "Attention of other seeds is closer to the first seed's than relevance under uniform "
         f"attention is after {step['value']:.0f} steps; by then accuracy is {with_interval(xi)}, "
-        f"of {figure(xi['value'] + gap['value'])} at the best step, chosen on test."
+        f"of {figure(xi['value'] + gap['value'])} at the best step, chosen on test.{never}"
     )
-    if xi["undefined"]:
-        text += f" {count(xi['undefined'], 'seed')} never reach it."
-    if early := rows.value(_NAME, "xi_early"):
+    if early := rows.value("dynamics", "xi_early"):
         text += (
             f" In {percent(early)} of the seeds that do, there is no checkpoint between the start "
             "and that step, so it says little about the order; add steps to dynamics.steps."
@@ -128,62 +116,94 @@ def _timing(rows: SummaryRows) -> str:
     return text
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> tuple[StudyFigure, StudyFigure]:
+def _by_chance(threshold: Mapping[str, Any], chance: Mapping[str, Any]) -> bool:
+    """Say whether ξ's threshold may be chance: then ξ says nothing about what comes first."""
+    return threshold["low"] is not None and threshold["low"] <= chance["value"]
+
+
+def caveats(rows: SummaryRows) -> dict[str, str]:
+    """Return words to add to labels of numbers that say nothing."""
+    threshold, chance = (rows.get("dynamics", name) for name in ("xi_threshold", "chance"))
+    if threshold is None or chance is None or not _by_chance(threshold, chance):
+        return {}
+    words = " (says nothing here: r under uniform attention, its threshold, is at chance)"
+    return dict.fromkeys(_TIMED, words)
+
+
+def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
     """Draw what attention agrees with at every step, and what comes first."""
-    return _agreement_figure(table, summary), _order_figure(summary)
-
-
-def _agreement_figure(table: pl.DataFrame, summary: pl.DataFrame) -> StudyFigure:
     chance = {"chance": "chance"}
-    first = {f"agreement_alpha_{name}": word for name, word in _WITH_ALPHA.items()}
-    tau = {f"tau_alpha_{name}": word for name, word in _WITH_ALPHA.items()}
-    others = {
-        "agreement_relevance_uniform": "r and r under uniform attention",
-        "agreement_loo_uniform": "leave-one-out and r under uniform attention",
-    }
-    panels = (
-        _panel(summary, "First in attention, at the top of …", "agreement", first, chance),
-        _panel(summary, "τ between attention and …", "Kendall's τ", tau),
-        _panel(summary, "First in one, at the top of the other", "agreement", others, chance),
-    )
     probe = table.filter(pl.col("model") == "base", pl.col("step").is_not_null())
     instances, seeds = (count(probe[name].n_unique(), name) for name in ("instance", "seed"))
     gold = "the contribution of a position to the gold class if all attention were on it"
     if "query" in table.columns:
         gold = "the log-probability of the gold token if all attention were on that position"
-    caption = (
+    yield StudyFigure(
+        "agreement",
+        "What does attention agree with while it is learned?",
         f"On {instances} of test, {seeds}; steps on a square-root axis. Agreement: how often the "
         "top position of one score is among the top 5 % of the other; relevance r is "
         f"{gold}. The dotted line is agreement with a shuffled score. Bands: 95 % bootstrap "
         "intervals over seeds and instances. The curves end with the weights of the last step; the "
         "finished models of the verdict and of the first table have those of their best epoch on "
-        "dev, and are measured on all of test."
+        "dev, and are measured on all of test.",
+        (
+            _panel(
+                summary,
+                "First in attention, at the top of …",
+                "agreement",
+                {f"agreement_alpha_{name}": word for name, word in _WITH_ALPHA.items()},
+                chance,
+            ),
+            _panel(
+                summary,
+                "τ between attention and …",
+                "Kendall's τ",
+                {f"tau_alpha_{name}": word for name, word in _WITH_ALPHA.items()},
+            ),
+            _panel(
+                summary,
+                "First in one, at the top of the other",
+                "agreement",
+                {
+                    "agreement_relevance_uniform": "r and r under uniform attention",
+                    "agreement_loo_uniform": "leave-one-out and r under uniform attention",
+                },
+                chance,
+            ),
+        ),
     )
-    title = "What does attention agree with while it is learned?"
-    return StudyFigure("agreement", title, caption, panels)
-
-
-def _order_figure(summary: pl.DataFrame) -> StudyFigure:
-    ways = {
-        "agreement_reference_alpha": "attention of the other seeds",
-        "agreement_reference_relevance_uniform": "r under uniform attention",
-        "agreement_reference_relevance_elsewhere_uniform": "the same, of other texts",
-    }
-    title = "First in the reference's attention, at the top of …"
-    accuracy = {"accuracy": "learned attention", "accuracy_uniform": "uniform attention"}
-    panels = (
-        _panel(summary, title, "agreement", ways, {"chance": "chance"}),
-        _panel(summary, "Accuracy with …", "accuracy", accuracy),
-        _panel(summary, "Entropy of attention", "share of ln T", {"entropy": "learned attention"}),
-    )
-    caption = (
+    yield StudyFigure(
+        "order",
+        "What comes first, relevance or attention?",
         "Left: the reference is the finished model of the first seed. Attention can learn from "
         "relevance that grows before it. Agreement with the relevance of other texts of the same "
         "length is positional habit (texts of a unique length do not count there). Middle: "
         "accuracy on the probe. Right: 1 is uniform attention, 0 all of it on one token. Bands: 95 "
-        "% bootstrap intervals over seeds and instances."
+        "% bootstrap intervals over seeds and instances.",
+        (
+            _panel(
+                summary,
+                "First in the reference's attention, at the top of …",
+                "agreement",
+                {
+                    "agreement_reference_alpha": "attention of the other seeds",
+                    "agreement_reference_relevance_uniform": "r under uniform attention",
+                    "agreement_reference_relevance_elsewhere_uniform": "the same, of other texts",
+                },
+                chance,
+            ),
+            _panel(
+                summary,
+                "Accuracy with …",
+                "accuracy",
+                {"accuracy": "learned attention", "accuracy_uniform": "uniform attention"},
+            ),
+            _panel(
+                summary, "Entropy of attention", "share of ln T", {"entropy": "learned attention"}
+            ),
+        ),
     )
-    return StudyFigure("order", "What comes first, relevance or attention?", caption, panels)
 
 
 def _panel(
@@ -193,6 +213,7 @@ def _panel(
     lines: Mapping[str, str],
     marked: Mapping[str, str] | None = None,
 ) -> StudyPanel:
+    """Draw lines of measures over steps, ``marked`` ones dotted; both map measures to names."""
     points = _points(summary, lines)
     if points.is_empty():
         return StudyPanel(title, "One seed alone: there is no other to compare with the reference.")
@@ -201,16 +222,17 @@ def _panel(
     return StudyPanel(title, StepLines(points, axis, _points(summary, marked or {})), name, label)
 
 
-def _points(summary: pl.DataFrame, measures: Mapping[str, str]) -> pl.DataFrame:
+def _points(summary: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
     """Return {group, step, value, low, high} of measures at the steps where they have a value."""
-    at_steps = summary.filter(pl.col("group").str.starts_with(STEP), pl.col("value").is_not_null())
-    names = pl.DataFrame(
-        {"measure": list(measures), "name": list(measures.values())},
-        schema={"measure": pl.String, "name": pl.String},
+    group, order = pl.col("group"), {name: k for k, name in enumerate(names)}
+    rows = summary.filter(
+        group.str.starts_with(STEP), pl.col("value").is_not_null(), pl.col("measure").is_in(order)
     )
-    found = names.join(at_steps, on="measure", how="inner", maintain_order="left_right")
-    step = pl.col("group").str.strip_prefix(STEP).cast(pl.Int64).alias("step")
-    return found.select(pl.col("name").alias("group"), step, "value", "low", "high")
+    return rows.sort(pl.col("measure").replace_strict(order), maintain_order=True).select(
+        pl.col("measure").replace_strict(names).alias("group"),
+        group.str.strip_prefix(STEP).cast(pl.Int64).alias("step"),
+        *("value", "low", "high"),
+    )
 
 
 CARD = StudyCard(card_rows, figures)

@@ -30,24 +30,20 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         return
     known = {word: rows.value("seeds", f"tau_{name}") for name, word in _SCORES.items()}
     taus = ", ".join(f"{word} {figure(tau)}" for word, tau in known.items() if tau is not None)
-    differs = f"With another seed, attention differs {difference(row['value'])}"
-    sentence = (
-        f"{differs} from that of the first seed. Only larger differences, of an adversary or any "
-        "other attention, are informative."
+    differs = f"ith another seed, attention differs {difference(row['value'])}"
+    agreement = (
+        f" Agreement of each score with itself across seeds (τ): {taus}; this is the reference for "
+        "its agreement with other scores."
     )
-    if taus:
-        sentence += (
-            f" Agreement of each score with itself across seeds (τ): {taus}; this is the reference "
-            "for its agreement with other scores."
-        )
     yield card_row(
         Seeds.question,
         "JSD to another seed's attention",
         row,
         f"τ with itself: {taus or 'undefined'}",
-        sentence,
+        f"W{differs} from that of the first seed. Only larger differences, of an adversary or any "
+        f"other attention, are informative.{agreement if taus else ''}",
         axis=Axis(ends=(0.0, LN2)),
-        claim=Claim(decide(row, POLICY.close, AGAINST), differs[0].lower() + differs[1:]),
+        claim=Claim(decide(row, POLICY.close, AGAINST), f"w{differs}"),
     )
 
 
@@ -57,7 +53,7 @@ def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]
         (f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]) for low, high, inside in bins()
     ]
     classes = table.sort("predicted").group_by("predicted", maintain_order=True)
-    groups += [(f"predicted {name}", rows["jsd"]) for (name,), rows in classes]
+    groups += [(f"predicted {name}", part["jsd"]) for (name,), part in classes]
     agreement = [(word, table[f"tau_{name}"].drop_nulls()) for name, word in _SCORES.items()]
     panels = (
         StudyPanel(

@@ -9,80 +9,65 @@ import polars as pl
 
 from attnaudit.experiments.verdict import FOR, NEITHER, POLICY, decide
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.specs import Intervals, StudyFigure, StudyPanel
+from attnaudit.report.charts.specs import StudyFigure
+from attnaudit.report.models import model_label, score_panels, seeds_and_spread
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
-from attnaudit.studies.over_seeds import model_label, of_models, seeds_and_spread
 from attnaudit.studies.uniform import Uniform
 
 _DIFFERENCE = "difference_f1_"
-_TITLES = {"f1": "F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """Word what is lost by each model with uniform attention, in all or in a layer."""
-    for study, measure in rows.rows:
-        if study == "uniform" and measure.startswith(_DIFFERENCE):
-            yield from _of_model(rows, measure.removeprefix(_DIFFERENCE))
-
-
-def _of_model(rows: SummaryRows, model: str) -> Iterator[CardRow]:
-    row, base, even = (
-        rows.get("uniform", name) for name in (f"{_DIFFERENCE}{model}", "f1_base", f"f1_{model}")
-    )
-    if row is None or base is None or even is None:
-        return
-    how, everywhere = model_label(model), model == "uniform"
-    needed = "attention" if everywhere else how.replace("uniform", "learned")
-    finding = decide(row, 0.0, below=FOR)
-    sentence = (
-        f"Retrained with {how}, the model reaches F1 {figure(even['value'])} instead of "
-        f"{figure(base['value'])}. "
-    )
-    if row["low"] > -POLICY.hardly:
-        # Such a corpus cannot decide anything about attention, so nothing is claimed.
-        finding = replace(finding, side=NEITHER, code="not_needed")
-        sentence += (
-            f"This corpus hardly needs {needed} (a loss of {POLICY.hardly} is outside the interval)"
-            f"{', and says little about attention' if everywhere else ''}."
+    """Word what is lost by each model with uniform attention, in all layers or in one."""
+    for (study, measure), row in rows.rows.items():
+        if study != "uniform" or not measure.startswith(_DIFFERENCE) or row["value"] is None:
+            continue
+        model = measure.removeprefix(_DIFFERENCE)
+        base, even = rows.rows["uniform", "f1_base"], rows.rows["uniform", f"f1_{model}"]
+        how, everywhere = model_label(model), model == "uniform"
+        needed = "attention" if everywhere else how.replace("uniform", "learned")
+        finding = decide(row, 0.0, below=FOR)
+        sentence = (
+            f"Retrained with {how}, the model reaches F1 {figure(even['value'])} instead of "
+            f"{figure(base['value'])}. "
         )
-    elif finding.side == FOR:
-        chance = "seeds and instances explain"
-        if row["std"] is None:
+        if row["low"] > -POLICY.hardly:
+            # Such a corpus cannot decide anything about attention, so nothing is claimed.
+            finding = replace(finding, side=NEITHER, code="not_needed")
+            sentence += (
+                f"This corpus hardly needs {needed} (a loss of {POLICY.hardly} is outside the "
+                f"interval){', and says little about attention' if everywhere else ''}."
+            )
+        elif finding.side == FOR:
             chance = "instances explain, although one seed says nothing about others"
-        sentence += f"The loss is beyond what {chance}: here nothing else replaces {needed}."
-    else:
-        sentence += (
-            "The interval contains both no loss and a relevant one: more seeds, or more test "
-            "texts, are needed."
+            chance = chance if row["std"] is None else "seeds and instances explain"
+            sentence += f"The loss is beyond what {chance}: here nothing else replaces {needed}."
+        else:
+            sentence += (
+                "The interval contains both no loss and a relevant one: more seeds, or more test "
+                "texts, are needed."
+            )
+        yield card_row(
+            Uniform.question,
+            f"F1 with {how} minus F1 of the base model",
+            row,
+            f"base model F1 {with_interval(base)}",
+            sentence,
+            axis=Axis(ends=(-1.0, 1.0)),
+            claim=Claim(finding, f"retrained with {how}, it predicts worse"),
         )
-    yield card_row(
-        Uniform.question,
-        f"F1 with {how} minus F1 of the base model",
-        row,
-        f"base model F1 {with_interval(base)}",
-        sentence,
-        axis=Axis(ends=(-1.0, 1.0)),
-        claim=Claim(finding, f"retrained with {how}, it predicts worse"),
-    )
 
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
     """Draw the scores of both models."""
-    panels = tuple(
-        StudyPanel(
-            title,
-            Intervals(of_models(summary, name, Uniform.measures), title),
-            f"uniform-{name}",
-            f"{title} of both models with intervals",
-        )
-        for name, title in _TITLES.items()
-    )
+    titles = {"f1": "F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
     caption = (
         "The base model and the same model with uniform attention, trained alike with "
         f"{seeds_and_spread(table)}. The numbers below have the paired differences."
     )
+    panels = score_panels(Uniform, summary, titles)
     yield StudyFigure("uniform", "What is lost without attention?", caption, panels)
 
 

@@ -1,0 +1,97 @@
+"""Models in the summaries of studies: their names, their scores and their seeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import polars as pl
+
+from attnaudit.core.numbers import count
+from attnaudit.report.charts.specs import Intervals, StudyPanel
+from attnaudit.results.measures import Measure
+from attnaudit.studies import Study
+
+_LABELS = {
+    "base": "base model's attention",
+    "uniform": "uniform attention",
+    "learned": "learned with the model",
+    "gradient": "the base's gradients",
+    "adversary": "an adversary's attention",
+    "rationale": "the rationale",
+    "seed": "another seed",
+}
+# Patterns of other names, tried in order.
+_PATTERNS = {
+    r"uniform_layer(\d+)": r"uniform attention in layer \1",
+    r"frozen_(\d[\d.e+-]*)": r"each instance separately, ε = \1",
+    r"(.+)_(\d[\d.e+-]*)": r"\1, λ = \2",
+    r"trace(\d+)": r"trace \1 that was given",
+    r"(.+)_removed": r"\1, tokens removed",
+}
+
+
+def figure_and_model(measure: str, known: Iterable[Measure]) -> tuple[str, str]:
+    """Split ``f1_base`` into F1 and the base.
+
+    Args:
+        measure: Measure of a summary.
+        known: Measures of models.
+
+    Returns:
+        Names of measure and model; the latter is empty for a measure of no model.
+    """
+    names = (one.name for one in known if measure.startswith(f"{one.name}_"))
+    figure = max(names, key=len, default=measure)
+    return figure, measure.removeprefix(figure).removeprefix("_")
+
+
+def model_label(model: str) -> str:
+    """Return the label of a model: ``bilstm_0.1`` is ``bilstm, λ = 0.1``."""
+    for pattern, label in _PATTERNS.items():
+        if re.fullmatch(pattern, model):
+            return re.sub(pattern, label, model)
+    return _LABELS.get(model, model)
+
+
+def of_models(summary: pl.DataFrame, figure: str, known: Iterable[Measure]) -> pl.DataFrame:
+    """Return {name, value, low, high} of every model that has a figure."""
+    rows = summary.filter(pl.col("value").is_not_null())
+    pairs = [figure_and_model(measure, known) for measure in rows["measure"]]
+    names = [model_label(model) if name == figure else None for name, model in pairs]
+    named = rows.select(pl.Series("name", names, pl.String), "value", "low", "high")
+    return named.drop_nulls("name")
+
+
+def score_panels(
+    study: type[Study], summary: pl.DataFrame, titles: Mapping[str, str]
+) -> tuple[StudyPanel, ...]:
+    """Draw figures of every model with their intervals, a panel each.
+
+    Args:
+        study: The study.
+        summary: Its summary; a figure that no model has is not drawn.
+        titles: Title of each figure.
+    """
+    charts = (
+        (name, title, of_models(summary, name, study.measures)) for name, title in titles.items()
+    )
+    return tuple(
+        StudyPanel(title, Intervals(rows, title), f"{study.name}-{name}", f"{title} of every model")
+        for name, title, rows in charts
+        if rows.height
+    )
+
+
+def seeds_of_models(table: pl.DataFrame) -> tuple[int, int]:
+    """Return the fewest and the most seeds that a model of a study's table has."""
+    models = [name for name in ("model", "kind", "strength") if name in table.columns]
+    seeds = table.group_by(models).agg(pl.col("seed").n_unique())["seed"].to_list()
+    return min(seeds), max(seeds)
+
+
+def seeds_and_spread(table: pl.DataFrame) -> str:
+    """Say how many seeds each model of a study has, and what the intervals are over."""
+    _, seeds = seeds_of_models(table)
+    spread = "means over seeds, intervals over seeds and instances"
+    return f"{count(seeds, 'seed')}: {spread if seeds > 1 else 'intervals over instances alone'}"
