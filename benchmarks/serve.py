@@ -2,7 +2,7 @@
 
     python benchmarks/serve.py RUN… [--repeats N]
 
-Serves finished runs with their models by `attnaudit serve`, and posts sentences of 8 to 200 words over HTTP: milliseconds of the median
+Serves finished runs with their models by `attnaudit report --serve`, and posts sentences of 8 to 200 words over HTTP: milliseconds of the median
 and of the slowest of N, CPU milliseconds of the server, and size of the answer. The page of a run, which loads its model, is given by
 itself. Prints a markdown table.
 """
@@ -53,8 +53,9 @@ def main() -> None:
         "-u",
         "-m",
         "attnaudit",
-        "serve",
+        "report",
         *map(str, options.runs),
+        "--serve",
         "--port",
         "0",
     ]

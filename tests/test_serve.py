@@ -433,7 +433,10 @@ def test_bad_runs_and_a_port_in_use_are_one_line(folders: list[Path], tmp_path: 
 @pytest.fixture(scope="module")
 def served(folders: list[Path]) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command, and the address that it printed."""
-    command = [sys.executable, "-u", "-m", "attnaudit", "serve", *map(str, folders), "--port", "0"]
+    command = [
+        *(sys.executable, "-u", "-m", "attnaudit", "report"),
+        *(*map(str, folders), "--serve", "--port", "0"),
+    ]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

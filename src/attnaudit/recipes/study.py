@@ -23,7 +23,7 @@ from attnaudit.core.files import content_key, sha256, write_json
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.plans.spec import SCHEMA, Teacher, differences
-from attnaudit.plans.training import Study, Training, TrainingId, usual
+from attnaudit.plans.training import Training, TrainingId, usual
 from attnaudit.published.numbers import with_study_references
 from attnaudit.recipes.audit import RESULTS, audit_page, audit_step, choose, report_step
 from attnaudit.recipes.classifier import TEACHER
@@ -46,6 +46,7 @@ from attnaudit.steps import (
 )
 from attnaudit.steps.finished import some_of, trace_digests
 from attnaudit.steps.folder import MANIFEST
+from attnaudit.studies import Study
 from attnaudit.studies.base import base_rows
 from attnaudit.trace import Trace, trace_task
 from attnaudit.training.probe import STEP_FOLDER

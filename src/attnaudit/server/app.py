@@ -99,7 +99,7 @@ def make_app(folders: Sequence[Path], token: str, *, rate: float = 8, burst: flo
         return folder
 
     app = FastAPI(
-        title="attnaudit serve",
+        title="attnaudit report --serve",
         servers=[{"url": f"/{token}"}],
         docs_url=None,
         redoc_url=None,
@@ -174,7 +174,7 @@ def _as_raised(request: Request, error: Any) -> Response:
     message = error.detail
     # The phrase alone is that of an address or a method without a route.
     if message == HTTPStatus(error.status_code).phrase:
-        message += ": the address of the list of runs is in the terminal that runs attnaudit serve"
+        message += ": the address of the list of runs is in the terminal that runs attnaudit"
     return problem(request, error.status_code, message, error.headers)
 
 
@@ -190,7 +190,7 @@ def _refused(request: Request, error: Any) -> Response:
 
 
 def _failed(request: Request, error: Any) -> Response:
-    reason = "this went wrong here; the terminal that runs attnaudit serve has the reason"
+    reason = "this went wrong here; the terminal that runs attnaudit has the reason"
     return problem(request, 500, reason)
 
 

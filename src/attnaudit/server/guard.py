@@ -27,7 +27,7 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-_ADDRESS = "the address with its token is in the terminal that runs attnaudit serve"
+_ADDRESS = "the address with its token is in the terminal that runs attnaudit"
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
