@@ -16,8 +16,8 @@ import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.registry import CORPORA, corpus_sources
 from attnaudit.plans.transformer import TransformerTraining
-from attnaudit.recipes.transformer import audit_transformer
-from attnaudit.runner.hf_training import train_transformer
+from attnaudit.recipes.trained import train
+from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
 
 FOLDER, MODELS = Path("runs/gallery"), Path("runs/gallery-models")
 
@@ -33,8 +33,10 @@ def transformer(
 ) -> Path:
     """Train a small transformer on a corpus, audit it on ``sample`` of its test texts, and return the run."""
     spec = TransformerTraining.of(corpus, config=config, settings=settings, data_dir=data_dir)
-    model = train_transformer(spec, MODELS / out.name)
-    return audit_transformer(model, corpus, out, collect={"sample": sample}, data_dir=data_dir)
+    model = train(spec, MODELS / out.name)
+    settings = {"collect.sample": sample}
+    audited = TransformerSpec.of(model, corpus, settings=settings, data_dir=data_dir)
+    return audit_transformer(audited, out)
 
 
 class Shown(NamedTuple):

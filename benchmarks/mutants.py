@@ -277,7 +277,7 @@ def tried(mutants: list[Mutant], copy: Path) -> Iterator[Mutant]:
 @cache
 def _commit() -> str:
     """The commit that is changed, asked in another process: this one must import nothing of the package before its forks do."""
-    program = "from attnaudit.runner.records import commit; print(commit())"
+    program = "from attnaudit.recipes.reproduction.records import commit; print(commit())"
     return subprocess.run(
         [sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True
     ).stdout.strip()

@@ -25,10 +25,10 @@ from attnaudit.experiments.rows import importance_scores, over_words
 from attnaudit.hf.importance import MEASURES as SCORES
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes.reproduction.records import load, save
-from attnaudit.recipes.transformer import audit_transformer
+from attnaudit.recipes.trained import train
+from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
 from attnaudit.report.models import figure_and_model, model_label
 from attnaudit.results.record import read_summary
-from attnaudit.runner.hf_training import train_transformer
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies import EVERY_STUDY
@@ -98,60 +98,44 @@ def run_missing(options: argparse.Namespace) -> None:
             _planted(f"planted-s{seed}", seed, options)
 
 
-def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
-    model, run = options.out / "models" / name, options.out / name
+def _made(source: str, name: str, seed: int, options: argparse.Namespace, **audit: Any) -> Path:
+    """The audit of a model that is trained on a corpus with a seed, made unless ``--done``."""
+    data, run = str(options.data_dir), options.out / name
+    settings = {key: value for key, value in audit["settings"].items() if key == "corpus.seed"}
     if not options.done:
-        train_transformer(
-            TransformerTraining.of("sst", config=CONFIG, seed=seed, data_dir=str(options.data_dir)),
-            model,
+        spec = TransformerTraining.of(
+            source, config=CONFIG, seed=seed, settings=settings, data_dir=data
         )
-        audit_transformer(
-            model,
-            "sst",
-            run,
-            collect={"scores": ("all",), "max_tokens": LONGEST},
-            data_dir=str(options.data_dir),
-        )
+        model = train(spec, options.out / "models" / name)
+        audit_transformer(TransformerSpec.of(model, source, data_dir=data, **audit), run)
+    return run
+
+
+def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
+    settings = {"collect.scores": ("all",), "collect.max_tokens": LONGEST}
+    run = _made("sst", name, seed, options, settings=settings)
     if (run / "manifest.json").exists():
-        known = {(experiment, measure) for experiment, measure in MEASURES} | {
-            tuple(name.split(".")) for name in OF_HEADS
-        }
-        rows = [
-            row for row in read_summary(run / "summary.json").to_dicts() if _is_shown(row, known)
-        ]
-        train = f"attnaudit hf train sst --data-dir DATA --seed {seed} --out MODEL"
-        save(
-            RECORDS / f"{name}.json",
-            f"{train}; attnaudit hf MODEL sst --data-dir DATA --score all --max-tokens {LONGEST}",
-            rows,
-        )
+        known = {*MEASURES, *(tuple(measure.split(".")) for measure in OF_HEADS)}
+        summary = read_summary(run / "summary.json").to_dicts()
+        trained = f"attnaudit run sst --model {CONFIG} --data-dir DATA --seed {seed} --out RUN"
+        audited = "attnaudit audit RUN/model sst --data-dir DATA --set collect.scores=all"
+        command = f"{trained}; {audited} --set collect.max_tokens={LONGEST}"
+        save(RECORDS / f"{name}.json", command, [row for row in summary if _is_shown(row, known)])
 
 
 def _planted(name: str, seed: int, options: argparse.Namespace) -> None:
-    model, run = options.out / "models" / name, options.out / name
-    if not options.done:
-        train_transformer(
-            TransformerTraining.of(
-                PLANTED, config=CONFIG, seed=seed, settings={"corpus.seed": seed}
-            ),
-            model,
-        )
-        audit_transformer(
-            model, PLANTED, run, seed=seed, settings={"corpus.seed": seed}, collect={"scores": ("all",)},
-            experiments=["prediction", "plausibility"],
-        )  # fmt: skip
+    settings = {"corpus.seed": seed, "collect.scores": ("all",)}
+    chosen = ["prediction", "plausibility"]
+    run = _made(PLANTED, name, seed, options, seed=seed, settings=settings, experiments=chosen)
     if (run / "manifest.json").exists():
         found = (f"{known}{score}" for known in KNOWN for score in ("attention", *SCORES, "chance"))
         kept = [("prediction", "accuracy"), *(("plausibility", measure) for measure in found)]
         summary = read_summary(run / "summary.json").filter(group="all").to_dicts()
         rows = [row for row in summary if (row["experiment"], row["measure"]) in kept]
         drawn = f"--seed {seed} --set corpus.seed={seed}"
-        audit = f"attnaudit hf MODEL {PLANTED} {drawn} --score all --experiment plausibility"
-        save(
-            RECORDS / f"{name}.json",
-            f"attnaudit hf train {PLANTED} --config {CONFIG} {drawn} --out MODEL; {audit}",
-            rows,
-        )
+        audited = f"attnaudit audit RUN/model {PLANTED} {drawn} --set collect.scores=all"
+        trained = f"attnaudit run {PLANTED} --model {CONFIG} {drawn} --out RUN"
+        save(RECORDS / f"{name}.json", f"{trained}; {audited} --experiment plausibility", rows)
 
 
 def _is_shown(row: Mapping[str, Any], known: Collection[tuple[str, ...]]) -> bool:

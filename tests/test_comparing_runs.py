@@ -17,8 +17,9 @@ from attnaudit.cli import main
 from attnaudit.core.errors import AttnauditError, InputError, RunError
 from attnaudit.experiments import EXPERIMENTS, facts, make_experiment
 from attnaudit.experiments.registry import measures_of_rows
-from attnaudit.recipes.audit import audit_into, report_into
+from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.compare import OF_THE_METHOD, compare_runs
+from attnaudit.recipes.work import write_report
 from attnaudit.report.sections.differences import lead
 from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
 from attnaudit.stats.measures import jsd
@@ -305,7 +306,7 @@ def test_results_that_were_changed_since_are_neither_compared_nor_reported(
     spoil(made)
     for ask in (
         lambda: compare_runs([runs[0], made]),
-        lambda: report_into(made),
+        lambda: write_report(made),
         lambda: attnaudit.compare(made, to="jain2019"),
     ):
         with pytest.raises(RunError, match=line):

@@ -149,8 +149,8 @@ def test_tables_of_a_file_are_written_and_read_in_parts(
     shards = Trace.shards
     make_trace(44, (2, 9), seed=0).write(tmp_path / "trace")
     audit_into(tmp_path / "local", tmp_path / "trace")
-    monkeypatch.setattr("attnaudit.runner.pieces.tables_in", read)
-    monkeypatch.setattr("attnaudit.runner.pieces.Trace.shards", written)
+    monkeypatch.setattr("attnaudit.steps.pieces.tables_in", read)
+    monkeypatch.setattr("attnaudit.steps.pieces.Trace.shards", written)
     audit_into(tmp_path / "elsewhere", tmp_path / "trace", engine=Elsewhere())
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
     assert len(pieces) > 3
@@ -256,7 +256,7 @@ def test_a_local_command_is_refused_where_a_driver_is_alive(
 ) -> None:  # fmt: skip
     """And nothing there changes; it is done once the driver has ended, or is dead."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("attnaudit.runner.claim.SILENT", 0.5)
+    monkeypatch.setattr("attnaudit.steps.claim.SILENT", 0.5)
     make_trace(5, (2, 4), seed=0).write(tmp_path / "trace")
     options, out = [*COMMANDS[command], "--out", "out"], tmp_path / "out"
     with claimed(out, beat=0.05) as check:

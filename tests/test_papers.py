@@ -16,7 +16,6 @@ import polars as pl
 import pytest
 
 from attnaudit.cli import main
-from attnaudit.cli.plan import show_plan
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.core.papers import SERRANO2019
@@ -31,6 +30,7 @@ from attnaudit.published.compare import CELL, FARTHER
 from attnaudit.published.numbers import ONCE, Number, judged, numbers
 from attnaudit.published.reproduction import corpus_key
 from attnaudit.recipes.reading import LastCorpus
+from attnaudit.recipes.reproduction import records as sources
 from attnaudit.recipes.reproduction.cells import RUNS
 from attnaudit.recipes.reproduction.jobs import (
     STUDIES,
@@ -42,14 +42,11 @@ from attnaudit.recipes.reproduction.jobs import (
     over_seeds,
 )
 from attnaudit.recipes.reproduction.records import commit, load, records_of, save
-from attnaudit.recipes.reproduction.sweep import Sweep, reproduce, write_markdown
+from attnaudit.recipes.reproduction.sweep import Sweep, plan_sweep, reproduce, write_markdown
 from attnaudit.recipes.reproduction.twice import not_asked_for, recorded
 from attnaudit.report.reproduction.once import Once, comparison, markdown_of
 from attnaudit.report.reproduction.tables import Column
 from attnaudit.results import summary_row
-from attnaudit.runner import plan_reproduction
-from attnaudit.runner import records as sources
-from attnaudit.runner.timing import Speed
 from tests.pages import experiments, summaries_as_pages
 
 TINY = {
@@ -106,7 +103,7 @@ def published() -> Iterator[None]:
             lambda name, real=numbers: PUBLISHED if name == "serrano2019" else real(name),
         )
         patch.setattr("attnaudit.report.reproduction.once.numbers", lambda name: PUBLISHED)
-        patch.setattr("attnaudit.runner.records.commit", lambda: "0123abcde")
+        patch.setattr("attnaudit.recipes.reproduction.records.commit", lambda: "0123abcde")
         yield
 
 
@@ -404,49 +401,13 @@ def test_the_commit_is_that_of_the_source_and_not_of_a_repository_around_it(
     assert COMMIT.__wrapped__() == f"version {version('attnaudit')}"
 
 
-def test_a_dry_run_lists_the_trainings_of_runs_and_studies(finished: Path) -> None:
-    plan = plan_reproduction(sweep(finished))
-    assert {one.state for one in plan.trainings} == {"finished"}
-    assert {one.name for one in plan.trainings} >= {
-        "planted-decisive-average-additive-s0",
-        "base-s0",
-        "uniform-s0",
-        "iid-s0",
-    }
-
-
-def test_a_dry_run_shows_the_trainings_of_each_folder_of_studies_apart(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A study that cannot be read is named whole, and many seeds in a row by the first and the last."""
-    cells = (
-        Cell("planted-decisive", encoder="average", attention="additive", seeds=2, settings=TINY),
-        Cell("planted-decisive", study="uniform", settings=TINY | {"uniform.seeds": 1}),
-        Cell(
-            "planted-decisive",
-            study="uniform",
-            variant="longer",
-            settings=TINY | {"uniform.seeds": 5},
-        ),
-        Cell("sst", study="seeds"),
-        Cell("iid", study="copying", settings=COPYING, vectors=False),
-    )
-    paper = replace(SMALLEST, cells=cells)
-    show_plan(
-        plan_reproduction(
-            Sweep(tmp_path / "out", paper.plan(), str(tmp_path), "random", {}, paper)
-        ),
-        as_json=False,
-    )
-    shown = {
-        cells[0]: cells[1]
-        for line in capsys.readouterr().out.splitlines()
-        if len(cells := [*map(str.strip, line.split("│")[1:])]) > 1
-    }
-    assert shown == {
-        "planted-decisive-average-additive": "0, 1", "planted-decisive/base": "0", "planted-decisive/uniform": "0",
-        "planted-decisive-longer/base": "0 to 4", "planted-decisive-longer/uniform": "0 to 4", "sst-seeds": "", "iid-copying/iid": "0, 1",
-    }  # fmt: skip
+def test_a_dry_run_lists_the_cells(finished: Path, tmp_path: Path) -> None:
+    planned = plan_sweep(sweep(finished))
+    assert all(one.is_done for one in planned)
+    assert {one.name for one in planned} >= {"planted-decisive-average-additive-s0"}
+    elsewhere = plan_sweep(replace(sweep(finished), out=tmp_path / "out"))
+    assert [one.name for one in elsewhere] == [one.name for one in planned]
+    assert not any(one.is_done for one in elsewhere)
 
 
 @pytest.fixture
@@ -469,34 +430,6 @@ SEVERAL = (
     Cell("planted-decisive", study="seeds", settings=TINY | {"seeds.seeds": 1}),
     Cell("planted-decisive", encoder="cnn", attention="additive", settings=TINY | GRADIENT),
 )
-
-
-def test_a_dry_run_reads_each_corpus_and_times_each_model_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[str]
-) -> None:
-    """Of runs and studies together: two runs, and a bidirectional LSTM and a uniform model in both studies."""
-    timed: list[tuple[str, int, int]] = []
-    paper = replace(SMALLEST, cells=SEVERAL)
-
-    def progress(what: str, done: int, total: int) -> None:
-        cell, _, action = what.rpartition(" · ")
-        if action.startswith("time a few seconds of"):
-            timed.append((cell, done, total))
-
-    monkeypatch.setattr(
-        "attnaudit.runner.planning.timed", lambda spec, corpus: Speed(1.0, 1.0, 1, 1.0, 1.0, 1)
-    )
-    plan = plan_reproduction(
-        Sweep(tmp_path / "out", paper.plan(), None, "random", {}, paper), progress
-    )
-    assert len(plan.trainings) == 5
-    assert read == ["planted-decisive"]
-    assert timed == [
-        ("", 0, 2),
-        ("", 1, 2),
-        ("planted-decisive-uniform (1 of 2)", 0, 2),
-        ("planted-decisive-uniform (1 of 2)", 1, 2),
-    ]
 
 
 def test_cells_that_ask_for_one_corpus_read_it_once(tmp_path: Path, read: list[str]) -> None:
@@ -734,7 +667,7 @@ def test_a_record_keeps_its_commit_while_nothing_in_it_changes(
 ) -> None:
     place = tmp_path / "a.json"
     save(place, "attnaudit run", [{"value": 1}])
-    monkeypatch.setattr("attnaudit.runner.records.commit", lambda: "fedcba987")
+    monkeypatch.setattr("attnaudit.recipes.reproduction.records.commit", lambda: "fedcba987")
     save(place, "attnaudit run", [{"value": 1}])
     assert load(place)["commit"] == "0123abcde"
     save(place, "attnaudit run", [{"value": 2}], "0123abcde")

@@ -66,7 +66,8 @@ def test_what_the_tour_and_the_readme_show_works(
     monkeypatch.chdir(tmp_path)
     demo = demo_spec()
     monkeypatch.setattr(
-        "attnaudit.runner.demo_spec", lambda: replace(demo, corpus=replace(demo.corpus, size=100))
+        "attnaudit.plans.spec.demo_spec",
+        lambda: replace(demo, corpus=replace(demo.corpus, size=100)),
     )
     defaults: Any = getattr(planted_corpus, "__wrapped__", planted_corpus).__kwdefaults__
     monkeypatch.setitem(defaults, "size", 100)

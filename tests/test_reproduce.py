@@ -18,11 +18,10 @@ from attnaudit.corpora import CORPORA as REGISTERED
 from attnaudit.papers import PAPERS, Cell
 from attnaudit.recipes.reproduction.cells import RUNS, found_in
 from attnaudit.recipes.reproduction.records import load
-from attnaudit.recipes.reproduction.sweep import Sweep, reproduce, write_markdown
+from attnaudit.recipes.reproduction.sweep import Outcome, Sweep, reproduce, write_markdown
 from attnaudit.recipes.reproduction.twice import recorded
 from attnaudit.report.reproduction import page as sweep_page
 from attnaudit.report.reproduction.figures import agreement_figures
-from attnaudit.runner.sweep import Outcome
 from tests.pages import FEW, experiments, summaries_as_pages
 
 JAIN = PAPERS["jain2019"]
@@ -337,17 +336,6 @@ def test_some_could_be_run_and_the_rest_is_told(
     assert "not all requested cells of adr could be done; expected readable data" in shown.err
 
 
-def test_a_plan_of_nothing_that_can_be_read_ends_with_status_2(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command(data, tmp_path / "out", "--corpus", "adr", "--dry-run")) == 2
-    assert "cannot be estimated" in capsys.readouterr().out
-    assert (
-        main(command(data, tmp_path / "out", "--corpus", "adr", "--corpus", "sst", "--dry-run"))
-        == 0
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -587,7 +575,7 @@ def test_a_corpus_that_can_be_read_no_longer_keeps_its_runs(finished: Path, tmp_
 @pytest.fixture
 def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A page of the documentation with marks, next to a folder of records."""
-    monkeypatch.setattr("attnaudit.runner.records.commit", lambda: "0123abcde")
+    monkeypatch.setattr("attnaudit.recipes.reproduction.records.commit", lambda: "0123abcde")
     (tmp_path / "docs" / "records").mkdir(parents=True)
     page = tmp_path / "docs" / "jain2019.md"
     page.write_text(

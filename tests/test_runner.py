@@ -19,16 +19,16 @@ from attnaudit.core.errors import InputError, RunError, TraceError
 from attnaudit.core.files import content_key, write_json, write_with_digest
 from attnaudit.core.settings import coerce, parse_assignments
 from attnaudit.plans.spec import RunSpec, TranslationSpec, demo_spec, differences
-from attnaudit.recipes.audit import audit_into, report_into
+from attnaudit.recipes.audit import audit_into
+from attnaudit.recipes.kind import Job
 from attnaudit.recipes.kinds import kind_of
 from attnaudit.recipes.site import site_into
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.recipes.trained import run
-from attnaudit.runner.engine import files_of
-from attnaudit.runner.store import LOCK
-from attnaudit.runner.tasks import Job
+from attnaudit.recipes.work import write_report
+from attnaudit.steps import claim
 from attnaudit.steps.finished import read_manifest, whole_manifest
-from attnaudit.steps.folder import MANIFEST, UNFINISHED, Folder, held
+from attnaudit.steps.folder import MANIFEST, UNFINISHED, Folder, Step, held
 from attnaudit.trace import write_shards
 from tests import killed
 from tests.forked import apart
@@ -359,7 +359,7 @@ def test_a_page_of_a_run_with_a_damaged_manifest_is_left_as_it_is(
     out = spoilt(whole, tmp_path / "run", how)
     before = digests(out)
     with pytest.raises(RunError, match=r"manifest\.json: .*the command that (started|makes) it"):
-        report_into(out)
+        write_report(out)
     assert digests(out) == before
 
 
@@ -376,12 +376,12 @@ def test_a_damaged_record_of_an_unfinished_run_counts_for_nothing(
 
 
 def test_a_record_with_a_flipped_byte_counts_for_nothing(tmp_path: Path) -> None:
-    def measured(folder: Path) -> dict[str, Any]:
-        write_json(folder / "table.json", 1)
+    def measured(folder: Folder, made: Path) -> dict[str, Any]:
+        write_json(made / "table.json", 1)
         return {"history": [0.25, 1e-7], "best": ("a", 3)}
 
     with held(tmp_path / "run") as store:
-        store.step("train", "key", ("table.json",), measured)
+        store.do(Step("train", lambda folder: ["key"], ("table.json",), measured))
         path = store.scratch / "train.json"
         stored, known = path.read_bytes(), Folder(store.out).records["train"]
         for place in range(len(stored) - 1):
@@ -412,7 +412,7 @@ def test_a_finished_run_is_not_read_with_another_value_in_its_spec(
     assert known in spec
     (tmp_path / "run" / "spec.json").write_bytes(spec.replace(known, damaged, 1))
     with pytest.raises(RunError, match=r"spec\.json: another file than the manifest lists"):
-        report_into(tmp_path / "run")
+        write_report(tmp_path / "run")
     assert whole_manifest(whole) is not None
     assert whole_manifest(tmp_path / "run") is None
 
@@ -478,24 +478,28 @@ def test_a_folder_where_another_process_works_is_refused(tmp_path: Path) -> None
         held(out),
         pytest.raises(
             RunError,
-            match="another process is at work there; expected a run of one process at a time",
+            match="is at work there; expected one process at a time",
         ),
     ):
         run(tiny(), out)
     assert (run(tiny(), out) / MANIFEST).exists()
 
 
-def test_a_run_is_locked_until_nothing_of_it_is_removed_any_more(tmp_path: Path) -> None:
-    """Closing drops the unfinished state, but not the lock in it: another command would enter, and lose what it writes there."""
-    with held(tmp_path / "run") as store:
-        write_json(tmp_path / "run" / "spec.json", {})
-        store.step(
-            "audit", "key", ("table.json",), lambda folder: write_json(folder / "table.json", 1)
-        )
-        (store.scratch / "pieces" / "one").mkdir(parents=True)
-        store.close({"kind": "audit"})
-        assert [path.name for path in store.scratch.iterdir()] == [LOCK]
-    assert not (tmp_path / "run" / UNFINISHED).exists()
+def test_a_run_is_held_until_nothing_of_it_is_removed_any_more(tmp_path: Path) -> None:
+    """Closing drops the unfinished state, but not the claim, or another command would enter."""
+    made = Step(
+        "audit",
+        lambda folder: (),
+        ("table.json",),
+        lambda folder, made: write_json(made / "table.json", 1),
+    )
+    with held(tmp_path / "run", {}) as folder:
+        folder.do(made)
+        (folder.scratch / "pieces" / "one").mkdir(parents=True)
+        folder.close({"kind": "audit"})
+        assert not folder.scratch.exists()
+        assert (tmp_path / "run" / claim.NAME).exists()
+    assert not (tmp_path / "run" / claim.NAME).exists()
 
 
 def test_a_page_that_is_written_again_leaves_the_versions_of_what_computed(
@@ -503,9 +507,9 @@ def test_a_page_that_is_written_again_leaves_the_versions_of_what_computed(
 ) -> None:
     audit_into(tmp_path / "audit", whole / "trace", ["permutation"])
     before = read_manifest(tmp_path / "audit")["versions"]
-    monkeypatch.setattr("attnaudit.runner.store._installed", lambda name: "99")
+    monkeypatch.setattr("attnaudit.steps.versions._installed", lambda name: "99")
     (tmp_path / "audit" / "report.html").unlink()
-    report_into(tmp_path / "audit")
+    write_report(tmp_path / "audit")
     assert read_manifest(tmp_path / "audit")["versions"] == before
 
 
@@ -516,9 +520,9 @@ def test_an_audit_of_a_trace_that_was_moved_names_its_new_place(
     out = audit_into(tmp_path / "audit", tmp_path / "a", ["permutation"])
     (tmp_path / "a").rename(tmp_path / "b")
     with pytest.raises((RunError, TraceError)):
-        report_into(out)
+        write_report(out)
     audit_into(out, tmp_path / "b", ["permutation"])
-    assert report_into(out).exists()
+    assert write_report(out).exists()
 
 
 def test_vectors_in_the_home_folder_are_a_file_that_is_read(
@@ -528,10 +532,7 @@ def test_vectors_in_the_home_folder_are_a_file_that_is_read(
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "glove.txt").write_text("a 1 2\n")
     spec = RunSpec.of("planted-decisive", vectors="~/glove.txt")
-    assert (spec.vectors, files_of(spec)) == (
-        str(tmp_path / "glove.txt"),
-        (tmp_path / "glove.txt",),
-    )
+    assert spec.vectors == str(tmp_path / "glove.txt")
 
 
 def test_what_another_process_is_writing_is_left_alone(whole: Path, tmp_path: Path) -> None:
@@ -544,11 +545,11 @@ def test_what_another_process_is_writing_is_left_alone(whole: Path, tmp_path: Pa
         out: lambda: run(tiny(), out),
         audit: lambda: audit_into(audit, whole / "trace"),
     }
-    for place, command in [*again.items(), (out, lambda: report_into(out))]:
+    for place, command in [*again.items(), (out, lambda: write_report(out))]:
         half_written = place / ".report.html.abcd_123"
         with held(place):
             half_written.write_text("half a page")
-            with pytest.raises(RunError, match="another process is at work there"):
+            with pytest.raises(RunError, match="is at work there"):
                 command()
             assert half_written.read_text() == "half a page"
         command()
@@ -651,7 +652,7 @@ def test_an_audit_goes_beside_its_trace(whole: Path, tmp_path: Path) -> None:
 def test_a_page_written_again_keeps_the_manifest_true(whole: Path, tmp_path: Path) -> None:
     out = run(tiny(), tmp_path / "run")
     (out / "report.html").write_text("spoilt")
-    assert report_into(out).read_text() == (whole / "report.html").read_text()
+    assert write_report(out).read_text() == (whole / "report.html").read_text()
     manifest = json.loads((out / MANIFEST).read_text())
     assert (
         manifest["files"]["report.html"]
@@ -676,7 +677,7 @@ def test_an_unfinished_run_has_no_page(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(tiny(), tmp_path / "run", Stop(4))
     with pytest.raises(RunError, match="unfinished"):
-        report_into(tmp_path / "run")
+        write_report(tmp_path / "run")
 
 
 def test_settings_are_checked_against_their_fields() -> None:
@@ -787,23 +788,22 @@ def test_keys_of_trainings_change_only_on_purpose(tmp_path: Path, kind: str) -> 
         spec = TranslationSpec.of("planted-reverse", settings=model | own)
     task = kind_of(spec)
     corpus, fingerprint = task.prepare(spec, task.read(spec, lambda what, done, total: None))
-    with held(tmp_path / "run") as store:
-        job = Job(spec, spec.to_json(), corpus, "cpu", store, lambda what, done, total: None)
-        assert content_key("train", fingerprint, *task.training_key(job), "cpu") == RECORDED[kind]
+    job = Job(spec, spec.to_json(), corpus, "cpu", lambda what, done, total: None)
+    assert content_key("train", fingerprint, *task.training_inputs(job), "cpu") == RECORDED[kind]
 
 
 def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
-    def fails(folder: Path) -> None:
-        (folder / "table.json").write_text("2")
+    def works(folder: Folder, made: Path) -> None:
+        write_json(made / "table.json", 1)
+
+    def fails(folder: Folder, made: Path) -> None:
+        (made / "table.json").write_text("2")
         raise InputError("audit", "a step", "no luck", "luck")
 
-    with held(tmp_path / "run") as store:
-        write_json(tmp_path / "run" / "spec.json", {})
-        store.step(
-            "audit", "first", ("table.json",), lambda folder: write_json(folder / "table.json", 1)
-        )
-        store.close({"kind": "audit"})
+    with held(tmp_path / "run", {}) as folder:
+        folder.do(Step("audit", lambda folder: ["first"], ("table.json",), works))
+        folder.close({"kind": "audit"})
     before = digests(tmp_path / "run")
-    with held(tmp_path / "run") as store, pytest.raises(InputError):
-        store.step("audit", "second", ("table.json",), fails)
+    with pytest.raises(InputError), held(tmp_path / "run") as folder:
+        folder.do(Step("audit", lambda folder: ["second"], ("table.json",), fails))
     assert digests(tmp_path / "run") == before

@@ -27,7 +27,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     (tmp_path / "transformers.md").write_text(page, encoding="utf-8")
     monkeypatch.setattr(module, "PAGE", tmp_path / "transformers.md")
     monkeypatch.setattr(module, "RECORDS", tmp_path / "records" / "transformers")
-    monkeypatch.setattr("attnaudit.runner.records.commit", lambda: COMMIT)
+    monkeypatch.setattr("attnaudit.recipes.reproduction.records.commit", lambda: COMMIT)
     return module
 
 

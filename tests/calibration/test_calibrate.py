@@ -15,8 +15,8 @@ from attnaudit.calibration import CONSTRUCTIONS, construction
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora.prepare import planting
+from attnaudit.recipes import calibration
 from attnaudit.recipes.calibration import Calibration, calibrate
-from attnaudit.runner import calibration
 from attnaudit.trace import Trace
 from tests.report.access import barriers
 from tests.report.conftest import browser  # noqa: F401
@@ -71,7 +71,7 @@ def test_every_cell_is_checked_audited_and_scored(done: Path) -> None:
     )  # the words that decide are not in the trace that is audited
     assert "share of texts that show another" in (place / "report.html").read_text()
     assert json.loads((place / "manifest.json").read_text())["command"].startswith(
-        "attnaudit calibrate --corpus planted-prior --seeds 1"
+        "attnaudit study calibration planted-prior --set calibration.seeds=1"
     )
     assert not Trace.read(next((done / "audits").iterdir()) / "trace").has("rationale")
 
@@ -120,24 +120,16 @@ def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_pat
 def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = [
-        "calibrate",
-        "--corpus",
-        "planted-prior",
-        "--seeds",
-        "1",
-        "--encoders",
-        "1",
-        *(f"--construction={name}" for name in TWO),
-    ]
+    given = ["study", "calibration", "planted-prior", "--set=calibration.seeds=1"]
+    given += ["--set=calibration.encoders=1", f"--set=calibration.constructions={','.join(TWO)}"]
     assert main([*given, "--out", str(done), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found) == {"scores", "dials", "degree"}
     assert found["degree"] is None  # two constructions are not enough for halves
     monkeypatch.chdir(tmp_path)
     assert main([*given, "--out", str(done), "--dry-run"]) == 0
-    assert "0 of 2 trainings missing" in capsys.readouterr().out
-    assert main(["calibrate", "--construction", "guided"]) == 2
+    assert "0 of 2 missing" in capsys.readouterr().out
+    assert main([*given, "--set=calibration.constructions=guided"]) == 2
     assert "guided_single" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 

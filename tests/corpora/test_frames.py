@@ -145,7 +145,7 @@ print([name for name in ("pandas", "datasets") if name in sys.modules])
 def test_a_run_keeps_the_table_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources: list[Any] = []
     monkeypatch.setattr(
-        "attnaudit.runner.pipeline.run",
+        "attnaudit.recipes.trained.run",
         lambda spec, out, progress, **_: sources.append(spec.corpus.source) or out,
     )
     for table in (
@@ -154,7 +154,7 @@ def test_a_run_keeps_the_table_in_a_file(tmp_path: Path, monkeypatch: pytest.Mon
         pl.DataFrame(HALF),
         {"train": pl.DataFrame(COLUMNS), "test": pl.DataFrame(HALF)},
     ):
-        run(table, tmp_path / "mine", encoder="average")
+        run(table, tmp_path / "mine", model="average")
     assert sources[0] == sources[1] != sources[2]
     for source, again in zip(sources[1:], (COLUMNS, HALF, None), strict=True):
         if again is not None:

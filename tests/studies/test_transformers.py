@@ -21,8 +21,8 @@ from attnaudit.plans.transformer import TransformerCollect, TransformerTraining
 from attnaudit.recipes.small_transformer import SMALL_TRANSFORMERS
 from attnaudit.recipes.studies import plan_study
 from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.recipes.trained import train
 from attnaudit.report.models import model_label
-from attnaudit.runner.hf_training import train_transformer
 from attnaudit.studies import TRANSFORMER_STUDIES
 from attnaudit.studies.uncovering import UNCOVERING, uncovering
 from attnaudit.trace import Trace
@@ -61,7 +61,7 @@ def test_the_base_of_a_table_is_audited_on_rows_that_it_was_not_trained_on(
 ) -> None:
     asked: list[Any] = []
     monkeypatch.setattr(
-        "attnaudit.runner.transformers.audit_transformer",
+        "attnaudit.recipes.transformer.audit_transformer",
         lambda *_, collect, **__: asked.append(collect),
     )
     table = tmp_path / "mine.csv"
@@ -85,7 +85,7 @@ def measures(folder: Path, study: str) -> dict[str, dict[str, Any]]:
 
 
 def test_the_base_is_the_model_that_hf_train_gives(folder: Path, tmp_path: Path) -> None:
-    alone = train_transformer(training_spec(), tmp_path / "model")
+    alone = train(training_spec(), tmp_path / "alone")
     saved = training(folder, "base-s0") / "model"
     for name in ("model.safetensors", "tokenizer.json"):
         assert (saved / name).read_bytes() == (alone / name).read_bytes()
@@ -174,7 +174,7 @@ def test_a_study_done_is_left_as_it_is(folder: Path) -> None:
     }
     settings = {key: value for key, value in TINY.items() if not key.startswith("deceive")}
     plan = plan_study("uniform", CORPUS, folder, config="tiny-bert", full=True, settings=settings)
-    assert [one.state for one in plan.trainings] == ["finished"] * 6
+    assert [one.is_done for one in plan] == [True] * 6
 
 
 def several_heads(n: int, seed: int) -> tuple[Trace, Ragged]:

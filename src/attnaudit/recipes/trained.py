@@ -81,6 +81,18 @@ def plan_run(spec: Any, out: Path, progress: Progress = silent) -> list[Planned]
     return plan(prepared(spec, out, progress).whole_run(), out)
 
 
+def train(
+    spec: Any,
+    out: Path,
+    progress: Progress = silent,
+    corpus: Any = None,
+    device: str | None = None,
+) -> Path:
+    """Train a model without a trace; return the folder of the model. Arguments are those of `run`."""
+    made = prepared(spec, out, progress, corpus, device=device)
+    return execute(made.training(is_traced=False), out) / "model"
+
+
 def train_into(
     spec: Any,
     out: str | Path,
@@ -392,8 +404,7 @@ def do_train(
     corpus: Any, progress: Progress, device: str | None, *, spec: Any, folder: Path
 ) -> None:
     """Train a model alone, in any process."""
-    made = prepared(spec, folder, progress, corpus, device=device)
-    execute(made.training(is_traced=False), folder)
+    train(spec, folder, progress, corpus, device)
 
 
 def do_shard(
