@@ -50,11 +50,6 @@ def spec(source: str = "planted-decisive", **options: Any) -> TransformerTrainin
     return TransformerTraining.of(source, **{"config": "tiny-bert", **options}, settings=settings)
 
 
-def train(spec: TransformerTraining, out: Path, progress: Progress = silent) -> Path:
-    """Train alone, without a trace; returns the folder of the model."""
-    return execute(prepared(spec, out, progress).training(is_traced=False), out) / "model"
-
-
 def history_of(model: Path) -> list[dict[str, Any]]:
     return read_manifest(model.parent)["training"]["history"]
 

@@ -1,6 +1,6 @@
-"""The command line, from arguments to an exit status: 0 when all that was asked was done, 2 with one line on stderr for input errors.
+"""The command line, from arguments to an exit status.
 
-Every command parses its options and makes one library call.
+The status is 0 when all that was asked was done, and 2 with one line on stderr for an input error.
 """
 
 from __future__ import annotations
@@ -18,14 +18,22 @@ from attnaudit.core.errors import AttnauditError, InputError, LostError
 from attnaudit.core.printable import printable
 from attnaudit.core.settings import bounds, described
 
+ADVICE = "try --set corpus.max_tokens=200 or --set training.batch_size=16"
 DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
-# How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which makes a small training much slower
-# as soon as another process wants the cores; this many turns cost nothing when the machine is free. Read when torch is loaded.
+# How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which
+# makes a small training much slower as soon as another process wants the cores; this many turns
+# cost nothing when the machine is free. Read when torch is loaded.
 SPINS = "20000"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status; no arguments ask for help. An error that is our own keeps its traceback."""
+    """Run the command line and return its exit status.
+
+    An error that is our own keeps its traceback.
+
+    Args:
+        arguments: Arguments; by default those of this process. None of them ask for help.
+    """
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
     given = sys.argv[1:] if arguments is None else list(arguments)
     try:
@@ -41,15 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return fail(_system(error))
     except MemoryError:
-        return fail(
-            "out of memory; try shorter texts (--max-tokens) or --set training.batch_size=16"
-        )
+        return fail(f"out of memory; {ADVICE}")
     except RuntimeError as error:
         if not _is_out_of_memory(error):
             raise
-        return fail(
-            f"out of memory: {error}; try shorter texts (--max-tokens) or --set training.batch_size=16"
-        )
+        return fail(f"out of memory: {error}; {ADVICE}")
     if status == INTERRUPTED:
         return fail(
             "interrupted; finished steps are kept, and the same command resumes", INTERRUPTED
@@ -77,7 +81,8 @@ def _usage(error: typer.TyperException) -> str:
 
 
 def _number(error: typer.TyperException, advice: str) -> str:
-    """A refused number of an option in our words: typer passes on pydantic's, which do not say what came. Empty for other errors."""
+    """Describe a refused number in our words; empty for other errors."""
+    # typer passes on the words of pydantic, which do not say what came.
     refused, option = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
     declared = getattr(option, "type_descriptor", None)
     if (
@@ -98,9 +103,10 @@ def _number(error: typer.TyperException, advice: str) -> str:
 
 def _system(error: OSError) -> str:
     place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}; expected a place that can be read and written, with free space"
+    expected = "a place that can be read and written, with free space"
+    return f"{place}{error.strerror or error}; expected {expected}"
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
-    """How torch tells that an allocation failed, on the CPU and on a GPU, without importing it here."""
+    """Return True for a failed allocation of torch, on the CPU or a GPU, without importing it."""
     return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)

@@ -248,12 +248,12 @@ def audit(
 
     Of a trace or a run (a folder of shards, or one Parquet file) DIR is a folder <name>-audit next
     to it; an earlier audit there is overwritten. Of a transformer, as model.save_pretrained wrote
-    it, DIR is runs/<corpus>-<model>; the attention of its heads is recorded at the position that its
-    prediction is read from. Nothing is downloaded, and no code of the folder is run.
+    it, DIR is runs/<corpus>-<model>; the attention of its heads is recorded at the position that
+    its prediction is read from. Nothing is downloaded, and no code of the folder is run.
 
     \b
     Examples:
-      attnaudit audit runs/sst-bilstm-additive-s0 --experiment adversary --set adversary.epsilon=0.05
+      attnaudit audit runs/sst --experiment adversary --set adversary.epsilon=0.05
       attnaudit audit path/to/trace --out audits/mine --json
       attnaudit audit models/bert --check
       attnaudit audit models/bert reviews.csv --column text=body --out runs/bert

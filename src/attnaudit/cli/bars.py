@@ -1,4 +1,4 @@
-"""How far the work is, on stderr: as a bar where that is a terminal, else as a line now and then."""
+"""Progress on stderr: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-
-SOON = 2.0  # seconds that a command has before it tells of its work: what is refused by then is one line
+# Seconds before a command tells of its work, so that what is refused by then is one line.
+SOON = 2.0
 PAUSE = 30.0  # seconds between two lines about one stage
-WIDE = 110  # columns of a terminal in which a bar holds its count and for both times
+WIDE = 110  # columns of a terminal in which a bar holds its count and both times
 BAR, NARROW_BAR = 20, 10
 
 
 @contextlib.contextmanager
 def progress() -> Iterator[Progress]:
-    """A function that takes what is going on, how much of it is done and how much there is (0: not known)."""
+    """Yield a callback that shows the stage, the amount done and the total."""
     if not sys.stderr.isatty():
         yield _Lines()
         return
@@ -38,37 +38,19 @@ def progress() -> Iterator[Progress]:
         yield _Bars(bars, console.width - taken)
 
 
-def _columns(wide: bool) -> tuple[list, int]:
-    """What a bar is made of, and how many columns of the terminal all of it but the description takes."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+def _columns(is_wide: bool) -> tuple[list, int]:
+    """Return the parts of a bar, and the columns that all but the description take."""
+    from rich import progress as rich
 
-    description = TextColumn("{task.description}", markup=False)
-    if wide:
-        return [
-            SpinnerColumn(),
-            description,
-            BarColumn(BAR),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        ], 56
-    return [
-        SpinnerColumn(),
-        description,
-        BarColumn(NARROW_BAR),
-        TimeRemainingColumn(compact=True),
-    ], 22
+    begin = [rich.SpinnerColumn(), rich.TextColumn("{task.description}", markup=False)]
+    if is_wide:
+        times = [rich.TimeElapsedColumn(), rich.TimeRemainingColumn()]
+        return [*begin, rich.BarColumn(BAR), rich.MofNCompleteColumn(), *times], 56
+    return [*begin, rich.BarColumn(NARROW_BAR), rich.TimeRemainingColumn(compact=True)], 22
 
 
 class _Bars:
-    """One bar for each stage. Where the description is too long its front goes: the end tells where the work is."""
+    """One bar for each stage. A description that is too long loses its front: its end matters."""
 
     def __init__(self, bars: RichProgress, width: int) -> None:
         self.bars, self.width, self.stage, self.done = bars, width, "", 0
@@ -76,10 +58,9 @@ class _Bars:
 
     def __call__(self, what: str, done: int, total: int) -> None:
         what = printable(what)
-        stage, text = (
-            _stage(what),
-            what if len(what) <= self.width else f"…{what[1 - self.width :]}",
-        )
+        stage, text = _stage(what), what
+        if len(what) > self.width:
+            text = f"…{what[1 - self.width :]}"
         if self.task is None or stage != self.stage or done < self.done:
             if self.task is not None:
                 self.bars.remove_task(self.task)
@@ -89,9 +70,9 @@ class _Bars:
 
 
 class _Lines:
-    """A line for each stage when it begins, then how far it is, with the time since the command began; none in its first seconds.
+    """A line for each stage when it begins, then how far it is, with the time since the start.
 
-    Of one training among several a line tells when it ends: here only how far it is.
+    Of one training among several another line tells when it ends: here only how far it is.
     """
 
     def __init__(self) -> None:
@@ -108,7 +89,8 @@ class _Lines:
             self.begun.add(stage)
             share = f" ({100 * done / total:.0f} %)" if done and total else ""
             minutes, seconds = divmod(int(now - self.began), 60)
-            print(f"{minutes}:{seconds:02d} {printable(what)}{share}", file=sys.stderr, flush=True)
+            line = f"{minutes}:{seconds:02d} {printable(what)}{share}"
+            print(line, file=sys.stderr, flush=True)
 
 
 def _stage(what: str) -> str:

@@ -169,8 +169,8 @@ def argument(metavar: str, help: str, names: Callable[[], Iterable[str]] | None 
 
 
 _CORPUS = (
-    "A registered name (attnaudit corpora list), planted-<kind>, a csv, tsv, jsonl or parquet file, "
-    "or a folder of splits or of pairs."
+    "A registered name (attnaudit corpora list), planted-<kind>, a csv, tsv, jsonl or parquet "
+    "file, or a folder of splits or of pairs."
 )
 Corpus = Annotated[str, argument("CORPUS", _CORPUS, lambda: CORPORA)]
 Texts = Annotated[

@@ -98,7 +98,7 @@ def show_plan(planned: Sequence[Planned], as_json: bool) -> None:
 
 
 def show_study(folder: Path, as_json: bool) -> None:
-    """The card of a study, its first numbers over all instances, and where its pages are; the JSON has the whole summary."""
+    """Print the card of a study, its first numbers over all instances, and where its pages are."""
     rows = read_json(folder / "summary.json")
     if as_json:
         show_json(rows)
@@ -116,7 +116,7 @@ def show_study(folder: Path, as_json: bool) -> None:
 def _card_of_trainings(
     folder: Path, spec: dict[str, Any]
 ) -> tuple[str, VerdictCard, dict[str, Path]]:
-    """What a study is of, what it says, and its further pages."""
+    """Return what a study is of, what it says, and its further pages."""
     training = next(
         iter(read_json(folder / "manifest.json")["trainings"].values())
     )  # any of them names the corpus
@@ -143,7 +143,7 @@ def _bleu(summary: pl.DataFrame) -> list[str]:
 
 
 def _tell(console: Console, lines: Sequence[str], **pages: Path) -> None:
-    """What is to be known, a line each, and where the pages are; an underscore of a name is a space."""
+    """Print lines, and where the pages are; an underscore of a name is a space."""
     for line in lines:
         console.print(printable(line), markup=False, highlight=False)
     for name, page in pages.items():
@@ -156,7 +156,7 @@ def _tell(console: Console, lines: Sequence[str], **pages: Path) -> None:
 
 
 def _summary_table(rows: list[dict[str, Any]], title: str, most: int | None = None) -> Table:
-    """What a summary says over all instances, its first ``most`` measures."""
+    """Show what a summary says over all instances, its first ``most`` measures."""
     table = Table(title=as_markup(title), title_justify="left", caption_justify="left")
     for column in ("experiment", "measure", "value", "95 % interval", "n", "undefined"):
         table.add_column(column, justify="left" if column in ("experiment", "measure") else "right")
@@ -179,7 +179,7 @@ def _summary_table(rows: list[dict[str, Any]], title: str, most: int | None = No
 
 
 def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
-    """Our numbers compared with the published ones."""
+    """Print our numbers beside the published ones."""
     if as_json:
         show_json(rows.to_dicts())
     else:
@@ -187,7 +187,7 @@ def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
 
 
 def show_differences(compared: Sequence[PairedRuns], page: Path | None, as_json: bool) -> None:
-    """Runs compared with the first of them, and where the page is."""
+    """Print runs compared with the first of them, and where the page is."""
     if as_json:
         show_json([one.to_json() for one in compared])
         return
@@ -197,7 +197,7 @@ def show_differences(compared: Sequence[PairedRuns], page: Path | None, as_json:
 
 
 def show_reproduction(outcome: Outcome, as_json: bool) -> None:
-    """Where the page of a sweep is; or its whole table, what could not be run, and what is to be known of the runs."""
+    """Print where the page of a paper is, or its whole table and what could not be run."""
     table = outcome.page.parent / "reproduction.csv"
     if as_json:
         rows = pl.read_csv(table, infer_schema_length=None, glob=False).to_dicts()
@@ -213,7 +213,7 @@ def show_reproduction(outcome: Outcome, as_json: bool) -> None:
 
 
 def show_index(lines: Sequence[Line], page: Path, as_json: bool) -> None:
-    """What there is of each paper, and where the page of all is."""
+    """Print what there is of each paper, and where the page of all is."""
     if as_json:
         show_json([asdict(line) for line in lines])
         return
@@ -229,7 +229,7 @@ def show_index(lines: Sequence[Line], page: Path, as_json: bool) -> None:
 
 
 def show_json(value: Any) -> None:
-    """JSON in which every character prints: the others are its own escapes."""
+    """Print JSON, with escapes for characters that do not print."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
     typer.echo(
         "\n".join(line if line.isprintable() else _escaped_json(line) for line in text.split("\n"))
@@ -241,19 +241,12 @@ def _escaped_json(line: str) -> str:
 
 
 def _remarks(manifest: dict[str, Any]) -> list[str]:
-    notes = [f"note: {note}" for note in manifest["notes"]]
-    skipped = [
-        f"{row['file']}: row {row['row']}: {row['reason']}"
-        for row in manifest["skipped"][:SHOWN_SKIPPED]
-    ]
-    excluded = (
-        [
-            f"skipped {len(manifest['skipped'])} rows, all listed in manifest.json: {'; '.join(skipped)}"
-        ]
-        if skipped
-        else []
-    )
-    return [*notes, *excluded, *_skipped(manifest)]
+    lines, skipped = [f"note: {note}" for note in manifest["notes"]], manifest["skipped"]
+    if skipped:
+        first = [f"{row['file']}: row {row['row']}: {row['reason']}" for row in skipped]
+        shown = "; ".join(first[:SHOWN_SKIPPED])
+        lines.append(f"skipped {len(skipped)} rows, all listed in manifest.json: {shown}")
+    return [*lines, *_skipped(manifest)]
 
 
 def _left_out(manifest: dict[str, Any]) -> dict[str, str]:
@@ -281,7 +274,7 @@ def _interval(row: dict[str, Any]) -> str:
 
 
 def show_settings(sections: Mapping[str, Sequence[Setting]], as_json: bool) -> None:
-    """A table for each section of settings."""
+    """Print a table for each section of settings."""
     if as_json:
         show_json(
             {title: [asdict(one) for one in settings] for title, settings in sections.items()}
@@ -302,7 +295,7 @@ def show_settings(sections: Mapping[str, Sequence[Setting]], as_json: bool) -> N
 
 
 def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
-    """One line for each of `listed_corpora`."""
+    """Print one line for each of `listed_corpora`."""
     if as_json:
         show_json(corpora)
         return
@@ -326,11 +319,12 @@ def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
 
 
 def show_check(check: CorpusCheck, as_json: bool) -> None:
-    """All tables of a check."""
+    """Print all tables of a check."""
     if as_json:
         show_json(check.to_json())
         return
-    title = f"{check.name}: {check.task}, vocabulary: words in {check.min_df} or more train rows; fingerprint {check.fingerprint[:16]}"
+    words = f"vocabulary: words in {check.min_df} or more train rows"
+    title = f"{check.name}: {check.task}, {words}; fingerprint {check.fingerprint[:16]}"
     typer.echo(printable(title))
     _show_tables(check, *_TABLES)
     show_lines("note", check.notes)
@@ -338,7 +332,7 @@ def show_check(check: CorpusCheck, as_json: bool) -> None:
 
 
 def show_gate(gate: Gate, as_json: bool) -> None:
-    """What was checked of a transformer, and its layers."""
+    """Print what was checked of a transformer, and its layers."""
     if as_json:
         show_json(gate.to_json())
         return
@@ -367,11 +361,12 @@ def show_gate(gate: Gate, as_json: bool) -> None:
 
 
 def _audited(gate: Gate) -> str:
-    """What an audit does with a model that passed."""
+    """Say what an audit does with a model that passed."""
+    replaced = f"{gate.model}: its attention can be read and replaced"
     if gate.task is None:
-        return f"{gate.model}: its attention can be read and replaced; what it predicts is no class, next token or translation, so no audit"
+        return f"{replaced}; what it predicts is no class, next token or translation, so no audit"
     if gate.reads is None:
-        return f"{gate.model}: its attention can be read and replaced; its prediction reads several positions, so no head is audited"
+        return f"{replaced}; its prediction reads several positions, so no head is audited"
     place = "the last position" if gate.reads == -1 else f"position {gate.reads}"
     return f"{gate.model} can be audited: {gate.task}, read at {place}"
 
@@ -381,7 +376,7 @@ def _measured(check: Check) -> str:
 
 
 def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> None:
-    """Where a corpus is now, and what it holds in short."""
+    """Print where a corpus is now, and what it holds in short."""
     if as_json:
         about = {
             "name": fetched.name,
@@ -395,11 +390,8 @@ def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> 
         _show_tables(check, "classes", "published", "damage")
         show_lines("note", check.notes)
     show_lines("note", fetched.notes)
-    typer.echo(
-        printable(
-            f"{fetched.name}: {'already present' if fetched.already else 'fetched'}: {fetched.folder}"
-        )
-    )
+    state = "already present" if fetched.already else "fetched"
+    typer.echo(printable(f"{fetched.name}: {state}: {fetched.folder}"))
 
 
 _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -441,7 +433,7 @@ def _show_tables(check: CorpusCheck, *names: str) -> None:
 
 
 def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
-    """A line for each class, where there are many the largest, and their sum."""
+    """Return a line for each class, of many the largest, and their sum."""
     counts = classes.pivot("split", index="class", values="rows", aggregate_function="sum")
     splits = counts.columns[1:]
     rows = counts.rows()
@@ -458,7 +450,7 @@ def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, 
 def print_rows(
     title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], whole: Sequence[str] = ()
 ) -> None:
-    """A table, if it has rows; cells of the columns that are named are kept on one line."""
+    """Print a table, if it has rows; cells of the columns named are kept on one line."""
     if not rows:
         return
     table = Table(title=title or None, title_justify="left")
@@ -484,6 +476,7 @@ def _cell(value: Any) -> str:
 
 
 def show_lines(kind: str, lines: Iterable[str]) -> None:
+    """Print lines of one kind, such as notes."""
     for line in lines:
         typer.echo(printable(f"{kind}: {line}"))
 
