@@ -30,10 +30,9 @@ bench: $(VENV)/.installed-dev   ## make bench DATA=dir/with/corpora VECTORS=glov
 	$(BIN)/python -m benchmarks --data-dir $(DATA) --vectors $(VECTORS)
 
 N ?= 40
-AGAIN ?= 0
 SEED ?= 0
-mutants: $(VENV)/.installed-dev ## make mutants N=40 AGAIN=0 SEED=0 ONLY=stats/: N changes of the source that a test must notice, into docs/mutants.md
-	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 nice -n 19 $(BIN)/python -m benchmarks.mutants --number $(N) --again $(AGAIN) --seed $(SEED) --only "$(ONLY)"
+mutants: $(VENV)/.installed-dev ## make mutants N=40 SEED=0 ONLY=stats/: N changes of the source that a test must notice, into docs/mutants.md
+	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 nice -n 19 $(BIN)/python -m benchmarks.mutants --number $(N) --seed $(SEED) --only "$(ONLY)"
 
 docs: $(VENV)/.installed-docs   ## make docs DATA=dir/with/corpora: what in docs/ is generated, the gallery's runs, and the site, in build/docs
 	$(BIN)/python docs/cli_reference.py

@@ -5,7 +5,7 @@
 
 Nodes are raylets on loopback with one CPU each, so that more of them than this machine has cores give no speed: what is measured is
 what they cost. *calls* prints calls a second and the memory of the driver. *audit* prints wall and CPU seconds of `attnaudit audit` with
-all experiments on a generated trace of about 20 tokens an instance (`benchmarks/streaming.py`), kernels compiled before; CPU seconds are
+all experiments on a generated trace of about 20 tokens an instance, kernels compiled before; CPU seconds are
 of the command, its workers and its part of Ray.
 """
 
@@ -24,15 +24,13 @@ from typing import Any
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from attnaudit.core.progress import silent
 from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE
 from attnaudit.runner.ray_engine import RayCluster
 from attnaudit.steps.pool import Call
 from attnaudit.trace import write_shards
-from benchmarks.lengths import print_header, print_row
-from benchmarks.streaming import SHARD, shards
+from benchmarks.made_up import SHARD, made_up_shards
+from benchmarks.output import print_header, print_row
 from tests.calls import threads
 
 NODES = (1, 2, 3)
@@ -84,7 +82,7 @@ def audit(instances: int) -> None:
     print_header(("engine", "wall (s)", "CPU (s)", "CPU µs an instance"))
     with tempfile.TemporaryDirectory() as place:
         trace, out = Path(place) / "trace", Path(place) / "audit"
-        write_shards(trace, shards(instances))
+        write_shards(trace, made_up_shards(instances, 20))
         command = [sys.executable, "-m", "attnaudit", "audit", str(trace)]
         row("local", command, out, instances)
         for nodes in NODES:

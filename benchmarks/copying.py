@@ -18,6 +18,7 @@ from attnaudit.copying.model import Copier, Sizes, descend
 from attnaudit.copying.training import CopyingConfig, Stage, train
 from attnaudit.corpora.planted.sequences import Sequences
 from attnaudit.models.product import Precision, products_of
+from benchmarks.output import print_header, print_row
 
 SEQUENCES, BATCH = Sequences("permutations"), 128
 SIZES = Sizes(SEQUENCES.vocabulary)
@@ -53,11 +54,11 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     in_turn = train_in_turn(options.steps)
-    print("| threads | products of | seeds in turn (CPU ms) | a seed on each thread (CPU ms) |")
-    print("| --- | --- | --- | --- |")
+    columns = ("threads", "products of", "seeds in turn (CPU ms)")
+    print_header((*columns, "a seed on each thread (CPU ms)"))
     for precision in get_args(Precision):
         seconds = train_side_by_side(options.threads, options.steps, precision)
-        print(f"| {options.threads} | {precision} | {1e3 * in_turn:.0f} | {1e3 * seconds:.0f} |")
+        print_row([options.threads, precision, f"{1e3 * in_turn:.0f}", f"{1e3 * seconds:.0f}"])
 
 
 if __name__ == "__main__":

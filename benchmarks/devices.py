@@ -9,20 +9,16 @@ texts and models of the papers' sizes that are not trained. Without a CUDA devic
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from attnaudit.corpora.corpus import Split
 from attnaudit.trace import Trace, concatenate
 from attnaudit.tracing.texts import BUDGET, collect_shards
-from benchmarks.lengths import figure, print_header, print_row
 from benchmarks.made_up import made_up_texts, untrained_model
+from benchmarks.output import figure, print_header, print_row
 from benchmarks.sides import ENCODERS
 
 LENGTHS, COMPARED = (

@@ -1,137 +1,125 @@
-"""Speed and memory of every experiment against the plain way, Captum and scipy, on texts of 20 to 2000 tokens.
+"""Speed and memory of every experiment against the plain way, Captum and scipy, by length.
 
-    python benchmarks/lengths.py [--lengths T...] [--limit SECONDS] [--only NAME...]
+    python -m benchmarks.lengths [--lengths T…] [--limit SECONDS] [--only NAME…]
 
-The texts are made up: random words, models of the papers' sizes that are not trained, random traces. Every side of every experiment
-runs in a process of its own under the same settings of the allocator; a dash stands where one instance would take longer than the limit.
-Prints three markdown tables: all sides; the experiments of one run together; and how near leave-one-out of the BiLSTM comes to the
-matrix products in it, multiplied without anything else.
+On generated texts of 20 to 2000 tokens, models of the papers' sizes that are not trained, and
+generated traces. Every side of every experiment runs in a process of its own with the same settings
+of the allocator; a dash stands for an instance that would take longer than the limit. Print three
+Markdown tables: all sides; the experiments of one run together; and how near leave-one-out of the
+BiLSTM comes to its matrix products alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch.nn import functional
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from attnaudit.models.presets import model_preset
 from attnaudit.models.product import prepared, product, whole_blocks
 from benchmarks.measuring import Measured, apart, measured, measured_apart
-from benchmarks.sides import SIDES, Side, batch_rows
+from benchmarks.output import figure, print_header, print_row
+from benchmarks.sides import OURS, SIDES, Side, batch_rows
 
 LENGTHS = (20, 80, 200, 400, 2000)
-TOGETHER = (
-    "leave-one-out, bilstm",
-    "gradients, bilstm",
-    "permutation",
-    "correlation",
-    "adversary",
-    "erasure",
-    "comprehensiveness",
-)
+LEAVE_ONE_OUT = "leave-one-out, bilstm"
+TOGETHER = (LEAVE_ONE_OUT, "gradients, bilstm", *OURS)
 COLUMNS = (
-    "experiment", "T", "ours (ms)", "plain (ms)", "other (ms)", "plain / ours", "other / ours", "ours (MiB)", "plain (MiB)", "other (MiB)",
-    "difference, plain", "difference, other",
-)  # fmt: skip
+    *("experiment", "T", "ours (ms)", "plain (ms)", "other (ms)", "plain / ours", "other / ours"),
+    *("ours (MiB)", "plain (MiB)", "other (MiB)", "difference, plain", "difference, other"),
+)
+COLUMNS_TOGETHER = (
+    *("T", "ours (ms)", "plain (ms)", "fastest other (ms)", "plain / ours", "fastest / ours"),
+)
+COLUMNS_OF_PRODUCTS = (
+    *("T", "GFLOP an instance", "GFLOP/s, leave-one-out"),
+    *("GFLOP/s, its matrix products alone, torch's default (share)", "the same, oneDNN (share)"),
+)
 Sides = dict[str, Measured]
 
 
 def measure_lengths(
     experiment: str, lengths: Sequence[int], limit: float
 ) -> Iterator[tuple[int, Sides]]:
-    """All sides at ever greater lengths; ours always, another as long as its time at the length before foresees no more than the limit."""
+    """Measure all sides at growing lengths; ours always, others within the limit.
+
+    The time is foreseen from the length before, as T².
+    """
     able, before = dict.fromkeys(SIDES[experiment], 0.0), lengths[0]
     for length in lengths:
         growth = (length / before) ** 2
-        able = {
-            side: seconds
+        sides = {
+            side: measured_apart(experiment, side, length)
             for side, seconds in able.items()
             if side == "ours" or seconds * growth <= limit
         }
-        sides = {side: measured_apart(experiment, side, length) for side in able}
         yield length, sides
         able, before = {side: found.seconds for side, found in sides.items()}, length
 
 
 def table_row(experiment: str, length: int, sides: Sides) -> list[str]:
+    """Return the row of an experiment at a length."""
     other = next((name for name in SIDES[experiment] if name not in ("ours", "plain")), "")
-    three = [sides.get(name) for name in ("ours", "plain", other)]
-    ours = three[0]
-    assert ours is not None
+    ours, others = sides["ours"], [sides.get("plain"), sides.get(other)]
     return [
-        f"{experiment} ({other})" if other else experiment, f"{length}", *(milliseconds(side) for side in three),
-        *(ratio(side, ours) for side in three[1:]), *(f"{side.memory / 2**20:.0f}" if side else "–" for side in three),
-        *(difference(experiment, ours, side) for side in three[1:]),
-    ]  # fmt: skip
+        f"{experiment} ({other})" if other else experiment,
+        f"{length}",
+        *(figure(1e3 * side.seconds) if side else "–" for side in (ours, *others)),
+        *(ratio(side.seconds, ours.seconds) if side else "–" for side in others),
+        *(f"{1024 * side.memory:.0f}" if side else "–" for side in (ours, *others)),
+        *(difference(experiment, ours, side) if side else "–" for side in others),
+    ]
 
 
-def milliseconds(side: Measured | None) -> str:
-    return figure(1e3 * side.seconds) if side else "–"
+def ratio(seconds: float, ours: float) -> str:
+    """Format how many times longer another side takes."""
+    return f"{seconds / ours:.{1 if seconds < 10 * ours else 0}f}"
 
 
-def figure(value: float) -> str:
-    """Three digits that count."""
-    return f"{value:.{max(2 - math.floor(math.log10(value)), 0)}f}"
-
-
-def ratio(side: Measured | None, ours: Measured) -> str:
-    return (
-        f"{side.seconds / ours.seconds:.{1 if side.seconds < 10 * ours.seconds else 0}f}"
-        if side
-        else "–"
-    )
-
-
-def difference(experiment: str, ours: Measured, side: Measured | None) -> str:
-    """The largest in absolute value; of the adversary, whose plain way is a search, the least of ours less theirs."""
-    if side is None:
-        return "–"
+def difference(experiment: str, ours: Measured, side: Measured) -> str:
+    """Format the largest absolute difference of values."""
     mine = ours.values[: len(side.values)]
-    undefined = np.isnan(mine) & np.isnan(side.values)
-    gap = np.where(undefined, 0.0, mine - side.values)
+    gap = np.where(np.isnan(mine) & np.isnan(side.values), 0.0, mine - side.values)
+    # The plain adversary is a search, so ours may be above it.
     return f"least {gap.min():+.1e}" if experiment == "adversary" else f"{np.abs(gap).max():.0e}"
 
 
 def together_row(length: int, experiments: list[Sides]) -> list[str]:
-    """What a run does with an instance, one experiment after another; of the sides that are not ours, the fastest in each."""
+    """Return the row of all experiments one after another; of the other sides the fastest."""
     ours = sum(sides["ours"].seconds for sides in experiments)
     plain = sum(sides["plain"].seconds if "plain" in sides else math.nan for sides in experiments)
     fastest = sum(
         min((side.seconds for name, side in sides.items() if name != "ours"), default=math.nan)
         for sides in experiments
     )
-    times = (
-        "–" if math.isnan(seconds) else figure(1e3 * seconds) for seconds in (ours, plain, fastest)
-    )
-    return [
-        f"{length}",
-        *times,
-        *("–" if math.isnan(seconds) else f"{seconds / ours:.0f}" for seconds in (plain, fastest)),
-    ]
+    times = ["–" if math.isnan(each) else figure(1e3 * each) for each in (ours, plain, fastest)]
+    ratios = ["–" if math.isnan(each) else f"{each / ours:.0f}" for each in (plain, fastest)]
+    return [f"{length}", *times, *ratios]
 
 
 def recurrent_operations(length: int) -> float:
-    """Of one text: per direction one row through the H × 4H weight for every deletion and every later token, and for the text itself."""
+    """Return the floating-point operations of leave-one-out of one text.
+
+    In each direction a row goes through the H × 4H weight for every deletion and every later token,
+    and for the text itself.
+    """
     hidden = model_preset("bilstm", "additive").hidden
     return 2 * (length * (length + 1) / 2 + 1) * 2 * hidden * 4 * hidden
 
 
 def default_product(rows: torch.Tensor, count: int, weight: torch.Tensor) -> torch.Tensor:
+    """Multiply with torch's default."""
     return functional.linear(rows[:count], weight)
 
 
 def matrix_products(
     multiply: Callable[[torch.Tensor, int, torch.Tensor], torch.Tensor], length: int
 ) -> Measured:
-    """The same products of the same shapes for the texts of one batch, and nothing else."""
+    """Measure products of the same shapes for the texts of one batch, and nothing else."""
     hidden, count = model_preset("bilstm", "additive").hidden, batch_rows(length)
     state, weight = (
         torch.rand(whole_blocks((length + 2) * count), hidden),
@@ -148,42 +136,25 @@ def matrix_products(
     return measured(Side(call, count, count))
 
 
-def operations_row(length: int, ours: Measured) -> list[str]:
+def products_row(length: int, ours: Measured) -> list[str]:
+    """Return the row of leave-one-out and its matrix products."""
     operations = recurrent_operations(length) / 1e9
     rate = operations / ours.seconds
     alone = [
         operations / apart(matrix_products, multiply, length).seconds
         for multiply in (default_product, product)
     ]
-    return [
-        f"{length}",
-        f"{operations:.3g}",
-        f"{rate:.1f}",
-        *(f"{most:.1f} ({rate / most:.0%})" for most in alone),
-    ]
-
-
-def print_header(columns: Sequence[str]) -> None:
-    print("| " + " | ".join(columns) + " |\n|" + " --- |" * len(columns), flush=True)
-
-
-def print_row(cells: Sequence[str]) -> None:
-    print("| " + " | ".join(cells) + " |", flush=True)
+    shares = [f"{most:.1f} ({rate / most:.0%})" for most in alone]
+    return [f"{length}", f"{operations:.3g}", f"{rate:.1f}", *shares]
 
 
 def main() -> None:
+    """Print the three tables."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--lengths", type=int, nargs="+", default=LENGTHS, help="in ascending order"
-    )
-    parser.add_argument(
-        "--limit",
-        type=float,
-        default=20.0,
-        help="seconds an instance may take, foreseen as T² from the length before",
-    )
+    parser.add_argument("--lengths", type=int, nargs="+", default=LENGTHS, help="ascending")
+    parser.add_argument("--limit", type=float, default=20.0, help="seconds of an instance")
     parser.add_argument("--only", nargs="+", choices=SIDES, default=list(SIDES), metavar="NAME")
     options = parser.parse_args()
     found: dict[str, dict[int, Sides]] = {}
@@ -195,20 +166,14 @@ def main() -> None:
             print_row(table_row(name, length, sides))
     if set(TOGETHER) <= set(found):
         print()
-        print_header(
-            ("T", "ours (ms)", "plain (ms)", "fastest other (ms)", "plain / ours", "fastest / ours")
-        )
+        print_header(COLUMNS_TOGETHER)
         for length in options.lengths:
             print_row(together_row(length, [found[name][length] for name in TOGETHER]))
-    if TOGETHER[0] in found:
+    if LEAVE_ONE_OUT in found:
         print()
-        alone = (
-            "GFLOP/s, its matrix products alone, torch's default (share)",
-            "the same, oneDNN (share)",
-        )
-        print_header(("T", "GFLOP an instance", "GFLOP/s, leave-one-out", *alone))
+        print_header(COLUMNS_OF_PRODUCTS)
         for length in options.lengths:
-            print_row(operations_row(length, found[TOGETHER[0]][length]["ours"]))
+            print_row(products_row(length, found[LEAVE_ONE_OUT][length]["ours"]))
 
 
 if __name__ == "__main__":

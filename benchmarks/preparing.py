@@ -13,6 +13,7 @@ import time
 
 from attnaudit.corpora import Vocabulary, read_corpus, word_vectors
 from attnaudit.steps.folder import peak_memory
+from benchmarks.output import print_header, print_row
 
 CORPORA = ("sst", "imdb", "20news_sports", "ag_news", "snli", "babi1", "cnn")
 COLUMNS = ("corpus", "instances", "tokens", "words known", "seconds", "peak memory (GiB)")
@@ -49,12 +50,11 @@ def main() -> None:
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--vectors", required=True)
     options = parser.parse_args()
-    print("| " + " | ".join(COLUMNS) + " |")
-    print("|" + " --- |" * len(COLUMNS))
+    print_header(COLUMNS)
     for name in ("nothing", *options.corpora):
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             row = pool.apply(prepare, (name, options.data_dir, options.vectors))
-        print("| " + " | ".join(row) + " |", flush=True)
+        print_row(row)
 
 
 if __name__ == "__main__":

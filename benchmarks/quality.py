@@ -9,7 +9,6 @@ can be read beside the published numbers.
 from __future__ import annotations
 
 import argparse
-import json
 import tempfile
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import numpy as np
 from attnaudit.core.files import read_json
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.trained import run
+from benchmarks.output import print_header, print_row
 
 FIGURES = (
     ("prediction", "f1"), ("prediction", "roc_auc"), ("prediction", "accuracy"), ("correlation", "tau_gradient"),
@@ -43,12 +43,7 @@ def main() -> None:
     parser.add_argument("--data-dir", default="../shared/data/raw")
     parser.add_argument("--vectors", default="../shared/data/glove/glove.6B.50d.top9163.txt.gz")
     options = parser.parse_args()
-    print(
-        "| word vectors | seed | best epoch | "
-        + " | ".join(measure for _, measure in FIGURES)
-        + " |"
-    )
-    print("| --- " * (3 + len(FIGURES)) + "|")
+    print_header(("word vectors", "seed", "best epoch", *(measure for _, measure in FIGURES)))
     for vectors in ("corpus", options.vectors):
         table = []
         for seed in SEEDS:
@@ -58,19 +53,10 @@ def main() -> None:
                     Path(folder) / "run",
                 )
                 table.append(figures(out))
-                best = json.loads((out / "manifest.json").read_text())["training"]["best_epoch"]
-            print(
-                f"| {Path(vectors).name} | {seed} | {best} | "
-                + " | ".join(f"{value:.3f}" for value in table[-1])
-                + " |",
-                flush=True,
-            )
-        print(
-            f"| {Path(vectors).name} | mean | | "
-            + " | ".join(f"{value:.3f}" for value in np.mean(table, axis=0))
-            + " |",
-            flush=True,
-        )
+                best = read_json(out / "manifest.json")["training"]["best_epoch"]
+            print_row([Path(vectors).name, seed, best, *(f"{value:.3f}" for value in table[-1])])
+        means = (f"{value:.3f}" for value in np.mean(table, axis=0))
+        print_row([Path(vectors).name, "mean", "", *means])
 
 
 if __name__ == "__main__":

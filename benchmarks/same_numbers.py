@@ -4,7 +4,7 @@
     python -m benchmarks.same_numbers compare DIR DIR [--tolerance 1e-9]
 
 Record the revision before a change and the one after it on one machine, then compare: a change of
-structure or of wording changes no number. ``--commands FILE`` names a JSON file {kind: arguments}
+structure or of wording changes no number. ``--commands FILE`` names a JSON file {kind: command}
 for a revision that spells a command in another way.
 """
 
@@ -12,244 +12,230 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import random
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
-from polars.testing import assert_frame_equal
 from safetensors.numpy import load_file
 
-TINY = ("model.embedding=8", "model.hidden=4", "training.epochs=2")
-PLANTED = ("corpus.size=120", "corpus.length=10,14", *TINY)
+TINY = "model.embedding=8 model.hidden=4 training.epochs=2"
+PLANTED = f"corpus.size=120 corpus.length=10,14 {TINY}"
 PAIRS = (
-    *("corpus.size=150", "corpus.length=3,6", "collect.pairs=10"),
-    *("model.embedding=8", "model.hidden=8", "training.epochs=2"),
+    "corpus.size=150 corpus.length=3,6 collect.pairs=10 model.embedding=8 model.hidden=8 "
+    "training.epochs=2"
 )
 COPYING = (
-    *("copying.seeds=2", "copying.steps=6", "copying.every=3", "copying.hidden=8"),
-    *("copying.embedding=6", "copying.batch=4", "copying.probe=4", "copying.test=4"),
+    "copying.seeds=2 copying.steps=6 copying.every=3 copying.hidden=8 copying.embedding=6 "
+    "copying.batch=4 copying.probe=4 copying.test=4"
 )
-STUDIES = {
-    "uniform": (*PLANTED, "uniform.seeds=2"),
-    "seeds": (*PLANTED, "seeds.seeds=2"),
-    "guide": (*PLANTED, "guide.seeds=1", "guide.epochs=2"),
-    "adversary": (
-        *(*PLANTED, "adversary.strengths=0.001,0.1"),
-        *("adversary.controls=1", "adversary.epochs=2"),
+DECEIVE, DYNAMICS = (
+    "deceive.seeds=1 deceive.strengths=0,1",
+    "dynamics.seeds=2 dynamics.steps=0,2,5 dynamics.probe=6",
+)
+RUN, STUDY = "run planted-decisive --vectors random", "planted-decisive --vectors random"
+KINDS = {
+    "two-classes": (RUN, PLANTED),
+    "two-classes-cnn": (
+        f"{RUN} --encoder cnn --attention dot",
+        f"{PLANTED} collect.erase_input=true",
+    ),
+    "several-classes": ("run {texts} --encoder average", TINY),
+    "question": ("run planted-question --vectors random --attention dot", PLANTED),
+    "hierarchical": ("run {texts} --preset han --encoder bigru --vectors random", TINY),
+    "translation": ("translate planted-reverse", PAIRS),
+    "copying": ("study copying permutations", COPYING),
+    "sweep": (
+        "reproduce jain2019 --corpus sst --encoder average --seeds 2 --vectors random "
+        "--data-dir {data}",
+        TINY,
+    ),
+    "calibration": (
+        "calibrate --corpus planted-prior --seeds 1 --encoders 1 --construction guided_mixing "
+        "--construction leak_last",
+        "",
+    ),
+    "encoder": (
+        "hf {models}/encoder {texts} --sample 12 --layers all --score gradient --score loo",
+        "",
+    ),
+    "encoder-graph": ("hf {models}/encoder {texts} --sample 12", ""),
+    "language-model": ("hf {models}/causal {texts} --sample 4 --layers 1", ""),
+    "study-uniform": (f"study uniform {STUDY}", f"{PLANTED} uniform.seeds=2"),
+    "study-seeds": (f"study seeds {STUDY}", f"{PLANTED} seeds.seeds=2"),
+    "study-guide": (f"study guide {STUDY}", f"{PLANTED} guide.seeds=1 guide.epochs=2"),
+    "study-adversary": (
+        f"study adversary {STUDY}",
+        f"{PLANTED} adversary.strengths=0.001,0.1 adversary.controls=1 adversary.epochs=2",
     ),
     # Models of deceive have sizes of their own; dynamics trains for steps, not epochs.
-    "deceive": (
-        *PLANTED[:2],
-        *("training.epochs=2", "deceive.epochs=2", "deceive.seeds=1", "deceive.strengths=0,1"),
+    "study-deceive": (
+        f"study deceive {STUDY}",
+        f"corpus.size=120 corpus.length=10,14 training.epochs=2 deceive.epochs=2 {DECEIVE}",
     ),
-    "dynamics": (
-        *PLANTED[:4],
-        *("dynamics.seeds=2", "dynamics.steps=0,2,5", "dynamics.probe=6"),
+    "study-dynamics": (
+        f"study dynamics {STUDY}",
+        f"corpus.size=120 corpus.length=10,14 model.embedding=8 model.hidden=4 {DYNAMICS}",
+    ),
+    "study-pairs-deceive": ("study deceive planted-reverse", f"{PAIRS} {DECEIVE}"),
+    "study-pairs-dynamics": (
+        "study dynamics planted-reverse",
+        f"{PAIRS.removesuffix(' training.epochs=2')} {DYNAMICS}",
     ),
 }
-STUDIES_OF_PAIRS = {
-    "deceive": (*PAIRS, "deceive.seeds=1", "deceive.strengths=0,1"),
-    "dynamics": (*PAIRS[:5], *STUDIES["dynamics"][4:]),
-}
-WORDS = (
-    *("plain", "quiet", "narrow", "bitter", "golden", "rapid"),
-    *("hollow", "gentle", "broken", "silver", "early", "distant"),
-)
+"""Command without ``--out`` and ``--json``, and settings, of every kind of run."""
+WORDS = [
+    "plain",
+    "quiet",
+    "narrow",
+    "bitter",
+    "golden",
+    "rapid",
+    "hollow",
+    "gentle",
+    "broken",
+    "silver",
+    "early",
+    "distant",
+]
 RECORDED = ("*.parquet", "summary.json", "degree.json", "*.jsonl", "*.safetensors")
 SKIPPED = {".unfinished", "models"}
+ENDS = ("low", "high")
+KEY = ("experiment", "measure", "group", "reference")  # of a row of a summary
 
 
-class Kind(NamedTuple):
-    """A kind of run: the command without ``--out`` and ``--json``, and its settings."""
-
-    command: list[str]
-    settings: tuple[str, ...] = ()
-
-
-def kinds(inputs: Path) -> dict[str, Kind]:
-    """Return every kind of run by the name of its folder; ``inputs`` has what `_write` wrote."""
-    texts, run = str(inputs / "texts.csv"), ["run", "planted-decisive", "--vectors", "random"]
-    sweep = ["--corpus", "sst", "--encoder", "average", "--seeds", "2", "--vectors", "random"]
-    found = {
-        "two-classes": Kind(run, PLANTED),
-        "two-classes-cnn": Kind(
-            [*run, "--encoder", "cnn", "--attention", "dot"],
-            (*PLANTED, "collect.erase_input=true"),
-        ),
-        "several-classes": Kind(["run", texts, "--encoder", "average"], TINY),
-        "question": Kind(
-            ["run", "planted-question", "--vectors", "random", "--attention", "dot"], PLANTED
-        ),
-        "hierarchical": Kind(
-            ["run", texts, "--preset", "han", "--encoder", "bigru", "--vectors", "random"], TINY
-        ),
-        "translation": Kind(["translate", "planted-reverse"], PAIRS),
-        "copying": Kind(["study", "copying", "permutations"], COPYING),
-        "sweep": Kind(["reproduce", "jain2019", *sweep, "--data-dir", str(inputs / "data")], TINY),
-        "calibration": Kind(
-            [
-                *("calibrate", "--corpus", "planted-prior", "--seeds", "1", "--encoders", "1"),
-                *("--construction", "guided_mixing", "--construction", "leak_last"),
-            ]
-        ),
-        "encoder": Kind(
-            [
-                *("hf", str(inputs / "models" / "encoder"), texts, "--sample", "12"),
-                *("--layers", "all", "--score", "gradient", "--score", "loo"),
-            ]
-        ),
-        "encoder-graph": Kind(["hf", str(inputs / "models" / "encoder"), texts, "--sample", "12"]),
-        "language-model": Kind(
-            ["hf", str(inputs / "models" / "causal"), texts, "--sample", "4", "--layers", "1"]
-        ),
-    }
-    for name, settings in STUDIES.items():
-        command = ["study", name, "planted-decisive", "--vectors", "random"]
-        found[f"study-{name}"] = Kind(command, settings)
-    for name, settings in STUDIES_OF_PAIRS.items():
-        found[f"study-pairs-{name}"] = Kind(["study", name, "planted-reverse"], settings)
-    return found
+def run_with(source: Path, arguments: Sequence[str]) -> str:
+    """Run ``python`` with the package of a checkout and one thread; return the error, if any."""
+    threads = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    environment = {**os.environ, **threads, "PYTHONPATH": str(source / "src")}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    return f"exit status {done.returncode}: {done.stderr.strip()}" if done.returncode else ""
 
 
-def record(out: Path, source: Path, only: list[str], commands: dict[str, list[str]]) -> None:
+def record(out: Path, source: Path, only: Sequence[str], commands: Mapping[str, str]) -> None:
     """Run every kind, or ``only`` some, with the package in ``source``, each into a folder."""
-    _write(out)
-    environment = {**os.environ, "PYTHONPATH": str(source / "src"), "OMP_NUM_THREADS": "1"}
-    environment["NUMBA_NUM_THREADS"] = "1"
-    calls = {
-        name: [
-            *("-m", "attnaudit", *commands.get(name, kind.command)),
-            *(part for setting in kind.settings for part in ("--set", setting)),
-            *("--out", str(out / name), "--json"),
-        ]
-        for name, kind in kinds(out).items()
-    }
+    write_inputs(out)
+    inputs = {"texts": out / "texts.csv", "models": out / "models", "data": out / "data"}
+    calls = {}
+    for name, (command, settings) in KINDS.items():
+        words = commands.get(name, command).format(**inputs).split()
+        given = [part for setting in settings.split() for part in ("--set", setting)]
+        calls[name] = ["-m", "attnaudit", *words, *given, "--out", str(out / name), "--json"]
     calls["torch-module"] = [str(Path(__file__).resolve()), "torch", str(out / "torch-module")]
     for name, call in calls.items():
         if only and name not in only:
             continue
         started = time.perf_counter()
-        run = [sys.executable, *call]
-        done = subprocess.run(run, env=environment, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise SystemExit(f"{name}: exit status {done.returncode}: {done.stderr}")
+        if error := run_with(source, call):
+            raise SystemExit(f"{name}: {error}")
         print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
 
 
 def compare(one: Path, other: Path, tolerance: float) -> list[str]:
     """Return a line for each table, summary or weights file that differs or that one side lacks."""
-    names = sorted({path.relative_to(folder) for folder in (one, other) for path in _files(folder)})
+    left, right = _files(one), _files(other)
     lines = []
-    for name in names:
-        left, right = one / name, other / name
-        missing = next((str(path) for path in (left, right) if not path.exists()), None)
-        difference = f"missing: {missing}" if missing else _difference(left, right, tolerance)
-        if difference:
+    for name in sorted(left | right):
+        if name not in left or name not in right:
+            lines.append(f"{name}: missing in {other if name in left else one}")
+        elif difference := _difference(left[name], right[name], tolerance):
             lines.append(f"{name}: {difference}")
-    print(f"{len(names)} files, {len(lines)} differ by more than {tolerance:g}")
+    print(f"{len(left | right)} files, {len(lines)} differ by more than {tolerance:g}")
     return lines
 
 
-def _files(folder: Path) -> list[Path]:
+def _files(folder: Path) -> dict[str, Path]:
+    """Map names to the recorded files of a folder."""
     paths = [path for pattern in RECORDED for path in folder.rglob(pattern)]
-    return [path for path in paths if not SKIPPED & set(path.relative_to(folder).parts)]
+    names = {str(path.relative_to(folder)): path for path in sorted(paths)}
+    # A folder of a training ends with a hash of its spec, in which a revision may add a setting.
+    return {
+        re.sub(r"-[0-9a-f]{10}/", "/", name): path
+        for name, path in names.items()
+        if not SKIPPED & set(Path(name).parts)
+    }
 
 
 def _difference(left: Path, right: Path, tolerance: float) -> str:
+    """Describe where two files differ, column by column."""
     if left.read_bytes() == right.read_bytes():
         return ""
-    if left.suffix == ".parquet":
-        return _table_difference(pl.read_parquet(left), pl.read_parquet(right), tolerance)
-    if left.suffix == ".json":
-        ours, theirs = (json.loads(path.read_text(encoding="utf-8")) for path in (left, right))
-        rows = _rows_that_differ(ours, theirs, tolerance)
-        # Intervals are drawn at random: a row that differs in nothing else is only counted.
-        values = [
-            (a, b) for a, b in rows if not _alike(_without_ends(a), _without_ends(b), tolerance)
+    if left.suffix == ".jsonl":
+        return "other bytes"
+    ours, theirs, lines = _table(left), _table(right), []
+    if left.name == "summary.json":
+        # Rows are matched by what they measure.
+        keys = [name for name in KEY if name in ours.columns and name in theirs.columns]
+        both = [
+            one.join(other, on=keys, how="semi", nulls_equal=True).sort(keys)
+            for one, other in ((ours, theirs), (theirs, ours))
         ]
-        ends = f"{len(rows) - len(values)} rows differ in their intervals" if rows else ""
-        return f"{ends}, {len(values)} in more, first {values[0]}" if values else ends
-    if left.suffix == ".safetensors":
-        ours, theirs = (load_file(path) for path in (left, right))
-        alike = ours.keys() == theirs.keys() and all(
-            np.allclose(ours[name], theirs[name], rtol=0.0, atol=tolerance) for name in ours
-        )
-        return "" if alike else "other weights"
-    return "other bytes"
-
-
-def _without_ends(row: Any) -> Any:
-    ends = ("low", "high", "interval")
-    return {k: v for k, v in row.items() if k not in ends} if isinstance(row, dict) else row
-
-
-def _table_difference(left: pl.DataFrame, right: pl.DataFrame, tolerance: float) -> str:
-    lacking = sorted(set(left.columns) ^ set(right.columns))
-    both = [name for name in left.columns if name in right.columns]
-    lines = [f"columns {', '.join(lacking)} in one alone"] if lacking else []
-    if left.height != right.height:
-        return f"{left.height} and {right.height} rows"
-    for name in both:
-        try:
-            assert_frame_equal(
-                left.select(name),
-                right.select(name),
-                check_exact=False,
-                check_dtypes=False,
-                abs_tol=tolerance,
-                rel_tol=0.0,
-            )
-        except AssertionError:
-            lines.append(f"{name}{_size_of_difference(left, right, name)}")
+        alone = ours.height + theirs.height - both[0].height - both[1].height
+        lines += [f"{alone} rows in one alone"] if alone else []
+        ours, theirs = both
+    if ours.height != theirs.height:
+        return f"{ours.height} and {theirs.height} rows"
+    lacking = sorted(set(ours.columns) ^ set(theirs.columns))
+    lines += [f"columns {', '.join(lacking)} in one alone"] if lacking else []
+    for name in ours.columns:
+        if name in theirs.columns:
+            gaps = _gaps(ours[name], theirs[name])
+            # Ends of intervals are drawn, so their differences are given in widths.
+            if name in ENDS and set(ENDS) <= set(ours.columns):
+                width = (ours["high"] - ours["low"]).fill_null(0.0).to_numpy()
+                gaps = gaps / np.where(width > 0.0, width, 1.0)
+            if count := int((gaps > tolerance).sum()):
+                lines.append(f"{name} by {gaps.max():.2g} in {count} of {len(gaps)} values")
     return "; ".join(lines)[:1000]
 
 
-def _size_of_difference(left: pl.DataFrame, right: pl.DataFrame, name: str) -> str:
-    if not left.select(name).select(cs.float()).width:
-        return ""
-    difference = (left[name] - right[name]).abs()
-    return f" by {difference.max()} in {(difference > 0).sum()} of {left.height} rows"
+def _table(path: Path) -> pl.DataFrame:
+    if path.suffix == ".parquet":
+        return pl.read_parquet(path)
+    if path.suffix == ".safetensors":
+        weights = sorted(load_file(path).items())
+        rows = [(name, values.ravel().tolist()) for name, values in weights]
+        return pl.DataFrame(rows, schema=["name", "weights"], orient="row")
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if path.name == "summary.json":
+        return pl.DataFrame(found, infer_schema_length=None)
+    columns = {"path": pl.String, "number": pl.Float64, "text": pl.String}
+    return pl.DataFrame(list(_leaves(found)), schema=columns, orient="row")
 
 
-def _rows_that_differ(ours: Any, theirs: Any, tolerance: float) -> list[Any]:
-    """Return pairs of rows that differ; rows of a summary are paired by what they measure."""
-    if not (isinstance(ours, list) and isinstance(theirs, list)):
-        return [] if _alike(ours, theirs, tolerance) else [(ours, theirs)]
-    sides = [{_row_name(row): row for row in rows} for rows in (ours, theirs)]
-    names = dict.fromkeys([*sides[0], *sides[1]])
-    pairs = [tuple(side.get(name) for side in sides) for name in names]
-    return [pair for pair in pairs if not _alike(pair[0], pair[1], tolerance)]
+def _leaves(found: Any, path: str = "") -> Iterator[tuple[str, float | None, str | None]]:
+    """Yield the path of every leaf of a JSON document, and its number or text."""
+    if isinstance(found, dict | list):
+        for key, value in found.items() if isinstance(found, dict) else enumerate(found):
+            yield from _leaves(value, f"{path}/{key}")
+    elif isinstance(found, int | float):
+        yield path, float(found), None
+    else:
+        yield path, None, str(found)
 
 
-def _row_name(row: Any) -> str:
-    named = isinstance(row, dict) and "measure" in row
-    names = ("experiment", "measure", "group", "reference")
-    return json.dumps([row.get(name) for name in names] if named else row)
+def _gaps(ours: pl.Series, theirs: pl.Series) -> np.ndarray:
+    """Return the differences of numbers; infinity for other values that differ."""
+    if ours.dtype.is_nested():
+        lengths = [series.cast(pl.List(series.dtype.inner)).list.len() for series in (ours, theirs)]
+        same = lengths[0].equals(lengths[1], null_equal=True)
+        return _gaps(ours.explode(), theirs.explode()) if same else np.array([np.inf])
+    if not (ours.dtype.is_numeric() and theirs.dtype.is_numeric()):
+        return np.where(ours.cast(pl.String).ne_missing(theirs.cast(pl.String)), np.inf, 0.0)
+    one, other = (series.cast(pl.Float64).to_numpy() for series in (ours, theirs))
+    gaps = np.nan_to_num(np.abs(one - other), nan=np.inf)
+    return np.where(np.isnan(one) & np.isnan(other), 0.0, gaps)
 
 
-def _alike(one: Any, other: Any, tolerance: float) -> bool:
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(
-            _alike(one[key], other[key], tolerance) for key in one
-        )
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(
-            _alike(a, b, tolerance) for a, b in zip(one, other, strict=True)
-        )
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=0.0, abs_tol=tolerance)
-    return one == other
-
-
-def collect_module(out: Path) -> None:
+def audit_module(out: Path) -> None:
     """Audit a small torch module of our own through `attnaudit.torch`, with and without a tail."""
     import torch
     from torch import nn
@@ -292,7 +278,7 @@ def collect_module(out: Path) -> None:
         attnaudit.audit(trace).save(out / name)
 
 
-def _write(folder: Path) -> None:
+def write_inputs(folder: Path) -> None:
     """Write the inputs of all kinds: texts, a corpus that a paper has, two tiny transformers."""
     _write_texts(folder)
     _write_sst(folder / "data" / "sst")
@@ -355,7 +341,7 @@ def main() -> int:
     parser.add_argument("--tolerance", type=float, default=1e-9)
     given = parser.parse_args()
     if given.action == "torch":
-        collect_module(given.folders[0])
+        audit_module(given.folders[0])
         return 0
     if given.action == "record":
         commands = json.loads(given.commands.read_text("utf-8")) if given.commands else {}

@@ -19,6 +19,8 @@ from itertools import cycle, islice
 from pathlib import Path
 from urllib.request import Request, urlopen
 
+from benchmarks.output import print_header, print_row
+
 SENTENCE = "A charming and often affecting film with a superb cast , but the ending is an awful mess and far too long"
 LENGTHS = (8, 23, 100, 200)
 
@@ -62,18 +64,15 @@ def main() -> None:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         root = server.stdout.readline().strip()
-        print(
-            "| run | words | median (ms) | slowest (ms) | CPU (ms) | answer (kB) |\n| --- | --- | --- | --- | --- | --- |"
-        )
+        columns = ("run", "words", "median (ms)", "slowest (ms)", "CPU (ms)", "answer (kB)")
+        print_header(columns)
         for number, run in enumerate(options.runs):
             address = f"{root}runs/{number}"
             begun = time.perf_counter()
             with urlopen(f"{address}/type") as page:
                 asked = b"live-question" in page.read()
-            print(
-                f"| {run.name} | its page, with the model loaded | {1000 * (time.perf_counter() - begun):.0f} | | | |",
-                flush=True,
-            )
+            page = f"{1000 * (time.perf_counter() - begun):.0f}"
+            print_row([run.name, "its page, with the model loaded", page, "", "", ""])
             for words in LENGTHS:
                 before, found = cpu_of(server.pid), []
                 for _ in range(options.repeats):
@@ -82,10 +81,8 @@ def main() -> None:
                 cpu = (cpu_of(server.pid) - before) / options.repeats
                 seconds = [one for one, _ in found]
                 median, slowest = 1000 * statistics.median(seconds), 1000 * max(seconds)
-                print(
-                    f"| {run.name} | {words} | {median:.0f} | {slowest:.0f} | {1000 * cpu:.0f} | {found[0][1] / 1000:.0f} |",
-                    flush=True,
-                )
+                milliseconds = (f"{value:.0f}" for value in (median, slowest, 1000 * cpu))
+                print_row([run.name, words, *milliseconds, f"{found[0][1] / 1000:.0f}"])
         server.terminate()
 
 

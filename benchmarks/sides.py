@@ -1,17 +1,19 @@
-"""Every experiment of the battery done by us, the plain way and by other libraries, on the same made-up texts of one length.
+"""Every experiment done by us, the plain way and by other libraries, on generated texts.
 
-*ours* takes all instances together. The plain way of importance is Algorithm 1 of Jain & Wallace 2019 as it reads, a text at a time, but
-the shortened texts of leave-one-out go through the model `TOGETHER` at a time; so they do for Captum, whose feature ablation is given
-one switch per token that deletes it. The plain way of permutation is Algorithm 2 with numpy, an instance at a time; of correlation,
-all pairs compared in Python; of the adversary, the paper's search in torch (`tests/oracles`); of the removals, one step after another
-in numpy (`benchmarks/plain_removals.py`), where ours finds the smallest set besides.
+*ours* takes all instances together. The plain way of importance is Algorithm 1 of Jain & Wallace
+2019 as it reads, a text at a time, but the shortened texts of leave-one-out go through the model
+`TOGETHER` at a time; so they do for Captum, whose feature ablation gets one switch per token that
+deletes it. The plain way of permutation is Algorithm 2 with numpy, an instance at a time; of
+correlation, all pairs compared in Python; of the adversary, the paper's search in torch
+(`tests/oracles`); of removals, one step after another in numpy (`benchmarks/plain_removals.py`),
+where ours also finds the smallest set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -38,39 +40,46 @@ from tests.oracles.kendall import naive_kendall
 from tests.oracles.relaxed_adversary import accepted_divergence, naive_search, padded
 
 TOGETHER = 128  # shortened texts in one pass of the model
-POSITIONS = 1 << 15  # tokens of a made-up trace
+POSITIONS = 1 << 15  # tokens of a generated trace
 HIDDEN, K, EPSILON, PERMUTATIONS = 256, 5, 0.01, 100
-PAPER = {"permutation": {"permutations": PERMUTATIONS}}  # what the plain way does
-CORRELATIONS = (("alpha", "gradient"), ("alpha", "loo"), ("gradient", "loo"))
+PAPER = {"permutation": {"permutations": PERMUTATIONS}}  # as many as the plain way
+SCORES = ("alpha", "gradient", "loo")
 ENCODERS = ("bilstm", "cnn", "average")
+Values = Callable[[np.ndarray], np.ndarray]
+Importance = Callable[[AttentionModel, Batch], Tensor]
+ImportanceOfText = Callable[[AttentionModel, np.ndarray], Tensor]
 
 
 @dataclass(frozen=True)
 class Side:
-    """One way to do an experiment: ``call`` maps row numbers to values ``(rows, n)``, ``together`` of the ``count`` rows at a time.
+    """One way to do an experiment.
 
-    A side that draws random numbers of its own has in ``same_draws`` the same call with ours, to compare the values by.
+    Attributes:
+        call: Function from row numbers to values ``(rows, n)``.
+        together: Number of rows of a call.
+        count: Number of rows.
+        same_draws: The same with our random numbers, for a side that draws its own.
     """
 
-    call: Callable[[np.ndarray], np.ndarray]
+    call: Values
     together: int
     count: int
-    same_draws: Callable[[np.ndarray], np.ndarray] | None = None
+    same_draws: Values | None = None
+
+    def chunks(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Divide rows into calls."""
+        return np.split(rows, range(self.together, len(rows), self.together))
 
 
 def batch_rows(length: int) -> int:
-    """How many texts the collector puts in one batch."""
+    """Return how many texts the collector puts in one batch."""
     return max(BUDGET["cpu"] // (length + 2), 1)
 
 
 def of_texts(
-    measure: Callable[[AttentionModel, Batch], Tensor],
-    encoder: str,
-    length: int,
-    one_by_one: bool = False,
-    threads: int = 1,
+    measure: Importance, encoder: str, length: int, one_by_one: bool = False, threads: int = 1
 ) -> Side:
-    """A measure of every token, texts in batches as the collector makes them; with several ``threads`` each has a batch to itself."""
+    """Measure every token, in batches as the collector makes them, one on each thread."""
     model, count = untrained_model(encoder), threads * batch_rows(length)
     inputs = made_up_texts(length, count)
 
@@ -85,35 +94,38 @@ def of_texts(
     return Side(of_batch if threads == 1 else side_by_side, 1 if one_by_one else count, count)
 
 
-def as_collected(
-    measure: Callable[[AttentionModel, Batch], Tensor], encoder: str, length: int
-) -> Side:
+def as_collected(measure: Importance, encoder: str, length: int) -> Side:
+    """Measure every token, on all threads."""
     return of_texts(measure, encoder, length, threads=torch.get_num_threads())
 
 
 def our_leave_one_out(model: AttentionModel, batch: Batch) -> Tensor:
+    """Compute leave-one-out as the collector does."""
     with torch.no_grad():
         return leave_one_out(model, batch, model(batch))
 
 
 def our_gradients(model: AttentionModel, batch: Batch) -> Tensor:
+    """Compute both gradients as the collector does."""
     found = gradient_importance(model, batch)
     return torch.stack([found.held, found.full], dim=-1)
 
 
 def with_attention_held(model: AttentionModel, batch: Batch, embedded: Tensor) -> Tensor:
+    """Predict with attention as a constant."""
     done = model.from_embedded(embedded, batch)
-    return model.probabilities(
-        model.logits_from_attention(done.alpha.detach(), done.hidden, done.question_terms, batch)
-    )[:, 0]
+    alpha = done.alpha.detach()
+    logits = model.logits_from_attention(alpha, done.hidden, done.question_terms, batch)
+    return model.probabilities(logits)[:, 0]
 
 
 def with_attention(model: AttentionModel, batch: Batch, embedded: Tensor) -> Tensor:
+    """Predict with attention that depends on the embeddings."""
     return model.probabilities(model.from_embedded(embedded, batch).logits)[:, 0]
 
 
 def plain_gradients(model: AttentionModel, batch: Batch) -> Tensor:
-    """Forward and backward for the one, and again for the other."""
+    """Compute gradient times input in two passes, one for each way to predict."""
 
     def times_input(probability: Callable[[AttentionModel, Batch, Tensor], Tensor]) -> Tensor:
         embedded = model.embedding(batch.ids).requires_grad_()
@@ -125,44 +137,40 @@ def plain_gradients(model: AttentionModel, batch: Batch) -> Tensor:
 
 
 def captum_gradients(model: AttentionModel, batch: Batch) -> Tensor:
+    """Compute gradient times input with Captum."""
     embedded = model.embedding(batch.ids).requires_grad_()
     both = [
-        InputXGradient(partial(f, model, batch)).attribute(embedded).detach()
-        for f in (with_attention_held, with_attention)
+        InputXGradient(partial(predict, model, batch)).attribute(embedded).detach()
+        for predict in (with_attention_held, with_attention)
     ]
     return torch.stack(both, dim=-1).sum(-2).abs()
 
 
-def deleting(
-    measure: Callable[[AttentionModel, np.ndarray], Tensor], encoder: str, length: int
-) -> Side:
-    """A measure of every token of one text."""
+def of_each_text(measure: ImportanceOfText, encoder: str, length: int) -> Side:
+    """Measure every token, one text at a time."""
     model, count = untrained_model(encoder), batch_rows(length)
     ids = made_up_texts(length, count).ids
-    return Side(
-        lambda rows: np.stack([measure(model, ids[row]).double().numpy() for row in rows]), 1, count
-    )
+    return one_by_one(lambda row: measure(model, ids[row]).double().numpy(), count)
 
 
 @torch.no_grad()
 def predictions(model: AttentionModel, texts: list[np.ndarray]) -> Tensor:
+    """Predict texts of any length, as one batch."""
     batch = pad(Ragged.from_rows(texts, np.int64), np.arange(len(texts)))
     return model.probabilities(model(batch).logits.double())[:, 0]
 
 
 def plain_leave_one_out(model: AttentionModel, ids: np.ndarray) -> Tensor:
-    """Every shortened text through the whole model."""
+    """Predict every shortened text with the whole model."""
     shortened = [
-        predictions(
-            model, [np.delete(ids, t) for t in range(start, min(start + TOGETHER, len(ids)))]
-        )
-        for start in range(0, len(ids), TOGETHER)
+        predictions(model, [np.delete(ids, t) for t in part])
+        for part in np.split(np.arange(len(ids)), range(TOGETHER, len(ids), TOGETHER))
     ]
     return (predictions(model, [ids]) - torch.cat(shortened)).abs()
 
 
 def captum_leave_one_out(model: AttentionModel, ids: np.ndarray) -> Tensor:
-    """Feature ablation of a switch per token; a token that is switched off is deleted."""
+    """Ablate a switch per token; a token that is switched off is deleted."""
 
     def predict(kept: Tensor) -> Tensor:
         return predictions(model, [ids[switches] for switches in kept.bool().numpy()])
@@ -171,56 +179,44 @@ def captum_leave_one_out(model: AttentionModel, ids: np.ndarray) -> Tensor:
     return FeatureAblation(predict).attribute(switches, perturbations_per_eval=TOGETHER)[0].abs()
 
 
-def trace_rows(length: int) -> int:
-    return max(POSITIONS // length, 1)
+def one_by_one(
+    values: Callable[[int], object], count: int, same_draws: Callable[[int], object] | None = None
+) -> Side:
+    """Compute one row at a time."""
+
+    def over(rows_of: Callable[[int], object]) -> Values:
+        return lambda rows: np.array([rows_of(row) for row in rows.tolist()])
+
+    return Side(over(values), 1, count, None if same_draws is None else over(same_draws))
 
 
-def of_trace(name: str, columns: tuple[str, ...], length: int) -> Side:
-    """One of our experiments on a trace."""
-    return on_trace(name, columns, made_up_trace(length, trace_rows(length)))
-
-
-def on_trace(name: str, columns: tuple[str, ...], trace: Trace) -> Side:
+def ours(name: str, columns: tuple[str, ...], trace: Trace) -> Side:
+    """Run one of our experiments."""
     experiment = make_experiment(name, PAPER.get(name))
 
     def call(rows: np.ndarray) -> np.ndarray:
-        return (
-            experiment(trace if len(rows) == len(trace) else trace.take(rows))
-            .select(columns)
-            .to_numpy()
-        )
+        part = trace if len(rows) == len(trace) else trace.take(rows)
+        return experiment(part).select(columns).to_numpy()
 
     return Side(call, len(trace), len(trace))
 
 
-def plain_permutation(length: int) -> Side:
-    trace = made_up_trace(length, trace_rows(length))
+def plain_permutation(trace: Trace) -> Side:
+    """Shuffle attention with numpy."""
     streams, random = row_streams(trace, 0, "permutation"), np.random.default_rng(0)
 
-    def call(rows: np.ndarray) -> np.ndarray:
-        orders = (
-            [random.permutation(trace.alpha[row]) for _ in range(PERMUTATIONS)] for row in rows
-        )
-        return np.array(
-            [
-                [median_change(trace, row, np.array(order))]
-                for row, order in zip(rows, orders, strict=True)
-            ]
-        )
+    def median(row: int) -> list[float]:
+        orders = [random.permutation(trace.alpha[row]) for _ in range(PERMUTATIONS)]
+        return [median_change(trace, row, np.array(orders))]
 
-    def same_draws(rows: np.ndarray) -> np.ndarray:
-        return np.array(
-            [
-                [median_change(trace, row, our_orders(trace.alpha[row], streams[row]))]
-                for row in rows
-            ]
-        )
+    def same_draws(row: int) -> list[float]:
+        return [median_change(trace, row, our_orders(trace.alpha[row], streams[row]))]
 
-    return Side(call, 1, len(trace), same_draws)
+    return one_by_one(median, len(trace), same_draws)
 
 
 def median_change(trace: Trace, row: int, orders: np.ndarray) -> float:
-    """Median TVD between the output under each of the attentions ``orders`` and that under the model's own."""
+    """Return the median TVD between the outputs under each of ``orders`` and the model's own."""
     readout = trace.readout
     contribution, offset = readout.contribution[row], readout.offset[row]
     before = activate(trace.alpha[row][None] @ contribution + offset, readout.activation)
@@ -229,7 +225,7 @@ def median_change(trace: Trace, row: int, orders: np.ndarray) -> float:
 
 
 def our_orders(alpha: np.ndarray, stream: np.ndarray) -> np.ndarray:
-    """One row's attention as our experiment shuffles it."""
+    """Shuffle one row's attention as our experiment does."""
     weights, orders = Ragged.from_rows([alpha]), np.empty((PERMUTATIONS, len(alpha)))
     for k in range(PERMUTATIONS):
         weights = shuffled(weights, np.array([stream]), k)
@@ -238,66 +234,54 @@ def our_orders(alpha: np.ndarray, stream: np.ndarray) -> np.ndarray:
 
 
 def row_by_row_correlation(
-    kendall: Callable[[np.ndarray, np.ndarray], tuple[float, float]], length: int
+    kendall: Callable[[np.ndarray, np.ndarray], tuple[float, float]], trace: Trace
 ) -> Side:
-    """Tau and p of the three pairs, an instance at a time."""
-    trace = made_up_trace(length, trace_rows(length))
-    scores = {
-        name: trace.ragged(name).values.astype(np.float64).reshape(-1, length)
-        for name in ("alpha", "gradient", "loo")
-    }
+    """Compute tau and p of the three pairs of scores."""
+    scores = {name: trace.ragged(name) for name in SCORES}
 
-    def call(rows: np.ndarray) -> np.ndarray:
-        return np.array(
-            [
-                np.ravel(
-                    [kendall(scores[one][row], scores[other][row]) for one, other in CORRELATIONS]
-                )
-                for row in rows
-            ]
-        )
+    def taus(row: int) -> np.ndarray:
+        alpha, gradient, loo = (scores[name][row].astype(np.float64) for name in SCORES)
+        pairs = (alpha, gradient), (alpha, loo), (gradient, loo)
+        return np.ravel([kendall(one, other) for one, other in pairs])
 
-    return Side(call, 1, len(trace))
+    return one_by_one(taus, len(trace))
 
 
-def plain_adversary(length: int) -> Side:
-    """The paper's 500 steps of Adam on padded batches, context vectors of `HIDDEN` numbers rebuilt in every step."""
-    together = min(batch_rows(length), 32)
-    trace = made_up_trace(length, trace_rows(length))
-    whole, attention = padded(
-        trace.take(np.arange(min(3 * together, len(trace)))), HIDDEN, torch.float32
-    )
+scipy_correlation = partial(row_by_row_correlation, partial(kendalltau, method="asymptotic"))
+
+
+def plain_adversary(trace: Trace) -> Side:
+    """Search with 500 steps of Adam on padded batches, rebuilding context vectors in every step.
+
+    A trace has no hidden states, so some of `HIDDEN` numbers are made that give its readout.
+    """
     generator = torch.Generator().manual_seed(0)
 
     def call(rows: np.ndarray) -> np.ndarray:
-        model = replace(
-            whole, hidden=whole.hidden[rows], bias=whole.bias[rows], mask=whole.mask[rows]
-        )
-        ends = naive_search(
-            model,
-            attention[rows],
-            3.0 * torch.randn(len(rows), K, length, generator=generator),
-            EPSILON,
-        )
-        return accepted_divergence(model, attention[rows], ends, EPSILON).double().numpy()[:, None]
+        model, alpha = padded(trace.take(rows), HIDDEN, torch.float32)
+        scores = 3.0 * torch.randn(len(rows), K, alpha.shape[1], generator=generator)
+        ends = naive_search(model, alpha, scores, EPSILON)
+        return accepted_divergence(model, alpha, ends, EPSILON).double().numpy()[:, None]
 
-    return Side(call, together, len(attention))
+    together = min(batch_rows(int(trace.alpha.lengths.max())), 32)
+    return Side(call, together, len(trace))
 
 
-def row_by_row(
-    plain: Callable[[Trace, int, np.random.Generator], list[float]], length: int
+def plain_removals(
+    plain: Callable[[Trace, int, np.random.Generator], list[float]], trace: Trace
 ) -> Side:
-    """A plain way, an instance at a time."""
-    trace, random = made_up_trace(length, trace_rows(length)), np.random.default_rng(0)
-    return Side(lambda rows: np.array([plain(trace, row, random) for row in rows]), 1, len(trace))
+    """Remove weights step by step."""
+    random = np.random.default_rng(0)
+    return one_by_one(lambda row: plain(trace, row, random), len(trace))
 
 
 def importance(encoder: str) -> dict[str, dict[str, Callable[[int], Side]]]:
+    """Return the sides of both importance measures of an encoder."""
     return {
         f"leave-one-out, {encoder}": {
             "ours": partial(as_collected, our_leave_one_out, encoder),
-            "plain": partial(deleting, plain_leave_one_out, encoder),
-            "Captum": partial(deleting, captum_leave_one_out, encoder),
+            "plain": partial(of_each_text, plain_leave_one_out, encoder),
+            "Captum": partial(of_each_text, captum_leave_one_out, encoder),
         },
         f"gradients, {encoder}": {
             "ours": partial(as_collected, our_gradients, encoder),
@@ -307,23 +291,36 @@ def importance(encoder: str) -> dict[str, dict[str, Callable[[int], Side]]]:
     }
 
 
-TAUS = tuple(
-    f"{kind}_{name}" for name in ("gradient", "loo", "gradient_loo") for kind in ("tau", "p")
-)
+def of_length(side: Callable[[Trace], Side], length: int) -> Side:
+    """Apply a side to a generated trace."""
+    return side(made_up_trace(length, max(POSITIONS // length, 1)))
+
+
+TAUS = tuple(f"{kind}_{name}" for name in (*SCORES[1:], "gradient_loo") for kind in ("tau", "p"))
 OURS = {
-    "permutation": ("median_delta_y",), "correlation": TAUS, "adversary": ("emax_jsd",), "erasure": ERASED, "comprehensiveness": ERASER,
-}  # fmt: skip
-SIDES: dict[str, dict[str, Callable[[int], Side]]] = {
-    **importance("bilstm"), **importance("cnn"), **importance("average"),
-    "permutation": {"ours": partial(of_trace, "permutation", OURS["permutation"]), "plain": plain_permutation},
+    "permutation": ("median_delta_y",),
+    "correlation": TAUS,
+    "adversary": ("emax_jsd",),
+    "erasure": ERASED,
+    "comprehensiveness": ERASER,
+}
+OTHERS: dict[str, dict[str, Callable[[Trace], Side]]] = {
+    "permutation": {"plain": plain_permutation},
     "correlation": {
-        "ours": partial(of_trace, "correlation", TAUS),
         "plain": partial(row_by_row_correlation, naive_kendall),
-        "scipy": partial(row_by_row_correlation, partial(kendalltau, method="asymptotic")),
+        "scipy": scipy_correlation,
     },
-    "adversary": {"ours": partial(of_trace, "adversary", OURS["adversary"]), "plain": plain_adversary},
-    "erasure": {"ours": partial(of_trace, "erasure", ERASED), "plain": partial(row_by_row, plain_erasure)},
-    "comprehensiveness": {
-        "ours": partial(of_trace, "comprehensiveness", ERASER), "plain": partial(row_by_row, plain_comprehensiveness),
-    },
-}  # fmt: skip
+    "adversary": {"plain": plain_adversary},
+    "erasure": {"plain": partial(plain_removals, plain_erasure)},
+    "comprehensiveness": {"plain": partial(plain_removals, plain_comprehensiveness)},
+}
+SIDES: dict[str, dict[str, Callable[[int], Side]]] = {
+    name: sides for encoder in ENCODERS for name, sides in importance(encoder).items()
+} | {
+    name: {
+        side: partial(of_length, way)
+        for side, way in {"ours": partial(ours, name, columns), **OTHERS[name]}.items()
+    }
+    for name, columns in OURS.items()
+}
+"""The sides of every experiment: functions from a number of tokens."""

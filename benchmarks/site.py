@@ -22,13 +22,13 @@ import polars as pl
 from playwright.sync_api import Page, sync_playwright
 
 from attnaudit.core.files import read_json, sha256, write_json, write_with_digest
-from attnaudit.core.ragged import Ragged
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.site import site_into
-from attnaudit.trace import Trace
+from attnaudit.trace import write_shards
+from benchmarks.made_up import made_up_shards
+from benchmarks.output import print_header, print_row
 
 EXPERIMENTS = ("prediction", "permutation", "correlation", "adversary")
-WORDS = 8000
 REPEATS = 12
 MODELS = [
     (encoder, attention)
@@ -65,16 +65,16 @@ def main() -> None:
             f"site of {given.runs} runs of {given.instances} instances: {seconds[0]:.0f} s ({seconds[1]:.0f} CPU s), "
             f"data {size / 2**20:.0f} MiB\n"
         )
-        print("| what | median (ms) | largest (ms) | expected |\n| --- | --- | --- | --- |")
+        print_header(("what", "median (ms)", "largest (ms)", "expected"))
         for name, times, expected in measured(index):
-            print(f"| {name} | {statistics.median(times):.0f} | {max(times):.0f} | {expected} |")
+            print_row([name, f"{statistics.median(times):.0f}", f"{max(times):.0f}", expected])
 
 
 def make_runs(folder: Path, runs: int, instances: int) -> list[Path]:
     """Finished audits of one trace, each with results and settings of its own; those that are there are kept."""
     first = folder / "audit"
     if not (first / "manifest.json").exists():
-        _trace(instances).write(folder / "trace")
+        write_shards(folder / "trace", made_up_shards(instances, 20))
         audit_into(first, folder / "trace", EXPERIMENTS, {"permutation.permutations": 5})
     made = [
         folder
@@ -85,28 +85,6 @@ def make_runs(folder: Path, runs: int, instances: int) -> list[Path]:
         if not (place / "manifest.json").exists():
             _copy(first, place, k)
     return made
-
-
-def _trace(instances: int) -> Trace:
-    rng = np.random.default_rng(0)
-    lengths = rng.integers(6, 40, instances)
-    words = np.array([f"word{k}" for k in range(WORDS)], object)
-    flat = words[np.minimum(rng.zipf(1.3, lengths.sum()) - 1, WORDS - 1)]
-    scores = Ragged.from_lengths(np.exp(1.5 * rng.standard_normal(lengths.sum())), lengths)
-    alpha = scores.with_values((scores.values / scores.spread(scores.sum())).astype(np.float32))
-    readout = alpha.with_values(rng.standard_normal((lengths.sum(), 1)).astype(np.float32) * 3)
-    mean = alpha.with_values(alpha.values.astype(np.float64) * readout.values[:, 0]).sum()
-    prediction = (1 / (1 + np.exp(-mean)))[:, None].astype(np.float32)
-    gradient, loo = (
-        alpha.with_values((alpha.values * rng.random(lengths.sum())).astype(np.float32))
-        for _ in range(2)
-    )
-    return Trace.from_arrays(
-        activation="sigmoid", class_names=["negative", "positive"], instance=np.arange(instances), split=["test"] * instances,
-        tokens=[part.tolist() for part in np.split(flat, np.cumsum(lengths)[:-1])], alpha=alpha, readout=readout,
-        offset=np.zeros((instances, 1), np.float32), prediction=prediction, label=rng.integers(0, 2, instances).tolist(), gradient=gradient,
-        loo=loo, metadata={"corpus": {"name": "made up"}, "seed": 0},
-    )  # fmt: skip
 
 
 def _copy(first: Path, place: Path, number: int) -> None:

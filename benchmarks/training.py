@@ -27,6 +27,7 @@ from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
 from attnaudit.training.settings import TrainingSettings
 from attnaudit.training.texts import predict, train
+from benchmarks.output import print_header, print_row
 
 
 class PlainClassifier(nn.Module):
@@ -120,21 +121,18 @@ def main() -> None:
         )
         probability = predict(model, Inputs(ids["test"]))
         test = classification_scores(label, predicted_class(probability), probability)
-        scored = f"{max(epoch.dev for epoch in ours):.4f} | {test.f1:.4f} | {test.roc_auc:.4f}"
+        scores = max(epoch.dev for epoch in ours), test.f1, test.roc_auc
+        scored = [f"{score:.4f}" for score in scores]
         mine.append((threads, float(np.median([epoch.seconds for epoch in ours])), scored))
     seconds, scores = train_plainly(corpus, ids, vectors, options.epochs, options.seed)
     best, plain = max(scores), float(np.median(seconds))
-    print(
-        "| training, SST, bilstm + additive | seconds an epoch (median) | plain / ours | dev AUC | test F1 | test AUC |"
-    )
-    print("| --- | --- | --- | --- | --- | --- |")
-    print(
-        f"| plain loop, {torch.get_num_threads()} threads | {plain:.2f} | – | {best[0]:.4f} | {best[1]:.4f} | {best[2]:.4f} |"
-    )
+    columns = ("training, SST, bilstm + additive", "seconds an epoch (median)", "plain / ours")
+    print_header((*columns, "dev AUC", "test F1", "test AUC"))
+    scored = (f"{score:.4f}" for score in best)
+    print_row([f"plain loop, {torch.get_num_threads()} threads", f"{plain:.2f}", "–", *scored])
     for threads, median, scored in mine:
-        print(
-            f"| attnaudit, `training.threads={threads}` | {median:.2f} | {plain / median:.1f} | {scored} |"
-        )
+        name = f"attnaudit, `training.threads={threads}`"
+        print_row([name, f"{median:.2f}", f"{plain / median:.1f}", *scored])
 
 
 if __name__ == "__main__":

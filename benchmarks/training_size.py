@@ -20,6 +20,7 @@ from attnaudit.stats.inference import share_interval
 from attnaudit.stats.measures import predicted_class
 from attnaudit.training.loop import best_epoch
 from attnaudit.training.texts import predict, train
+from benchmarks.output import print_header, print_row
 
 SHARES = (8, 4, 2, 1)
 
@@ -88,13 +89,13 @@ def main() -> None:
         "95 % interval",
         "unseen test words",
     ]
-    print(f"| {' | '.join(heads)} |\n{'| --- ' * len(heads)}|")
+    print_header(heads)
     for name, encoder in (cell.split("/") for cell in options.cells):
         spec = RunSpec.of(name, encoder=encoder, attention="additive", vectors=options.vectors)
         corpus = read_corpus(name, data_dir=options.data_dir)
         for share in SHARES:
             cells = size_row(spec, spaced_rows(corpus, len(corpus.splits["train"]) // share))
-            print(f"| {' | '.join([name, encoder, *cells])} |", flush=True)
+            print_row([name, encoder, *cells])
 
 
 if __name__ == "__main__":

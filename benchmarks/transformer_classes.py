@@ -22,8 +22,6 @@ import torch
 import transformers
 from transformers.models.auto import modeling_auto as auto
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import check_model

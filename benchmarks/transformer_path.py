@@ -1,80 +1,55 @@
-"""A small transformer from nothing to the report: trained on SST, its attention recorded and audited, the page written.
+"""A small transformer, trained on SST and audited: the two commands that a user gives.
 
-    python benchmarks/transformer_path.py --data-dir DIR [--threads N]
+    python -m benchmarks.transformer_path --data-dir DIR [--threads N]
 
-The two commands that a user gives, each a process of its own; CPU seconds and peak memory are those of the process and its children.
-Prints a markdown table.
+Print a Markdown table.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import subprocess
-import sys
 import tempfile
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from attnaudit.core.files import read_json
+from benchmarks.cost import Cost, cost_of_attnaudit
+from benchmarks.output import print_header, print_row
 
-CORPUS, MOST = "sst", 360.0  # seconds of both commands
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Wall and CPU seconds of a command, and its largest resident size in bytes."""
-
-    wall: float
-    cpu: float
-    memory: float
+MOST = 360.0  # seconds of both commands
 
 
-def run(arguments: list[str], threads: int | None) -> Cost:
-    """What a command of attnaudit costs."""
-    environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads else {})}
-    begun = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "attnaudit", *arguments], env=environment, stdout=subprocess.DEVNULL
-    )
-    _, status, used = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"attnaudit {' '.join(arguments)} failed")
-    unit = 1 if sys.platform == "darwin" else 1024
-    return Cost(time.perf_counter() - begun, used.ru_utime + used.ru_stime, used.ru_maxrss * unit)
+def within(seconds: float) -> str:
+    """Say whether both commands were fast enough."""
+    return "yes" if seconds <= MOST else "no"
 
 
 def main() -> None:
+    """Measure both commands."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data-dir", required=True)
-    parser.add_argument(
-        "--threads", type=int, help="of an operation of torch; default: as many as there are cores"
-    )
+    parser.add_argument("--threads", type=int, help="of an operation of torch; default: all cores")
     options = parser.parse_args()
+    threads = {"OMP_NUM_THREADS": str(options.threads)} if options.threads else {}
+    corpus, environment = ["sst", "--data-dir", options.data_dir], {**os.environ, **threads}
     with tempfile.TemporaryDirectory() as folder:
         model, out = Path(folder, "model"), Path(folder, "run")
-        of_corpus = [CORPUS, "--data-dir", options.data_dir]
-        train = run(["hf", "train", *of_corpus, "--out", str(model)], options.threads)
-        audit = run(["hf", str(model), *of_corpus, "--out", str(out)], options.threads)
-        timings, rows = (
-            read_json(out / "manifest.json")["timings"],
-            read_json(out / "manifest.json")["corpus"]["rows"],
-        )
+        train = cost_of_attnaudit(["hf", "train", *corpus, "--out", str(model)], environment)
+        audit = cost_of_attnaudit(["hf", str(model), *corpus, "--out", str(out)], environment)
+        manifest = read_json(out / "manifest.json")
         accuracy = read_json(model / "training.json")["scores"]["test"]["accuracy"]
-    steps = ", ".join(f"{name} {timings[name]:.0f}" for name in ("collect", "audit", "report"))
-    whole = Cost(train.wall + audit.wall, train.cpu + audit.cpu, max(train.memory, audit.memory))
-    print("| command | wall (s) | CPU (s) | peak memory (GiB) | of it |\n|---|---|---|---|---|")
-    named = (
-        ("hf train", train, f"accuracy on test {accuracy:.3f}"), ("hf", audit, f"{rows} texts; {steps} (wall s)"),
-        ("both", whole, f"at most {MOST:.0f} s: {'yes' if whole.wall <= MOST else 'no'}; of CPU: {'yes' if whole.cpu <= MOST else 'no'}"),
-    )  # fmt: skip
-    for name, cost, remark in named:
-        print(
-            f"| {name} | {cost.wall:.0f} | {cost.cpu:.0f} | {cost.memory / 2**30:.2f} | {remark} |"
-        )
+    steps = ", ".join(f"{k} {manifest['timings'][k]:.0f}" for k in ("collect", "audit", "report"))
+    both = Cost(train.wall + audit.wall, train.cpu + audit.cpu, max(train.memory, audit.memory))
+    limits = f"at most {MOST:.0f} s: {within(both.wall)}; of CPU: {within(both.cpu)}"
+    print_header(("command", "wall (s)", "CPU (s)", "peak memory (GiB)", "of it"))
+    for name, cost, remark in (
+        ("hf train", train, f"accuracy on test {accuracy:.3f}"),
+        ("hf", audit, f"{manifest['corpus']['rows']} texts; {steps} (wall s)"),
+        ("both", both, limits),
+    ):
+        print_row([name, f"{cost.wall:.0f}", f"{cost.cpu:.0f}", f"{cost.memory:.2f}", remark])
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ markdown tables.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -26,8 +25,6 @@ import numpy as np
 import torch
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.hf.capture import forward
@@ -39,9 +36,18 @@ from attnaudit.hf.tail import Tail, write_tail_graph
 from attnaudit.hf.trace import choose_layers, collect_shards
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.tails import GRAPH_FILE, ROWS, GraphTail
+from benchmarks.output import print_header, print_row
 
 TOKENS_OF_BERT, TOKENS_OF_GPT, ALTERNATIVES, OF_WHOLE = 64, 128, 512, 8
 TOKENS, TEXTS = 20, 16  # of the search
+COLUMNS = (
+    *("model", "attention", "way", "whole model (ms)", "ours (ms)", "ratio"),
+    "largest difference (TVD)",
+)
+COLUMNS_OF_SEARCH = (
+    *("adversary of", "classes", "rows", "CPU (ms a row)", "wall (ms a row)"),
+    *("ε-max JSD, mean", "largest Δŷ"),
+)
 
 
 def seconds(work: Callable[[], Any], times: int = 3) -> float:
@@ -58,31 +64,19 @@ def seconds(work: Callable[[], Any], times: int = 3) -> float:
 def main() -> None:
     torch.manual_seed(0)
     rows = [*_of_bert(), *_of_gpt()]
-    print(
-        "| model | attention | way | whole model (ms) | ours (ms) | ratio | largest difference (TVD) |\n|---|---|---|---|---|---|---|"
-    )
+    print_header(COLUMNS)
     for name, layer, way, slow, fast, gap in rows:
-        print(
-            f"| {name} | {layer} | {way} | {1e3 * slow:.1f} | {1e3 * fast:.3f} | {slow / fast:,.0f} | {gap:.0e} |",
-            flush=True,
-        )
-    columns = [
-        "adversary of",
-        "classes",
-        "rows",
-        "CPU (ms a row)",
-        "wall (ms a row)",
-        "ε-max JSD, mean",
-        "largest Δŷ",
-    ]
-    print(f"\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
+        figures = f"{1e3 * slow:.1f}", f"{1e3 * fast:.3f}", f"{slow / fast:,.0f}", f"{gap:.0e}"
+        print_row([name, layer, way, *figures])
+    print()
+    print_header(COLUMNS_OF_SEARCH)
     for model in (
         BertForSequenceClassification(
             BertConfig(vocab_size=2000, id2label={0: "a", 1: "b", 2: "c"}, num_hidden_layers=2)
         ),
         GPT2LMHeadModel(GPT2Config(n_layer=2)),
     ):
-        print("| " + " | ".join(_searched(model.eval())) + " |", flush=True)
+        print_row(_searched(model.eval()))
 
 
 def _of_bert() -> list[tuple[str, str, str, float, float, float]]:

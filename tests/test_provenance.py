@@ -153,7 +153,7 @@ def test_every_part_has_its_section_and_there_one_signature_below_its_tables() -
     """By which they are found again; without one they would be put down once more, and with two the wrong ones could give way."""
     found = sections("benchmarks.md")
     own = {"runs": found["`attnaudit run sst` and `imdb`"]}
-    own |= {Path(name).stem: found[f"{title} (`benchmarks/{name}`)"] for title, name, _, _ in PARTS}
+    own |= {Path(name).stem: found[f"{title} (`benchmarks/{name}`)"] for title, name, _ in PARTS}
     page = "\n".join(found.values())
     for name, text in own.items():
         signature = re.compile(SIGNATURE.format(name))
