@@ -85,7 +85,7 @@ def columns(assignments: list[str] | None) -> dict[str, str]:
 
 def pool(name: str | None, address: str | None) -> AbstractContextManager[Pool]:
     """Return the pool of --engine and --address. Raises InputError and RunError."""
-    from attnaudit.steps.pool import SERIAL, pool_of
+    from attnaudit.steps import SERIAL, pool_of
 
     if name is None and address is None:
         return nullcontext(SERIAL)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attnaudit.steps.finished import check_place, read_manifest, read_spec, require_as_written
 from attnaudit.steps.folder import Folder, Record, Step, held
-from attnaudit.steps.pool import SERIAL, Call, Pool, pool_of
+from attnaudit.steps.pool import SERIAL, Call, Pool
+from attnaudit.steps.pools import pool_of
 from attnaudit.steps.recipe import Planned, Recipe, execute, plan, plan_calls
 
 __all__ = [

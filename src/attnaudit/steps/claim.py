@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from attnaudit.core.errors import RunError
@@ -28,12 +28,16 @@ class BusyError(RunError):
 
 
 @contextlib.contextmanager
-def claimed(folder: Path) -> Iterator[None]:
+def claimed(folder: Path) -> Iterator[Callable[[], None]]:
     """Hold ``folder`` for this process.
 
     The claim of a process that was killed is taken over: at once where that process ran on this
     machine, else when its heartbeat has not changed for `SILENT` seconds of this machine's own
     clock. Folders that were made for the claim and are still empty at the end are removed.
+
+    Yields:
+        A function that raises BusyError if another process took this one for dead, as after a
+        suspension.
 
     Raises:
         BusyError: If a process that is alive holds the folder.
@@ -42,7 +46,6 @@ def claimed(folder: Path) -> Iterator[None]:
     path, owner = folder / NAME, uuid.uuid4().hex
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         while not _create(path, _claim(owner, 0)):
             _take_over(path)
     except OSError as error:
@@ -51,7 +54,7 @@ def claimed(folder: Path) -> Iterator[None]:
     thread = threading.Thread(target=_beat, args=(path, owner, ended), daemon=True)
     thread.start()
     try:
-        yield
+        yield lambda: _check_own(path, owner)
     finally:
         ended.set()
         thread.join()
@@ -76,6 +79,7 @@ def _process() -> dict[str, object]:
 def _create(path: Path, text: str) -> bool:
     """Make the claim, unless there is one; return True if it was made."""
     own = _beside(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         own.write_text(text, encoding="utf-8")
         # A link to a whole file: one process alone can be the first to make it, on NFS too.
@@ -100,15 +104,25 @@ def _take_over(path: Path) -> None:
         if now.get("owner") != first.get("owner") or not path.exists():
             return  # given back, or taken over by another
         if now != first:
-            got = f"process {now.get('pid')} of {now.get('host')} is at work there"
-            expected, do = "one process at a time", "wait for it, or choose another --out"
-            raise BusyError("run", str(path.parent), got, expected, do)
+            raise _busy(path, now)
     dead = _beside(path)
     with contextlib.suppress(FileNotFoundError):
         path.rename(dead)
         if _read(dead).get("owner") != first.get("owner"):
             dead.rename(path)  # another was faster, and its claim was caught
         dead.unlink(missing_ok=True)
+
+
+def _check_own(path: Path, owner: str) -> None:
+    now = _read(path)
+    if now.get("owner", owner) != owner:  # one that cannot be read just now may be this one's
+        raise _busy(path, now)
+
+
+def _busy(path: Path, claim: dict[str, object]) -> BusyError:
+    got = f"process {claim.get('pid')} of {claim.get('host')} is at work there"
+    expected, do = "one process at a time", "wait for it, or choose another --out"
+    return BusyError("run", str(path.parent), got, expected, do)
 
 
 def _is_gone(claim: dict[str, object]) -> bool:

@@ -83,10 +83,12 @@ class Folder:
 
     Args:
         out: The folder.
+        check: Function that raises BusyError if the folder is no longer held.
     """
 
-    def __init__(self, out: Path) -> None:
+    def __init__(self, out: Path, check: Callable[[], None] = lambda: None) -> None:
         self.out = out
+        self.check = check
         self.records = _records(out)
 
     @property
@@ -117,6 +119,7 @@ class Folder:
 
         Raises:
             InputError: If the step refuses its input.
+            BusyError: If another process took the folder over.
             RunError: If the folder cannot be written.
         """
         if self.is_done(step):
@@ -132,6 +135,7 @@ class Folder:
             if isinstance(error, InputError) and not isinstance(error, RunError):
                 _remove(self.scratch / PIECES)  # of an input that is refused
             raise
+        self.check()
         self._reopen(step.name)
         for output in step.outputs:
             _remove(self.out / output)
@@ -188,9 +192,9 @@ def held(out: Path, spec: Mapping[str, Any] | None = None) -> Iterator[Folder]:
     Raises:
         BusyError: If another process is at work in the folder.
     """
-    with claim.claimed(out):
+    with claim.claimed(out) as check:
         sweep(out)
-        folder, path = Folder(out), out / SPEC
+        folder, path = Folder(out, check), out / SPEC
         is_new = spec is not None and not path.exists()
         if spec is not None and is_new:
             write_with_digest(path, spec)

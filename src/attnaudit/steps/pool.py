@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, within
-
-POOLS = ("local", "ray")
 
 
 @dataclass(frozen=True)
@@ -118,25 +115,3 @@ def done(call: Call, held: Any, progress: Progress, device: str | None = None) -
         return Done(call, call.work(held, progress, device, **call.arguments))
     except InputError as error:
         return Done(call, error=error)
-
-
-def pool_of(name: str = "local", address: str | None = None) -> AbstractContextManager[Pool]:
-    """Return a pool by its name, to be used in a ``with`` statement.
-
-    Args:
-        name: ``local``, or ``ray`` for a cluster.
-        address: HOST:PORT of the cluster's head; None: a cluster of this machine alone.
-
-    Raises:
-        InputError: If the name or the address is none.
-        RunError: If nobody listens at the address.
-    """
-    if name not in POOLS:
-        raise InputError("choose a pool", "--engine", repr(name), f"one of {', '.join(POOLS)}")
-    if name == "ray":
-        from attnaudit.steps.ray_pool import RayPool
-
-        return RayPool(address)
-    if address is not None:
-        raise InputError("choose a pool", f"--address {address}", "the pool local", "--engine ray")
-    return nullcontext(SERIAL)

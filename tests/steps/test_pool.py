@@ -1,0 +1,157 @@
+"""Work in a pool has the bytes of work in one process, in whatever order calls end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from attnaudit.core.errors import AttnauditError, InputError
+from attnaudit.core.progress import Progress, silent
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.audit import audit_into
+from attnaudit.recipes.trained import SHARD_ROWS, run
+from attnaudit.results.table import tables_in
+from attnaudit.steps import SERIAL, Call, pool_of
+from attnaudit.steps.pieces import do_missing, whole
+from attnaudit.trace import Trace, trace_files, write_shards
+from attnaudit.tracing import texts as tracing_texts
+from tests.steps import calls
+from tests.steps.calls import SMALL, Elsewhere, made
+from tests.traces import make_trace
+
+
+def test_calls_are_done_in_their_order_and_say_how_far_they_are(tmp_path: Path) -> None:
+    def work(held: int, progress: Progress, device: str | None, *, more: int) -> int:
+        assert device is None
+        progress("train", 1, 2)
+        return held + more
+
+    shown = list[tuple[str, int, int]]()
+    some = [Call(f"call {k}", work, tmp_path, {"more": k}, 10) for k in range(2)]
+    found = SERIAL.do(some, lambda *one: shown.append(one), 2)
+    assert [done.result() for done in found] == [10, 11]
+    assert shown == [("call 0 (1 of 2) · train", 1, 2), ("call 1 (2 of 2) · train", 1, 2)]
+
+
+def test_an_error_in_the_input_of_a_call_is_a_value(tmp_path: Path) -> None:
+    some = [Call(f"{work}", work, tmp_path) for work in (calls.refused, calls.broken)]
+    found = SERIAL.do(some, silent)
+    with pytest.raises(InputError, match="read: row 3: nothing; expected a label; add one"):
+        next(found).result()
+    with pytest.raises(ZeroDivisionError):
+        next(found)
+
+
+@pytest.mark.usefixtures("quick_pages")
+def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With shards of a few rows, so that there are several."""
+    monkeypatch.setattr("attnaudit.recipes.trained.SHARD_ROWS", 8)
+    options = partial(tracing_texts.CollectOptions, shard_rows=8)
+    monkeypatch.setattr(tracing_texts, "CollectOptions", options)
+    spec = RunSpec.of("planted-decisive", encoder="average", settings=SMALL)
+    run(spec, tmp_path / "local")
+    run(spec, tmp_path / "elsewhere", pool=Elsewhere())
+    assert len(trace_files(tmp_path / "local")) > 1
+    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+
+
+def test_shards_of_a_pool_are_those_of_one_process() -> None:
+    assert SHARD_ROWS == tracing_texts.SHARD_ROWS
+
+
+@pytest.mark.usefixtures("quick_pages")
+def test_an_audit_of_several_files(tmp_path: Path) -> None:
+    shards = [make_trace(10, (2, 9), seed=seed, first_instance=10 * seed) for seed in range(3)]
+    write_shards(tmp_path / "trace", shards)
+    audit_into(tmp_path / "local", tmp_path / "trace")
+    audit_into(tmp_path / "elsewhere", tmp_path / "trace", pool=Elsewhere())
+    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+
+
+@pytest.mark.usefixtures("quick_pages")
+def test_tables_of_a_file_are_written_and_read_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of several pieces, whose tables have several row groups.
+
+    No more than a row group is read at a time.
+    """
+    monkeypatch.setattr("attnaudit.trace.files.PIECE", 1000)
+    monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 8)
+    heights, pieces, own = list[int](), list[int](), Trace.shards
+
+    def read(path: Path) -> Iterator[pl.DataFrame]:
+        for rows in tables_in(path):
+            heights.append(rows.height)
+            yield rows
+
+    def shards(source: Path, *options: Any) -> Iterator[Trace]:
+        for shard in own(source, *options):
+            pieces.append(len(shard))
+            yield shard
+
+    make_trace(44, (2, 9), seed=0).write(tmp_path / "trace")
+    audit_into(tmp_path / "local", tmp_path / "trace")
+    monkeypatch.setattr("attnaudit.recipes.audit.tables_in", read)
+    monkeypatch.setattr("attnaudit.recipes.audit.Trace.shards", shards)
+    audit_into(tmp_path / "elsewhere", tmp_path / "trace", pool=Elsewhere())
+    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+    assert len(pieces) > 3
+    assert len(heights) % 6 == 0
+    assert set(heights) == {8, 44 % 8}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda file: file.write_bytes(file.read_bytes()[:-1]),
+        Path.unlink,
+        lambda file: Path(f"{file}x").touch(),
+    ],
+)
+def test_a_damaged_piece_is_made_again(tmp_path: Path, damage: Callable[[Path], Any]) -> None:
+    done = list[int]()
+
+    def work(held: None, progress: Progress, device: str | None, *, number: int) -> None:
+        with whole(tmp_path / str(number)) as made:
+            (made / "file").write_text(str(number))
+        done.append(number)
+
+    some = [Call(f"call {k}", work, tmp_path / str(k), {"number": k}) for k in range(3)]
+    do_missing(SERIAL, some, silent)
+    damage(tmp_path / "1" / "file")
+    do_missing(SERIAL, some, silent)
+    assert done == [0, 1, 2, 1]
+    assert (tmp_path / "1" / "file").read_text() == "1"
+
+
+def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:
+    """Although each file is read by a process of its own; nothing is left."""
+    make_trace(5, (2, 9), seed=0).write(tmp_path / "trace")
+    make_trace(5, (2, 9), 3, seed=0, first_instance=5).write(tmp_path / "other")
+    (tmp_path / "other" / "part-00000.parquet").rename(tmp_path / "trace" / "part-00001.parquet")
+    with pytest.raises(InputError, match=r"part-00001.parquet.*as in the first file"):
+        audit_into(tmp_path / "out", tmp_path / "trace", pool=Elsewhere())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "line"),
+    [
+        ("dask", None, "--engine: 'dask'; expected one of local, ray"),
+        ("local", "127.0.0.1:1", "--address 127.0.0.1:1: the pool local; expected --engine ray"),
+        ("ray", "127.0.0.1:1", "--address 127.0.0.1:1: nobody listens there (Connection refused)"),
+        ("ray", "head", "--address head: no HOST:PORT; expected HOST:PORT of a running head"),
+        ("ray", "[::1]:6379", "no HOST:PORT; expected HOST:PORT of a running head, HOST its name"),
+        ("ray", "127.0.0.1:99999", "--address 127.0.0.1:99999: nobody listens there"),
+    ],
+)
+def test_a_pool_that_cannot_be_had_is_one_line(name: str, address: str | None, line: str) -> None:
+    with pytest.raises(AttnauditError, match=re.escape(line)):
+        pool_of(name, address)
