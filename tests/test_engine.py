@@ -235,7 +235,7 @@ def test_a_second_driver_is_refused_while_the_first_is_alive(tmp_path: Path) -> 
 
 PLANTED = [
     "planted-decisive",
-    "--encoder",
+    "--model",
     "average",
     "--set",
     "corpus.size=60",

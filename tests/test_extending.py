@@ -55,7 +55,7 @@ SETTINGS = (
 RUN = [
     "run",
     "planted-decisive",
-    "--encoder",
+    "--model",
     "gated",
     "--vectors",
     "random",
@@ -255,7 +255,7 @@ def test_an_encoder_of_an_installed_package_is_known_to_every_command(
     monkeypatch.setattr(ENCODERS, "_complete", False)
     answers(capsys, *RUN, "--set", "model.attention_units=3", "--out", tmp_path / "run")
     assert "gated + additive" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-    assert "did you mean gated?" in fails(capsys, "run", "planted-decisive", "--encoder", "gatd")
+    assert "did you mean gated?" in fails(capsys, "run", "planted-decisive", "--model", "gatd")
 
 
 @pytest.mark.parametrize("encoder", list(ENCODERS))

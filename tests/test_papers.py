@@ -567,7 +567,7 @@ def test_a_study_that_cannot_be_read_is_a_reason(tmp_path: Path) -> None:
             "--seeds: 3, and every cell of pruthi2020 is a study; expected seeds of a study by its own setting",
         ),
         (
-            ["snell2021", "--encoder", "cnn"],
+            ["snell2021", "--model", "cnn"],
             "--encoder: 'cnn'; expected none: the cells of snell2021 have no encoder to choose",
         ),
         (["serrano2019", "--study", "uniform"], "--study: 'uniform'; expected none"),

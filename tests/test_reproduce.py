@@ -210,7 +210,7 @@ def test_the_command_prints_where_table_and_page_are(
     chosen = [
         "--corpus",
         "sst",
-        "--encoder",
+        "--model",
         "average",
         "--attention",
         "additive",
@@ -251,7 +251,7 @@ def command(
     """A call of `reproduce` for the smallest models."""
     settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
     small = [
-        "--encoder",
+        "--model",
         "average",
         "--attention",
         "additive",

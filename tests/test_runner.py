@@ -707,7 +707,7 @@ def test_settings_are_checked_against_their_fields() -> None:
         ("training.amsgrad=perhaps", "true or false"),
         ("model.activation=rely", "did you mean relu"),
         ("corpus.length=20", "joined by commas|<a whole number>"),
-        ("model.encoder=cnn", "--encoder"),
+        ("model.encoder=cnn", "--model"),
         ("training.epochs", "key=value"),
         ("=4", "key=value"),
         ("adversary.methods=exact", "did you mean adversary.method"),

@@ -461,7 +461,7 @@ def test_the_command_prints_the_summary(done: Path) -> None:
 def test_options_that_are_of_no_use_here_are_refused() -> None:
     with pytest.raises(InputError, match="--encoder cnn"):
         CliRunner().invoke(
-            app, ["study", "copying", "iid", "--encoder", "cnn"], catch_exceptions=False
+            app, ["study", "copying", "iid", "--model", "cnn"], catch_exceptions=False
         )
 
 

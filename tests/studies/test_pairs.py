@@ -378,7 +378,7 @@ def test_the_command_tells_pairs_from_texts(
     assert main(["study", "uniform", str(pairs), "--out", str(tmp_path / "out")]) == 2
     assert "one of deceive, dynamics" in capsys.readouterr().err
     assert (
-        main(["study", "deceive", str(pairs), "--encoder", "cnn", "--out", str(tmp_path / "out")])
+        main(["study", "deceive", str(pairs), "--model", "cnn", "--out", str(tmp_path / "out")])
         == 2
     )
     assert "--encoder cnn" in capsys.readouterr().err

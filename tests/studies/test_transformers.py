@@ -229,29 +229,29 @@ def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["seeds", CORPUS, "--config", "tiny-bert"], "one of uniform, deceive for tiny-bert"),
+        (["seeds", CORPUS, "--model", "tiny-bert"], "one of uniform, deceive for tiny-bert"),
         (
-            ["uniform", CORPUS, "--config", "tiny-gpt2"],
+            ["uniform", CORPUS, "--model", "tiny-gpt2"],
             "a model of next tokens; expected a classifier",
         ),
-        (["uniform", CORPUS, "--config", "tiny-brt"], "tiny-bert"),
+        (["uniform", CORPUS, "--model", "tiny-brt"], "tiny-bert"),
         (
-            ["uniform", CORPUS, "--config", "tiny-bert", "--encoder", "cnn"],
+            ["uniform", CORPUS, "--model", "tiny-bert", "--model", "cnn"],
             "--encoder cnn; expected no such option",
         ),
         (
-            ["uniform", CORPUS, "--config", "tiny-bert", "--set", "uniform.layers=2"],
+            ["uniform", CORPUS, "--model", "tiny-bert", "--set", "uniform.layers=2"],
             "layers from 0 to 1",
         ),
         (
-            ["uniform", CORPUS, "--config", "tiny-bert", "--set", "uniform.layers=top"],
+            ["uniform", CORPUS, "--model", "tiny-bert", "--set", "uniform.layers=top"],
             "all, last, or numbers",
         ),
         (
-            ["deceive", CORPUS, "--config", "tiny-bert", "--set", "deceive.strengths=-1"],
+            ["deceive", CORPUS, "--model", "tiny-bert", "--set", "deceive.strengths=-1"],
             "a λ of 0 or more",
         ),
-        (["deceive", "planted-question", "--config", "tiny-bert"], "texts without questions"),
+        (["deceive", "planted-question", "--model", "tiny-bert"], "texts without questions"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -219,12 +219,14 @@ class Translators(Kind):
         from attnaudit.core.ragged import Ragged
         from attnaudit.experiments.adversary.experiment import Adversary
         from attnaudit.tracing.pairs import change_of_output
+        from attnaudit.training.loop import torch_threads
 
         measured = {"covered": trace.array("covered").astype(np.float64)}
         if audited.exists():
             alpha = read_table(audited).select("alpha").collect()["alpha"].to_list()
             found, loaded = Ragged.from_rows(alpha, np.float64), self.load(model, job.device)
-            moved = change_of_output(loaded, self.traced(job), trace, found)
+            with torch_threads(job.spec.training.threads):
+                moved = change_of_output(loaded, self.traced(job), trace, found)
             settings = job.spec.experiments.get("adversary", {})
             epsilon = settings.get("epsilon", Adversary().epsilon)
             within = (moved <= epsilon + ROUNDING).astype(np.float64)

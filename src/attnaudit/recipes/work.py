@@ -27,7 +27,7 @@ from attnaudit.recipes.site import site_into
 from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
 from attnaudit.steps import SERIAL, Pool
 from attnaudit.steps.finished import require_as_written
-from attnaudit.steps.folder import MANIFEST
+from attnaudit.steps.folder import SPEC
 from attnaudit.trace import Trace
 
 PUBLISHED = "jain2019"  # what a single run is compared with
@@ -158,7 +158,7 @@ def write_report(
     folders = _folders(runs)
     if len(folders) > 1 or out is not None:
         return site_into(folders, out or "site", progress)
-    if trace is None and (folders[0] / MANIFEST).exists():
+    if trace is None and (folders[0] / SPEC).exists():
         return report_into(folders[0], _pages, progress)
     from attnaudit.report.run_page import write_report as write_page
 
