@@ -15,6 +15,7 @@ import polars as pl
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2021, Paper
+from attnaudit.core.settings import check_settings, setting
 from attnaudit.corpora.planted.sequences import LENGTH, SYMBOLS, Sequences
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.stats.inference import median_interval, wilson_interval
@@ -37,10 +38,6 @@ MEDIANS = (
     "relevance_entropy",
     "attention_step",
     "lead",
-)
-POSITIVE = (
-    *("length", "hidden", "embedding", "heads", "batch"),
-    *("steps", "seeds", "every", "probe", "test"),
 )
 OutputLayer = Literal["tanh", "tied"]
 PresetName = Literal["snell2021", "tied"]
@@ -71,58 +68,58 @@ PRESETS: Mapping[PresetName, Preset] = {
 class Copying:
     """The copying task: write a sequence of symbols again.
 
-    ``kind`` is how the sequences are drawn: permutations, distinct symbols or independent ones
-    (iid). ``length`` is the number of symbols of a sequence. ``symbols`` is the number of different
-    symbols; none: as many as in the paper. ``preset`` is the output layer and the symbols of both
-    sides: snell2021, as released with the paper, or tied. ``encoder`` is the encoder: lstm reads
-    forwards; with bilstm (both directions) the states before a symbol hold that symbol too, and
-    attention may go there. ``hidden`` is the width of the states on both sides; with bilstm, half
-    of it per direction. ``embedding_scale`` is the initial standard deviation of the symbols'
-    vectors. ``heads`` is the number of attention heads, which share the states. ``seeds`` is the
-    number of trainings. ``steps`` is the number of optimizer steps of a training. ``every`` is the
-    number of steps between measurements. ``probe`` is the number of sequences (a fixed batch) of
-    each measurement. ``test`` is the number of sequences measured at the end. ``pretraining`` is
-    the number of earlier steps with uniform attention. ``pretraining_kind`` is the kind of the
-    sequences of pretraining; from permutations, uniform attention learns nothing, since every
-    source has the same symbols. ``precision`` is the precision of products: bfloat16 rounds their
-    factors to 16 bits where the processor can, which is several times faster, with results that
-    depend on the processor.
-
     A token accuracy above 0.95 is success.
     """
 
     name: ClassVar[str] = NAME
     paper: ClassVar[Paper] = SNELL2021
-    kind: str = "permutations"
-    preset: PresetName = "snell2021"
-    length: int = LENGTH
-    symbols: int | None = None
-    encoder: Literal["lstm", "bilstm"] = "lstm"
-    hidden: int = 256
-    embedding: int = 256
-    embedding_scale: float = 1.0
-    heads: int = 1
-    batch: int = 128
-    steps: int = 200
-    learning_rate: float = 1e-3
-    seeds: int = 20
-    every: int = 10
-    probe: int = 32
-    test: int = 512
-    pretraining: int = 0
-    pretraining_kind: Literal["permutations", "distinct", "iid"] = "iid"
-    precision: Literal["float32", "bfloat16"] = "float32"
-    seed: int = 0
+    kind: str = setting(
+        "How sequences are drawn: permutations, distinct symbols or independent ones (iid).",
+        "permutations",
+    )
+    preset: PresetName = setting(
+        "Output layer and symbols of both sides: snell2021, as released with the paper, or tied.",
+        "snell2021",
+    )
+    length: int = setting("Number of symbols of a sequence.", LENGTH, least=1)
+    symbols: int | None = setting(
+        "Number of different symbols; none: as many as in the paper.", None
+    )
+    encoder: Literal["lstm", "bilstm"] = setting(
+        "lstm reads forwards; with bilstm (both directions) the states before a symbol hold that "
+        "symbol too, and attention may go there.",
+        "lstm",
+    )
+    hidden: int = setting(
+        "Width of the states on both sides; with bilstm, half of it per direction.", 256, least=1
+    )
+    embedding: int = setting("Dimension of the symbols' vectors.", 256, least=1)
+    embedding_scale: float = setting(
+        "Initial standard deviation of the symbols' vectors.", 1.0, above=0
+    )
+    heads: int = setting("Number of attention heads, which share the states.", 1, least=1)
+    batch: int = setting("Sequences of a batch.", 128, least=1)
+    steps: int = setting("Number of optimizer steps of a training.", 200, least=1)
+    learning_rate: float = setting("Learning rate of Adam.", 1e-3, above=0)
+    seeds: int = setting("Number of trainings.", 20, least=1)
+    every: int = setting("Number of steps between measurements.", 10, least=1)
+    probe: int = setting("Number of sequences (a fixed batch) of a measurement.", 32, least=1)
+    test: int = setting("Number of sequences measured at the end.", 512, least=1)
+    pretraining: int = setting("Number of earlier steps with uniform attention.", 0, least=0)
+    pretraining_kind: Literal["permutations", "distinct", "iid"] = setting(
+        "Kind of the sequences of pretraining; from permutations, uniform attention learns "
+        "nothing, since every source has the same symbols.",
+        "iid",
+    )
+    precision: Literal["float32", "bfloat16"] = setting(
+        "Precision of products: bfloat16 rounds their factors to 16 bits where the processor can, "
+        "which is several times faster, with results that depend on the processor.",
+        "float32",
+    )
+    seed: int = setting("First seed.", 0, least=0)
 
     def __post_init__(self) -> None:
-        least = {**dict.fromkeys(POSITIVE, 1), "pretraining": 0, "seed": 0}
-        valid = {name: (getattr(self, name) >= n, f"{n} or more") for name, n in least.items()}
-        for name in ("learning_rate", "embedding_scale"):
-            valid[name] = getattr(self, name) > 0, "more than 0"
-        for name, (fits, expected) in valid.items():
-            if not fits:
-                setting = f"setting copying.{name}"
-                raise InputError("study", setting, str(getattr(self, name)), expected)
+        check_settings(self, NAME)
 
     def checked(self) -> Copying:
         """Return the settings if they fit together.

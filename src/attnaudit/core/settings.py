@@ -100,7 +100,7 @@ def bounds(facts: Mapping[str, Any]) -> str:
     if least is not None and most is None:
         return f"{least} or more"
     if above is not None:
-        return f"a number above {above}, up to {most}"
+        return f"a number above {above}" + ("" if most is None else f", up to {most}")
     return "" if most is None else f"{least} to {most}"
 
 
