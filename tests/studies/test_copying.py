@@ -392,7 +392,7 @@ def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None
         ("iid", ["copying.hidden=0"], "copying.hidden: 0; expected 1 or more"),
         ("iid", ["copying.encoder=bi"], "one of lstm, bilstm"),
         ("iid", ["copying.preset=snell"], "one of snell2021, tied"),
-        ("iid", ["copying.learning_rate=0"], "more than 0"),
+        ("iid", ["copying.learning_rate=0"], "a number above 0"),
         ("iid", ["copying.kind=distinct"], "to be given as CORPUS"),
         ("iid", ["copying.seed=4"], "to be given as --seed"),
         ("iid", ["copying.sed=4"], "did you mean copying.seed?"),
