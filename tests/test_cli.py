@@ -189,7 +189,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_offers_what_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
-    said = " ".join(answers(capsys, "run", "--help").split())
+    said = " ".join(answers(capsys, "run", "--help").split()).replace("- ", "-")
     for option, value in (
         ("--model", "none at all"),
         ("--attention", "none at all"),
@@ -328,9 +328,9 @@ def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
         (["run", "planted-decisive", "--vectors", "glove.txt"], "no such file"),
         (
             ["study", "unifrom", "sst"],
-            "deceive, dynamics, copying, calibration; did you mean uniform?",
+            "copying, calibration; did you mean uniform?",
         ),
-        (["study", "foo", "sst"], "'foo'; expected one of uniform, seeds, guide, adversary"),
+        (["study", "foo", "sst"], "name: 'foo'; expected one of "),
         (
             ["study", "seeds", "planted-reverse"],
             "'seeds'; expected one of deceive, dynamics for planted-reverse",

@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 
 from attnaudit.cli import main
+from attnaudit.cli.show import show_index
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.core.papers import SERRANO2019
@@ -32,6 +33,7 @@ from attnaudit.published.reproduction import corpus_key
 from attnaudit.recipes.reading import LastCorpus
 from attnaudit.recipes.reproduction import records as sources
 from attnaudit.recipes.reproduction.cells import RUNS
+from attnaudit.recipes.reproduction.index import index
 from attnaudit.recipes.reproduction.jobs import (
     STUDIES,
     Options,
@@ -583,7 +585,7 @@ def test_names_that_a_paper_lacks_are_refused(
 
 
 def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "--out", str(tmp_path), "--records", str(DOCS / "records")]) == 0
+    show_index(index(tmp_path, DOCS / "records"), tmp_path / "reproduction.html", as_json=False)
     shown = capsys.readouterr().out
     assert [f"attnaudit reproduce {name}" in shown for name in PAPERS] == [True] * 5
     between = "means 68 lie between the authors' two values, 125 there or no farther outside than these two differ; 31 are farther off"

@@ -336,33 +336,6 @@ def test_some_could_be_run_and_the_rest_is_told(
     assert "not all requested cells of adr could be done; expected readable data" in shown.err
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            ["--markdown", "page.md", "--dry-run"],
-            "--markdown page.md: with --dry-run; expected tables of what is recorded; leave out",
-        ),
-        (["--markdown", "page.md", "--quick"], "--markdown page.md: with --quick; expected"),
-        (
-            ["--markdown", "page.md", "--records", "nowhere"],
-            "--records nowhere: no such folder; expected a folder of records",
-        ),
-    ],
-)
-def test_options_that_do_not_go_together_write_nothing(
-    options: list[str],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["reproduce", "snell2021", *options]) == 2
-    assert message in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
 def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
     finished: Path, data: Path, tmp_path: Path
 ) -> None:

@@ -400,7 +400,7 @@ def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None
         (
             "iid",
             ["training.epochs=4"],
-            "expected no epochs: copying counts steps; give --set copying.steps=N",
+            "to be given as --set copying.steps=N: copying counts steps",
         ),
         ("permutations", ["copying.symbols=39"], "length 40 of 39 symbols"),
         ("distinct", ["copying.symbols=39"], "no fewer symbols than positions"),

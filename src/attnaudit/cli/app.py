@@ -369,10 +369,12 @@ def study(
             planned, folder = plan_study(name, corpus, out, bar, **chosen), None
         else:
             planned, folder = [], run_study(name, corpus, out, bar, _tell, pool, **chosen)
-    from attnaudit.cli.show import show_plan, show_study
+    from attnaudit.cli.show import show_calibration, show_plan, show_study
 
     if folder is None:
         show_plan(planned, as_json)
+    elif name == "calibration":
+        show_calibration(folder, as_json)
     else:
         show_study(folder, as_json)
 

@@ -25,7 +25,7 @@ from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.sections.differences import print_differences
 from attnaudit.report.study_page import study_card
 from attnaudit.report.words import figure, interval
-from attnaudit.results import counted
+from attnaudit.results import counted, read_table
 from attnaudit.results.about import About
 from attnaudit.results.paired import PairedRuns
 from attnaudit.results.record import read_record, read_summary
@@ -111,6 +111,31 @@ def show_study(folder: Path, as_json: bool) -> None:
     card.print(console)
     console.print(_summary_table(rows, f"study {name} of {source}", SHOWN_MEASURES))
     _tell(console, (), report=folder / "report.html", **pages)
+
+
+def show_calibration(folder: Path, as_json: bool) -> None:
+    """Print the scores of all measures, the best first, and what the degree reaches."""
+    scores = read_table(folder / "scores.parquet").collect()
+    degree = read_json(folder / "degree.json")
+    if as_json:
+        dials = read_table(folder / "dials.parquet").collect()
+        show_json({"scores": scores.to_dicts(), "dials": dials.to_dicts(), "degree": degree})
+        return
+    rows = [
+        (
+            f"{row['experiment']}: {row['measure']}",
+            row["direction"],
+            figure(row["auc"]),
+            f"{interval(row)} {row['faithful']} × {row['unfaithful']}".strip(),
+        )
+        for row in scores.filter(pl.col("auc").is_not_null()).iter_rows(named=True)
+    ]
+    columns = ("measure", "better", "AUC", "over constructions")
+    print_rows("", columns, rows, whole=("measure",))
+    if held := (degree or {}).get("held"):
+        found = f"AUC {figure(held['auc'])} {interval(held)}".rstrip()
+        typer.echo(f"degree on the constructions held out: {found}")
+    typer.echo(printable(f"page: {folder / 'report.html'}"))
 
 
 def _card_of_trainings(
