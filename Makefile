@@ -5,7 +5,7 @@ DATA ?= $(or $(ATTNAUDIT_DATA),data)
 VECTORS ?= $(DATA)/glove.txt.gz
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-oldest lint bench mutants docs dist clean chromium
+.PHONY: demo test test-all test-oldest lint bench mutants docs dist clean chromium
 GALLERY ?= planted planted-copy sst 20news_sports babi1 multi30k_en_de sst-bert
 
 demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; opens nothing, needs no network
@@ -13,8 +13,12 @@ demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; 
 
 # Three processes for two cores, as tests wait for browsers and for processes that they start; each with one thread an operation, so that none
 # waits for threads of another. Bytecode is kept: tests start many more.
-test: $(VENV)/.installed-dev chromium
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 3 --dist worksteal
+test: $(VENV)/.installed-dev chromium  ## what a change is likely to break
+	$(PYTEST) -m "not slow"
+
+test-all: $(VENV)/.installed-dev chromium ## what make test leaves out
+	$(PYTEST) -m slow
 
 OLDEST = $(shell sed -n 's/.*"transformers>=\([0-9.]*\),.*/\1/p' pyproject.toml)
 test-oldest: $(VENV)/.installed-dev ## the tests of transformers with the oldest version of that library that pyproject.toml allows

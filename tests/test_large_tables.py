@@ -20,6 +20,8 @@ from attnaudit.stats.bootstrap import GROUPS, RESAMPLES, expanded_tail
 from tests.stats.means import mean_intervals
 from tests.traces import make_trace
 
+pytestmark = pytest.mark.slow
+
 ROWS = 3000
 EXPERIMENTS = ("prediction", "correlation", "permutation", "adversary", "erasure", "plausibility")
 NUMBERS = ("value", "std", "low", "high")

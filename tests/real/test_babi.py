@@ -16,6 +16,8 @@ from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.oracles.permutation import surprise
 from tests.report.test_playground_model import assert_computed
 
+pytestmark = pytest.mark.slow
+
 SAMPLE, AUDITED = 8, 60
 
 

@@ -28,6 +28,8 @@ from tests.report.test_playground_model import assert_computed
 from tests.smallest import assert_smallest
 from tests.tails import opaque
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = 12
 
 
