@@ -53,7 +53,7 @@ def first_calls() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of a cluster come first: while they wait, as they mostly do, others use the cores."""
-    items.sort(key=lambda item: item.path.name not in ("test_ray.py", "test_ray_pool.py"))
+    items.sort(key=lambda item: item.path.name != "test_ray_pool.py")
 
 
 def pytest_collection_finish() -> None:

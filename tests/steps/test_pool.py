@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -11,19 +11,30 @@ from typing import Any
 import polars as pl
 import pytest
 
-from attnaudit.core.errors import AttnauditError, InputError
+from attnaudit.cli import main
+from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import audit_into
+from attnaudit.recipes.reproduction.sweep import reproduce
+from attnaudit.recipes.studies import study
+from attnaudit.recipes.study import StudySpec, prepared
 from attnaudit.recipes.trained import SHARD_ROWS, run
+from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
 from attnaudit.results.table import tables_in
-from attnaudit.steps import SERIAL, Call, pool_of
+from attnaudit.steps import SERIAL, Call
 from attnaudit.steps.pieces import do_missing, whole
 from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.tracing import texts as tracing_texts
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, texts, tokenizer
+from tests.pages import FEW, experiments, summaries_as_pages
 from tests.steps import calls
 from tests.steps.calls import SMALL, Elsewhere, made
+from tests.test_reproduce import data, small_sweep
 from tests.traces import make_trace
+
+__all__ = ["data"]
 
 
 def test_calls_are_done_in_their_order_and_say_how_far_they_are(tmp_path: Path) -> None:
@@ -59,6 +70,54 @@ def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run(spec, tmp_path / "elsewhere", pool=Elsewhere())
     assert len(trace_files(tmp_path / "local")) > 1
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+
+
+def test_trainings_of_a_study_with_teachers(tmp_path: Path) -> None:
+    settings = SMALL | {"guide.seeds": 1, "training.epochs": 1}
+    spec = StudySpec.of("guide", "planted-decisive", encoder="average", settings=settings)
+    for name, pool in (("local", SERIAL), ("elsewhere", Elsewhere())):
+        planned = prepared(spec, tmp_path / name, silent)
+        assert len([done.result() for done in pool.do(planned.calls, silent)]) > 3
+    expected, found = (made(tmp_path / name) for name in ("local", "elsewhere"))
+    assert set(found) == set(expected)
+    # A spec says where its teacher lies, and a manifest has the digest of its spec.
+    differing = {name for name in found if found[name] != expected[name]}
+    assert {name.rpartition("/")[2] for name in differing} == {"spec.json", "manifest.json"}
+    specs = [json.loads(found[name]) for name in differing if name.endswith("spec.json")]
+    assert all(one["teacher"]["trace"].startswith(str(tmp_path / "elsewhere")) for one in specs)
+
+
+def test_a_paper(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnaudit.report.reproduction.page.agreement_figures", lambda *_: [])
+    with summaries_as_pages(), experiments(*FEW):
+        reproduce(small_sweep(tmp_path / "local", data, seeds=1))
+        reproduce(small_sweep(tmp_path / "elsewhere", data, seeds=1), pool=Elsewhere())
+    assert made(tmp_path / "elsewhere" / "runs") == made(tmp_path / "local" / "runs")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_registry", "quick_pages")
+@pytest.mark.parametrize("layers", ["last", "all"], ids=["graph", "replay"])
+def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
+    """In shards of two texts, behind a graph and with the model itself."""
+    monkeypatch.setattr("attnaudit.hf.trace.SHARD_TEXTS", 2)
+    model, source = tmp_path / "bert", tmp_path / "texts.csv"
+    tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained(model)
+    tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained(model)
+    pl.DataFrame({"text": sorted(set(texts()))[:3]}).write_csv(source)
+    options = {"layers": layers, "heads": "0", "scores": ("gradient",), "sample": 3}
+    settings = {f"collect.{name}": value for name, value in options.items()}
+    spec = TransformerSpec.of(model, str(source), experiments=["permutation"], settings=settings)
+    audit_transformer(spec, tmp_path / "local")
+    audit_transformer(spec, tmp_path / "elsewhere", pool=Elsewhere())
+    assert len(trace_files(tmp_path / "local")) == 2
+    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+
+
+@pytest.mark.parametrize("name", ["copying", "calibration"])
+def test_what_trains_in_one_process_refuses_a_pool(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"--engine ray: {name}, which trains in one process"):
+        study(name, "permutations", tmp_path / "out", pool=Elsewhere())
 
 
 def test_shards_of_a_pool_are_those_of_one_process() -> None:
@@ -142,16 +201,21 @@ def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "address", "line"),
+    ("options", "line"),
     [
-        ("dask", None, "--engine: 'dask'; expected one of local, ray"),
-        ("local", "127.0.0.1:1", "--address 127.0.0.1:1: the pool local; expected --engine ray"),
-        ("ray", "127.0.0.1:1", "--address 127.0.0.1:1: nobody listens there (Connection refused)"),
-        ("ray", "head", "--address head: no HOST:PORT; expected HOST:PORT of a running head"),
-        ("ray", "[::1]:6379", "no HOST:PORT; expected HOST:PORT of a running head, HOST its name"),
-        ("ray", "127.0.0.1:99999", "--address 127.0.0.1:99999: nobody listens there"),
+        (["--engine", "dask"], "--engine: 'dask'; expected one of local, ray"),
+        (["--address", "127.0.0.1:1"], "the pool local; expected --engine ray"),
+        (["--engine", "ray", "--address", "127.0.0.1:1"], "nobody listens there (Connection"),
+        (["--engine", "ray", "--address", "127.0.0.1:99999"], "nobody listens there"),
+        (["--engine", "ray", "--address", "head"], "no HOST:PORT; expected HOST:PORT of a running"),
+        (["--engine", "ray", "--address", "[::1]:6379"], "HOST its name or IPv4 address"),
     ],
 )
-def test_a_pool_that_cannot_be_had_is_one_line(name: str, address: str | None, line: str) -> None:
-    with pytest.raises(AttnauditError, match=re.escape(line)):
-        pool_of(name, address)
+def test_a_pool_that_cannot_be_had_is_one_line(
+    options: list[str], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_trace(3, (2, 4), seed=0).write(tmp_path / "trace")
+    assert main(["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out"), *options]) == 2
+    (shown,) = capsys.readouterr().err.strip().splitlines()
+    assert line in shown
+    assert not (tmp_path / "out").exists()
