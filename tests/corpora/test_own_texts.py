@@ -11,8 +11,7 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import write_json
-from attnaudit.corpora import CORPORA, read_corpus
-from attnaudit.corpora.spec import CorpusSpec
+from attnaudit.corpora import read_corpus
 from attnaudit.plans.spec import RunSpec
 
 WORDS = ("cafe", "naïve", "prix", "œuvre")
@@ -153,25 +152,12 @@ def test_a_registered_corpus_refuses_them(name: str, option: str) -> None:
         read_corpus(RunSpec.of(name, settings={f"corpus.{key}": value}).corpus)
 
 
-def test_an_old_spec_masks_digits_and_a_new_one_says_that_it_keeps_them(tmp_path: Path) -> None:
-    now = RunSpec.of("mine.csv", settings={})
-    assert now.to_json()["corpus"]["digits"] == "keep"
-    masked = RunSpec.of(
-        "mine.csv", digits="mask", lowercase=True, encoding="utf-8", tokenizer="en"
-    ).to_json()
-    assert {"digits", "lowercase", "encoding", "tokenizer", "delimiter"}.isdisjoint(
-        masked["corpus"]
-    )
-    write_json(tmp_path / "spec.json", masked)
-    assert RunSpec.read(tmp_path).corpus.digits == "mask"
-    assert RunSpec.read(tmp_path).to_json() == masked
-    write_json(tmp_path / "spec.json", now.to_json())
-    assert RunSpec.read(tmp_path) == now
-
-
-def test_a_registered_corpus_is_stated_as_before() -> None:
-    assert CorpusSpec.from_plain(CorpusSpec("sst").to_plain()) == CorpusSpec("sst")
-    assert "digits" not in CorpusSpec(next(iter(CORPORA))).to_plain()
+def test_a_spec_states_how_texts_are_read_and_is_read_again(tmp_path: Path) -> None:
+    spec = RunSpec.of("mine.csv", settings={})
+    assert spec.to_json()["corpus"]["digits"] == "keep"
+    for one in (spec, RunSpec.of("mine.csv", digits="mask", lowercase=False, encoding="cp1252")):
+        write_json(tmp_path / "spec.json", one.to_json())
+        assert RunSpec.read(tmp_path) == one
 
 
 def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-import math
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, field, fields, replace
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from contextlib import suppress
+from dataclasses import MISSING, field, fields, is_dataclass, replace
+from functools import cache
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from attnaudit.core.errors import InputError, did_you_mean
 
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
 Section = TypeVar("Section")
-_YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -174,20 +186,39 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
 
     Args:
         value: Value from Python or JSON, or text from the command line.
-        hint: The type, a resolved annotation.
+        hint: The type, a resolved annotation. It may be a dataclass, whose value is a mapping.
         key: Name of the setting in the error.
 
     Raises:
         InputError: If the value does not have this type.
     """
-    try:
-        return _as_type(value, hint)
-    except (ValueError, TypeError):
-        wanted, near = _without_none(hint), ""
-        if get_origin(wanted) is Literal:
-            near = did_you_mean(str(value), map(str, get_args(wanted)))
-        where, expected = f"setting {key}", described(wanted)
-        raise InputError("read settings", where, repr(value), expected, near) from None
+    # The help of the command line reads settings too, and does without the library.
+    from pydantic import ValidationError
+
+    readings = [value]
+    if isinstance(value, str):
+        kinds = (hint, *get_args(hint))
+        if type(None) in kinds and value.lower() in ("none", "null"):
+            return None
+        if any(get_origin(kind) is tuple for kind in kinds):
+            readings.append([] if value == "none" else value.split(","))
+    for reading in readings:
+        with suppress(ValidationError):
+            return _adapter(hint).validate_python(reading)
+    wanted, near = _without_none(hint), ""
+    if get_origin(wanted) is Literal:
+        near = did_you_mean(str(value), map(str, get_args(wanted)))
+    where, expected = f"setting {key}", described(wanted)
+    raise InputError("read settings", where, repr(value), expected, near)
+
+
+@cache
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    from pydantic import TypeAdapter
+
+    # JSON has neither NaN nor infinity, so no specification could store them. A dataclass has its
+    # own configuration.
+    return TypeAdapter(hint, config=None if is_dataclass(hint) else {"allow_inf_nan": False})
 
 
 def _without_none(hint: Any) -> Any:
@@ -210,54 +241,6 @@ def _unknown(key: str, known: list[str]) -> InputError:
     expected = f"section.name with section one of {', '.join(sections)}"
     expected = f"one of {', '.join(siblings)}" if siblings else expected
     return InputError("read settings", f"setting {key}", "no such setting", expected, near)
-
-
-def _as_type(value: Any, hint: Any) -> Any:
-    origin = get_origin(hint)
-    if origin in (Union, types.UnionType):
-        return _as_any(value, get_args(hint))
-    if origin is Literal:
-        choices = {str(choice): choice for choice in get_args(hint)}
-        return choices[_known(str(value), choices)]
-    if origin is tuple:
-        items = value.split(",") if isinstance(value, str) else list(value)
-        items = [] if value == "none" else items
-        hints = get_args(hint)
-        kinds = hints[:1] * len(items) if hints[-1] is Ellipsis else hints
-        return tuple(_as_type(item, kind) for item, kind in zip(items, kinds, strict=True))
-    return _as_scalar(value, hint)
-
-
-def _as_any(value: Any, hints: tuple[Any, ...]) -> Any:
-    if type(None) in hints and str(value).lower() in ("none", "null"):
-        return None
-    for hint in (hint for hint in hints if hint is not type(None)):
-        try:
-            return _as_type(value, hint)
-        except (ValueError, TypeError):
-            continue
-    raise ValueError(f"{value!r} is none of {hints}")
-
-
-def _as_scalar(value: Any, kind: type) -> Any:
-    if kind is bool:
-        return _YES_NO[_known(str(value).lower(), _YES_NO)]
-    if kind is str and not isinstance(value, str):
-        raise ValueError(f"{value!r} is no text")
-    is_fraction = isinstance(value, float) and not value.is_integer()
-    # bool is a subclass of int, and int() would cut off a fraction silently.
-    if isinstance(value, bool) or (kind is int and is_fraction):
-        raise ValueError(f"{value!r} is no {kind.__name__}")
-    # JSON has neither NaN nor infinity, so no specification could store them.
-    if kind is float and not math.isfinite(float(value)):
-        raise ValueError(f"{value!r} is not finite")
-    return kind(value)
-
-
-def _known(value: str, choices: Iterable[str]) -> str:
-    if value not in list(choices):
-        raise ValueError(f"{value!r} is unknown")
-    return value
 
 
 def described(hint: Any) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnaudit.core.settings import check_settings, from_plain, refuse_unused, setting
+from attnaudit.core.settings import check_settings, refuse_unused, setting
 
 if TYPE_CHECKING:
     from attnaudit.corpora.entry import CorpusEntry
@@ -124,31 +123,6 @@ class CorpusSpec:
             object.__setattr__(
                 self, "digits", "keep"
             )  # stated, for runs from before there was a choice masked them
-
-    def to_plain(self) -> dict[str, Any]:
-        """The fields for ``spec.json``. A way of reading that is that of before there was a choice is not stated."""
-        plain = asdict(self)
-        return {
-            name: value
-            for name, value in plain.items()
-            if name not in _BEFORE or value not in (None, _BEFORE[name])
-        }
-
-    @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> CorpusSpec:
-        """What `to_plain` gave, in this version or before. Raises InputError."""
-        before = {} if _is_registered(str(plain.get("source"))) else {"digits": _BEFORE["digits"]}
-        return from_plain(cls, before | dict(plain), "corpus")
-
-
-_BEFORE = {
-    "digits": "mask",
-    "lowercase": True,
-    "tokenizer": "en",
-    "encoding": "utf-8",
-    "delimiter": None,
-    "planted": None,
-}
 
 
 def _is_registered(source: str) -> bool:

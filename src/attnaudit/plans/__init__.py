@@ -1,1 +1,1 @@
-"""What is to be trained: specifications with every setting resolved, and trainings with an identity."""
+"""What is trained: specs with every setting resolved, and trainings with an identity."""

@@ -1,25 +1,29 @@
-"""What a run is, of a classifier or a translator: its whole resolved configuration, as JSON, and in what two of them differ."""
+"""The whole resolved configuration of a run, as JSON, and the differences of two of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_with_digest
-from attnaudit.core.settings import coerce, from_plain, override, setting
+from attnaudit.core.settings import check_settings, coerce, from_plain, override, setting
 from attnaudit.corpora.registry import CORPORA, task_of
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset
-from attnaudit.models.presets import ModelSettings, check_attention, model_preset
-
-if TYPE_CHECKING:
-    from attnaudit.models.presets import PairSettings
-    from attnaudit.tracing.settings import CollectSettings, PairCollectSettings
-    from attnaudit.training.probe import Probe
-    from attnaudit.training.settings import DeceivePairs, Objective, TrainingSettings
+from attnaudit.experiments import make_experiment, settings_for_task, with_settings
+from attnaudit.models.presets import ModelSettings, PairSettings, check_attention, model_preset
+from attnaudit.trace import ASKING
+from attnaudit.tracing.settings import CollectSettings, PairCollectSettings
+from attnaudit.training.probe import Probe
+from attnaudit.training.settings import (
+    DeceivePairs,
+    Objective,
+    TrainingSettings,
+    training_preset,
+)
 
 SCHEMA = 1
 BY_OPTION = {
@@ -28,23 +32,20 @@ BY_OPTION = {
     "model.encoder": "--model",
     "model.attention": "--attention",
 }
-_WHEREABOUTS = {
-    "corpus.data_dir",
-    "teacher.trace",
-}  # where the data lies is not what it is: the corpus fingerprint guards that
+# Where the data lies is not what it is: its fingerprint says that.
+_WHEREABOUTS = {"corpus.data_dir", "teacher.trace"}
 _OF_A_RUN = ("seed", "study.seed", "fingerprint")  # of one run of several that are alike
-_MADE = (
-    "size",
-    "length",
-    "symbols",
-    "encoding",
-)  # settings of parallel corpora that are in spec.json only where they are set
 PairPreset = Literal["small", "paper"]
 
 
 @dataclass(frozen=True)
 class Teacher:
-    """A trace of all splits that says what another model does; ``column`` is what of it is taken for attention (`taught_by`)."""
+    """A trace of all splits whose attention a training takes as given (`taught_by`).
+
+    Attributes:
+        trace: Path of the trace.
+        column: Column that is taken for attention.
+    """
 
     trace: str
     column: str = "alpha"
@@ -52,11 +53,21 @@ class Teacher:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One training and its audit, with every setting resolved; `RunSpec.of` fills in the defaults, those of the corpus included.
+    """One training of a classifier and its audit.
 
-    ``vectors`` is ``corpus`` (word2vec trained on the train split), ``random`` or a file of word vectors; ``experiments`` holds
-    the settings of every experiment by name; ``device`` is ``auto``, ``cpu`` or ``cuda``. In a study ``objective`` may replace the loss
-    on labels, a ``teacher`` provide the outputs of another model, and a ``probe`` be traced while the model trains.
+    Attributes:
+        corpus: The corpus, and how it is read.
+        model: Sizes of the model.
+        training: Settings of the training loop.
+        collect: What is traced.
+        experiments: Settings of every experiment by name.
+        vectors: ``corpus`` (word2vec trained on the train split), ``random``, or a file.
+        preset: Set of published sizes.
+        seed: Seed of the split, the model and the training.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        objective: Loss in place of that on labels.
+        teacher: Another model, whose attention is taken as given.
+        probe: Instances that are traced while the model trains.
     """
 
     kind: ClassVar[str] = "run"
@@ -75,129 +86,107 @@ class RunSpec:
 
     @classmethod
     def of(
-        cls, source: str | Path, *, encoder: str = "bilstm", attention: str = "additive", preset: str = "paper",
-        vectors: str | None = None, seed: int = 0, device: str = "auto", settings: Mapping[str, Any] | None = None, **corpus: Any,
-    ) -> RunSpec:  # fmt: skip
-        """A run of ``source`` with the preset's sizes; ``settings`` are dotted names, as ``{"training.epochs": 4}``.
+        cls,
+        source: str | Path,
+        *,
+        encoder: str = "bilstm",
+        attention: str = "additive",
+        preset: str = "paper",
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> RunSpec:
+        """Make the spec of a run with the sizes of a preset.
 
-        Where they, or ``vectors``, say nothing, a registered corpus's own settings hold, else those of its task. ``corpus`` takes the other
-        fields of `CorpusSpec`. Raises InputError for an unknown name, setting, or a value of a wrong type.
+        What is not given is as a registered corpus says, else as its task does.
+
+        Args:
+            source: The corpus.
+            encoder: Encoder of the model.
+            attention: Its attention.
+            preset: Name of the preset.
+            settings: Settings by dotted name, such as ``{"training.epochs": 4}``.
+            **options: ``vectors``, ``seed`` and ``device``, and other fields of `CorpusSpec`.
+
+        Raises:
+            InputError: For an unknown name or setting, or a value of a wrong type.
         """
-        from attnaudit.tracing.settings import CollectSettings
-        from attnaudit.training.settings import training_preset
-
-        for key in BY_OPTION.keys() & (settings or {}).keys():
-            raise InputError(
-                "read settings",
-                f"setting {key}",
-                "decided elsewhere",
-                f"the argument or option {BY_OPTION[key]}",
-            )
-        chosen: Preset = coerce(preset, Preset, "preset")
-        sections: dict[str, Any] = {
-            "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),
+        given = dict(settings or {})
+        for key in BY_OPTION.keys() & given.keys():
+            expected = f"the argument or option {BY_OPTION[key]}"
+            raise InputError("read settings", f"setting {key}", "decided elsewhere", expected)
+        own = {name: options.pop(name) for name in ("seed", "device") if name in options}
+        vectors, chosen = options.pop("vectors", None), coerce(preset, Preset, "preset")
+        corpus = from_plain(CorpusSpec, {"source": str(source), **options}, "corpus")
+        task = task_of(corpus)
+        usual = task_settings(task) | corpus_settings(str(source), encoder, chosen)
+        vectors = vectors or usual.pop("vectors", "corpus")
+        sections = {
+            "corpus": corpus,
             "model": model_preset(encoder, attention, chosen),
             "training": training_preset(chosen),
             "collect": CollectSettings(),
-            **_all_experiments(),
         }
-        task = task_of(sections["corpus"])
-        defaults = task_settings(task) | corpus_settings(str(source), encoder, chosen)
-        usual_vectors = defaults.pop("vectors", "corpus")
-        changed = override(sections, defaults | dict(settings or {}))
-        if changed["collect"].level == "words" and not changed["model"].hierarchical:
-            raise InputError(
-                "read settings",
-                "setting collect.level",
-                "words",
-                "positions: a flat model has no sentences",
-                "or --preset han",
-            )
-        if changed["collect"].level == "words" and changed["collect"].erase_input:
-            raise InputError(
-                "read settings",
-                "setting collect.erase_input",
-                "true with collect.level=words",
-                "positions: sentences are deleted",
-            )
-        check_attention(changed["model"], task != "classification")
-        experiments = {name: asdict(changed[name]) for name in _all_experiments()}
-        read_from = str(Path(vectors or usual_vectors).expanduser())
-        return cls(
-            changed["corpus"],
-            changed["model"],
-            changed["training"],
-            changed["collect"],
-            experiments,
-            read_from,
-            chosen,
-            seed,
-            device,
-        )
+        resolved = resolve(sections, usual | given)
+        model, collect = resolved["model"], resolved["collect"]
+        if collect.level == "words" and (collect.erase_input or not model.hierarchical):
+            got, expected = "words of a flat model", "positions, or --preset han"
+            if model.hierarchical:
+                got, expected = "words with collect.erase_input", "positions: sentences are deleted"
+            raise InputError("read settings", "setting collect.level", got, expected)
+        check_attention(model, task != "classification")
+        return cls(**resolved, vectors=str(Path(vectors).expanduser()), preset=chosen, **own)
 
     @classmethod
     def read(cls, folder: str | Path) -> RunSpec:
-        """The spec of an existing run directory. Raises RunError or InputError when it is missing or damaged."""
-        from attnaudit.tracing.settings import CollectSettings
-        from attnaudit.training.probe import Probe
-        from attnaudit.training.settings import OBJECTIVES, TrainingSettings
-
+        """Read the spec of a run's folder. Raises RunError or InputError."""
         path = Path(folder) / "spec.json"
         plain = read_with_digest(path)
-        if (
-            not isinstance(plain, dict)
-            or plain.get("kind") != cls.kind
-            or plain.get("schema") != SCHEMA
+        if not isinstance(plain, dict) or (plain.get("kind"), plain.get("schema")) != (
+            cls.kind,
+            SCHEMA,
         ):
-            raise InputError(
-                "read run", str(path), "no spec of a run", f"kind 'run', schema {SCHEMA}"
-            )
-        return cls(
-            CorpusSpec.from_plain(plain["corpus"]),
-            from_plain(ModelSettings, plain["model"], "model"),
-            from_plain(TrainingSettings, plain["training"], "training"),
-            from_plain(CollectSettings, plain["collect"], "collect"),
-            plain["experiments"], plain["vectors"], coerce(plain["preset"], Preset, "preset"), plain["seed"], plain["device"],
-            from_plain(OBJECTIVES[objective["kind"]], objective, "objective") if (objective := plain.get("objective")) else None,
-            from_plain(Teacher, teacher, "teacher") if (teacher := plain.get("teacher")) else None,
-            from_plain(Probe, probe, "probe") if (probe := plain.get("probe")) else None,
-        )  # fmt: skip
+            expected = f"kind 'run', schema {SCHEMA}"
+            raise InputError("read run", str(path), "no spec of a run", expected)
+        known = {field.name for field in fields(cls)}
+        return from_plain(cls, {key: plain[key] for key in plain.keys() & known}, "spec")
 
     def to_json(self) -> dict[str, Any]:
-        """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        plain = json.loads(json.dumps({**asdict(self), "corpus": self.corpus.to_plain()}))
-        return {"schema": SCHEMA, "kind": self.kind, **unwatched(plain)}
+        """Return what ``spec.json`` holds, apart from the fingerprint of the corpus."""
+        return to_json(self)
 
     @property
     def name(self) -> str:
-        """``<corpus>-<encoder>-<attention>-s<seed>``, the default name of the run directory."""
-        return (
-            f"{called(self.corpus.source)}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
-        )
-
-
-def called(source: str) -> str:
-    """The name of a corpus in the default name of a folder: a file by its stem, or by its folder where that says nothing."""
-    base, parent = Path(source).name.split(".")[0] or "corpus", Path(source).parent.name
-    return parent if base in ("all", "data") and parent else base
+        """``<corpus>-<encoder>-<attention>-s<seed>``, the default name of the run's folder."""
+        corpus = corpus_name(self.corpus.source)
+        return f"{corpus}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
 
 
 @dataclass(frozen=True)
 class Decoding:
     """How translations are searched for."""
 
-    beam: int = setting("Beam size; 1: greedy decoding.", 5)
+    beam: int = setting("Beam size; 1: greedy decoding.", 5, least=1)
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise InputError("read settings", "setting decode.beam", str(self.beam), "1 or more")
+        check_settings(self, "decode")
 
 
 @dataclass(frozen=True)
 class TranslationSpec:
-    """One training of a translator, its translations and the audit of its attention, with every setting resolved.
+    """One training of a translator, its translations, and the audit of its attention.
 
-    In a study an ``objective`` may replace the loss on gold tokens, and a ``probe`` be traced during training.
+    Attributes:
+        corpus: The pairs, and how they are read.
+        model: Sizes of the model.
+        training: Settings of the training loop.
+        collect: What is traced.
+        decode: How translations are searched for.
+        experiments: Settings of every experiment by name.
+        preset: Set of sizes.
+        seed: Seed of the split, the model and the training.
+        device: ``auto``, ``cpu`` or ``cuda``.
+        objective: Loss in place of that on gold tokens.
+        probe: Pairs that are traced while the model trains.
     """
 
     kind: ClassVar[str] = "translation"
@@ -215,86 +204,78 @@ class TranslationSpec:
 
     @classmethod
     def of(
-        cls, source: str | Path, *, preset: str = "small", seed: int = 0, device: str = "auto", data_dir: str | None = None,
-        encoding: str | None = None, settings: Mapping[str, Any] | None = None,
-    ) -> TranslationSpec:  # fmt: skip
-        """A run of ``source``; ``settings`` are dotted names, as ``{"training.epochs": 4}``. Raises InputError."""
-        chosen: PairPreset = coerce(preset, PairPreset, "preset")
+        cls,
+        source: str | Path,
+        *,
+        preset: str = "small",
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> TranslationSpec:
+        """Make the spec of a run.
+
+        Args:
+            source: The corpus.
+            preset: ``paper``, the sizes of Snell et al. 2021, or ``small``, a layer each.
+            settings: Settings by dotted name, such as ``{"training.epochs": 4}``.
+            **options: ``seed`` and ``device``, ``data_dir`` and ``encoding`` of the corpus.
+
+        Raises:
+            InputError: For an unknown name or setting, or a value of a wrong type.
+        """
+        own = {name: options.pop(name) for name in ("seed", "device") if name in options}
+        chosen = coerce(preset, PairPreset, "preset")
+        model = PairSettings(layers=2, dropout=0.5) if chosen == "paper" else PairSettings()
+        training = TrainingSettings(
+            epochs=30,
+            batch_size=64,
+            weight_decay=0.0,
+            class_weight=False,
+            patience=4,
+            plateau=1,
+            select="loss",
+        )
         sections = {
-            "corpus": ParallelSpec(str(source), data_dir, encoding=encoding),
-            **_sizes(chosen),
+            "corpus": from_plain(ParallelSpec, {"source": str(source), **options}, "corpus"),
+            "model": model,
+            "training": training,
+            "collect": PairCollectSettings(),
             "decode": Decoding(),
         }
-        known = _all_experiments()
-        changed = override({**sections, **known}, task_settings(None) | dict(settings or {}))
-        experiments = {name: asdict(changed.pop(name)) for name in known}
-        return cls(**changed, experiments=experiments, preset=chosen, seed=seed, device=device)
+        resolved = resolve(sections, task_settings(None) | dict(settings or {}))
+        return cls(**resolved, preset=chosen, **own)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``spec.json`` holds, apart from the fingerprint of the corpus.
-
-        A corpus whose making is not set does not say so: it is the same as before there was a choice.
-        """
-        plain = json.loads(json.dumps(asdict(self)))
-        for name in _MADE:
-            if plain["corpus"][name] is None:
-                del plain["corpus"][name]
-        return {"schema": SCHEMA, "kind": self.kind, **unwatched(plain)}
+        """Return what ``spec.json`` holds, apart from the fingerprint of the corpus."""
+        return to_json(self)
 
     @property
     def name(self) -> str:
-        """``<corpus>-<attention>-s<seed>``, the default name of the run directory."""
+        """``<corpus>-<attention>-s<seed>``, the default name of the run's folder."""
         return f"{Path(self.corpus.source).name}-{self.model.attention}-s{self.seed}"
 
 
-def _sizes(preset: PairPreset) -> dict[str, Any]:
-    """``paper``: as Snell et al. 2020 say; ``small``: one layer each, which two cores train in a quarter of an hour or two."""
-    from attnaudit.models.presets import PairSettings
-    from attnaudit.tracing.settings import PairCollectSettings
-    from attnaudit.training.settings import TrainingSettings
-
-    model = PairSettings(layers=2, dropout=0.5) if preset == "paper" else PairSettings()
-    training = TrainingSettings(
-        epochs=30,
-        batch_size=64,
-        learning_rate=1e-3,
-        weight_decay=0.0,
-        class_weight=False,
-        patience=4,
-        plateau=1,
-        select="loss",
-    )
-    return {"model": model, "training": training, "collect": PairCollectSettings()}
+def corpus_name(source: str) -> str:
+    """Name a corpus for a folder: a file by its stem, or by its folder if that says nothing."""
+    path = Path(source)
+    base = path.name.split(".")[0] or "corpus"
+    return path.parent.name if base in ("all", "data") and path.parent.name else base
 
 
-def unwatched(plain: dict[str, Any]) -> dict[str, Any]:
-    """A training that is not watched, that counts epochs or has one thread does not say so: it is the same as before there was a choice."""
-    for section, name, usual in (
-        (plain, "probe", None),
-        (plain["training"], "steps", None),
-        (plain["training"], "threads", 1),
-    ):
-        if section[name] == usual:
-            del section[name]
-    return plain
+def to_json(spec: Any) -> dict[str, Any]:
+    """Return a spec as JSON, with its schema and kind."""
+    return {"schema": SCHEMA, "kind": spec.kind, **json.loads(json.dumps(asdict(spec)))}
 
 
 def demo_spec() -> RunSpec:
-    """The run of ``attnaudit demo``: one decisive word among distractors, a model small enough for a laptop."""
+    """Return the run of ``attnaudit demo``: one decisive word among distractors, a small model."""
     return RunSpec.of("planted-decisive", settings={"corpus.size": 2000, "corpus.length": (10, 40)})
 
 
 def task_settings(task: str | None) -> dict[str, Any]:
-    """What Jain & Wallace 2019 chose for question answering and inference where it differs from classification, as dotted settings."""
-    from attnaudit.experiments import settings_for_task
-    from attnaudit.trace import ASKING
-
-    fixed = (
-        {"training.epochs": 25, "model.attention_decay": True, "collect.gradient_of": "predicted"}
-        if task in ASKING
-        else {}
-    )
-    return fixed | {
+    """Return the settings of a task that differ from those of classification (Jain & Wallace)."""
+    fixed = {"training.epochs": 25, "model.attention_decay": True}
+    fixed |= {"collect.gradient_of": "predicted"}
+    return (fixed if task in ASKING else {}) | {
         f"{name}.{key}": value
         for name, values in settings_for_task(task).items()
         for key, value in values.items()
@@ -302,47 +283,50 @@ def task_settings(task: str | None) -> dict[str, Any]:
 
 
 def corpus_settings(source: str, encoder: str, preset: str) -> dict[str, Any]:
-    """The dotted settings of a registered corpus, ``vectors`` among them where it has its own; none for others."""
+    """Return the dotted settings of a registered corpus, perhaps with its ``vectors``."""
     return dict(CORPORA[source].settings(encoder, preset)) if source in CORPORA else {}
 
 
-def _all_experiments() -> dict[str, Any]:
-    from attnaudit.experiments import make_experiment, with_settings
+def resolve(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Apply dotted settings to sections and to all experiments. Raises InputError.
 
-    return {name: make_experiment(name) for name in with_settings()}
+    Returns:
+        The sections, and ``experiments``, the settings of each as a dictionary.
+    """
+    known = {name: make_experiment(name) for name in with_settings()}
+    changed = override({**sections, **known}, settings)
+    experiments = {name: asdict(changed.pop(name)) for name in known}
+    return {**changed, "experiments": experiments}
 
 
 def experiment_settings(
     settings: Mapping[str, Any], task: str | None = None
 ) -> dict[str, dict[str, Any]]:
-    """The resolved settings of every experiment for a task, with dotted ``settings`` in place. Raises InputError."""
-    known = _all_experiments()
-    defaults = {
-        key: value for key, value in task_settings(task).items() if key.partition(".")[0] in known
-    }
-    return {
-        name: asdict(experiment)
-        for name, experiment in override(known, defaults | dict(settings)).items()
-    }
+    """Return the resolved settings of every experiment for a task. Raises InputError."""
+    usual = task_settings(task)
+    own = {key: usual[key] for key in usual if key.partition(".")[0] in with_settings()}
+    return resolve({}, own | dict(settings))["experiments"]
 
 
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """``key = ours, there theirs`` for every dotted key in which two specs differ, whereabouts apart."""
+    """List ``key = ours, there theirs`` for every dotted key of two specs, except whereabouts."""
     left, right = _flat(ours), _flat(theirs)
-    keys = [
-        key
+    return [
+        f"{key} = {_shown(left, key)}, there {_shown(right, key)}"
         for key in dict.fromkeys([*left, *right])
         if key not in _WHEREABOUTS and left.get(key) != right.get(key)
     ]
-    return [f"{key} = {_shown(left, key)}, there {_shown(right, key)}" for key in keys]
 
 
 def other_settings(made: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    """The dotted settings of a ``spec.json`` that are not the ``usual`` ones: whereabouts, seeds and the fingerprint of the data apart."""
-    left, right = _flat(made), _flat(usual)
+    """Return the settings of a ``spec.json`` that are not the usual ones, by dotted name.
+
+    Whereabouts, seeds and the fingerprint of the data are left out.
+    """
+    right = _flat(usual)
     return {
         key: value
-        for key, value in left.items()
+        for key, value in _flat(made).items()
         if key not in (*_WHEREABOUTS, *_OF_A_RUN) and value != right.get(key)
     }
 
@@ -350,11 +334,8 @@ def other_settings(made: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[st
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, entry in value.items():
-        flat |= (
-            _flat(entry, f"{prefix}{key}.")
-            if isinstance(entry, Mapping)
-            else {f"{prefix}{key}": entry}
-        )
+        nested = isinstance(entry, Mapping)
+        flat |= _flat(entry, f"{prefix}{key}.") if nested else {f"{prefix}{key}": entry}
     return flat
 
 

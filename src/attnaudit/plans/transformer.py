@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.settings import check_settings, from_plain, override, setting
+from attnaudit.core.settings import check_settings, from_plain, setting
 from attnaudit.corpora.spec import CorpusSpec
-from attnaudit.plans.spec import SCHEMA, called, experiment_settings
+from attnaudit.plans.spec import corpus_name, resolve, task_settings, to_json
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes, config_named
 
@@ -41,25 +40,26 @@ class TransformerCollect:
 class Uniform:
     """Layers whose heads attend uniformly to all tokens, in training and in the saved model."""
 
-    layers: str = setting("Layers that attend uniformly: all, or numbers from 0, as 0,3.", "none")
+    layers: str = setting("Layers that attend uniformly: all, last, or numbers, as 0,3.", "none")
 
-    def numbers(self, layers: int) -> tuple[int, ...]:
-        """Return the layers in order.
 
-        Args:
-            layers: Number of layers of the model.
+def uniform_layers(text: str, layers: int) -> tuple[int, ...]:
+    """Return the numbers of layers.
 
-        Raises:
-            InputError: For a layer that it does not have.
-        """
-        if self.layers in (ALL, "none"):
-            return tuple(range(layers if self.layers == ALL else 0))
-        names = [name.strip() for name in self.layers.split(",")]
-        for name in names:
-            if not name.isdecimal() or int(name) >= layers:
-                expected = f"{ALL}, or layers from 0 to {layers - 1} joined by commas"
-                raise InputError("read settings", "setting uniform.layers", repr(name), expected)
-        return tuple(sorted({int(name) for name in names}))
+    Args:
+        text: ``all``, ``last``, ``none``, or numbers from 0 joined by commas.
+        layers: Number of layers of the model.
+
+    Raises:
+        InputError: For a layer that it does not have.
+    """
+    words = {ALL: range(layers), "last": [layers - 1], "none": []}
+    names = words.get(text, [name.strip() for name in text.split(",")])
+    for name in map(str, names):
+        if not name.isdecimal() or int(name) >= layers:
+            expected = f"{ALL}, last, or layers from 0 to {layers - 1} joined by commas"
+            raise InputError("read settings", "setting uniform.layers", repr(name), expected)
+    return tuple(sorted({int(name) for name in names}))
 
 
 @dataclass(frozen=True)
@@ -131,21 +131,19 @@ class TransformerTraining:
             "uniform": Uniform(),
             "deceive": Deceive(0.0),
         }
-        own = {key: given.pop(key) for key in list(given) if key.partition(".")[0] in sections}
-        if "deceive.strength" in own:
+        deceives = "deceive.strength" in given
+        if deceives:
             # The score of labels would select the first epoch that is right, whatever its
             # attention.
             sections["training"] = replace(chosen.training, select="loss")
-        changed = override(sections, own)
-        penalty = changed.pop("deceive")
-        uniform = changed.pop("uniform").numbers(changed["model"].layers)
+        changed = resolve(sections, task_settings(None) | given)
+        penalty, uniform = changed.pop("deceive"), changed.pop("uniform").layers
         spec = cls(
             config=config,
             **changed,
-            uniform=uniform,
-            objective=penalty if "deceive.strength" in own else None,
+            uniform=uniform_layers(uniform, changed["model"].layers),
+            objective=penalty if deceives else None,
             seed=seed,
-            experiments=experiment_settings(given),
         )
         spec.check()
         return spec
@@ -172,8 +170,7 @@ class TransformerTraining:
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        plain = json.loads(json.dumps({**asdict(self), "corpus": self.corpus.to_plain()}))
-        return {"schema": SCHEMA, "kind": self.kind, **plain}
+        return to_json(self)
 
     @property
     def name(self) -> str:
@@ -181,4 +178,4 @@ class TransformerTraining:
         layers = "" if len(self.uniform) == self.model.layers else "-".join(map(str, self.uniform))
         uniform = f"-uniform{layers}" if self.uniform else ""
         deceive = f"-deceive{self.objective.strength:g}" if self.objective else ""
-        return f"{called(self.corpus.source)}-{self.config}{uniform}{deceive}-s{self.seed}"
+        return f"{corpus_name(self.corpus.source)}-{self.config}{uniform}{deceive}-s{self.seed}"

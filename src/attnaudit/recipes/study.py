@@ -400,7 +400,8 @@ def _check_places(
         free: set[str] = set()
         for one in (plain, found):
             free |= set(getattr(studies.get(one["study"]["name"]), "not_of_base", ()))
-            free |= set(EPOCHS if "steps" in {**one["study"], **one.get("training", {})} else ())
+            counts_steps = {**one.get("training", {}), **one["study"]}.get("steps")
+            free |= set(EPOCHS if counts_steps else ())
         if differing := differences(*(_without(one, free) for one in (about, base))):
             got = f"{other.parent.name} there is of another model or corpus: {some_of(differing)}"
             expected = "all studies of a folder about the same"
