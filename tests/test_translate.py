@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from attnaudit.cli import main
-from attnaudit.cli.show import show_translation
+from attnaudit.cli.show import show_run
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.core.printable import without_controls
@@ -213,21 +213,19 @@ def test_without_attention_there_is_no_trace(
     assert not (out / "report.html").exists()
     assert {row["experiment"] for row in read_json(out / "summary.json")} == {"translation"}
     assert "BLEU" in (out / "translation.html").read_text(encoding="utf-8")
-    show_translation(out, as_json=False)
+    show_run(out, as_json=False)
     said = capsys.readouterr().out
     assert "no experiment gave a number" not in said
     assert "BLEU" in said
-    assert f"report: {out / 'translation.html'}" in said
+    assert f"translations: {out / 'translation.html'}" in said
     assert "dictionary" not in said
 
 
 def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(
     run: Path, capsys: pytest.CaptureFixture[str]
 ):
-    show_translation(run, as_json=False)
+    show_run(run, as_json=False)
     assert f"dictionary: {run / 'dictionary.parquet'}" in capsys.readouterr().out
-    assert main(["translate", "--help"]) == 0
-    assert "dictionary.parquet" in capsys.readouterr().out
     page = (Path(__file__).parents[1] / "docs" / "translation.md").read_text(encoding="utf-8")
     (told,) = re.findall(r"Its columns: (.*?)\n\n", page, re.DOTALL)
     table = pl.read_parquet(run / "dictionary.parquet")
@@ -240,7 +238,7 @@ def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(
 def test_the_command_shows_what_may_be_claimed_and_no_table_of_measures(
     run: Path, capsys: pytest.CaptureFixture[str]
 ):
-    show_translation(run, as_json=False)
+    show_run(run, as_json=False)
     said = capsys.readouterr().out
     assert said.startswith("Claim nothing: the model is not shown to be better than")
     assert "what it says" in said
@@ -275,7 +273,7 @@ def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Pat
 @pytest.mark.usefixtures("quick_pages")
 def test_the_command_line(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     options = [part for key, value in _known(SMALL).items() for part in ("--set", f"{key}={value}")]
-    assert main(["translate", str(pairs), "--out", str(tmp_path / "run"), "--json", *options]) == 0
+    assert main(["run", str(pairs), "--out", str(tmp_path / "run"), "--json", *options]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["run"] == str(tmp_path / "run")
     assert "bleu" in {row["measure"] for row in told["summary"]}
@@ -384,10 +382,7 @@ def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind:
     options = [
         part for key, value in _known(PLANTED).items() for part in ("--set", f"{key}={value}")
     ]
-    assert (
-        main(["translate", f"planted-{kind}", "--out", str(tmp_path / "run"), "--json", *options])
-        == 0
-    )
+    assert main(["run", f"planted-{kind}", "--out", str(tmp_path / "run"), "--json", *options]) == 0
     rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)["summary"]}
     assert rows["token_accuracy"]["value"] > 0.3  # by chance 1 in 8
     trace = Trace.read(tmp_path / "run" / "trace")
@@ -467,7 +462,7 @@ def test_bad_input_is_one_line(
     pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], line: str
 ):
     given = [argument.format(pairs=pairs) for argument in arguments]
-    assert main(["translate", *given, "--out", str(tmp_path / "run")]) == 2
+    assert main(["run", *given, "--out", str(tmp_path / "run")]) == 2
     *stages, told = capsys.readouterr().err.splitlines()
     assert not any(stage.startswith("attnaudit:") for stage in stages)
     assert line in told

@@ -34,7 +34,7 @@ from attnaudit.calibration.score import (
     share_larger,
     tau_interval,
 )
-from attnaudit.cli.calibration import _show
+from attnaudit.cli.show import show_calibration
 from attnaudit.experiments import audit
 from attnaudit.report.calibration_page import write_calibration
 from attnaudit.report.cards.calibration import is_of_a_calibrated_kind, standing_row
@@ -162,7 +162,7 @@ def test_fewer_than_three_constructions_on_a_side_have_an_auc_without_an_interva
     assert (found["low"].to_list(), found["low"].dtype) == ([None], pl.Float64)
     found.write_parquet(tmp_path / "scores.parquet")
     (tmp_path / "degree.json").write_text("null")
-    _show(tmp_path, as_json=False)
+    show_calibration(tmp_path, as_json=False)
     shown = capsys.readouterr().out
     assert f"{found['auc'][0]:.2f}" in shown
     assert "1 × 1" in shown

@@ -13,12 +13,9 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
-from attnaudit.core.progress import silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
-from attnaudit.plans.transformer import TransformerCollect, TransformerTraining
-from attnaudit.recipes.small_transformer import SMALL_TRANSFORMERS
 from attnaudit.recipes.studies import plan_study
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.recipes.trained import train
@@ -54,25 +51,6 @@ def folder(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Path
         for study in TRANSFORMER_STUDIES:
             run_study(tiny(study), out)
     return out
-
-
-def test_the_base_of_a_table_is_audited_on_rows_that_it_was_not_trained_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(
-        "attnaudit.recipes.transformer.audit_transformer",
-        lambda *_, collect, **__: asked.append(collect),
-    )
-    table = tmp_path / "mine.csv"
-    table.touch()
-    for source in (table, CORPUS):
-        spec = TransformerTraining.of(
-            str(source), config="tiny-bert", collect=TransformerCollect(sample=9)
-        )
-        assert SMALL_TRANSFORMERS.audit is not None
-        SMALL_TRANSFORMERS.audit(spec, tmp_path, tmp_path / "out", silent)
-    assert asked == [{"sample": 9, "split": "test"}, {"sample": 9}]
 
 
 def training(folder: Path, name: str) -> Path:
@@ -235,10 +213,6 @@ def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
             "a model of next tokens; expected a classifier",
         ),
         (["uniform", CORPUS, "--model", "tiny-brt"], "tiny-bert"),
-        (
-            ["uniform", CORPUS, "--model", "tiny-bert", "--model", "cnn"],
-            "--encoder cnn; expected no such option",
-        ),
         (
             ["uniform", CORPUS, "--model", "tiny-bert", "--set", "uniform.layers=2"],
             "layers from 0 to 1",

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import InputError, RunError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, sha256, write_json
 from attnaudit.core.progress import Progress, silent
@@ -95,7 +95,8 @@ class StudySpec:
         kind = kind_of_corpus(source, given, options.get("config"))
         if study not in kind.studies:
             names, what = ", ".join(kind.studies), options.get("config", source)
-            raise InputError("study", "name", repr(study), f"one of {names} for {what}")
+            expected, near = f"one of {names} for {what}", did_you_mean(study, kind.studies)
+            raise InputError("study", "name", repr(study), expected, near)
         of_study, stated = kind.studies[study], options | given
         names = {name: name.partition(".")[2] for name in EPOCHS}
         own = {
