@@ -87,9 +87,9 @@ def main() -> None:
             ("the usual ones", USUAL),
         ):
             out = Path(name, f"{len(scores)}")
-            asked = [part for score in scores for part in ("--score", score)]
-            command = ["hf", str(model), "sst", "--data-dir", options.data_dir, "--sample", sample]
-            cost = cost_of_attnaudit([*command, *asked, "--out", str(out), "--json"])
+            texts = ["sst", "--data-dir", options.data_dir, "--sample", sample]
+            asked = ["--set", f"collect.scores={','.join(scores)}", "--out", str(out), "--json"]
+            cost = cost_of_attnaudit(["audit", str(model), *texts, *asked])
             print_row([title, sample, f"{cost.wall:.0f}", f"{cost.cpu:.0f}", f"{cost.memory:.2f}"])
         positions, seconds = passes_alone(model, out / "trace")
     name = f"the model alone, {positions:,} positions of leave-one-out"

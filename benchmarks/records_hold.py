@@ -28,7 +28,7 @@ from benchmarks.same_numbers import run_with
 ROUNDING = 1e-6  # relative, for values above 1
 ROOT = Path(__file__).resolve().parents[1]
 RECORDS = ROOT / "docs" / "records"
-# Settings of each kind of command that leave minutes; "hf" trains nothing that could be shorter.
+# Settings of each kind of command that leave minutes; an audit trains nothing.
 SHORT = {
     "reproduce": {"training.epochs": "2"},
     "run": {"training.epochs": "1"},
@@ -44,9 +44,9 @@ SHORT = {
     "deceive": {"training.epochs": "2", "deceive.seeds": "1", "deceive.strengths": "0,1"},
     "dynamics": {"dynamics.seeds": "2", "dynamics.steps": "0,5,20", "dynamics.probe": "10"},
     "copying": {"copying.seeds": "2", "copying.steps": "60", "copying.every": "30"},
-    "hf": {},
+    "audit": {},
 }
-AVERAGE = ("--encoder", "average", "--attention", "additive", "--seeds", "1")
+AVERAGE = ("--model", "average", "--attention", "additive", "--seeds", "1")
 
 
 class Probe(NamedTuple):
@@ -111,18 +111,20 @@ def commands(probe: Probe, command: str, named: Mapping[str, str], out: Path) ->
     """Return the commands of a record, shorter, each with its folder in ``out``."""
     found = []
     for number, text in enumerate(command.split("; ")):
-        words = [{**named, "MODEL": str(out / "0")}.get(word, word) for word in shlex.split(text)]
-        parser = argparse.ArgumentParser(prefix_chars="-", allow_abbrev=False)
+        places = {**named, "MODEL": str(out / "0"), "RUN/model": str(out / "0" / "model")}
+        words = [places.get(word, word) for word in shlex.split(text)[1:]]
+        parser = argparse.ArgumentParser(allow_abbrev=False)
         parser.add_argument("--set", action="append", default=[])
         parser.add_argument("--out")
         parser.add_argument("--full", action="store_true")
-        given, rest = parser.parse_known_args(words[1:])
+        given, rest = parser.parse_known_args(words)
         kind = rest[1] if rest[0] == "study" else rest[0]
+        # Earlier revisions trained and audited transformers by `hf`.
+        kind = ("run" if rest[1] == "train" else "audit") if kind == "hf" else kind
         settings = dict(setting.split("=", 1) for setting in given.set)
         settings |= {**SHORT[kind], **probe.settings}
         asked = [part for key, value in settings.items() for part in ("--set", f"{key}={value}")]
-        place = ["--out", str(out / str(number))]
-        found.append(["-m", "attnaudit", *rest, *probe.options, *asked, *place])
+        found.append([*rest, *probe.options, *asked, "--out", str(out / str(number))])
     return found
 
 
@@ -165,24 +167,44 @@ def compared(then: pl.DataFrame, now: pl.DataFrame) -> list[str]:
     ]
 
 
+def git(*arguments: str) -> str:
+    """Run git in this checkout and return what it prints."""
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def spelled_then(record: str, commit: str) -> str:
+    """Return the command of a record as its commit spells it, which later ones may spell anew."""
+    path = f"docs/records/{record}.json"
+    versions = git("log", "--reverse", "--format=%H", "--", path).split()
+    found = (json.loads(git("show", f"{version}:{path}")) for version in versions)
+    return next(one["command"] for one in found if one["commit"] == commit)
+
+
 def probe_row(probe: Probe, named: Mapping[str, str]) -> list[str]:
     """Run the commands of a probe under both commits and compare them."""
-    record = json.loads((RECORDS / f"{probe.record}.json").read_text(encoding="utf-8"))
-    git = ("git", "-C", str(ROOT), "worktree")
+    now = json.loads((RECORDS / f"{probe.record}.json").read_text(encoding="utf-8"))
+    commit = now["commit"]
     with tempfile.TemporaryDirectory() as name:
         folder, source = Path(name), Path(name, "source")
-        add = [*git, "add", "--quiet", "--detach", str(source), record["commit"]]
-        subprocess.run(add, check=True)
+        git("worktree", "add", "--quiet", "--detach", str(source), commit)
         try:
-            for side, checkout in (("then", source), ("now", ROOT)):
-                for command in commands(probe, record["command"], named, folder / side):
-                    if error := run_with(checkout, command):
+            texts = [path.read_text() for path in (source / "src/attnaudit/cli").glob("*.py")]
+            encoder = any('"--encoder"' in text for text in texts)
+            options = ["--encoder" if encoder and o == "--model" else o for o in probe.options]
+            then = probe._replace(options=tuple(options))
+            for side, asked, checkout, command in (
+                ("then", then, source, spelled_then(probe.record, commit)),
+                ("now", probe, ROOT, now["command"]),
+            ):
+                for words in commands(asked, command, named, folder / side):
+                    if error := run_with(checkout, ["-m", "attnaudit", *words]):
                         failed = f"failed {side}: {error.splitlines()[-1]}"
-                        return [probe.record, record["commit"], failed, *[""] * 6]
+                        return [probe.record, commit, failed, *[""] * 6]
         finally:
-            subprocess.run([*git, "remove", "--force", str(source)], check=True)
+            git("worktree", "remove", "--force", str(source))
         cells = compared(summaries(folder / "then"), summaries(folder / "now"))
-    return [probe.record, record["commit"], *cells]
+    return [probe.record, commit, *cells]
 
 
 def main() -> None:

@@ -44,30 +44,30 @@ RUN, STUDY = "run planted-decisive --vectors random", "planted-decisive --vector
 KINDS = {
     "two-classes": (RUN, PLANTED),
     "two-classes-cnn": (
-        f"{RUN} --encoder cnn --attention dot",
+        f"{RUN} --model cnn --attention dot",
         f"{PLANTED} collect.erase_input=true",
     ),
-    "several-classes": ("run {texts} --encoder average", TINY),
+    "several-classes": ("run {texts} --model average", TINY),
     "question": ("run planted-question --vectors random --attention dot", PLANTED),
-    "hierarchical": ("run {texts} --preset han --encoder bigru --vectors random", TINY),
-    "translation": ("translate planted-reverse", PAIRS),
+    "hierarchical": ("run {texts} --preset han --model bigru --vectors random", TINY),
+    "translation": ("run planted-reverse", PAIRS),
     "copying": ("study copying permutations", COPYING),
     "sweep": (
-        "reproduce jain2019 --corpus sst --encoder average --seeds 2 --vectors random "
+        "reproduce jain2019 --corpus sst --model average --seeds 2 --vectors random "
         "--data-dir {data}",
         TINY,
     ),
     "calibration": (
-        "calibrate --corpus planted-prior --seeds 1 --encoders 1 --construction guided_mixing "
-        "--construction leak_last",
+        "study calibration planted-prior --set calibration.seeds=1 --set calibration.encoders=1 "
+        "--set calibration.constructions=guided_mixing,leak_last",
         "",
     ),
     "encoder": (
-        "hf {models}/encoder {texts} --sample 12 --layers all --score gradient --score loo",
+        "audit {models}/encoder {texts} --sample 12 --layers all --set collect.scores=gradient,loo",
         "",
     ),
-    "encoder-graph": ("hf {models}/encoder {texts} --sample 12", ""),
-    "language-model": ("hf {models}/causal {texts} --sample 4 --layers 1", ""),
+    "encoder-graph": ("audit {models}/encoder {texts} --sample 12", ""),
+    "language-model": ("audit {models}/causal {texts} --sample 4 --layers 1", ""),
     "study-uniform": (f"study uniform {STUDY}", f"{PLANTED} uniform.seeds=2"),
     "study-seeds": (f"study seeds {STUDY}", f"{PLANTED} seeds.seeds=2"),
     "study-guide": (f"study guide {STUDY}", f"{PLANTED} guide.seeds=1 guide.epochs=2"),
