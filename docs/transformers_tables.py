@@ -11,7 +11,7 @@ the studies `uniform` and `deceive` of transformers do, and the page shows their
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +71,10 @@ STUDIES = {  # the study, and the record of the paper that it belongs to
     "uniform": ("uniform", "wiegreffe2019/sst-uniform-small-bert"),
     "pronoun": ("deceive", "pruthi2020/deceptive_pronoun-deceive-small-bert"),
 }
+UNIFORM = {
+    "accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC", "difference_accuracy": "accuracy, minus learned attention",
+    "difference_f1": "F1, minus learned attention",
+}  # fmt: skip
 PRONOUN = {
     "accuracy": "accuracy", "mass": "attention on the pronoun", "found_attention": "named by attention", "found_gradient": "by gradient",
     "found_loo": "by leave-one-out", "found_change": "by maximal change", "found_random": "at random",
@@ -327,60 +331,49 @@ def cell(row: Mapping[str, Any] | None) -> str:
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(
-        "| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *rows)
-    )
+    """Return a Markdown table."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def write_tables(page: Path, parts: Sequence[tuple[str, str]], block: str) -> None:
-    """Write texts and tables between the markers of a block of a page, separated by blank lines."""
-    made = "\n\n".join(part for pair in parts for part in pair if part)
+def write_block(page: Path, parts: Iterable[str], block: str) -> None:
+    """Write parts between the markers of a block of a page, separated by blank lines."""
+    made = "\n\n".join(filter(None, parts))
     begin, end = f"<!-- {block} -->", f"<!-- end of {block} -->"
     before, rest = page.read_text(encoding="utf-8").split(begin)
     write_text(page, f"{before}{begin}\n\n{made}\n\n{end}{rest.split(end)[1]}")
 
 
-def blocks() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """The tables of every block of the page that has its records."""
-    audits = {
-        name: load(RECORDS / f"{name}.json")
-        for name in NAMES[: len(SEEDS)]
-        if (RECORDS / f"{name}.json").exists()
-    }
-    if audits:
-        places = [f"transformers/{name}" for name in audits]
-        yield "audits", [(of_seeds(audits), made_by(*places))]
-        further = f"<details markdown>\n<summary>{FURTHER}</summary>\n\n{of_heads(audits, FURTHER_OF_HEADS)}\n\n</details>"
-        yield "heads", [(of_heads(audits), further)]
-        folded = {title: of_pairs(audits, measure) for measure, title in PAIRS.items()}
-        if shown := [
-            f"<details markdown>\n<summary>{title}</summary>\n\n{pairs}\n\n</details>"
-            for title, pairs in folded.items()
-            if pairs
-        ]:
-            yield "pairs", [("\n\n".join(shown), made_by(*places))]
-    if (RECORDS / "scores.json").exists():
-        yield (
-            "scores",
-            [(of_scores(load(RECORDS / "scores.json")["summary"]), made_by("transformers/scores"))],
-        )
-    planted = {
-        name: load(RECORDS / f"{name}.json")
-        for name in NAMES
-        if name.startswith("planted") and (RECORDS / f"{name}.json").exists()
-    }
-    if planted:
-        made = [(of_known(planted, measure), "") for measure in KNOWN]
-        yield "planted", [*made, ("", made_by(*(f"transformers/{name}" for name in planted)))]
-    columns = {"accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC", "difference_accuracy": "accuracy, minus learned attention",
-               "difference_f1": "F1, minus learned attention"}  # fmt: skip
-    for name, shown in (("uniform", columns), ("pronoun", PRONOUN)):
+def recorded(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the records that exist in a folder, by name."""
+    places = {name: folder / f"{name}.json" for name in names}
+    return {name: load(place) for name, place in places.items() if place.exists()}
+
+
+def folded(title: str, content: str) -> str:
+    """Fold a part of the page; nothing without content."""
+    head = f"<details markdown>\n<summary>{title}</summary>"
+    return f"{head}\n\n{content}\n\n</details>" if content else ""
+
+
+def blocks() -> Iterator[tuple[str, list[str]]]:
+    """Return the parts of every block of the page that has its records."""
+    if audits := recorded(RECORDS, NAMES[: len(SEEDS)]):
+        made = made_by(*(f"transformers/{name}" for name in audits))
+        yield "audits", [of_seeds(audits), made]
+        yield "heads", [of_heads(audits), folded(FURTHER, of_heads(audits, FURTHER_OF_HEADS))]
+        pairs = [folded(title, of_pairs(audits, measure)) for measure, title in PAIRS.items()]
+        if any(pairs):
+            yield "pairs", [*pairs, made]
+    for name, record in recorded(RECORDS, ["scores"]).items():
+        yield name, [of_scores(record["summary"]), made_by(f"transformers/{name}")]
+    if planted := recorded(RECORDS, (name for name in NAMES if name.startswith("planted"))):
+        made = made_by(*(f"transformers/{name}" for name in planted))
+        yield "planted", [*(of_known(planted, measure) for measure in KNOWN), made]
+    for name, columns in (("uniform", UNIFORM), ("pronoun", PRONOUN)):
         study, place = STUDIES[name]
-        if (RECORDS.parent / f"{place}.json").exists():
-            yield (
-                name,
-                [(of_models(study, load(RECORDS.parent / f"{place}.json"), shown), made_by(place))],
-            )
+        for record in recorded(RECORDS.parent, [place]).values():
+            yield name, [of_models(study, record, columns), made_by(place)]
 
 
 def main() -> None:
@@ -403,7 +396,7 @@ def main() -> None:
     options = parser.parse_args()
     run_missing(options)
     for name, parts in blocks():
-        write_tables(PAGE, parts, name)
+        write_block(PAGE, parts, name)
 
 
 if __name__ == "__main__":

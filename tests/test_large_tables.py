@@ -245,6 +245,7 @@ def test_the_page_of_a_large_trace_draws_a_sample(tmp_path: Path) -> None:
     columns, rows = whole.columns(["emax_jsd"]), whole.rows(np.arange(300))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record, "LARGE", 100)
+        patch.setattr("attnaudit.results.groups.PIECE", 64)
         large = record.read_record(tmp_path)
         assert large.sample is not None
         assert np.array_equal(

@@ -33,7 +33,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def written(module: ModuleType) -> str:
     for name, parts in module.blocks():
-        module.write_tables(module.PAGE, parts, name)
+        module.write_block(module.PAGE, parts, name)
     return module.PAGE.read_text(encoding="utf-8")
 
 

@@ -17,7 +17,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.results import SUMMARY_SCHEMA, read_table
 from attnaudit.results.about import About
-from attnaudit.results.groups import LARGE, text_number
+from attnaudit.results.groups import LARGE, pieces_of, text_number
 from attnaudit.trace import ROW_KEYS, Trace, trace_metadata
 
 
@@ -92,13 +92,20 @@ def _joined(
     """Read the rows ``picks``, or all rows, and put the columns of all tables side by side."""
     joined = pl.DataFrame(schema={"instance": pl.Int64})
     for k, (name, table) in enumerate(tables.items()):
-        if picks is not None:
-            chosen = pl.col("row").is_in(pl.Series(picks).implode())
-            table = table.with_row_index("row").filter(chosen).drop("row")
-        # The streaming engine keeps only the chosen rows in memory.
-        rows = table.collect(engine="streaming")
+        rows = table.collect(engine="streaming") if picks is None else _picked(table, picks)
         joined = rows if k == 0 else _beside(joined, name, rows)
     return joined
+
+
+def _picked(table: pl.LazyFrame, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:
+    # In pieces: a lazy filter that selects few rows of many keeps the memory of the others.
+    parts, done = [table.head(0).collect()], 0
+    for piece in pieces_of(table):
+        first, last = np.searchsorted(picks, [done, done + piece.height])
+        if first < last:
+            parts.append(piece[picks[first:last] - done])
+        done += piece.height
+    return pl.concat(parts)
 
 
 def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> RunRecord:
