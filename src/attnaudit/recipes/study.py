@@ -140,7 +140,7 @@ def _check_stated(study: Study, stated: Mapping[str, Any]) -> None:
 
 def run_study(
     spec: StudySpec,
-    out: Path,
+    out: str | Path,
     progress: Progress = silent,
     say: Say = lambda line: None,
     pool: Pool = SERIAL,
@@ -162,7 +162,7 @@ def run_study(
     """
     from attnaudit.report.study_page import write_studies
 
-    kind = kind_of(spec.base)
+    out, kind = Path(out), kind_of(spec.base)
     for extra in kind.needs:
         require(extra, "study")
     plan = prepared(spec, out, progress, read)
