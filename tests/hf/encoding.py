@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.encoded import Encoded
-from attnaudit.hf.replay import task_of
+from attnaudit.hf.encoded import Encoded, Written
+from attnaudit.hf.model import task_of
 
 
 def random_texts(
@@ -22,15 +22,24 @@ def random_texts(
     written = _drawn(random, random.integers(1, 6, number)) if task_of(model) == "seq2seq" else None
     if written is not None:
         written.values[written.offsets[:-1]] = 2
-    pieces = _pieces(ids)
+    target = None
+    if written is not None:
+        forced = written.with_values(np.zeros(len(written.values), bool))
+        target = Written(written, _words(written), _pieces(written), written, forced)
     return Encoded(
-        ids=ids, type_ids=None, special=ids.with_values(np.zeros(len(ids.values), bool)),
-        word_id=ids.with_values(np.arange(len(ids.values), dtype=np.int32)), tokens=pieces, words=pieces, instance=np.arange(number),
-        label=None, split=["test"] * number, cut=0, pad=1, nothing=1, written=written, next_ids=written,
-        forced=None if written is None else written.with_values(np.zeros(len(written.values), bool)),
-        written_tokens=None if written is None else _pieces(written),
-        written_word_id=None if written is None else written.with_values(np.arange(len(written.values), dtype=np.int32)),
-    )  # fmt: skip
+        ids=ids,
+        word_id=_words(ids),
+        tokens=_pieces(ids),
+        instance=np.arange(number),
+        split=["test"] * number,
+        pad=1,
+        nothing=1,
+        written=target,
+    )
+
+
+def _words(ids: Ragged) -> Ragged:
+    return ids.with_values(np.arange(len(ids.values), dtype=np.int32))
 
 
 def _drawn(random: np.random.Generator, lengths: np.ndarray) -> Ragged:

@@ -14,7 +14,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
 from attnaudit.hf.capture import Attention, forward
-from attnaudit.hf.probe import probe_of
+from attnaudit.hf.layers import Probe
 from tests.hf.classes import tiny
 
 RANDOM = torch.Generator().manual_seed(0)
@@ -67,7 +67,7 @@ def test_replaced_weights_give_the_logits_of_an_attention_function_that_replaces
     name: str,
 ) -> None:
     model = tiny(name)
-    inputs = dict(probe_of(model).inputs)
+    inputs = dict(Probe.of(model).inputs)
     seen = forward(model, inputs)
     replaced = forward(model, inputs, random_weights).output.logits
     expected = naive(model, inputs, [random_weights(one) for one in seen.attentions])
@@ -78,7 +78,7 @@ def test_replaced_weights_give_the_logits_of_an_attention_function_that_replaces
 def test_weights_of_an_implementation_that_reports_none_are_read() -> None:
     """The default, sdpa, has no weights to report, and says nothing of it but a warning."""
     model = tiny("BertForSequenceClassification")
-    inputs = dict(probe_of(model).inputs)
+    inputs = dict(Probe.of(model).inputs)
     assert model.config._attn_implementation == "sdpa"
     seen = forward(model, inputs)
     model.set_attn_implementation("eager")
@@ -241,7 +241,7 @@ def test_a_product_of_another_form_is_told_and_left_alone() -> None:
 def test_hooks_are_gone_after_an_error() -> None:
     model = tiny("BertForSequenceClassification")
     with pytest.raises(ZeroDivisionError):
-        forward(model, probe_of(model).inputs, lambda attention: 1 / 0)  # type: ignore[arg-type]
+        forward(model, Probe.of(model).inputs, lambda attention: 1 / 0)  # type: ignore[arg-type]
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 

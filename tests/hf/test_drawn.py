@@ -16,7 +16,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.formats import parquet
 from attnaudit.corpora.formats.rows import Columns
 from attnaudit.corpora.own import Draw
-from attnaudit.hf.sources import read_texts
+from attnaudit.hf.texts import read_texts
 from attnaudit.recipes.transformer import TransformerCollect, TransformerSpec
 
 LABELS = ("no", "yes", "", "maybe")

@@ -16,9 +16,9 @@ from transformers import AttentionInterface, BertConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import reading
+from attnaudit.hf.model import reading
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.probe import probe_of
+from attnaudit.hf.layers import Probe
 from attnaudit.trace.tails import GRAPH_FILE
 from attnaudit.training.loop import evaluating
 from tests.hf.classes import AUDITED, REFUSED, tiny
@@ -378,7 +378,7 @@ def test_no_hook_of_the_library_is_left_on_a_model() -> None:
     torch.save(model, io.BytesIO())
     assert check_model(model) == first
     model.set_attn_implementation("eager")
-    inputs = probe_of(model).inputs
+    inputs = Probe.of(model).inputs
     assert len(model(**inputs, output_attentions=True).attentions) == 2
     hooks = [len(module._forward_hooks) for module in model.modules()]
     assert any(hooks)

@@ -50,7 +50,7 @@ def case_of(name: str, double: bool = False, **settings: Any) -> Case:
         for path, parameter in model.named_parameters():
             if path.endswith("bias") and parameter.dim() == 1:
                 parameter.normal_(0, 0.2, generator=random)
-    kind = kind_of(model)
+    kind = require_task(model)
     special = (
         "$A [SEP]"
         if model.config.is_encoder_decoder
@@ -86,7 +86,7 @@ def predicted(case: Case, inputs: dict[str, Tensor]) -> Tensor:
     """Probabilities for one text."""
     with torch.no_grad():
         logits = case.model(**inputs).logits[0]
-    return (logits if kind_of(case.model) == "classification" else logits[-1]).softmax(dim=-1)
+    return (logits if require_task(case.model) == "classification" else logits[-1]).softmax(dim=-1)
 
 
 def query_of(case: Case) -> int:
@@ -95,7 +95,7 @@ def query_of(case: Case) -> int:
         return len(case.texts.written[0]) - 1
     return (
         len(case.texts.ids[0]) - 1
-        if kind_of(case.model) == "causal-lm" or case.decoder_reads_text
+        if require_task(case.model) == "causal-lm" or case.decoder_reads_text
         else 0
     )
 
@@ -428,7 +428,7 @@ def scaled(
     logits = forward(case.model, case.inputs, exchange).output.logits[0]
     for handle in handles:
         handle.remove()
-    probability = (logits if kind_of(case.model) == "classification" else logits[-1]).softmax(
+    probability = (logits if require_task(case.model) == "classification" else logits[-1]).softmax(
         dim=-1
     )
     return float(probability[case.predicted[0] if output is None else output])
@@ -451,7 +451,7 @@ def test_gradient_times_input_is_a_finite_difference(name: str, held: bool) -> N
     one = alone(case, 1)
     exchange = (lambda attention: one.attentions[attention.index].weights) if held else None
     tokens = range(0, len(case.texts.ids[1]), 5)
-    classes = range(3) if held and kind_of(case.model) == "classification" else [None]
+    classes = range(3) if held and require_task(case.model) == "classification" else [None]
     expected = [
         sum(
             abs(
@@ -488,7 +488,7 @@ def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
 
     logits = forward(case.model, case.inputs, exchange).output.logits[0]
     return float(
-        (logits if kind_of(case.model) == "classification" else logits[-1]).softmax(dim=-1)[
+        (logits if require_task(case.model) == "classification" else logits[-1]).softmax(dim=-1)[
             case.predicted[0]
         ]
     )

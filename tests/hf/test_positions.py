@@ -19,7 +19,7 @@ from attnaudit.hf.encode import encode
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.network import Replay
-from attnaudit.hf.positions import at_positions, positions_of
+from attnaudit.hf.encoded import at_positions, positions_of
 from attnaudit.hf.texts import Texts
 from attnaudit.trace import Trace
 from tests.hf.classes import tiny

@@ -13,7 +13,7 @@ import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of
-from attnaudit.hf.sources import read_texts
+from attnaudit.hf.texts import read_texts
 from attnaudit.hf.texts import Texts
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer

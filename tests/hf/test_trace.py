@@ -25,7 +25,8 @@ from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import MEASURES
 from attnaudit.hf.network import Replay
-from attnaudit.hf.replay import Query, whole
+from attnaudit.hf.replay import Query
+from tests.hf.exact import whole
 from attnaudit.hf.trace import SINK, choose_layers, collect_shards, windows
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace, write_shards

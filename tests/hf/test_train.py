@@ -25,8 +25,7 @@ from attnaudit.hf.gate import check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.texts import texts_of
 from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
-from attnaudit.hf.train import adamw
-from attnaudit.hf.trainable import Network, build_transformer, second_text
+from attnaudit.hf.train import Network, adamw, build_transformer, second_text
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes.trained import plan_run, train
 from attnaudit.steps import read_manifest
@@ -210,7 +209,7 @@ def test_pieces_are_what_the_tokenizer_gives(config: str, source: str) -> None:
     network = network_of(corpus, config)
     network.tokenizer.model_max_length = 11
     pieces = pieces_of(network, corpus, length=11)
-    assert any("cut to 11 word pieces" in note for note in pieces.notes)
+    assert any("longer than 11 tokens" in note for note in pieces.notes)
     texts, inputs = texts_of(corpus).of_split("train"), network.inputs(pieces.splits["train"])
     network.tokenizer.truncation_side = "left" if network.architecture.causal else "right"
     for row in range(5):
@@ -348,8 +347,8 @@ def test_word_dropout_reads_pieces_as_unknown_in_training_alone(corpus: Corpus) 
     network = network_of(corpus)
     network.word_dropout = 0.5
     batch = network.inputs(pieces_of(network, corpus).splits["train"]).batch(np.arange(30))
-    torch.testing.assert_close(network.eval()._dropped(batch), batch.ids)
-    changed = network.train()._dropped(batch) != batch.ids
+    torch.testing.assert_close(network.eval().drop(batch), batch.ids)
+    changed = network.train().drop(batch) != batch.ids
     assert not (changed & ~batch.attended).any()
     assert 0.4 < float(changed.sum() / batch.attended.sum()) < 0.6
 

@@ -14,7 +14,7 @@ from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.hf.encode import encode, load_tokenizer
 from attnaudit.hf.texts import Texts
-from attnaudit.hf.trace import output_names
+from attnaudit.hf.encode import output_names
 from attnaudit.trace import Trace
 from tests.hf.classes import tiny
 from tests.hf.translators import KINDS, pairs, target, translator

@@ -1,6 +1,7 @@
-"""Transformers of the transformers library: their attention, read and replaced, the checks that show that both are exact, and traces.
+"""Transformers of the transformers library: their attention read, replaced, checked and traced.
 
-What is here is imported when it is asked for: `attnaudit.torch` reads attention by the same functions, and needs no transformers.
+Names are imported when they are asked for: `attnaudit.torch` reads attention by the same functions,
+and needs no transformers.
 """
 
 from __future__ import annotations
@@ -14,18 +15,33 @@ if TYPE_CHECKING:
     from attnaudit.hf.gate import Check, Gate, check_model
     from attnaudit.hf.load import load_pretrained
     from attnaudit.hf.network import Replay
-    from attnaudit.hf.sources import read_texts
+    from attnaudit.hf.texts import read_texts
     from attnaudit.hf.trace import collect
 
-_HOME = {
-    "Attention": "capture", "Mixture": "capture", "Pass": "capture", "forward": "capture", "load_tokenizer": "encode", "Check": "gate",
-    "Gate": "gate", "check_model": "gate", "load_pretrained": "load", "Replay": "network", "read_texts": "sources", "collect": "trace",
-}  # fmt: skip
+_MODULES = {
+    "capture": ("Attention", "Mixture", "Pass", "forward"),
+    "encode": ("load_tokenizer",),
+    "gate": ("Check", "Gate", "check_model"),
+    "load": ("load_pretrained",),
+    "network": ("Replay",),
+    "texts": ("read_texts",),
+    "trace": ("collect",),
+}
 
 __all__ = [
-    "Attention", "Check", "Gate", "Mixture", "Pass", "Replay", "check_model", "collect", "forward", "load_pretrained", "load_tokenizer",
+    "Attention",
+    "Check",
+    "Gate",
+    "Mixture",
+    "Pass",
+    "Replay",
+    "check_model",
+    "collect",
+    "forward",
+    "load_pretrained",
+    "load_tokenizer",
     "read_texts",
-]  # fmt: skip
+]
 
 
 def __dir__() -> list[str]:
@@ -33,6 +49,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"attnaudit.hf.{_HOME[name]}"), name)
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"attnaudit.hf.{module}"), name)
     raise AttributeError(f"module 'attnaudit.hf' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The outputs of a classifier and their names: its own, those of the corpus, or those that the user states."""
+"""The outputs of a classifier and their names: its own, those of the corpus, or the user's."""
 
 from __future__ import annotations
 
@@ -19,16 +19,21 @@ OPERATION = "match classes"
 NAME_THEM = (
     "name the model's outputs in their order with --classes NAME,NAME (class_names= in Python)"
 )
-_UNNAMED = re.compile(r"LABEL_\d+")
-_LISTED = 8
+LISTED = 8  # names shown in a message
+_UNNAMED = re.compile(r"LABEL_\d+").fullmatch
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """The ``names`` of a classifier's outputs, and the output of each class of a corpus, ``of_class``.
+    """The outputs of a classifier, and which of them each class of a corpus is.
 
-    ``own`` are the names in the model's configuration, of which ``doubt`` says where it contradicts itself. Classes were ``matched`` by
-    name, by number, or by order alone.
+    Attributes:
+        names: Names of the outputs.
+        own: Their names in the model's configuration.
+        of_class: Output of each class of the corpus.
+        matched: How classes were matched: by ``name``, by ``number``, or by ``order`` alone.
+        classes: Classes of the corpus.
+        doubt: Contradiction in the configuration, if there is one.
     """
 
     names: tuple[str, ...]
@@ -40,150 +45,135 @@ class Outputs:
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know of the names, and of how classes were matched where it is an assumption."""
-        return [note for note in (self.doubt, self._assumed) if note]
-
-    @property
-    def _assumed(self) -> str:
+        """Notes on names that contradict each other, and on assumptions."""
+        notes = [self.doubt] if self.doubt else []
         if self.matched == "order":
-            pairs = [
-                f"{own} is {_quoted(name)}" for own, name in zip(self.own, self.names, strict=True)
-            ]
-            other = (
-                f"--classes {quote(','.join(self.names[::-1]))}"
-                if len(pairs) == 2
-                else "name the outputs in their order with --classes"
+            pairs = zip(self.own, self.names, strict=True)
+            named = _listed([f"{own} is {_quoted(name)}" for own, name in pairs])
+            advice = "name the outputs in their order with --classes"
+            if len(self.names) == 2:
+                advice = f"--classes {quote(','.join(self.names[::-1]))}"
+            given = (
+                "the model does not name its outputs; assumed, in the order of the corpus's classes"
             )
-            return f"the model does not name its outputs; assumed, in the order of the corpus's classes: {_listed(pairs)}; if wrong, {other}"
+            notes.append(f"{given}: {named}; if wrong, {advice}")
         if self.matched == "number" and self.classes:
-            places = zip(self.classes, self.of_class.tolist(), strict=True)
-            pairs = [
-                f"{label} is {_quoted(self.own[k] if self.names[k] == label else self.names[k])}"
-                for label, k in places
-            ]
-            return f"labels are assumed to be numbers of the model's outputs: {_listed(pairs)}; if wrong, name the outputs with --classes"
-        return ""
+            shown = []
+            for label, k in zip(self.classes, self.of_class.tolist(), strict=True):
+                name = self.own[k] if self.names[k] == label else self.names[k]
+                shown.append(f"{label} is {_quoted(name)}")
+            given = "labels are assumed to be numbers of the model's outputs"
+            notes.append(f"{given}: {_listed(shown)}; if wrong, name the outputs with --classes")
+        return notes
 
     def to_json(self) -> dict[str, Any]:
-        """``{"outputs": {own name: name}, "matched": …}`` for the metadata of a trace."""
+        """Return the part that the metadata of a trace keeps."""
         return {"outputs": dict(zip(self.own, self.names, strict=True)), "matched": self.matched}
 
 
 def outputs_of(model: Any, texts: Texts, stated: Sequence[str] | None = None) -> Outputs | None:
-    """`match_outputs` with the classes of ``texts``; None of models that are no classifiers. Raises InputError."""
+    """Match the classes of ``texts`` with `match_outputs`; None if the model is no classifier.
+
+    Raises:
+        InputError: They do not fit, or names were stated for another model.
+    """
     if texts.kind == "classification":
         return match_outputs(model, texts.class_names, stated)
     if stated is not None:
-        raise InputError(
-            OPERATION, "--classes", f"a model for {texts.kind}", "a classifier", "leave it out"
-        )
+        got = f"a model for {texts.kind}"
+        raise InputError(OPERATION, "--classes", got, "a classifier", "leave it out")
     return None
 
 
 def require_classes(model: Any) -> None:
-    """Raise InputError for a model with one output, for a regression, and for several classes of a text."""
-    config = model.config
-    count = int(config.num_labels)
-    if count < 2 or config.problem_type in ("regression", "multi_label_classification"):
-        got = f"num_labels {count}, problem_type {config.problem_type}"
-        raise InputError(
-            OPERATION,
-            type(model).__name__,
-            got,
-            "a classifier with one class for each text, of two or more",
-        )
+    """Check that a classifier chooses one of several classes for each text.
+
+    Raises:
+        InputError: It has one output, or is a regression, or chooses several classes.
+    """
+    number, kind = int(model.config.num_labels), model.config.problem_type
+    if number < 2 or kind in ("regression", "multi_label_classification"):
+        got = f"num_labels {number}, problem_type {kind}"
+        expected = "a classifier with one class for each text, of two or more"
+        raise InputError(OPERATION, type(model).__name__, got, expected)
 
 
 def match_outputs(
     model: Any, classes: Sequence[str] = (), stated: Sequence[str] | None = None
 ) -> Outputs:
-    """The outputs of a classifier, and which of them each of the ``classes`` of a corpus is; ``stated`` are names in place of its own.
+    """Find the output of each class of a corpus.
 
-    Names are compared without regard to case. Classes that are numbers mean the outputs by their number, and a classifier without names
-    (``LABEL_0`` …) otherwise takes those of the corpus, in their order. Raises InputError where both do not fit.
+    Names are compared without regard to case. Classes that are numbers mean the outputs by number.
+    A classifier without names (``LABEL_0`` …) otherwise takes those of the corpus in their order.
+
+    Args:
+        model: The classifier.
+        classes: Classes of the corpus.
+        stated: Names of the outputs in place of the model's own.
+
+    Raises:
+        InputError: Model, classes and names do not fit each other.
     """
     require_classes(model)
-    config, where = model.config, type(model).__name__
-    count = int(config.num_labels)
-    own = _names_of(config, count)
-    names = own if stated is None else _stated(stated, own)
-    doubt = _doubt(config, own) if stated is None else ""
-    number = {name.casefold(): output for output, name in enumerate(names)}
-    if len(number) < count:
-        twice = next(name for output, name in enumerate(names) if number[name.casefold()] != output)
-        raise InputError(
-            OPERATION,
-            where,
-            f"two outputs named {_quoted(twice)}",
-            "a name for each output",
-            NAME_THEM,
-        )
-    if all(name.casefold() in number for name in classes):
-        return Outputs(
-            names,
-            own,
-            _numbers(number[name.casefold()] for name in classes),
-            "name",
-            tuple(classes),
-            doubt,
-        )
-    unnamed = stated is None and all(map(_UNNAMED.fullmatch, own))
-    if all(name.isdecimal() and int(name) < count for name in classes):
-        shown = tuple(map(str, range(count))) if unnamed else names
-        return Outputs(shown, own, _numbers(map(int, classes)), "number", tuple(classes), doubt)
-    if unnamed and count == len(classes):
-        return Outputs(tuple(classes), own, _numbers(range(count)), "order", tuple(classes))
+    where, number = type(model).__name__, int(model.config.num_labels)
+    own, doubt = _own_names(model.config, number)
+    names = own
+    if stated is not None:
+        names, doubt = tuple(name.strip() for name in stated), ""
+        if len(names) != number or not all(names) or len({*map(str.casefold, names)}) < number:
+            got = f"{', '.join(names)} ({len(names)})"
+            expected = f"{number} different names, one for each output of the model"
+            raise InputError(OPERATION, "--classes", got, expected)
+    output = {name.casefold(): k for k, name in enumerate(names)}
+    if len(output) < number:
+        twice = next(name for k, name in enumerate(names) if output[name.casefold()] != k)
+        got = f"two outputs named {_quoted(twice)}"
+        raise InputError(OPERATION, where, got, "a name for each output", NAME_THEM)
+
+    def matched(names: Sequence[str], outputs: Any, how: Any, doubt: str = doubt) -> Outputs:
+        of_class = np.fromiter(outputs, dtype=np.int32)
+        return Outputs(tuple(names), own, of_class, how, tuple(classes), doubt)
+
+    if all(name.casefold() in output for name in classes):
+        return matched(names, (output[name.casefold()] for name in classes), "name")
+    unnamed = stated is None and all(map(_UNNAMED, own))
+    if all(name.isdecimal() and int(name) < number for name in classes):
+        shown = [str(k) for k in range(number)] if unnamed else names
+        return matched(shown, map(int, classes), "number")
+    if unnamed and number == len(classes):
+        return matched(classes, range(number), "order", doubt="")
+    had = _listed(ordered_classes(classes))
     if unnamed:
-        got = f"{count} classes without names where the corpus has {len(classes)}: {_listed(ordered_classes(classes))}"
+        got = f"{number} classes without names where the corpus has {len(classes)}: {had}"
         raise InputError(OPERATION, where, got, "as many classes as the corpus has", NAME_THEM)
-    got = f"classes {_listed(ordered_classes(names))} where the corpus has {_listed(ordered_classes(classes))}"
-    raise InputError(
-        OPERATION, where, got, "the same names", f"rename the labels of the corpus, or {NAME_THEM}"
-    )
+    got = f"classes {_listed(ordered_classes(names))} where the corpus has {had}"
+    do = f"rename the labels of the corpus, or {NAME_THEM}"
+    raise InputError(OPERATION, where, got, "the same names", do)
 
 
-def _names_of(config: Any, count: int) -> tuple[str, ...]:
-    """The names of the outputs by ``id2label`` of a configuration; by ``label2id`` where that alone has names."""
-    own = tuple(str(config.id2label.get(number, f"LABEL_{number}")) for number in range(count))
-    other = {number: str(name) for name, number in (config.label2id or {}).items()}
-    if not all(map(_UNNAMED.fullmatch, own)) or other.keys() != set(range(count)):
-        return own
-    return tuple(other[number] for number in range(count))
+def _own_names(config: Any, number: int) -> tuple[tuple[str, ...], str]:
+    """Return the names in a configuration, and where it contradicts itself.
 
-
-def _doubt(config: Any, own: Sequence[str]) -> str:
-    """Where ``label2id`` of a configuration gives a name another number than ``id2label``."""
-    found = config.label2id or {}
-    for number, name in enumerate(own):
-        if found.get(name, number) != number:
-            other = f"config.json contradicts itself: output {number} is {_quoted(name)} in id2label, and output {found[name]} in label2id"
-            return f"{other}; id2label is used; if it is wrong, name the outputs with --classes"
-    return ""
+    Programs of the transformers library read ``id2label``. If only ``label2id`` has names, they are
+    taken from there.
+    """
+    own = tuple(str(config.id2label.get(k, f"LABEL_{k}")) for k in range(number))
+    label2id = config.label2id or {}
+    other = {k: str(name) for name, k in label2id.items()}
+    if all(map(_UNNAMED, own)) and other.keys() == set(range(number)):
+        own = tuple(other[k] for k in range(number))
+    for k, name in enumerate(own):
+        if label2id.get(name, k) != k:
+            other_id = label2id[name]
+            got = f"output {k} is {_quoted(name)} in id2label, and output {other_id} in label2id"
+            advice = "id2label is used; if it is wrong, name the outputs with --classes"
+            return own, f"config.json contradicts itself: {got}; {advice}"
+    return own, ""
 
 
 def _quoted(name: str) -> str:
-    """A name, in quotes where it could be read as more words than one."""
     return f"“{name}”" if any(map(str.isspace, name)) else name
 
 
-def _stated(stated: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in stated)
-    if (
-        len(names) != len(own)
-        or len({name.casefold() for name in names}) < len(names)
-        or not all(names)
-    ):
-        got, expected = (
-            f"{', '.join(names)} ({len(names)})",
-            f"{len(own)} different names, one for each output of the model",
-        )
-        raise InputError(OPERATION, "--classes", got, expected)
-    return names
-
-
-def _numbers(outputs: Any) -> Int32[np.ndarray, " C"]:
-    return np.fromiter(outputs, dtype=np.int32)
-
-
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
+    return ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")

@@ -1,208 +1,258 @@
-"""Texts as a model reads them: batches of token ids, with the words that tokens are pieces of."""
+"""Texts as token ids: a table with a row for each text, its batches, and the positions to audit."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from jaxtyping import Int, Int32, Int64
 from torch import Tensor
 
+from attnaudit.core.errors import InputError
 from attnaudit.core.files import content_key
+from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
-from attnaudit.trace.words import begins_word
+from attnaudit.core.random import stream_keys
+from attnaudit.hf.model import ModelTask
+from attnaudit.hf.texts import take
+from attnaudit.trace.words import SPECIAL
 
-FEW, MOST_PADDED = (
-    8,
-    1.2,
-)  # a batch of more texts than these is not padded to more than so many times its tokens
+# A batch of more than `FEW` texts is padded to at most `MOST_PADDED` times its tokens.
+FEW, MOST_PADDED = 8, 1.2
+Positions = Literal["one", "all", "last"]
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a decoder next to an encoder writes.
+
+    Attributes:
+        ids: Tokens that it is given, its start token first.
+        word_id: Word of each, as in `Encoded`.
+        tokens: Characters of each, as in `Encoded`.
+        next_ids: Tokens that follow each of them in the target.
+        forced: Whether these are given to the model rather than predicted, as a language code is.
+    """
+
+    ids: Ragged
+    word_id: Ragged
+    tokens: list[list[str]]
+    next_ids: Ragged
+    forced: Ragged
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """``n`` texts as a model reads them, row by row; a row has T tokens.
+    """n texts as a model reads them; a row has T tokens.
 
-    ``ids`` (int64), ``type_ids`` (int64; None where the model takes none), ``special`` (bool: tokens that are no part of the text) and
-    ``word_id`` (int32; −1 for special tokens, counted on through the second text of a pair) have a value for each token. ``tokens`` are the
-    characters of the text that each stands for (special tokens by their names), ``words`` the characters of each word, with a word of its
-    own for each special token (`attnaudit.trace.words`). ``rationale`` marks tokens as `Split.rationale` does; ``label`` counts
-    ``class_names``, the outputs of the model. ``pad`` is the id of padding, ``nothing`` that which stands for a hidden word: the mask
-    token, or that of unknown words, or padding. ``cut`` is the number of texts, or targets, that were longer than the model; ``empty``
-    that of skipped texts without a token.
-
-    Of an encoder–decoder, ``written`` are the tokens that the decoder is given, its start token first, ``next_ids`` those that follow each
-    of them in the target, ``forced`` whether these are given to the model rather than predicted by it, as a language code is,
-    ``written_tokens`` the pieces of ``written``, and ``written_word_id`` the words of these as ``word_id``. ``notes`` are remarks on the
-    tokenizer.
+    Attributes:
+        ids: Token ids.
+        word_id: Word of each token, counted on through the second text of a pair; −1 for special
+            tokens, which are no part of the text.
+        tokens: Characters of the text that each token stands for; special tokens by name.
+        instance: Number of each text.
+        split: Split of each text.
+        pad: Id of padding.
+        nothing: Id that stands for a hidden word: the mask token, else unknown, else padding.
+        type_ids: Token types, None if the model takes none.
+        label: Class or token to predict, −1 if unknown.
+        class_names: Names of the outputs of a classifier.
+        rationale: Tokens known to matter; an empty row if they are not known.
+        written: The target of an encoder–decoder.
+        notes: Remarks for the user.
     """
 
     ids: Ragged
-    type_ids: Ragged | None
-    special: Ragged
     word_id: Ragged
     tokens: list[list[str]]
-    words: list[list[str]]
     instance: Int64[np.ndarray, " n"]
-    label: Int32[np.ndarray, " n"] | None
     split: list[str]
-    cut: int
     pad: int
     nothing: int
+    type_ids: Ragged | None = None
+    label: Int32[np.ndarray, " n"] | None = None
     class_names: tuple[str, ...] = ()
     rationale: list[list[bool]] | None = None
-    written: Ragged | None = None
-    next_ids: Ragged | None = None
-    forced: Ragged | None = None
-    written_tokens: list[list[str]] | None = None
-    written_word_id: Ragged | None = None
-    empty: int = 0
+    written: Written | None = None
     notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
+    def special(self) -> Ragged:
+        """True for special tokens."""
+        return self.word_id.with_values(self.word_id.values == SPECIAL)
+
+    @property
+    def read(self) -> Encoded | Written:
+        """The tokens at whose end the next is predicted."""
+        return self.written or self
+
+    def keys_of(self, stack: str) -> Encoded | Written:
+        """Return the tokens that attention of a stack is over."""
+        return self.read if stack == "decoder" else self
+
+    @property
     def fingerprint(self) -> str:
-        """The SHA-256 of all of it: another tokenizer, and other names of the outputs, give another."""
-        return content_key({one.name: _digest(getattr(self, one.name)) for one in fields(self)})
+        """sha256 of all of it; another tokenizer or other names of outputs give another."""
+        return content_key(_digest(self))
 
     def take(self, rows: Int[np.ndarray, " m"]) -> Encoded:
-        """The chosen rows, in the order given; a row may be chosen more than once. ``cut`` and ``empty`` are those of all rows."""
-        return replace(self, **{name: of_rows(getattr(self, name), rows) for name in _COLUMNS})
+        """Return the chosen rows in the order given; a row may be chosen more than once."""
+        names = (*PER_TOKEN, "instance", "label", "split")
+        return _changed(self, names, lambda column: take(column, rows), written=True)
 
-    def up_to(self, count: Int[np.ndarray, " n"]) -> Encoded:
-        """The rows with only the first ``count`` tokens (1 or more): of what the decoder is given, else of the text itself.
+    def up_to(self, sizes: Int[np.ndarray, " n"]) -> Encoded:
+        """Keep the first tokens of each row: of what the decoder is given, else of the text.
 
-        The ``label`` of a text is then the token that follows, −1 where there is none.
+        The label of a text is then the token that follows, −1 if there is none.
+
+        Args:
+            sizes: Numbers of tokens to keep, 1 or more.
         """
+
+        def first(column: Any) -> Any:
+            if isinstance(column, Ragged):
+                place = np.arange(len(column.values)) - column.spread(column.offsets[:-1])
+                return column.where(place < column.spread(sizes))
+            return column and [row[:size] for row, size in zip(column, sizes, strict=True)]
+
         if self.written is not None:
-            return replace(
-                self, **{name: _first(getattr(self, name), count) for name in _OF_TARGETS}
-            )
-        label = [
-            int(ids[size]) if size < len(ids) else -1
-            for ids, size in zip(self.ids, count.tolist(), strict=True)
-        ]
-        rows = zip(self.tokens, self.word_id, self.words, count.tolist(), strict=True)
-        words = [_words_up_to(*row) for row in rows]
-        part = {name: _first(getattr(self, name), count) for name in _OF_TOKENS}
-        return replace(self, **part, words=words, label=np.array(label, dtype=np.int32))
+            return _changed(self, (), first, written=True)
+        longer = self.ids.lengths > sizes
+        place = np.where(longer, self.ids.offsets[:-1] + sizes, 0)
+        label = np.where(longer, self.ids.values[place], -1).astype(np.int32)
+        return replace(_changed(self, PER_TOKEN, first), label=label)
 
     def batch(
         self, rows: Int[np.ndarray, " m"] | Sequence[int], device: torch.device | str = "cpu"
     ) -> dict[str, Tensor]:
-        """The inputs of the model for some rows, padded on the right: (m, T) of the longest.
+        """Return the inputs of the model for some rows, padded on the right.
 
-        Padding is on the right whatever the tokenizer says: that is how `check_model` tries a model, and on the left a model that counts
-        positions would read a text at others than it has alone.
+        Padding is on the right whatever the tokenizer says. The checks try the model so, and on the
+        left a model that counts positions would read a text at others than it has alone.
         """
-        rows = np.asarray(rows, dtype=np.int64)
-        batch = {
-            "input_ids": _padded(self.ids, rows, self.pad),
-            "attention_mask": _padded(self.ids.with_values(np.ones_like(self.ids.values)), rows),
+        chosen = self.take(np.asarray(rows, dtype=np.int64))
+        inside = chosen.ids.with_values(np.ones_like(chosen.ids.values))
+        columns = {
+            "input_ids": (chosen.ids, self.pad),
+            "attention_mask": (inside, 0),
+            "token_type_ids": (chosen.type_ids, 0),
+            "decoder_input_ids": (chosen.written and chosen.written.ids, self.pad),
         }
-        if self.type_ids is not None:
-            batch["token_type_ids"] = _padded(self.type_ids, rows)
-        if self.written is not None:
-            batch["decoder_input_ids"] = _padded(self.written, rows, self.pad)
-        return {name: value.to(device) for name, value in batch.items()}
+        return {
+            name: torch.from_numpy(_padded(values, pad)).to(device)
+            for name, (values, pad) in columns.items()
+            if values is not None
+        }
 
     def batches(
         self, budget: int = 4096, batching: str = "any"
     ) -> Iterator[Int64[np.ndarray, " m"]]:
-        """All rows, in batches of similar length with at most ``budget`` positions, padding included; a longer text is a batch of its own.
+        """Yield all rows in batches of similar length.
 
-        ``batching`` is that of the `Gate`: which texts may share a batch. Texts with other numbers of special tokens, as where one spells
-        an end token, never do: a class that reads the last end token refuses such batches.
+        Texts with different numbers of special tokens, as when one spells an end token, share no
+        batch: a class that reads the last end token refuses such batches.
+
+        Args:
+            budget: Positions of a batch, padding included; a longer text is a batch of its own.
+            batching: Texts that may share a batch, as in `Gate.batching`.
         """
-        size = self.ids.lengths
-        target = np.zeros_like(size) if self.written is None else self.written.lengths
-        order = np.lexsort((self._marks, target, size))
+        size, special = self.ids.lengths, self.special
+        target = np.zeros_like(size) if self.written is None else self.written.ids.lengths
+        marks = special.with_values(special.values.astype(np.int64)).sum()
+        order = np.lexsort((marks, target, size))
         start = 0
-        while start < len(order):
-            stop = start + 1
-            while stop < len(order) and self._fits(
-                order[start : stop + 1], size, target, budget, batching
-            ):
-                stop += 1
-            yield order[start:stop]
-            start = stop
+        for stop in range(1, len(order) + 1):
+            rows = order[start : stop + 1]
+            padded = len(rows) * int(size[rows].max() + target[rows].max())
+            fits = stop < len(order) and batching != "none" and padded <= budget
+            fits &= len(rows) <= FEW or padded <= MOST_PADDED * int((size + target)[rows].sum())
+            kinds = {
+                (marks[row], *((size[row], target[row]) if batching != "any" else ()))
+                for row in rows.tolist()
+            }
+            if not fits or len(kinds) > 1:
+                yield order[start:stop]
+                start = stop
 
-    @cached_property
-    def _marks(self) -> Int64[np.ndarray, " n"]:
-        """The number of special tokens of every text."""
-        return self.special.with_values(self.special.values.astype(np.int64)).sum()
 
-    def _fits(
-        self, rows: np.ndarray, size: np.ndarray, target: np.ndarray, budget: int, batching: str
-    ) -> bool:
-        padded = len(rows) * int(size[rows].max() + target[rows].max())
-        if (
-            batching == "none"
-            or padded > budget
-            or (len(rows) > FEW and padded > MOST_PADDED * int((size + target)[rows].sum()))
-        ):
-            return False
-        if len(set(self._marks[rows].tolist())) > 1:
-            return False
-        return (
-            batching == "any"
-            or len(set(zip(size[rows].tolist(), target[rows].tolist(), strict=True))) == 1
+PER_TOKEN = ("ids", "type_ids", "word_id", "tokens", "rationale")
+PER_WRITTEN = ("ids", "word_id", "tokens", "next_ids", "forced")
+
+
+def _changed(
+    texts: Any, names: Sequence[str], change: Callable[[Any], Any], written: bool = False
+) -> Any:
+    columns = {name: change(getattr(texts, name)) for name in names}
+    if written and texts.written is not None:
+        columns["written"] = _changed(texts.written, PER_WRITTEN, change)
+    return replace(texts, **columns)
+
+
+def _digest(part: Any) -> Any:
+    if isinstance(part, Encoded | Written | Ragged):
+        return {one.name: _digest(getattr(part, one.name)) for one in fields(part)}
+    return sha256(part.tobytes()).hexdigest() if isinstance(part, np.ndarray) else part
+
+
+def _padded(values: Ragged, pad: int) -> Int64[np.ndarray, "m T"]:
+    lengths = values.lengths
+    out = np.full((len(values), int(lengths.max(initial=0))), pad, dtype=np.int64)
+    out[np.arange(out.shape[1]) < lengths[:, None]] = values.values
+    return out
+
+
+def positions_of(task: ModelTask, chosen: Positions | None = None) -> Positions:
+    """Return the chosen positions, by default one of a target, and the last of a prompt.
+
+    Raises:
+        InputError: They are chosen for a classifier, whose prediction is for a whole text.
+    """
+    if chosen is not None and task == "classification":
+        expected = "a model that predicts tokens"
+        raise InputError(
+            "collect", f"positions {chosen}", "a classifier", expected, "leave them out"
         )
+    return chosen or ("one" if task == "seq2seq" else "last")
 
 
-_OF_TOKENS = ("ids", "type_ids", "special", "word_id", "tokens", "rationale")
-_OF_TARGETS = ("written", "next_ids", "forced", "written_tokens", "written_word_id")
-_COLUMNS = (*_OF_TOKENS, "words", "instance", "label", "split", *_OF_TARGETS)
+def at_positions(texts: Encoded, positions: Positions, seed: int = 0) -> Encoded:
+    """Cut every text at the positions whose next token is audited, a row for each.
 
+    A decoder only reads what was written so far: its prediction at a position is its last
+    prediction for the prefix that ends there. Positions are those whose next token the model
+    predicts. In a target these are all but those of given tokens, such as a language code; in a
+    text without a target, those of its own tokens.
 
-def of_rows(column: Any, rows: Int[np.ndarray, " m"]) -> Any:
-    """The chosen rows of a column of any form."""
-    if isinstance(column, Ragged):
-        return column.take(rows)
-    if isinstance(column, list):
-        return [column[row] for row in rows.tolist()]
-    return None if column is None else column[rows]
-
-
-def _digest(column: Any) -> Any:
-    """What stands for an array in JSON; anything else is its own."""
-    if isinstance(column, Ragged):
-        return [_digest(column.values), _digest(column.offsets)]
-    return sha256(column.tobytes()).hexdigest() if isinstance(column, np.ndarray) else column
-
-
-def _first(column: Any, count: Int[np.ndarray, " n"]) -> Any:
-    """The first ``count`` values of every row of a column with a value for each token."""
-    if isinstance(column, Ragged):
-        place = np.arange(len(column.values)) - column.spread(column.offsets[:-1])
-        return column.where(place < column.spread(count))
-    return (
-        None
-        if column is None
-        else [row[:size] for row, size in zip(column, count.tolist(), strict=True)]
-    )
-
-
-def _words_up_to(tokens: list[str], word_id: np.ndarray, words: list[str], count: int) -> list[str]:
-    """The words of the first ``count`` tokens, the last of them perhaps a part."""
-    first = begins_word(word_id)
-    starts = np.flatnonzero(first[:count])
-    whole = count >= len(first) or first[count]
-    return (
-        words[: len(starts)]
-        if whole
-        else [*words[: len(starts) - 1], "".join(tokens[starts[-1] : count])]
-    )
-
-
-def _padded(values: Ragged, rows: np.ndarray, pad: int = 0) -> Tensor:
-    chosen = values.take(rows)
-    out = np.full((len(rows), int(chosen.lengths.max(initial=0))), pad, dtype=np.int64)
-    out[np.arange(out.shape[1]) < chosen.lengths[:, None]] = chosen.values
-    return torch.from_numpy(out)
+    Args:
+        texts: The texts.
+        positions: The ``last`` of each, ``all``, or ``one`` that is drawn.
+        seed: Seed of the draw. It also depends on the instance, but not on other texts.
+    """
+    if texts.class_names:  # a classifier reads whole texts
+        return texts
+    excluded = texts.special if texts.written is None else texts.written.forced
+    prefixes = np.arange(len(excluded.values)) - excluded.spread(excluded.offsets[:-1]) + 1
+    sizes = excluded.with_values(prefixes).where(~excluded.values.astype(bool))
+    if positions == "all":
+        return texts.take(sizes.row_of_value).up_to(sizes.values)
+    place = sizes.lengths - 1
+    if positions == "one":
+        drawn = stream_keys(seed, "target position", texts.instance) >> np.uint64(32)
+        place = ((drawn * sizes.lengths.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
+    chosen = sizes.values[sizes.offsets[:-1] + place]
+    if texts.written is not None or positions == "one":
+        return texts.up_to(chosen)
+    # Behind an appended [EOS], the prediction would be of what follows the end of the text.
+    ended = int((chosen < texts.ids.lengths).sum())
+    if not ended:
+        return texts
+    note = f"special tokens at the end of {count(ended, 'text')} removed: "
+    notes = (*texts.notes, f"{note}the next token of the text is predicted")
+    return replace(texts.up_to(chosen), label=texts.label, notes=notes)

@@ -1,30 +1,109 @@
-"""The layers of a model whose attention an audit is about: that of every token to every other, as a pass over the probe shows them."""
+"""The layers whose attention can be audited, as a pass over two short texts shows them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import Attention, Pass
-from attnaudit.hf.probe import Probe
+from attnaudit.hf.model import task_of
 
-OPERATION = "check model"
+# Tokens of the two texts, and of the decoder's output: no block of a layer divides them.
+LENGTHS, TARGETS = (13, 9), 7
+SEED = 0
 READ = ("eager", "sdpa")  # implementations of attention whose softmax can be seen
-OTHERWISE = "choose a model of another class: docs/transformers.md lists those that pass"
-CROSS = (
-    "encoder_attn",
-    "EncDecAttention",
-    "cross",
-)  # in the paths of modules, where lengths do not tell
+# In the paths of cross-attention, for texts as long as the decoder's output.
+CROSS = ("encoder_attn", "EncDecAttention", "cross")
+OTHER_CLASS = "choose a model of another class: docs/transformers.md lists those that pass"
+
+
+def refusal(name: str, got: str, expected: str, do: str = OTHER_CLASS) -> InputError:
+    """Return the error for a model of the class ``name``."""
+    return InputError("check model", name, got, expected, do)
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Two texts of random tokens, the second padded on the right.
+
+    Attributes:
+        inputs: Inputs of the model.
+        mask: True for tokens that are no padding, shape ``(2, T)``.
+        targets: Number of tokens that the decoder is given, 0 without a decoder.
+    """
+
+    inputs: Mapping[str, Tensor]
+    mask: Tensor
+    targets: int
+
+    @classmethod
+    def of(cls, model: Any) -> Probe:
+        """Draw the texts for a model, without its special tokens."""
+        config, random = model.config, torch.Generator().manual_seed(SEED)
+        kinds = ("pad", "bos", "eos", "cls", "sep", "mask", "decoder_start")
+        taken = {
+            token for kind in kinds for token in _ids(getattr(config, f"{kind}_token_id", None))
+        }
+        size = int(config.get_text_config().vocab_size)
+        known = torch.tensor([token for token in range(size) if token not in taken])
+
+        def draw(number: int) -> Tensor:
+            return known[torch.randint(len(known), (number,), generator=random)]
+
+        # A padding token below 0 is none.
+        pad = max((_ids(config.pad_token_id) or [0])[0], 0)
+        ids = torch.full((len(LENGTHS), max(LENGTHS)), pad)
+        mask = torch.zeros_like(ids)
+        for row, length in enumerate(LENGTHS):
+            ids[row, :length], mask[row, :length] = draw(length), 1
+            if config.is_encoder_decoder and _ids(config.eos_token_id):
+                # Classifiers with encoder and decoder look for it.
+                ids[row, length - 1] = _ids(config.eos_token_id)[0]
+        inputs, targets = {"input_ids": ids, "attention_mask": mask}, 0
+        if config.is_encoder_decoder and task_of(model) != "classification":
+            targets = TARGETS
+            written = draw(targets * len(LENGTHS)).reshape(len(LENGTHS), targets)
+            written[:, 0] = (_ids(getattr(config, "decoder_start_token_id", None)) or [0])[0]
+            inputs["decoder_input_ids"] = written
+        return cls(inputs, mask.bool(), targets)
+
+    @property
+    def lengths(self) -> str:
+        """Numbers of tokens of the texts, in words."""
+        return " and ".join(map(str, self.mask.sum(dim=1).tolist()))
+
+    def alone(self, row: int) -> dict[str, Tensor]:
+        """Return the inputs of one text without padding."""
+        own = {name: value[row : row + 1] for name, value in self.inputs.items()}
+        return {
+            name: value if name.startswith("decoder") else value[:, self.mask[row]]
+            for name, value in own.items()
+        }
+
+
+def _ids(value: Any) -> list[int]:
+    """Return the tokens that a configuration names: none, one or several."""
+    return value if isinstance(value, list) else [] if value is None else [int(value)]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """The attention of one layer: ``stack`` is encoder, decoder or cross, ``layer`` counts from 0 within it, ``sink`` as in `Attention`.
+    """The attention of one layer.
 
-    ``way`` is how the model is replayed when its weights are replaced, one of `attnaudit.hf.replay.WAYS`; empty where they cannot be
-    audited, as no one query of the layer is what a prediction reads.
+    Attributes:
+        stack: ``encoder``, ``decoder`` or ``cross``.
+        layer: Number within the stack, from 0.
+        path: Path of the module that multiplies weights and values.
+        heads: Number of heads.
+        width: Width of a value.
+        sink: True if its softmax has a sink.
+        way: How the model is replayed when its weights are replaced, one of `replay.WAYS`; empty
+            if no single query of the layer is what a prediction reads.
     """
 
     stack: str
@@ -36,64 +115,43 @@ class Layer:
     way: str = ""
 
 
-def refused(name: str, got: str, expected: str, do: str = OTHERWISE) -> InputError:
-    """The error for a model, by the name of its class."""
-    return InputError(OPERATION, name, got, expected, do)
-
-
-def lengths_of(probe: Probe) -> str:
-    """The numbers of tokens of its texts, in words."""
-    return " and ".join(map(str, probe.lengths))
-
-
 def layers_of(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
-    """The layers of a pass. Raises InputError where an attention is none of tokens to tokens."""
-    name = type(model).__name__
-    others = [
-        (one.path, tuple(one.weights.shape))
-        for one in seen.attentions
-        if not _of_tokens(one, probe)
-    ]
-    for path, shape in (*((one.path, one.shape) for one in seen.unread), *others):
-        got = f"weights of shape {' × '.join(map(str, shape))} in {path} for {len(probe.mask)} texts of {lengths_of(probe)} tokens"
-        raise refused(
-            name,
-            got,
-            "a weight for every pair of tokens: attention that is not local, pooled or sparse",
+    """Return the layers of a pass over the probe.
+
+    Raises:
+        InputError: There is no attention, or one that is not from tokens to tokens.
+    """
+    name, tokens, targets = type(model).__name__, probe.mask.shape[1], probe.targets
+    known = {(tokens, tokens), (targets, targets), (targets, tokens)}
+    others = [(one.path, one.shape) for one in seen.unread]
+    shapes = [(one.path, tuple(one.weights.shape)) for one in seen.attentions]
+    for path, shape in (*others, *(pair for pair in shapes if pair[1][2:] not in known)):
+        sizes = f"{' × '.join(map(str, shape))} in {path}"
+        got = f"weights of shape {sizes} for {len(LENGTHS)} texts of {probe.lengths} tokens"
+        expected = (
+            "a weight for every pair of tokens: attention that is not local, pooled or sparse"
         )
+        raise refusal(name, got, expected)
     if not seen.attentions:
-        got, do = "no attention: nothing after a softmax is multiplied with values", OTHERWISE
+        got = "no attention: nothing after a softmax is multiplied with values"
+        expected = "a model with softmax attention"
         if (own := model.config._attn_implementation) not in READ:
-            got, do = (
-                f"{got}, with the implementation {own}",
-                "model.set_attn_implementation('sdpa')",
-            )
-        raise refused(name, got, "a model with softmax attention", do)
+            do = "model.set_attn_implementation('sdpa')"
+            raise refusal(name, f"{got}, with the implementation {own}", expected, do)
+        raise refusal(name, got, expected)
     found: list[Layer] = []
     for one in seen.attentions:
-        stack = _stack(one, both=model.config.is_encoder_decoder)
-        if stack == "encoder" and probe.targets and one.weights.shape[2] == probe.targets:
-            got, expected = (
-                f"a decoder that sees later tokens, in {one.path}",
-                "one that predicts a token from those before it",
-            )
-            raise refused(name, got, expected)
-        layer = sum(other.stack == stack for other in found)
-        found.append(
-            Layer(stack, layer, one.path, one.weights.shape[1], one.values.shape[-1], one.sink)
-        )
+        stack = _stack(one, model.config.is_encoder_decoder)
+        if stack == "encoder" and targets and one.weights.shape[2] == targets:
+            expected = "one that predicts a token from those before it"
+            raise refusal(name, f"a decoder that sees later tokens, in {one.path}", expected)
+        number = sum(other.stack == stack for other in found)
+        heads, width = one.weights.shape[1], one.values.shape[-1]
+        found.append(Layer(stack, number, one.path, heads, width, one.sink))
     return tuple(found)
 
 
-def _of_tokens(attention: Attention, probe: Probe) -> bool:
-    """Whether queries and keys are the tokens of the texts, or those that a decoder has written."""
-    tokens = probe.mask.shape[1]
-    known = {(tokens, tokens), (probe.targets, probe.targets), (probe.targets, tokens)}
-    return tuple(attention.weights.shape[2:]) in known
-
-
 def _stack(attention: Attention, both: bool) -> str:
-    """Decoder where no token attends to a later one, cross between encoder and decoder (in a model that has ``both``), else encoder."""
     queries, keys = attention.weights.shape[2:]
     if both and (queries != keys or any(name in attention.path for name in CROSS)):
         return "cross"

@@ -1,231 +1,302 @@
-"""What a model predicts when the attention of one query is replaced, by the shortest pass that gives what the whole one gives.
+"""Predictions under other attention of one query, by the shortest pass that is exact.
 
-The query is the position that the prediction reads: what a classifier pools, or the last position of a model that writes. Ways to get
-there, from the shortest to the whole pass (`WAYS`):
+The query is the position that the prediction reads: what a classifier pools, or the last position
+of a model that writes. There are four ways to its prediction (`WAYS`):
 
 - ``position``: one position of the last layer and what comes after it.
-- ``last two``: one position of the last two layers of an encoder, with keys and values of the other positions in the last one kept.
-- ``step``: the last position of a decoder, from the layer on, with keys and values of the earlier ones kept and shared.
-- ``copied step``: that step with keys and values repeated, for attention that cannot share them.
-- ``whole step``: that step from the first layer on, for models whose layers hand on more than their hidden states.
+- ``step``: the last position of a decoder from the layer on, with keys and values of earlier
+  positions kept.
 - ``upper``: all positions, from the layer on.
 - ``full``: everything.
 
-A replay replaces the attended sums of the query, ``Σ_t alpha_t · v_t`` of every head, or its attention weights; with weights, the values
-are those that the pass computes. Which of the ways a layer allows is tried on the model itself (`ways`).
+A replay replaces the attended sums of the query, ``Σ_t alpha_t · v_t`` of every head, or its
+weights; with weights, the values are those that the pass computes. Which way a layer allows is
+tried on the model itself (`ways`).
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
-from attnaudit.hf.capture import Attention, Keys, Mixture, Pass, forward
-from attnaudit.hf.resume import Call, layers_around, record, repeated, resumed
-from attnaudit.hf.shared import shared
-
-ModelTask = Literal["classification", "causal-lm", "seq2seq"]
-WAYS = ("position", "last two", "step", "copied step", "whole step", "upper", "full")
-TRIALS = 5
-EXACT = 1e-5  # TVD of the predictions by a shorter way and by the whole pass
-ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32, also where predictions are saturated
-APART = 1e-6  # of logits: a position hears of the others by its attention alone
-NOISE = (
-    0.1,
-    0.3,
-    1.0,
-)  # standard deviations of the states that are put at other positions, over their own
-FAILS = (
-    RuntimeError,
-    ValueError,
-    TypeError,
-    IndexError,
-    AttributeError,
-    KeyError,
-    AssertionError,
-    NotImplementedError,
+from attnaudit.hf.capture import Attention, Exchange, Mixture, Pass, forward
+from attnaudit.hf.model import FAILURES, ModelTask, difference, logits_at_query, tvd
+from attnaudit.hf.resume import (
+    Call,
+    cache_for_rows,
+    layers_around,
+    record,
+    repeated,
+    resumed,
 )
-Sums = Float[Tensor, "N H D"]  # attended sums of the query, of every head
-Exchange = Callable[[Attention], Tensor | Mixture | None]
 
-
-class KeysLeftOutError(ValueError):
-    """A pass does not have the keys of a query, as where a cache keeps those of a window alone."""
+WAYS = ("position", "step", "upper", "full")
+TRIALS = 5
+EXACT = 1e-5  # TVD of the predictions of a shorter way from those of the whole pass
+# Two float32 computations of the same logits, relative to the largest. Predictions alone would hide
+# differences where they are saturated.
+ROUNDING = 1e-4
+APART = 1e-6  # as `ROUNDING`, where a position hears of the others by its attention alone
+# Standard deviations of the states put at other positions, relative to their own.
+NOISE = (0.1, 0.3, 1.0)
+Sums = Float[Tensor, "N H D"]
 
 
 @dataclass(frozen=True)
 class Weights:
-    """Attention weights (N, R, K) of the query, of R ``heads`` among ``all_heads``; the others keep what the pass computes.
+    """Attention weights of the query, N times; NaN keeps what the pass computes."""
 
-    K counts the keys that a mask leaves, from ``first`` on, of the ``tokens`` of the text; the others have no weight.
-    """
-
-    heads: Sequence[int]
-    all_heads: int
-    values: Float[Tensor, "N R K"]
-    first: int
-    tokens: int
+    values: Float[Tensor, "N H K"]
 
     def __len__(self) -> int:
         return len(self.values)
 
-    def placed_at(self, position: int, found: Attention) -> Tensor:
-        """The weights of ``found`` with these at a position; heads that share keys may stand as queries of one. Raises KeysLeftOutError."""
-        weights = found.weights.clone()
-        keys, size = (
-            self.values.shape[-1] - found.sink,
-            weights.shape[-1],
-        )  # a sink, which comes last, has a weight and no value
-        if size not in (keys, self.tokens):
-            raise KeysLeftOutError(f"weights of {keys} keys in a pass with {size}")
-        new = self.values[..., :keys].to(weights)
-        if size > keys:
-            new = functional.pad(new, (self.first, size - self.first - keys))
-        if weights.shape[1] * weights.shape[2] == self.all_heads:
-            weights.view(len(weights), self.all_heads, size)[:, self.heads] = new
-        else:
-            weights[:, self.heads, position] = new
+    def at(self, position: int, found: Attention) -> Tensor:
+        """Put the weights at a position of an attention.
+
+        Raises:
+            ValueError: The attention is over another number of keys, as a cache may keep only those
+                of a window.
+        """
+        weights, (rows, heads, keys) = found.weights.clone(), self.values.shape
+        if weights.shape[-1] != keys:
+            raise ValueError(f"weights of {keys} keys in a pass with {weights.shape[-1]}")
+        # Heads that share keys may stand as queries of one head.
+        one_query = weights.shape[1] * weights.shape[2] == heads
+        own = weights.view(rows, heads, keys) if one_query else weights[:, :, position]
+        own.copy_(torch.where(self.values.isnan(), own, self.values.to(own)))
         return weights
 
 
-Changes = Mapping[int, Sums | Weights]  # by the number of an attention
-
-
-@dataclass(frozen=True)
-class Query:
-    """Where the prediction of a model for one text is read: at ``position`` of its queries."""
-
-    task: ModelTask
-    position: int
+Changes = Mapping[int, Sums | Weights]
+"""Replacements by the number of the attention."""
 
 
 @dataclass(frozen=True)
 class States:
-    """What a pass of one text left: ``sums`` (H, D) of every attention at the query, the calls of the layers around each, the logits.
+    """What a pass of one text leaves, from which replays start.
 
-    ``keys`` are those of the last attention at the other positions, of encoders whose attention torch's function computes; of decoders
-    ``prefix`` are keys and values of all positions but the last, and ``encoded`` is what the encoder gave. Each is None of other models.
-    ``tried`` are the ways that hold for this text, by way and attentions (`way_of_text`).
+    Attributes:
+        inputs: Inputs of the model, one row.
+        task: Task of the model.
+        position: The query that the prediction is read from.
+        sums: Attended sums (H, D) of every attention at the query.
+        calls: For every attention, the calls of the layers around it and the number of its own.
+        logits: Logits of the prediction.
+        prefix: Keys and values of all positions of a decoder but the last; None without them.
+        encoded: Output of the encoder that a decoder reads, else None.
+        shares: True if rows of a pass can share these keys and values.
+        tried: Ways that hold for this text, by way and attentions (`way_of_text`).
     """
 
     inputs: Mapping[str, Tensor]
-    query: Query
+    task: ModelTask
+    position: int
     sums: tuple[Tensor, ...]
-    calls: Mapping[int, tuple[tuple[Call, ...], int]]
+    calls: Mapping[int, tuple[Sequence[Call], int]]
     logits: Float[Tensor, "1 C"]
-    keys: Keys | None = None
     prefix: Any = None
     encoded: Any = None
+    shares: bool = False
     tried: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
-        """Bytes, about: a hidden state is the output of one call and the input of the next, keys and values are two more of its size."""
-        lists = {id(calls): calls for calls, _ in self.calls.values()}
+        """Approximate number of bytes."""
+        # A hidden state is the output of one call and the input of the next; keys and values are
+        # two more of its size.
+        stacks = {id(calls): calls for calls, _ in self.calls.values()}.values()
         return (
-            3 * sum(call.hidden.nbytes for calls in lists.values() for call in calls)
-            + self.logits.nbytes
+            3 * sum(call.hidden.nbytes for calls in stacks for call in calls) + self.logits.nbytes
         )
 
-
-def task_of(model: Any) -> ModelTask | None:
-    """What a model predicts, by its class; None for classes that are none of these."""
-    name = type(model).__name__
-    if name.endswith("ForSequenceClassification"):
-        return "classification"
-    if model.config.is_encoder_decoder:
-        return "seq2seq"
-    return "causal-lm" if name.endswith(("ForCausalLM", "LMHeadModel")) else None
-
-
-def logits_at_query(output: Any, task: ModelTask) -> Float[Tensor, "N C"]:
-    """The logits that a prediction follows from: those of a text, or of the last position."""
-    return output.logits if task == "classification" else output.logits[:, -1]
-
-
-def whole(
-    model: nn.Module, inputs: Mapping[str, Tensor], query: Query, weights: Mapping[int, Tensor]
-) -> Float[Tensor, "N C"]:
-    """The logits with ``weights`` (N, H, K) of the query in place of the model's own, by a pass of the whole model for each of N."""
-
-    def exchange(found: Attention) -> Tensor | None:
-        if found.index not in weights:
-            return None
-        own = found.weights.clone()
-        own[:, :, query.position] = weights[found.index]
-        return own
-
-    number = len(next(iter(weights.values())))
-    return logits_at_query(forward(model, _copies(inputs, number), exchange).output, query.task)
+    def hidden(self, attention: int) -> Float[Tensor, "1 W"]:
+        """Return the input of an attention's layer at the query."""
+        calls, first = self.calls[attention]
+        return calls[first].hidden[:, self.position]
 
 
 def states_of(
-    model: Any, inputs: Mapping[str, Tensor], query: Query, first: Pass | None = None
+    model: Any, inputs: Mapping[str, Tensor], task: ModelTask, reads: int, seen: Pass | None = None
 ) -> States:
-    """Run one text and keep what replays start from; ``first`` is a pass of it that was made already."""
-    first = forward(model, inputs) if first is None else first
-    calls: dict[int, tuple[tuple[Call, ...], int]] = {}
-    keys = None
-    for layers in {
-        id(found): found for one in first.attentions if (found := layers_around(model, one.path))
-    }.values():
-        recorded = record(model, inputs, layers)
-        keys = recorded.keys
-        for one in first.attentions:
-            call = recorded.call_of(one.index)
-            if call is not None and one.index not in calls:
-                calls[one.index] = recorded.calls, call
-    sums = tuple(
-        _sums(one)[0, :, min(query.position, one.weights.shape[2] - 1)].clone()
-        for one in first.attentions
-    )
-    prefix, encoded = _prefix(model, inputs, query)
-    is_encoder = (
-        query.task == "classification" and prefix is None and not model.config.is_encoder_decoder
-    )
-    others = keys.of_query(query.position) if keys and is_encoder else None
-    states = States(
-        inputs,
-        query,
-        sums,
-        calls,
-        logits_at_query(first.output, query.task),
-        others,
-        prefix,
-        encoded,
-    )
-    return states if prefix is None or _continues(model, states) else replace(states, prefix=None)
+    """Run one text, and keep what replays start from.
 
-
-def _continues(model: Any, states: States) -> bool:
-    """Whether the last position gives the logits of the whole text when it continues the kept keys and values.
-
-    Not where a cache keeps fewer than the model reads, or where keys depend on the length of the text.
+    Args:
+        model: The model.
+        inputs: Its inputs, one row.
+        task: Its task.
+        reads: The query that its prediction is read from, counted from the end if it is negative.
+        seen: An earlier pass of this text.
     """
+    seen = forward(model, inputs) if seen is None else seen
+    position = reads % seen.attentions[-1].weights.shape[2]
+    calls: dict[int, tuple[Sequence[Call], int]] = {}
+    around = [layers_around(model, one.path) for one in seen.attentions]
+    for layers in {id(found): found for found in around if found is not None}.values():
+        recorded = record(model, inputs, layers)
+        numbered = [(k, one) for k, call in enumerate(recorded) for one in call.attentions]
+        calls = {one: (recorded, k) for k, one in numbered} | calls
+    sums = tuple(
+        one.sums[0, :, min(position, one.weights.shape[2] - 1)].clone() for one in seen.attentions
+    )
+    logits, cache = logits_at_query(seen.output, task), _cache(model, inputs, task, position)
+    states = States(inputs, task, position, sums, calls, logits, *cache)
+    if states.prefix is None:
+        return states
+    # A cache may keep fewer keys than the model reads, keys may depend on the text's length, and a
+    # bias of positions on the number of keys: what rows share is tried on two of them.
+    for shares in (True, False) if all(one.fused for one in seen.attentions) else (False,):
+        try:
+            output = forward(model, _step(states, 2, shares)).output
+            if difference(logits_at_query(output, task), logits) <= ROUNDING:
+                return replace(states, shares=shares)
+        except FAILURES:
+            continue
+    return replace(states, prefix=None)
+
+
+def _cache(
+    model: Any, inputs: Mapping[str, Tensor], task: ModelTask, position: int
+) -> tuple[Any, Any]:
+    """Compute the cache of all positions of a decoder but the last, and what the encoder gives."""
+    ids, both = inputs["input_ids"], model.config.is_encoder_decoder
+    if task == "classification" and (both or position != ids.shape[1] - 1):
+        return None, None
     try:
-        output = forward(model, _step(states, 1, _repeated_cache)).output
-    except FAILS:
-        return False
-    return apart(logits_at_query(output, states.query.task), states.logits) <= ROUNDING
+        with torch.no_grad():
+            if task != "seq2seq":
+                if ids.shape[1] == 1:
+                    return None, None
+                earlier = {name: value[:, :-1] for name, value in inputs.items()}
+                return model(**earlier, use_cache=True).past_key_values, None
+            own = {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
+            encoded, written = model.get_encoder()(**own), inputs["decoder_input_ids"][:, :-1]
+            if not written.shape[1]:
+                return None, encoded
+            given = {"encoder_outputs": encoded, "attention_mask": inputs["attention_mask"]}
+            output = model(**given, decoder_input_ids=written, use_cache=True)
+            return output.past_key_values, encoded
+    except FAILURES:
+        return None, None  # a model without a cache is replayed in another way
 
 
-def states_at(model: Any, inputs: Mapping[str, Tensor], task: ModelTask, reads: int) -> States:
-    """`states_of` one text at the query ``reads``, which is counted from the end where it is negative."""
-    seen = forward(model, inputs)
-    return states_of(model, inputs, Query(task, reads % seen.attentions[-1].weights.shape[2]), seen)
+def _step(states: States, rows: int, shares: bool) -> dict[str, Any]:
+    """Return the inputs of the last position of a decoder, ``rows`` times."""
+    inputs, read = _copies(states.inputs, rows), "input_ids"
+    if states.task == "seq2seq":
+        read = "decoder_input_ids"
+        inputs = {name: inputs[name] for name in ("attention_mask", read)}
+    given: dict[str, Any] = {
+        name: value if name == "attention_mask" else value[:, -1:] for name, value in inputs.items()
+    }
+    if states.prefix is not None:
+        cache = cache_for_rows(states.prefix, rows, shares)
+        given |= {"past_key_values": cache, "use_cache": True}
+    elif inputs[read].shape[1] > 1:
+        raise ValueError("keys and values are not kept")
+    if states.encoded is not None:
+        encoded = copy.copy(states.encoded)
+        encoded["last_hidden_state"] = encoded[0].repeat(rows, 1, 1)
+        given["encoder_outputs"] = encoded
+    return given
 
 
-def positions_read(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -> list[int]:
-    """The queries of the last attention that the classes of a text depend on, counted from 0; none where they are saturated.
+def replayed(
+    model: Any,
+    states: States,
+    changes: Changes,
+    way: str,
+    texts: Sequence[States] = (),
+) -> Float[Tensor, "N C"]:
+    """Compute logits with ``changes`` in place of the model's own.
 
-    The weights of every query in turn are replaced by random ones, one in each row of a batch.
+    Args:
+        model: The model.
+        states: A pass of the text.
+        changes: N replacements in every changed attention.
+        way: One of `WAYS`.
+        texts: For the way ``position``, the text of each row if they differ. The layer gets each
+            text's hidden state, and the rest of the pass is that of ``states``: a model that brings
+            something else of a text past this layer gives other logits.
+
+    Raises:
+        Exception: One of `model.FAILURES`, if the model does not allow this way.
+    """
+    task, rows = states.task, len(next(iter(changes.values())))
+    if way == "full":
+        seen = forward(model, _copies(states.inputs, rows), _exchange(changes, states.position))
+        return logits_at_query(seen.output, task)
+    attention = min(changes)
+    calls, first = states.calls[attention]
+    begun, own = calls[0].attentions.start, calls[first].attentions.start
+    if way == "position":
+        if len(changes) > 1 or first < len(calls) - 1 or task == "seq2seq":
+            raise ValueError("several layers, or layers above, or a model that writes another text")
+        hidden = torch.cat([one.hidden(attention) for one in texts or [states] * rows])
+        return at_position(model, states, {attention: changes[attention]}, hidden)
+    if way == "upper":
+        inputs, choose = _copies(states.inputs, rows), repeated(rows)
+        exchange = _exchange(changes, states.position, own - begun, begun)
+    else:
+        # Weights need all keys in their order.
+        shares = states.shares and not any(isinstance(one, Weights) for one in changes.values())
+        inputs, choose = _step(states, rows, shares), repeated(rows, states.position)
+        exchange = _exchange(changes, 0, own)
+    with resumed(calls, first, choose):
+        return logits_at_query(forward(model, inputs, exchange).output, task)
+
+
+def at_position(
+    model: Any, states: States, sums: Changes, hidden: Float[Tensor, "N W"]
+) -> Float[Tensor, "N C"]:
+    """Compute logits from the sums of a last layer and from its input at the query."""
+    (attention,), position, rows = sums, states.position, len(hidden)
+    calls, first = states.calls[attention]
+    others = repeated(rows, position)
+
+    def choose(tensor: Tensor) -> Tensor:
+        return hidden[:, None] if tensor is calls[first].hidden else others(tensor)
+
+    one = {name: ids[:, position : position + 1] for name, ids in states.inputs.items()}
+    with resumed(calls, first, choose):
+        exchange = _exchange(sums, 0, calls[first].attentions.start)
+        output = forward(model, _copies(one, rows), exchange).output
+    return logits_at_query(output, states.task)
+
+
+def _copies(inputs: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
+    return {name: value.repeat(rows, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
+
+
+def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0) -> Exchange:
+    """Replace at ``position``, in a pass without ``skipped`` attentions from ``since`` on."""
+
+    def exchange(found: Attention) -> Mixture | Tensor | None:
+        new = changes.get(found.index + (skipped if found.index >= since else 0))
+        if new is None:
+            return None
+        if isinstance(new, Weights):
+            return new.at(position, found)
+        if found.weights.shape[2] * found.weights.shape[1] == new.shape[1]:
+            return Mixture(new[:, :, None])  # the one query, or its heads that share keys
+        mixed = found.sums
+        mixed[:, :, position] = new
+        return Mixture(mixed)
+
+    return exchange
+
+
+def queries_read(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -> list[int]:
+    """Find the queries of the last attention that the classes of a text depend on.
+
+    The weights of every query in turn are replaced by random ones, one in each row of a batch. A
+    text whose classes are saturated gives none.
     """
     last = seen.attentions[-1]
     queries = last.weights.shape[2]
@@ -240,266 +311,83 @@ def positions_read(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -
             weights[query, :, query] = drawn[:, query]
         return weights
 
-    logits, own = (
-        forward(model, _copies(inputs, queries), exchange).output.logits,
-        seen.output.logits,
-    )
-    return (
-        ((logits - own).abs().amax(dim=-1) > EXACT * own.abs().max()).nonzero().flatten().tolist()
-    )
+    logits = forward(model, _copies(inputs, queries), exchange).output.logits
+    moved = (logits - seen.output.logits).abs().amax(dim=-1)
+    return (moved > EXACT * seen.output.logits.abs().max()).nonzero().flatten().tolist()
 
 
-def way_of_text(model: Any, states: States, numbers: Iterable[int], way: str) -> str:
-    """``way``, or ``full`` where replaying the text's own sums of the attentions ``numbers`` by it does not give the text's own logits.
+def way_of_text(model: Any, states: States, attentions: Iterable[int], way: str) -> str:
+    """Return ``way`` if it gives the text's own logits from its own sums, else ``full``.
 
-    A way is found on the short texts of the checks; a model may treat others, such as longer ones, in another way.
+    A way is found on short texts; a model may treat others, such as longer ones, in another way.
     """
     if way == "full":
         return way
-    key = way, tuple(sorted(numbers))
+    key = way, tuple(sorted(attentions))
     if key not in states.tried:
-        own = {number: states.sums[number][None] for number in key[1]}
+        own = {attention: states.sums[attention][None] for attention in key[1]}
         try:
-            holds = apart(replayed(model, states, own, way), states.logits) <= ROUNDING
-        except FAILS:
+            holds = difference(replayed(model, states, own, way), states.logits) <= ROUNDING
+        except FAILURES:
             holds = False
         states.tried[key] = way if holds else "full"
     return states.tried[key]
 
 
-def replayed(model: Any, states: States, changes: Changes, way: str) -> Float[Tensor, "N C"]:
-    """The logits with ``changes`` in place of the model's own, by one of `WAYS`. Raises one of `FAILS` where the model refuses."""
-    query, number = states.query, len(next(iter(changes.values())))
-    if way == "full":
-        seen = forward(model, _copies(states.inputs, number), _exchange(changes, query.position))
-        return logits_at_query(seen.output, query.task)
-    calls, first = states.calls[min(changes)]
-    begun, skipped = (
-        calls[0].attentions.start,
-        calls[first].attentions.start - calls[0].attentions.start,
-    )
-    others: dict[int, Keys] = {}
-    if way in ("position", "last two"):
-        above = len(calls) - 1 - first
-        if len(changes) > 1 or above != (way == "last two") or query.task == "seq2seq":
-            raise ValueError(
-                "several layers, or more layers above, or a model that writes another text"
-            )
-        if way == "last two":
-            if states.keys is None:
-                raise KeysLeftOutError("those of the last layer are not known")
-            others = {calls[-1].attentions.start - skipped: states.keys}
-        inputs, exchange, chosen = (
-            _one_position(states, number),
-            _exchange(changes, 0, begun + skipped),
-            repeated(number, query.position),
-        )
-    elif way == "upper":
-        inputs, chosen = _copies(states.inputs, number), repeated(number)
-        exchange = _exchange(changes, query.position, skipped, begun)
-    else:
-        inputs, chosen = (
-            _step(states, number, shared if way == "step" else _repeated_cache),
-            repeated(number, query.position),
-        )
-        if way == "whole step":
-            return logits_at_query(
-                forward(model, inputs, _exchange(changes, 0, begun)).output, query.task
-            )
-        exchange = _exchange(changes, 0, begun + skipped)
-    with resumed(calls, first, chosen):
-        return logits_at_query(forward(model, inputs, exchange, others=others).output, query.task)
-
-
-def replayed_together(
-    model: Any, states: Sequence[States], sums: Mapping[int, Sums]
-) -> Float[Tensor, "N C"]:
-    """`replayed` of N rows, each with a text of its own, by the way ``position``.
-
-    The layer is given each text's hidden state, and the rest of the pass is that of the first text: a model that brings something else of a
-    text past this layer gives other logits.
-    """
-    (number,), position = sums, states[0].query.position
-    calls, first = states[0].calls[number]
-    hidden = torch.cat(
-        [one.calls[number][0][first].hidden[:, one.query.position] for one in states]
-    )[:, None]
-
-    def chosen(tensor: Tensor) -> Tensor:
-        return hidden if tensor is calls[first].hidden else repeated(len(states), position)(tensor)
-
-    with resumed(calls, first, chosen):
-        inputs = _one_position(states[0], len(states))
-        return logits_at_query(
-            forward(model, inputs, _exchange(sums, 0, number)).output, states[0].query.task
-        )
-
-
 def ways(model: Any, states: States, seen: Pass) -> Iterator[tuple[str, float]]:
-    """For every attention of ``seen`` the shortest way whose predictions are those of the whole pass, and how far they differ (TVD).
+    """Yield the shortest exact way of every attention, and its largest difference (TVD).
 
-    Tried with `TRIALS` random attentions of all heads. A layer that no way replays is given as ``none``.
+    Each is tried with `TRIALS` random attentions of all heads. An attention that no way replays
+    yields ``none``.
     """
     random = torch.Generator().manual_seed(0)
     for one in seen.attentions:
-        own = one.weights[0, :, min(states.query.position, one.weights.shape[2] - 1)]
+        own = one.weights[0, :, min(states.position, one.weights.shape[2] - 1)]
         drawn = torch.rand((TRIALS, *own.shape), generator=random) ** 4
         drawn = drawn / drawn.sum(dim=-1, keepdim=True) * own.sum(dim=-1, keepdim=True)
         sums = {one.index: torch.einsum("nhk,hkd->nhd", drawn, one.values[0])}
-        expected = whole(model, states.inputs, states.query, {one.index: drawn})
-        tried = ((way, _difference(model, states, sums, way, expected)) for way in WAYS)
-        yield next(((way, found) for way, found in tried if found <= EXACT), ("none", float("inf")))
+        expected = replayed(model, states, {one.index: Weights(drawn)}, "full")
+        tried = ((way, _error(model, states, sums, way, expected)) for way in WAYS)
+        yield next(((way, error) for way, error in tried if error <= EXACT), ("none", torch.inf))
 
 
-def _difference(
+def _error(
     model: Any, states: States, sums: Mapping[int, Sums], way: str, expected: Tensor
 ) -> float:
-    """How far the predictions by a way differ from those expected; infinity where the model does not allow it, or logits differ."""
     try:
         found = replayed(model, states, sums, way)
-        if apart(found, expected) > ROUNDING or (
-            way in ("position", "last two") and not _stands_alone(model, states, min(sums))
-        ):
-            return float("inf")
-        return tvd(found, expected)
-    except FAILS:
-        return float("inf")
+        exact = difference(found, expected) <= ROUNDING
+        exact = exact and (way != "position" or _stands_alone(model, states, min(sums)))
+        return tvd(found, expected) if exact else torch.inf
+    except FAILURES:
+        return torch.inf
 
 
-def _stands_alone(model: Any, states: States, number: int) -> bool:
-    """Whether the logits stay the same when the layer of attention ``number`` is given other states at all positions but the query.
+def _stands_alone(model: Any, states: States, attention: int) -> bool:
+    """Check that other states at other positions do not change the logits of the query.
 
-    The query's attended sums are kept, of this layer and of those above.
+    The layer of an attention gets them. The query's attended sums are kept, in this layer and in
+    those above.
     """
-    calls, first = states.calls[number]
-    hidden, position = calls[first].hidden, states.query.position
+    calls, first = states.calls[attention]
+    hidden, position = calls[first].hidden, states.position
     random = torch.Generator().manual_seed(0)
-    others = [
-        hidden,
-        hidden.roll(1, dims=1),
-        *(torch.randn(hidden.shape, generator=random) * hidden.std() * scale for scale in NOISE),
-    ]
-    given = torch.cat(others)
+    noise = [torch.randn(hidden.shape, generator=random) * hidden.std() * scale for scale in NOISE]
+    given = torch.cat([hidden, hidden.roll(1, dims=1), *noise])
     given[:, position] = hidden[:, position]
+    others = repeated(len(given))
 
-    def chosen(tensor: Tensor) -> Tensor:
-        return given if tensor is hidden else repeated(len(given))(tensor)
+    def choose(tensor: Tensor) -> Tensor:
+        return given if tensor is hidden else others(tensor)
 
-    begun, skipped = (
-        calls[0].attentions.start,
-        calls[first].attentions.start - calls[0].attentions.start,
-    )
     kept = {
         later: states.sums[later].expand(len(given), -1, -1)
-        for later in range(number, len(states.sums))
+        for later in range(attention, len(states.sums))
     }
-    with resumed(calls, first, chosen):
-        seen = forward(
-            model, _copies(states.inputs, len(given)), _exchange(kept, position, skipped, begun)
-        )
-    own, *rest = logits_at_query(seen.output, states.query.task)
-    return all(apart(other, own) <= APART for other in rest)
-
-
-def tvd(logits: Float[Tensor, "N C"], others: Float[Tensor, "N C"]) -> float:
-    """The largest total variation distance of the predictions of two lots of logits."""
-    gap = (logits.double().softmax(dim=-1) - others.double().softmax(dim=-1)).abs().sum(dim=-1)
-    return float(gap.max() / 2) if bool(gap.isfinite().all()) else float("inf")
-
-
-def apart(logits: Tensor, others: Tensor) -> float:
-    """The largest difference of logits, relative to the largest of the ``others``."""
-    return float((logits - others).abs().max() / others.abs().max().clamp(min=1e-30))
-
-
-def _sums(found: Attention) -> Float[Tensor, "B H Q D"]:
-    return found.weights @ found.values
-
-
-def _one_position(states: States, number: int) -> dict[str, Tensor]:
-    """The inputs of the query's position, ``number`` times."""
-    position = states.query.position
-    return {
-        name: value[:, position : position + 1].repeat(number, 1)
-        for name, value in states.inputs.items()
-    }
-
-
-def _copies(inputs: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
-    return {name: value.repeat(number, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
-
-
-def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0) -> Exchange:
-    """Puts the changes in place of the model's own at ``position``, in a pass that leaves out ``skipped`` attentions from ``since`` on."""
-
-    def exchange(found: Attention) -> Mixture | Tensor | None:
-        new = changes.get(found.index + (skipped if found.index >= since else 0))
-        if new is None:
-            return None
-        if isinstance(new, Weights):
-            return new.placed_at(position, found)
-        if (
-            found.weights.shape[2] * found.weights.shape[1] == new.shape[1]
-        ):  # the one query, or its heads that share keys
-            return Mixture(new[:, :, None])
-        mixed = _sums(found)
-        mixed[:, :, position] = new
-        return Mixture(mixed)
-
-    return exchange
-
-
-def _prefix(model: Any, inputs: Mapping[str, Tensor], query: Query) -> tuple[Any, Any]:
-    """Keys and values of all positions of a decoder but the last, and what the encoder gave; None where there are none."""
-    ids = inputs["input_ids"]
-    if query.task == "classification" and (
-        model.config.is_encoder_decoder or query.position != ids.shape[1] - 1
-    ):
-        return None, None
-    try:
-        with torch.no_grad():
-            if query.task != "seq2seq":
-                earlier = {name: value[:, :-1] for name, value in inputs.items()}
-                return (
-                    model(**earlier, use_cache=True).past_key_values if ids.shape[1] > 1 else None
-                ), None
-            own = {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
-            encoded, written = model.get_encoder()(**own), inputs["decoder_input_ids"][:, :-1]
-            if not written.shape[1]:
-                return None, encoded
-            found = model(
-                encoder_outputs=encoded,
-                attention_mask=inputs["attention_mask"],
-                decoder_input_ids=written,
-                use_cache=True,
-            )
-            return found.past_key_values, encoded
-    except FAILS:
-        return None, None  # a model without a cache is replayed by another way
-
-
-def _step(states: States, number: int, cache: Callable[[Any, int], Any]) -> dict[str, Any]:
-    """The inputs of the last position of a decoder, ``number`` times, with the ``cache`` made from the kept one."""
-    inputs, read = _copies(states.inputs, number), "input_ids"
-    if states.query.task == "seq2seq":
-        read = "decoder_input_ids"
-        inputs = {name: inputs[name] for name in ("attention_mask", read)}
-    given: dict[str, Any] = {
-        name: value if name == "attention_mask" else value[:, -1:] for name, value in inputs.items()
-    }
-    if states.prefix is not None:
-        given |= {"past_key_values": cache(states.prefix, number), "use_cache": True}
-    elif inputs[read].shape[1] > 1:
-        raise KeysLeftOutError("keys and values are not kept")
-    if states.encoded is not None:
-        encoded = copy.copy(states.encoded)
-        encoded["last_hidden_state"] = encoded[0].repeat(number, 1, 1)
-        given["encoder_outputs"] = encoded
-    return given
-
-
-def _repeated_cache(prefix: Any, number: int) -> Any:
-    """The kept keys and values, ``number`` times."""
-    cache = copy.deepcopy(prefix)
-    cache.batch_repeat_interleave(number)
-    return cache
+    begun = calls[0].attentions.start
+    skipped = calls[first].attentions.start - begun
+    with resumed(calls, first, choose):
+        exchange = _exchange(kept, position, skipped, begun)
+        seen = forward(model, _copies(states.inputs, len(given)), exchange)
+    own, *rest = logits_at_query(seen.output, states.task)
+    return all(difference(other, own) <= APART for other in rest)

@@ -1,45 +1,71 @@
-"""Raw texts for a transformer: of a corpus, of the rows of a file, or pairs of a source and a target."""
+"""Raw texts for a transformer: from files, registered corpora, and objects of a program."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import polars as pl
 from jaxtyping import Int, Int32, Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
+from attnaudit.core.progress import Progress, silent
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
-from attnaudit.corpora.formats.rows import ordered_classes
-from attnaudit.corpora.own import Read
+from attnaudit.corpora.formats.frames import frame_source, is_table
+from attnaudit.corpora.formats.rows import Columns, column_option, ordered_classes
+from attnaudit.corpora.formats.tables import stem_and_format
+from attnaudit.corpora.own import WHOLE, Draw, Read, draw_own, gather_own, read_own
+from attnaudit.corpora.parallel import read_pairs
 from attnaudit.corpora.prepare.gathering import Gathered
-from attnaudit.corpora.read import gathering_remarks
-from attnaudit.corpora.spec import CorpusSpec
-from attnaudit.hf.encoded import of_rows
-from attnaudit.hf.pieces import Span
+from attnaudit.corpora.read import gathering_remarks, read_corpus
+from attnaudit.corpora.registry import CORPORA
+from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
+from attnaudit.hf.model import ModelTask
 
-Kind = Literal["classification", "causal-lm", "seq2seq"]
-_UNCUT = 2**62  # tokens
+OPERATION = "read texts"
+SOURCES = (
+    "a path, the name of a corpus, a Corpus, a list of texts or of (text, second text), "
+    "a DataFrame of pandas or polars, or what attnaudit.hf.read_texts gives"
+)
+OF_TABLES = ("text", "label", "question", "rationale", "delimiter")  # options unknown to pairs
+UNCUT = 2**62  # tokens
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Texts:
-    """``n`` raw texts, as a file or a corpus has them.
+    """n raw texts, as a file or a corpus has them.
 
-    ``second`` is the text that goes with each (a question or hypothesis; for ``seq2seq`` the target). ``spans`` are the (start, stop)
-    characters of the text that are known to matter (None: not known of any; a row of None: not known of it). ``label`` (n,) counts
-    ``class_names`` from 0, −1 where it is not known, and is None without classes. ``instance`` and ``split`` are those of the
-    readers. ``drawn_from`` is how many texts a file has of which some were kept, else 0.
+    Attributes:
+        name: Name of their source.
+        kind: Task of the models that they are for.
+        text: The texts.
+        instance: Their numbers in the source.
+        split: Their splits.
+        fingerprint: sha256 of the content.
+        second: The text that goes with each: a question or hypothesis, or the target of a pair.
+        label: Class of each, counted from 0, −1 if unknown; None without classes.
+        class_names: Names of the classes.
+        spans: Characters (start, stop) of each text that are known to matter; None for a row, or
+            for all, if they are not known.
+        notes: Remarks for the user.
+        skipped: Rows that could not be used.
+        drawn_from: Number of texts of which some were kept, else 0.
     """
 
     name: str
-    kind: Kind
+    kind: ModelTask
     text: list[str]
     instance: Int64[np.ndarray, " n"]
     split: list[str]
@@ -56,95 +82,313 @@ class Texts:
         return len(self.text)
 
     def take(self, rows: Int[np.ndarray, " m"]) -> Texts:
-        """The chosen rows, in the order given."""
+        """Return the chosen rows in the order given."""
         names = ("text", "instance", "split", "second", "label", "spans")
-        return replace(self, **{name: of_rows(getattr(self, name), rows) for name in names})
+        return replace(self, **{name: take(getattr(self, name), rows) for name in names})
 
     def of_split(self, split: str) -> Texts:
-        """The rows of one split. Raises InputError where there is none."""
-        if split not in self.split:
+        """Return the rows of one split.
+
+        Raises:
+            InputError: There is none.
+        """
+        rows = [row for row, name in enumerate(self.split) if name == split]
+        if not rows:
             known = ", ".join(dict.fromkeys(self.split)) or "none"
-            raise InputError(
-                "read texts", f"split {split!r}", f"texts of {known}", "one of their splits"
+            got = f"texts of {known}"
+            raise InputError(OPERATION, f"split {split!r}", got, "one of their splits")
+        return self.take(np.array(rows, dtype=np.int64))
+
+
+def take(column: Any, rows: Int[np.ndarray, " m"]) -> Any:
+    """Return the chosen rows of a column: an array, a list, or None."""
+    if isinstance(column, Ragged):
+        return column.take(rows)
+    if isinstance(column, list):
+        return [column[row] for row in rows.tolist()]
+    return None if column is None else column[rows]
+
+
+def read_texts(
+    source: Any,
+    kind: ModelTask = "classification",
+    *,
+    split: str | None = None,
+    seed: int = 0,
+    preset: str = "paper",
+    progress: Progress = silent,
+    draw: Draw | None = None,
+    **options: Any,
+) -> Texts:
+    """Read the raw texts of one split.
+
+    The source is one of these:
+
+    - your file, read whole (split ``all``): a table with a column of texts, or a text on every line
+      (``.txt``). A classifier's labels are read if there are any. With ``split`` train, dev or test
+      a table is divided as by `read_corpus`, and must be as that demands;
+    - a folder with such files named test, dev or train, of which only the split's is opened, by
+      default the first of these;
+    - for ``seq2seq`` a folder of pairs, of which one split is read in the same way;
+    - the name of a registered corpus, by default its test split;
+    - a `Corpus`, its words joined by blanks unless it keeps the texts (`read_corpus` with ``raw``);
+    - a list of texts or of tuples of two, a DataFrame of pandas or polars, or a Dataset.
+
+    Args:
+        source: The texts.
+        kind: Task of the model.
+        split: Name of the split.
+        seed: Seed that divides a table, or generates a corpus.
+        preset: Preset of a registered corpus.
+        progress: Receives the number of rows read.
+        draw: Keeps only some texts of a file that is read whole, which is then read twice and never
+            held. Other sources are not drawn from.
+        **options: Fields of `CorpusSpec`, or of `ParallelSpec` for pairs, such as ``text="body"``.
+
+    Raises:
+        InputError: The texts cannot be read, with file and row.
+    """
+    if not isinstance(source, str | Path):
+        return _in_memory(source, kind, split, options)
+    plain = {name: str(one) if isinstance(one, Path) else one for name, one in options.items()}
+    registered = isinstance(source, str) and source in CORPORA
+    given = {"source": str(source), **plain}
+    if kind == "seq2seq":
+        flags = {option.name: option.metadata["flag"] for option in fields(CorpusSpec)}
+        for name in filter(plain.__contains__, OF_TABLES):
+            where, got = (
+                f"{flags[name]} ({name}= in Python)",
+                "an option of tables for a model of pairs",
             )
-        return self.take(
-            np.array([row for row, name in enumerate(self.split) if name == split], dtype=np.int64)
+            raise InputError("read settings", where, got, "a folder of pairs alone", "leave it out")
+        if not (registered and CORPORA[str(source)].generate is not None):
+            given = {"max_words": sys.maxsize, **given}  # the length of the model cuts them
+        spec = from_plain(ParallelSpec, given, "corpus")
+        pairs = read_pairs(spec, split, seed=seed, progress=progress)
+        return _noted(_texts_of_pairs(pairs), split)
+    if registered or (split in SPLITS and Path(source).expanduser().is_file()):
+        texts = texts_of(
+            read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **plain)
         )
+        return _for_task(texts.of_split(split or "test"), kind)
+    spec = from_plain(CorpusSpec, given, "corpus")
+    reads = _labels_read(spec, kind, plain)
+    path = Path(spec.source).expanduser().resolve()
+    called = printable(path.name if path.is_dir() else stem_and_format(path)[0])
+    if draw is None:
+        name, rows = read_own(spec, split, **reads, progress=progress)
+        return _noted(_texts_of_rows(called, kind, name, rows, spec), split)
+    name, rows, drawn = draw_own(spec, draw, split, **reads, progress=progress)
+    return _noted(_texts_of_rows(called, kind, name, rows, spec, drawn), split)
+
+
+def _noted(texts: Texts, split: str | None) -> Texts:
+    """Remark that the texts are those of a split that nobody asked for."""
+    read = texts.split[0]
+    if split is not None or read in (WHOLE, "test"):
+        return texts
+    return replace(texts, notes=(f"no file of test: these are the texts of {read}", *texts.notes))
+
+
+def _labels_read(spec: CorpusSpec, kind: ModelTask, options: Mapping[str, Any]) -> dict[str, bool]:
+    """Return whether labels are read, and whether their column must be there.
+
+    Raises:
+        InputError: A column was named that no language model uses.
+    """
+    if kind == "classification":
+        return {"labelled": True, "label_needed": "label" in options}
+    for name in ("label", "question", "rationale"):
+        if name in options and getattr(spec, name) is not None:
+            where, got = column_option(name), "a column for texts without labels"
+            raise InputError("read settings", where, got, "a text alone", "leave it out")
+    return {"labelled": False}
+
+
+def _for_task(texts: Texts, kind: ModelTask) -> Texts:
+    """Remove labels and rationales for a language model."""
+    if kind == "classification":
+        return texts
+    if texts.second is not None:
+        got, expected = (
+            "a text and a question in each row",
+            "texts alone for a causal language model",
+        )
+        raise InputError("read corpus", texts.name, got, expected)
+    return replace(texts, kind=kind, label=None, class_names=(), spans=None)
+
+
+def _in_memory(
+    source: Any, kind: ModelTask, split: str | None, options: Mapping[str, Any]
+) -> Texts:
+    name = type(source).__name__
+    if isinstance(source, Corpus | ParallelCorpus | Texts):
+        if options:
+            got = f"an option of files for a {name}"
+            raise InputError(OPERATION, next(iter(options)), got, "none")
+        return _of_corpus(source, kind, split)
+    if split not in (None, WHOLE):
+        got = f"a {name}, which has no splits"
+        raise InputError(OPERATION, f"split {split!r}", got, "none")
+    if is_table(source):
+        return _of_table(source, kind, options)
+    values = source.to_list() if hasattr(source, "to_list") else source
+    if isinstance(values, list | tuple) and values:
+        return _of_list(values, kind, options)
+    package = type(source).__module__.partition(".")[0]
+    got = f"a {name}" if package == "builtins" else f"a {package} {name}"
+    got = f"an empty {name}" if isinstance(values, list | tuple) else got
+    raise InputError(OPERATION, "corpus", got, SOURCES)
+
+
+def _of_corpus(
+    source: Corpus | ParallelCorpus | Texts, kind: ModelTask, split: str | None
+) -> Texts:
+    if isinstance(source, Texts):
+        return source if split is None else source.of_split(split)
+    pairs = isinstance(source, ParallelCorpus)
+    if pairs != (kind == "seq2seq"):
+        got = f"a corpus of {'pairs' if pairs else 'single texts'} for a model for {kind}"
+        expected = "pairs for an encoder–decoder, texts for other models"
+        raise InputError(OPERATION, source.name, got, expected)
+    texts = (_texts_of_pairs(source) if pairs else texts_of(source)).of_split(split or "test")
+    if pairs:
+        return texts
+    if any(part.raw is None for part in source.splits.values()) and source.name not in CORPORA:
+        remark = "the texts are the words of the corpus joined by blanks; read_corpus(…, raw=True) "
+        remark += "keeps them as they are in the file"
+        texts = replace(texts, notes=(*texts.notes, remark))
+    return _for_task(texts, kind)
+
+
+def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
+    name = type(table).__name__
+    if kind == "seq2seq":
+        got, expected = (
+            f"a {name} for an encoder–decoder",
+            "a list of (source, target), or a folder",
+        )
+        raise InputError(OPERATION, "corpus", got, f"{expected} of pairs")
+    spec = from_plain(CorpusSpec, {"source": name, **options}, "corpus")
+    reads = _labels_read(spec, kind, options)
+    label = spec.label if reads["labelled"] else None
+    needed = reads.get("label_needed", False)
+    columns = Columns(spec.text, label, spec.question, spec.rationale, needed)
+    rows = gather_own(frame_source(table, columns), WHOLE, spec, reads["labelled"])
+    return _texts_of_rows("texts", kind, WHOLE, rows, spec)
+
+
+def _of_list(values: Sequence[Any], kind: ModelTask, options: Mapping[str, Any]) -> Texts:
+    if options:
+        raise InputError(OPERATION, next(iter(options)), "an option of tables for a list", "none")
+    second = isinstance(values[0], list | tuple)
+    for row, value in enumerate(values):
+        parts = value if second else (value,)
+        whole = isinstance(parts, list | tuple) and len(parts) == 1 + second
+        if not whole or not all(isinstance(part, str) and part.strip() for part in parts):
+            where, expected = f"corpus[{row}]", "a text and its second text" if second else "a text"
+            do = "items of one kind, none of them empty"
+            raise InputError(OPERATION, where, f"{value!r:.60}", expected, do)
+    if kind != "seq2seq":
+        columns = dict(zip(("text", "question"), zip(*values, strict=True), strict=True))
+        table = pl.DataFrame(columns if second else {"text": values})
+        return _of_table(table, kind, {"question": "question"} if second else {})
+    if not second:
+        got = "a text alone for an encoder–decoder"
+        raise InputError(OPERATION, "corpus[0]", got, "(source, target)")
+    digest = hashlib.sha256(json.dumps([list(pair) for pair in values]).encode()).hexdigest()
+    sources, targets = (list(side) for side in zip(*values, strict=True))
+    numbers = np.arange(len(sources))
+    return Texts("texts", kind, sources, numbers, [WHOLE] * len(sources), digest, targets)
 
 
 def texts_of(corpus: Corpus) -> Texts:
-    """The texts of a corpus, its words joined by blanks where it does not keep them (`read_corpus` with ``raw``)."""
-    rows = {name: corpus.splits[name].raw or list(_joined(corpus.splits[name])) for name in SPLITS}
-    raw = [row for name in SPLITS for row in rows[name]]
-    splits = [corpus.splits[name] for name in SPLITS]
-    spans = [row.spans for row in raw]
+    """Return the texts of a corpus, its words joined by blanks unless it keeps the texts."""
+    splits = [(name, corpus.splits[name]) for name in SPLITS]
+    raw = {name: split.raw or list(_joined(split)) for name, split in splits}
+    rows = [row for name in SPLITS for row in raw[name]]
+    spans = [row.spans for row in rows]
+    alone = corpus.task == "classification"
     return Texts(
-        corpus.name, "classification", [row.text for row in raw], np.concatenate([split.instance for split in splits]),
-        [name for name in SPLITS for _ in rows[name]], corpus.fingerprint,
-        None if corpus.task == "classification" else [row.question or "" for row in raw],
-        np.concatenate([split.label for split in splits]), corpus.class_names,
-        spans if any(row is not None for row in spans) else None, corpus.notes, corpus.skipped,
-    )  # fmt: skip
+        corpus.name,
+        "classification",
+        [row.text for row in rows],
+        np.concatenate([split.instance for _, split in splits]),
+        [name for name in SPLITS for _ in raw[name]],
+        corpus.fingerprint,
+        second=None if alone else [row.question or "" for row in rows],
+        label=np.concatenate([split.label for _, split in splits]),
+        class_names=corpus.class_names,
+        spans=spans if any(row is not None for row in spans) else None,
+        notes=corpus.notes,
+        skipped=corpus.skipped,
+    )
 
 
 def _joined(split: Split) -> Iterator[RawText]:
-    """Texts of which the words are known alone."""
     for row, words in enumerate(split.tokens):
         marks = split.rationale[row] if split.rationale else None
         starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()
-        spans = (
-            None
-            if not marks
-            else tuple((starts[k], starts[k + 1] - 1) for k, marked in enumerate(marks) if marked)
-        )
-        yield RawText(
-            " ".join(words), " ".join(split.question[row]) if split.question else None, spans
-        )
+        spans = tuple((starts[k], starts[k + 1] - 1) for k, mark in enumerate(marks or ()) if mark)
+        question = " ".join(split.question[row]) if split.question else None
+        yield RawText(" ".join(words), question, spans if marks else None)
 
 
-def texts_of_pairs(corpus: ParallelCorpus) -> Texts:
-    """Pairs of a source and a target, of all splits that were read."""
+def _texts_of_pairs(corpus: ParallelCorpus) -> Texts:
     splits = corpus.splits
     return Texts(
-        corpus.name, "seq2seq", [text for split in splits.values() for text in split.source],
-        np.concatenate([split.instance for split in splits.values()]), [name for name, split in splits.items() for _ in range(len(split))],
-        corpus.fingerprint, [text for split in splits.values() for text in split.target], notes=corpus.notes, skipped=corpus.skipped,
-    )  # fmt: skip
+        corpus.name,
+        "seq2seq",
+        [text for split in splits.values() for text in split.source],
+        np.concatenate([split.instance for split in splits.values()]),
+        [name for name, split in splits.items() for _ in range(len(split))],
+        corpus.fingerprint,
+        second=[text for split in splits.values() for text in split.target],
+        notes=corpus.notes,
+        skipped=corpus.skipped,
+    )
 
 
-def texts_of_rows(
-    name: str, kind: Kind, split: str, rows: Gathered, spec: CorpusSpec, read: Read | None = None
+def _texts_of_rows(
+    name: str,
+    kind: ModelTask,
+    split: str,
+    rows: Gathered,
+    spec: CorpusSpec,
+    read: Read | None = None,
 ) -> Texts:
-    """The rows of one split, with the labels that are known of them, which are numbered in order (`ordered_classes`).
-
-    Where they are drawn from more, ``read`` is what is known of all.
-    """
+    """Return the rows of one split; ``read`` describes all rows if these were drawn."""
     raw = [example.raw for example in rows.examples if example.raw]
     labels = [example.label for example in rows.examples]
     counts = Counter(labels) if read is None else read.labels
     classes = ordered_classes(filter(None, counts))
-    number = {"": -1, **{name: number for number, name in enumerate(classes)}}
+    number = {"": -1, **{label: k for k, label in enumerate(classes)}}
     spans = [text.spans for text in raw]
     instance = [example.instance for example in rows.examples]
     content = [[text.text, text.question, text.spans] for text in raw], instance, labels
-    notes = [
-        *gathering_remarks({split: rows}, _UNCUT),
-        *(_label_notes(counts, spec.label) if kind == "classification" else ()),
-    ]
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    notes = [*gathering_remarks({split: rows}, UNCUT)]
+    missing, every = counts.get("", 0), sum(counts.values())
+    if kind == "classification" and missing == every:
+        unmeasured = "so how well the model predicts is not measured"
+        advice = "--label-column names another column"
+        notes.append(f"no labels (column '{spec.label}'), {unmeasured}; {advice}")
+    elif kind == "classification" and missing:
+        of_rows = f"{missing} of {count(every, 'row')} without a label"
+        notes.append(f"{of_rows}, which predictions are not compared with")
+    spanned = any(row is not None for row in spans) or (read is not None and read.has_spans)
     return Texts(
-        name, kind, [text.text for text in raw], np.array(instance, dtype=np.int64), [split] * len(raw),
-        hashlib.sha256(json.dumps(content).encode()).hexdigest() if read is None else read.fingerprint,
-        None if spec.question is None else [text.question or "" for text in raw],
-        np.array([number[label] for label in labels], dtype=np.int32) if classes else None, classes,
-        spans if any(row is not None for row in spans) or (read and read.has_spans) else None, tuple(map(printable, notes)),
-        tuple(rows.skipped), 0 if read is None else read.texts,
-    )  # fmt: skip
-
-
-def _label_notes(labels: Mapping[str, int], column: str) -> Iterator[str]:
-    """What the user should know of missing labels, of which there are so many each."""
-    missing, rows = labels.get("", 0), sum(labels.values())
-    if missing == rows:
-        yield f"no labels (column '{column}'), so how well the model predicts is not measured; --label-column names another column"
-    elif missing:
-        yield f"{missing} of {count(rows, 'row')} without a label, which predictions are not compared with"
+        name,
+        kind,
+        [text.text for text in raw],
+        np.array(instance, dtype=np.int64),
+        [split] * len(raw),
+        digest if read is None else read.fingerprint,
+        second=None if spec.question is None else [text.question or "" for text in raw],
+        label=np.array([number[one] for one in labels], dtype=np.int32) if classes else None,
+        class_names=classes,
+        spans=spans if spanned else None,
+        notes=tuple(map(printable, notes)),
+        skipped=tuple(rows.skipped),
+        drawn_from=0 if read is None else read.texts,
+    )

@@ -3,102 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.numbers import count
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.texts import Texts
+from attnaudit.trace.words import CONTINUES, begins_word, join_tokens
 from attnaudit.trace.words import SPECIAL as SPECIAL_WORD
 from attnaudit.training.transformers import Architecture, TransformerSizes
 
-SPECIAL = (
-    "[PAD]",
-    "[UNK]",
-    "[CLS]",
-    "[SEP]",
-    "[MASK]",
-)  # the first four are numbered as in every vocabulary here: PAD, UNK, BOS, EOS
-CONTINUES = "##"  # begins a piece that continues a word
+# The first four are numbered as in every vocabulary of this package: PAD, UNK, BOS, EOS.
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def train_tokenizer(
     texts: Sequence[str], settings: TransformerSizes, architecture: Architecture
 ) -> PreTrainedTokenizerFast:
-    """A fast tokenizer of lower-cased word pieces (WordPiece), at most ``settings.vocabulary`` of them, learned from ``texts``.
+    """Learn a fast tokenizer of lower-cased word pieces (WordPiece).
 
-    A text is put between [CLS] and [SEP]. The same texts give the same pieces with the same numbers. Raises InputError where the
-    characters of the texts alone are more.
+    A text is put between [CLS] and [SEP]. The same texts give the same pieces with the same
+    numbers.
+
+    Args:
+        texts: Texts to learn from.
+        settings: Sizes, such as the largest number of pieces.
+        architecture: Class that reads them.
+
+    Raises:
+        InputError: The characters of the texts alone are more than ``settings.vocabulary``.
     """
     tokenizer = _untrained({})
-    _learn(tokenizer, texts, settings.vocabulary)
-    pieces = sorted(tokenizer.get_vocab().items(), key=lambda piece: piece[1])
-    if len(pieces) > settings.vocabulary:
-        expected = f"{len(pieces)} or more: special tokens, and every character at the start of a word and within"
-        raise InputError(
-            "train tokenizer", "setting model.vocabulary", str(settings.vocabulary), expected
-        )
-    return _saved_as(_untrained(dict(pieces)), settings, architecture)
-
-
-def _untrained(vocabulary: dict[str, int]) -> Tokenizer:
-    tokenizer = Tokenizer(
-        models.WordPiece(vocabulary, unk_token=SPECIAL[UNK], continuing_subword_prefix=CONTINUES)
-    )
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)  # pyright: ignore[reportAttributeAccessIssue] - a property
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()  # pyright: ignore[reportAttributeAccessIssue]
-    return tokenizer
-
-
-def _learn(tokenizer: Tokenizer, texts: Sequence[str], size: int) -> None:
-    """Learn pieces. Those of one character within words are given, in order: the library numbers them in the order of a hash otherwise,
-    and of pairs of pieces that are equally frequent it takes the one of lower numbers."""
-    within = sorted(
-        {
-            CONTINUES + letter
-            for text in texts
-            for letter in tokenizer.normalizer.normalize_str(text)
-            if not letter.isspace()
-        }
-    )
+    # Pieces of one character inside words are given in order: the library would number them in the
+    # order of a hash, and among equally frequent pairs it takes the one of lower numbers.
+    letters = {
+        CONTINUES + letter
+        for text in texts
+        for letter in tokenizer.normalizer.normalize_str(text)
+        if not letter.isspace()
+    }
     trainer = trainers.WordPieceTrainer(
-        vocab_size=size, special_tokens=[*SPECIAL, *within], show_progress=False
+        vocab_size=settings.vocabulary,
+        special_tokens=[*SPECIAL, *sorted(letters)],
+        show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-
-
-def _saved_as(
-    tokenizer: Tokenizer, settings: TransformerSizes, architecture: Architecture
-) -> PreTrainedTokenizerFast:
-    """The tokenizer with its template, as transformers saves it."""
-    first, last = SPECIAL[BOS], SPECIAL[EOS]
-    tokenizer.post_processor = processors.TemplateProcessing(  # pyright: ignore[reportAttributeAccessIssue]
-        single=f"{first} $A" if architecture.causal else f"{first} $A {last}",
-        pair=f"{first} $A {last} $B:1"
-        if architecture.causal
-        else f"{first} $A {last} $B:1 {last}:1",
-        special_tokens=[(first, BOS), (last, EOS)],
-    )
-    named = (
-        {"bos_token": first, "eos_token": last}
-        if architecture.causal
-        else {"cls_token": first, "sep_token": last}
-    )
-    named |= {} if architecture.causal else {"mask_token": SPECIAL[-1]}
-    inputs = [
-        "input_ids",
-        *(["token_type_ids"] if architecture.reads_types else []),
-        "attention_mask",
-    ]
+    pieces = sorted(tokenizer.get_vocab().items(), key=lambda piece: piece[1])
+    if len(pieces) > settings.vocabulary:
+        where, got = "setting model.vocabulary", str(settings.vocabulary)
+        expected = "or more: special tokens, and every character at the start of a word and within"
+        raise InputError("train tokenizer", where, got, f"{len(pieces)} {expected}")
+    tokenizer, first, last = _untrained(dict(pieces)), SPECIAL[BOS], SPECIAL[EOS]
+    single, pair = f"{first} $A {last}", f"{first} $A {last} $B:1 {last}:1"
+    named = {"cls_token": first, "sep_token": last, "mask_token": SPECIAL[-1]}
+    if architecture.causal:
+        single, pair = f"{first} $A", f"{first} $A {last} $B:1"
+        named = {"bos_token": first, "eos_token": last}
+    ends = [(first, BOS), (last, EOS)]
+    tokenizer.post_processor = processors.TemplateProcessing(single, pair, ends)
+    types = ["token_type_ids"] if architecture.reads_types else []
     return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, pad_token=SPECIAL[PAD], unk_token=SPECIAL[UNK], **named, model_max_length=settings.length,
-        model_input_names=inputs,
-    )  # fmt: skip
+        tokenizer_object=tokenizer,
+        pad_token=SPECIAL[PAD],
+        unk_token=SPECIAL[UNK],
+        **named,
+        model_max_length=settings.length,
+        model_input_names=["input_ids", *types, "attention_mask"],
+    )
+
+
+def _untrained(vocabulary: dict[str, int]) -> Any:
+    tokenizer: Any = Tokenizer(
+        models.WordPiece(vocabulary, unk_token=SPECIAL[UNK], continuing_subword_prefix=CONTINUES)
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
 
 
 def as_corpus(
@@ -107,49 +92,40 @@ def as_corpus(
     tokenizer: PreTrainedTokenizerFast,
     words: Collection[str] | None = None,
 ) -> Corpus:
-    """The texts as a corpus whose words are the pieces that training reads, without the special tokens around each text.
+    """Return a corpus whose words are pieces, without the special tokens around each text.
 
-    With ``words``, in lower case, the marked pieces are not those of the rationale but those of these words.
+    Args:
+        texts: The texts.
+        encoded: The texts as the tokenizer cuts them.
+        tokenizer: The tokenizer.
+        words: Words, in lower case, whose pieces are marked in place of those of the rationale.
     """
-    last = (
-        None if tokenizer.cls_token is None else -1
-    )  # [CLS] … [SEP]; a causal model is given [BOS] …
-    pieces = [
-        [*map(str, tokenizer.convert_ids_to_tokens(ids[1:last].tolist()))] for ids in encoded.ids
-    ]
+    # [CLS] … [SEP]; a causal model is given [BOS] …
+    last = None if tokenizer.cls_token is None else -1
+    name: Any = tokenizer.convert_ids_to_tokens
+    pieces = [list(map(str, name(ids[1:last].tolist()))) for ids in encoded.ids]
     marks = encoded.rationale if words is None else list(marks_of(words, encoded))
     label = np.zeros(len(texts), dtype=np.int32) if encoded.label is None else encoded.label
     splits = {}
-    for name in SPLITS:
-        rows = [row for row, split in enumerate(encoded.split) if split == name]
+    for split in SPLITS:
+        rows = [row for row, other in enumerate(encoded.split) if other == split]
         rationale = None if marks is None else [marks[row][1:last] for row in rows]
-        splits[name] = Split(
-            encoded.instance[rows], [pieces[row] for row in rows], label[rows], rationale
-        )
-    notes = (
-        [f"{count(encoded.cut, 'text')} cut to {tokenizer.model_max_length} word pieces"]
-        if encoded.cut
-        else []
-    )
+        tokens = [pieces[row] for row in rows]
+        splits[split] = Split(encoded.instance[rows], tokens, label[rows], rationale)
     return Corpus(
         texts.name,
         texts.class_names,
         splits,
         1,
         texts.fingerprint,
-        (*texts.notes, *notes),
+        (*texts.notes, *encoded.notes),
         texts.skipped,
     )
 
 
 def marks_of(words: Collection[str], encoded: Encoded) -> Iterator[list[bool]]:
-    """Which tokens of each text are of one of the words."""
-    for parts, ids in zip(encoded.words, encoded.word_id, strict=True):
-        marked = [part.lower() in words for part in parts]
-        number = (
-            np.cumsum((ids == SPECIAL_WORD) | (np.diff(ids, prepend=SPECIAL_WORD - 1) != 0)) - 1
-        )  # each special token is a word
-        yield [
-            marked[part] and own != SPECIAL_WORD
-            for part, own in zip(number.tolist(), ids.tolist(), strict=True)
-        ]
+    """Yield which tokens of each text belong to one of the words."""
+    joined = join_tokens(encoded.tokens, encoded.word_id)
+    for parts, ids in zip(joined, encoded.word_id, strict=True):
+        marked = np.array([part.lower() in words for part in parts], dtype=bool)
+        yield (marked[np.cumsum(begins_word(ids)) - 1] & (ids != SPECIAL_WORD)).tolist()

@@ -1,36 +1,212 @@
-"""Transformers trained in the one training loop: on the classes of texts, or on their next tokens."""
+"""Transformers built from a seed, and trained on the classes of texts or on their next tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+import transformers
+from jaxtyping import Float
+from safetensors import SafetensorError
+from torch import Tensor, nn
 from torch.nn import functional
+from transformers import PreTrainedModel, PreTrainedTokenizerFast, logging
+from transformers.pytorch_utils import Conv1D
 
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import unwritable
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus, Split
-from attnaudit.hf.trainable import Network, Read
-from attnaudit.models.batch import Batch, Inputs, padded
-from attnaudit.stats.classification import classification_scores
-from attnaudit.stats.measures import predicted_class
+from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
+from attnaudit.hf.capture import forward
+from attnaudit.models.batch import Batch, Inputs
+from attnaudit.stats.measures import Activation
 from attnaudit.training import texts
 from attnaudit.training.loop import Epoch, TrainingSplit, Updates, minimise, passes, require_finite
 from attnaudit.training.settings import Deceive, TrainingSettings
-from attnaudit.training.transformers import Schedule
+from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes
 
-BUDGET = 4_096  # padded positions of one evaluation batch, each with a logit for every piece of the vocabulary
+# Padded positions of one evaluation batch, each with a logit for every piece of the vocabulary.
+BUDGET = 4_096
+
+
+def build_transformer(
+    architecture: Architecture,
+    settings: TransformerSizes,
+    vocabulary: int,
+    class_names: Sequence[str],
+    seed: int,
+    uniform: Iterable[int] = (),
+) -> PreTrainedModel:
+    """Build a fresh model.
+
+    Args:
+        architecture: Its class.
+        settings: Its sizes.
+        vocabulary: Number of word pieces.
+        class_names: Names of the outputs of a classifier.
+        seed: Seed of its weights.
+        uniform: Layers that attend uniformly for good.
+
+    Raises:
+        InputError: It does not have such a layer.
+    """
+    sizes = {argument: getattr(settings, name) for argument, name in architecture.arguments.items()}
+    named: dict[str, Any] = {"bos_token_id": BOS, "eos_token_id": EOS}
+    if not architecture.causal:
+        label2id = {name: number for number, name in enumerate(class_names)}
+        named = {"id2label": dict(enumerate(class_names)), "label2id": label2id}
+    config = getattr(transformers, architecture.config)(
+        vocab_size=vocabulary, pad_token_id=PAD, **sizes, **architecture.fixed, **named
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = getattr(transformers, architecture.model)(config)
+    for layer in uniform:
+        if not 0 <= layer < settings.layers:
+            got = f"layer {layer} of {settings.layers}"
+            expected = f"all, or layers from 0 to {settings.layers - 1}"
+            raise InputError("build model", "--frozen-uniform", got, expected)
+        _freeze_uniform(model, architecture, layer)
+    return model
+
+
+@torch.no_grad()
+def _freeze_uniform(model: nn.Module, architecture: Architecture, layer: int) -> None:
+    """Make all heads of a layer attend uniformly to the tokens that they see, for good.
+
+    Queries and keys become 0, so that every score is 0. The gradient of either has the other as a
+    factor: it is 0 too, and neither an optimizer nor weight decay ever changes them. So the saved
+    model attends uniformly in any program that reads it.
+    """
+    for path in architecture.scores:
+        module: Any = model.get_submodule(path.format(layer=layer))
+        # In a single module, queries and keys come before the values.
+        several = len(architecture.scores) > 1
+        outputs = None if several else 2 * (module.bias.numel() // 3)
+        module.bias[:outputs] = 0.0
+        (module.weight.T if isinstance(module, Conv1D) else module.weight)[:outputs] = 0.0
+
+
+@dataclass(frozen=True)
+class Read:
+    """A forward pass: logits and, if the network is watched, the first token's attention.
+
+    The attention is that of the last layer.
+    """
+
+    logits: Float[Tensor, "B *L K"]
+    alpha: Float[Tensor, "B H L"] | None
+
+
+class Network(nn.Module):
+    """A transformer that reads batches of word pieces, a `training.texts.Classifier`.
+
+    Attributes:
+        model: The transformer.
+        tokenizer: Numbers the pieces.
+        architecture: Class of the model.
+        word_dropout: Share of the pieces that training reads as unknown.
+        watched: True to return the attention, with gradients.
+    """
+
+    activation: Activation = "softmax"
+    has_question = False
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        architecture: Architecture,
+        word_dropout: float = 0.0,
+        watched: bool = False,
+    ) -> None:
+        super().__init__()
+        self.model, self.tokenizer, self.architecture = model, tokenizer, architecture
+        self.word_dropout, self.watched = word_dropout, watched
+
+    @property
+    def outputs(self) -> int:
+        """Number of classes."""
+        return len(self.model.config.id2label or ())
+
+    def inputs(self, split: Split) -> Inputs:
+        """Return the pieces of a split (`tokenizer.as_corpus`) by their numbers."""
+        number: Any = self.tokenizer.convert_tokens_to_ids
+        rows = (np.array(number(pieces), dtype=np.int64) for pieces in split.tokens)
+        return Inputs(Ragged.from_rows(rows, np.int64))
+
+    def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
+        """Apply the softmax."""
+        return logits.softmax(dim=-1)
+
+    def forward(self, batch: Batch) -> Read:
+        """Run the model."""
+        inputs = {"input_ids": self.drop(batch), "attention_mask": batch.inside.long()}
+        if self.architecture.reads_types:
+            inputs["token_type_ids"] = second_text(batch)
+        if not self.watched:
+            return Read(self.model(**inputs).logits, None)
+        seen = forward(self.model, inputs, gradients=torch.is_grad_enabled())
+        return Read(seen.output.logits, seen.attentions[-1].weights[:, :, 0])
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer as transformers saves them.
+
+        Raises:
+            RunError: The place cannot be written.
+        """
+        logging.disable_progress_bar()
+        try:
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+        except (OSError, SafetensorError) as error:
+            raise unwritable(folder, error) from error
+        finally:
+            logging.enable_progress_bar()
+
+    def drop(self, batch: Batch) -> Tensor:
+        """Return the pieces; in training, some are unknown."""
+        if not (self.training and self.word_dropout):
+            return batch.ids
+        drawn = torch.rand(batch.ids.shape, device=batch.ids.device) < self.word_dropout
+        return batch.ids.masked_fill(drawn & batch.attended & (batch.ids != EOS), UNK)
+
+
+def second_text(batch: Batch) -> Tensor:
+    """Mark the pieces after the first [SEP], those of a second text, with 1."""
+    ends = (batch.ids == EOS).long()
+    return ((ends.cumsum(dim=1) - ends > 0) & batch.inside).long()
 
 
 def train_network(
-    network: Network, corpus: Corpus, settings: TrainingSettings, schedule: Schedule, objective: Deceive | None = None, **options: Any
-) -> list[Epoch]:  # fmt: skip
-    """Train ``network`` in place on a corpus of pieces (`as_corpus`), and keep the weights of its best epoch on dev; returns every epoch.
+    network: Network,
+    corpus: Corpus,
+    settings: TrainingSettings,
+    schedule: Schedule,
+    objective: Deceive | None = None,
+    **options: Any,
+) -> list[Epoch]:
+    """Train a network in place, and keep the weights of its best epoch on dev.
 
-    It minimises the loss on labels, or ``objective`` (the network is then watched); a causal model that on next tokens. ``options`` are
-    those of `minimise`. The test split is not used. Raises InputError for a split that lacks what the objective needs and for a loss that
-    is not finite.
+    Args:
+        network: The network; for an objective it must be watched.
+        corpus: A corpus of pieces (`tokenizer.as_corpus`), of which train and dev are used.
+        settings: Settings of the training.
+        schedule: Schedule of the learning rate.
+        objective: Objective to minimise instead of the loss on labels. A causal model minimises the
+            loss on next tokens.
+        **options: Those of `training.loop.minimise`.
+
+    Returns:
+        All epochs.
+
+    Raises:
+        InputError: A split lacks what the objective needs, or a loss is not finite.
     """
     updates = Updates(adamw, schedule.share)
     if not network.architecture.causal:
@@ -40,52 +216,18 @@ def train_network(
 
 
 def adamw(network: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
-    """AdamW (Loshchilov & Hutter 2019), which decays matrices only: no bias, and no scale of a normalisation."""
-    parameters = list(network.parameters())
-    groups = [
-        {
-            "params": [one for one in parameters if one.ndim > 1],
-            "weight_decay": settings.weight_decay,
-        },
-        {"params": [one for one in parameters if one.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(
-        groups, lr=settings.learning_rate, amsgrad=settings.amsgrad, fused=True
-    )
+    """Build AdamW (Loshchilov & Hutter 2019), which decays only matrices.
 
-
-def measured(network: Network, split: Split) -> dict[str, float]:
-    """Accuracy, F1 and ROC-AUC on a split; of a causal model the loss of a token (nats), and the share of tokens that it predicts.
-
-    Of a watched network also ``mass``, the attention on the marked pieces, and ``mass_max``, that of the head with most: means over texts.
+    Biases and the scales of normalisations are spared.
     """
-    inputs = network.inputs(split)
-    if network.architecture.causal:
-        loss, accuracy = _of_tokens(network, inputs)
-        return {"loss": loss, "accuracy": accuracy}
-    probabilities = texts.predict(network, inputs)
-    scores = classification_scores(
-        split.label.astype(np.int64),
-        predicted_class(probabilities),
-        probabilities,
-    )
-    found = {"accuracy": scores.accuracy, "f1": scores.f1, "roc_auc": scores.roc_auc}
-    return (
-        found | _masses(network, inputs, split.rationale)
-        if network.watched and split.rationale
-        else found
-    )
-
-
-def _masses(network: Network, inputs: Inputs, rationale: list[list[bool]]) -> dict[str, float]:
-    """The attention on marked pieces, the mean over heads and the largest, as means over texts."""
-    marked = Ragged.from_rows(rationale, bool)
-    masses = [
-        (done.alpha * padded(marked, rows)[:, None]).sum(dim=-1)
-        for rows, _, done in passes(network, inputs, texts.BUDGET)
+    matrices = [one for one in network.parameters() if one.ndim > 1]
+    others = [one for one in network.parameters() if one.ndim <= 1]
+    groups = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": others, "weight_decay": 0.0},
     ]
-    heads = torch.cat(masses).double()
-    return {"mass": float(heads.mean()), "mass_max": float(heads.amax(dim=1).mean())}
+    rate, amsgrad = settings.learning_rate, settings.amsgrad
+    return torch.optim.AdamW(groups, lr=rate, amsgrad=amsgrad, fused=True)
 
 
 def _next_tokens(network: Network, split: Split) -> TrainingSplit:
@@ -104,13 +246,13 @@ def _next_tokens(network: Network, split: Split) -> TrainingSplit:
 
 
 def _predictions(done: Read, batch: Batch) -> tuple[Tensor, Tensor]:
-    """Logits (N, V) and the tokens (N,) that they are of: of every text all but the first."""
+    """Return logits (N, V) and the tokens that they predict: all but the first of each text."""
     inside = batch.inside[:, 1:]
     return done.logits[:, :-1][inside], batch.ids[:, 1:][inside]
 
 
 def _of_tokens(network: Network, inputs: Inputs) -> tuple[float, float]:
-    """The mean loss of a token, and the share of tokens predicted, without dropout."""
+    """Return the mean loss of a token, and the share of tokens predicted, without dropout."""
     lost, right, count = 0.0, 0, 0
     for _, batch, done in passes(network, inputs, BUDGET):
         logits, gold = _predictions(done, batch)

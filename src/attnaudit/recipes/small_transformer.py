@@ -18,7 +18,7 @@ from attnaudit.training.probe import Probe
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.hf.texts import Texts
-    from attnaudit.hf.trainable import Network
+    from attnaudit.hf.train import Network
     from attnaudit.trace import Trace
     from attnaudit.training.loop import Epoch
 
@@ -125,7 +125,7 @@ class SmallTransformers(Kind):
         """Learn the tokenizer from train and make the network."""
         from attnaudit.hf.texts import texts_of
         from attnaudit.hf.tokenizer import train_tokenizer
-        from attnaudit.hf.trainable import Network, build_transformer
+        from attnaudit.hf.train import Network, build_transformer
 
         spec, corpus = job.spec, job.corpus
         job.progress("learn the tokenizer", 0, 0)
@@ -203,10 +203,10 @@ class SmallTransformers(Kind):
         progress: Progress,
     ) -> Iterator[Trace]:
         """Trace the last layer, with the impermissible pieces as the rationale."""
-        from attnaudit.hf.encode import encode
+        from attnaudit.hf.encode import encode, output_names
         from attnaudit.hf.gate import check_model
         from attnaudit.hf.tokenizer import marks_of
-        from attnaudit.hf.trace import choose_layers, collect_shards, output_names
+        from attnaudit.hf.trace import choose_layers, collect_shards
 
         network, tokenizer = model.model, model.tokenizer
         words = job.spec.objective and job.spec.objective.words

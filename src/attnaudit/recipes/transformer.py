@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from attnaudit.hf.encoded import Encoded
     from attnaudit.hf.gate import Gate
     from attnaudit.hf.network import Replay
-    from attnaudit.hf.positions import Positions
+    from attnaudit.hf.encoded import Positions
     from attnaudit.hf.texts import Texts
     from attnaudit.hf.trace import Chosen
 
@@ -258,14 +258,14 @@ class _Audited:
         """Read the model and the texts. Raises InputError."""
         layers, heads = spec.collect.numbers("layers"), spec.collect.numbers("heads")
         from attnaudit.hf.classes import outputs_of
-        from attnaudit.hf.encode import encode, load_tokenizer, require_texts
+        from attnaudit.hf.encode import encode, load_tokenizer, output_names, require_texts
         from attnaudit.hf.gate import check_model
         from attnaudit.hf.load import load_pretrained
         from attnaudit.hf.network import Replay
-        from attnaudit.hf.positions import at_positions, positions_of
-        from attnaudit.hf.replay import task_of
-        from attnaudit.hf.sources import read_texts
-        from attnaudit.hf.trace import choose_layers, output_names
+        from attnaudit.hf.encoded import at_positions, positions_of
+        from attnaudit.hf.model import task_of
+        from attnaudit.hf.texts import read_texts
+        from attnaudit.hf.trace import choose_layers
 
         _check_scores(spec.collect.scores or ())
         progress("read the model", 0, 0)

@@ -1,39 +1,40 @@
-"""A batch of texts with what importance measures need of it: the prediction, the attention, and the query that the prediction reads."""
+"""A batch of texts, with one pass of the model that most measures of importance share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import Attention, reading
-from attnaudit.hf.encode import kind_of
+from attnaudit.hf.capture import Attention, Exchange, forward
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate
-from attnaudit.hf.importance.backward import Graph, read_logits
 from attnaudit.hf.layers import Layer
+from attnaudit.hf.model import positions_per_pass, require_task
 
 OPERATION = "measure importance"
-LOGITS = 2**27  # at a time
-NUMBERS = 2**21  # outputs of the widest layer at a time
+Change = Callable[[Tensor, nn.Module], Tensor]
 
 
 @dataclass(frozen=True)
 class Case:
-    """``texts`` (B rows) that share a batch of a model; T is the number of tokens of the longest.
+    """Texts that share a batch of a model: B rows of up to T tokens.
 
-    ``budget`` bounds the positions of a pass, padding included; ``steps`` is the number of points of a path integral, and ``longest`` the
-    most tokens of a text whose flow is computed.
+    Attributes:
+        model: The model.
+        gate: Its checks.
+        texts: The texts.
+        budget: Positions of a pass, padding included.
+        steps: Points of a path integral.
     """
 
     model: Any
@@ -41,34 +42,26 @@ class Case:
     texts: Encoded
     budget: int = 4096
     steps: int = 32
-    longest: int = 64
 
     @cached_property
     def inputs(self) -> dict[str, Tensor]:
+        """Inputs of the model."""
         return self.texts.batch(range(len(self.texts)), self.model.device)
 
     @cached_property
     def mask(self) -> Bool[Tensor, "B T"]:
-        """Which tokens are no padding."""
+        """Tokens that are no padding."""
         return self.inputs["attention_mask"].bool()
 
     @cached_property
-    def special(self) -> Bool[Tensor, "B T"]:
-        """Which tokens are special ones, or padding."""
-        out = torch.ones(self.mask.shape, dtype=torch.bool)
-        for row, special in enumerate(self.texts.special):
-            out[row, : len(special)] = torch.from_numpy(special.copy())
-        return out.to(self.mask.device)
-
-    @cached_property
     def ends(self) -> Int[Tensor, " B"] | None:
-        """The position whose next token is predicted, the last of a text or of what a decoder has written; None for a classifier."""
+        """Positions whose next tokens are predicted, None for a classifier."""
         return ends_of(self.model, self.texts)
 
     @cached_property
     def graph(self) -> Graph:
-        """A pass of the model, ready for backward passes."""
-        return Graph(self.model, self.inputs, self.ends, self.decoder_reads_text)
+        """A pass of the model that is ready for backward passes."""
+        return Graph(self)
 
     @cached_property
     def attentions(self) -> tuple[Attention, ...]:
@@ -77,7 +70,7 @@ class Case:
 
     @cached_property
     def logits(self) -> Float[Tensor, "B C"]:
-        """Those of the prediction: of classes, or of the next token."""
+        """Logits of classes, or of next tokens."""
         return self.graph.logits
 
     @cached_property
@@ -85,178 +78,192 @@ class Case:
         """Probabilities of classes, or of next tokens."""
         return self.logits.float().softmax(dim=-1)
 
-    @cached_property
-    def predicted(self) -> Int[Tensor, " B"]:
-        """The most probable output."""
-        return self.prediction.argmax(dim=-1)
-
     def forget_graph(self) -> None:
-        """Free what backward passes need; another pass is made where it is asked for again."""
+        """Free the memory of backward passes."""
         _ = self.attentions, self.logits
         self.__dict__.pop("graph", None)
 
-    @cached_property
+    @property
     def query(self) -> Int[Tensor, " B"]:
-        """The query of the last attention that the prediction reads. Raises InputError where it reads several."""
-        if self.ends is not None or self.gate.reads is None:
-            return self.ends if self.ends is not None else queries_read(self.model, self.inputs)
-        length = self.mask.sum(dim=1)
-        return (
-            length + self.gate.reads
-            if self.gate.reads < 0
-            else torch.full_like(length, self.gate.reads)
-        )
+        """The query of the last attention that the prediction reads."""
+        if self.ends is not None:
+            return self.ends
+        assert self.gate.reads is not None  # else no layer could be chosen
+        lengths, reads = self.mask.sum(dim=1), self.gate.reads
+        return lengths + reads if reads < 0 else torch.full_like(lengths, reads)
 
-    def is_written(self, layer: Layer) -> bool:
-        """Whether the queries of a layer are what a decoder next to an encoder has written, and not tokens of the text."""
-        return bool(self.model.config.is_encoder_decoder) and layer.stack != "encoder"
-
-    def rows_of(self, index: int, queries: int) -> Float[Tensor, "B Q"]:
-        """1 for the query of an attention that the prediction reads; in an encoder that a decoder reads, for all tokens of the text."""
-        if self.model.config.is_encoder_decoder and not self.is_written(self.gate.layers[index]):
-            return self.mask.float()
-        return functional.one_hot(self.query, queries).float()
-
-    def keys_of(self, index: int) -> Bool[Tensor, "B K"]:
-        """Which keys of an attention are no padding."""
-        layer = self.gate.layers[index]
-        if self.texts.written is None or layer.stack == "cross" or not self.is_written(layer):
-            return self.mask
-        lengths = torch.from_numpy(self.texts.written.lengths).to(self.mask.device)
-        return torch.arange(int(lengths.max()), device=lengths.device) < lengths[:, None]
+    @property
+    def both(self) -> bool:
+        """True if the model has an encoder and a decoder."""
+        return bool(self.model.config.is_encoder_decoder)
 
     @property
     def decoder_reads_text(self) -> bool:
-        """Whether a decoder is given the text itself, moved on by one, as in a classifier with encoder and decoder."""
-        return bool(self.model.config.is_encoder_decoder) and self.ends is None
+        """True if a decoder is given the text itself one position later, as in a classifier."""
+        return self.both and self.ends is None
 
-    def probability(self, logits: Float[Tensor, "B C"]) -> Float[Tensor, " B"]:
-        """That of the predicted output, in float32."""
-        return logits.float().softmax(dim=-1).gather(1, self.predicted[:, None])[:, 0]
+    def is_written(self, layer: Layer) -> bool:
+        """Check whether the queries of a layer are what a decoder has written, not the text."""
+        return self.both and layer.stack != "encoder"
 
-    def repeated(
-        self, times: int
-    ) -> Iterator[tuple[Int[Tensor, " m"], Int[Tensor, " m"], dict[str, Tensor]]]:
-        """All pairs of a row and a number below ``times``, in parts within the budget: both, and the inputs of these rows."""
+    def at_query(self, index: int, slopes: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H K"]:
+        """Take slopes by weights at the query, 0 on padding.
+
+        No single query of an encoder is what a decoder reads: there the weights on a key are moved
+        in all queries at once.
+        """
+        layer, (_, _, size, keys) = self.gate.layers[index], slopes.shape
+        queries = functional.one_hot(self.query, size)
+        if self.both and not self.is_written(layer):
+            queries = self.mask
+        lengths = torch.from_numpy(self.texts.keys_of(layer.stack).ids.lengths)[:, None]
+        inside = torch.arange(keys, device=slopes.device) < lengths.to(slopes.device)
+        return torch.einsum("bhqk,bq->bhk", slopes, queries.to(slopes)).float() * inside[:, None]
+
+    def repeated(self, times: int) -> Iterator[tuple[Tensor, Tensor, dict[str, Tensor]]]:
+        """Yield all pairs of a row and a number below ``times``, in parts within the budget.
+
+        Each part has rows, numbers, and the inputs of these rows.
+        """
         rows = torch.arange(len(self.texts), device=self.mask.device).repeat_interleave(times)
         numbers = torch.arange(times, device=self.mask.device).repeat(len(self.texts))
-        size = sum(
-            self.inputs[name].shape[1]
-            for name in ("input_ids", "decoder_input_ids")
-            if name in self.inputs
-        )
-        share = (
-            1
-            if self.gate.batching == "none"
-            else max(1, positions_within(self.model, self.budget) // size)
-        )
+        share = self.rows_per_pass
         for row, number in zip(rows.split(share), numbers.split(share), strict=True):
             yield row, number, {name: value[row] for name, value in self.inputs.items()}
 
-    def end_of(self, rows: Int[Tensor, " m"]) -> Int[Tensor, " m"] | None:
-        """`ends` of some rows."""
-        return None if self.ends is None else self.ends[rows]
+    @property
+    def rows_per_pass(self) -> int:
+        """Rows of a pass within the budget."""
+        if self.gate.batching == "none":
+            return 1
+        sizes = [ids.shape[1] for name, ids in self.inputs.items() if name.endswith("input_ids")]
+        return max(1, positions_per_pass(self.model, self.budget) // sum(sizes))
 
 
 def ends_of(model: Any, texts: Encoded) -> Int[Tensor, " B"] | None:
-    """The position of each text whose next token is predicted; None for a classifier."""
-    kind = kind_of(model)
-    if kind == "classification":
+    """Return the position of each text whose next token is predicted, None for a classifier."""
+    if require_task(model) == "classification":
         return None
-    read = texts.ids if kind == "causal-lm" or texts.written is None else texts.written
-    return torch.from_numpy(read.lengths - 1).to(model.device)
-
-
-def positions_within(model: Any, budget: int) -> int:
-    """The positions of a pass, so that its widest layer, and logits over a large vocabulary, fit into memory and are fast.
-
-    More than `NUMBERS` at a time are new memory for every layer, which takes longer to get than to compute on.
-    """
-    keeps = (
-        kind_of(model) == "classification"
-        or "logits_to_keep" in signature(model.forward).parameters
-    )
-    logits = budget if keeps else LOGITS // model.config.get_text_config().vocab_size
-    return max(1, min(budget, logits, NUMBERS // _widest(model)))
-
-
-def _widest(model: Any) -> int:
-    """The outputs of the widest layer, but for that over the vocabulary."""
-    vocabulary = {
-        id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)
-    }
-    output = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-    skipped = vocabulary | {id(getattr(output, "weight", None))}
-    return max(
-        (
-            max(weight.shape)
-            for weight in model.parameters()
-            if weight.dim() == 2 and id(weight) not in skipped
-        ),
-        default=1,
-    )
-
-
-def queries_read(model: Any, inputs: Mapping[str, Tensor]) -> Int[Tensor, " B"]:
-    """The query (B,) of the last attention that a classifier's logits depend on. Raises InputError where it reads several.
-
-    A text whose logits do not move at all, by a saturated activation, is taken to be read as the others: at its first or its last token.
-    """
-    leaves: list[Tensor] = []
-
-    def with_leaf(attention: Attention) -> Tensor:
-        leaves.append(torch.zeros_like(attention.weights).requires_grad_())
-        return attention.weights + leaves[-1]
-
-    with torch.enable_grad():
-        logits = read_logits(model, inputs, None, with_leaf)
-        along = torch.rand(logits.shape[1:], generator=torch.Generator().manual_seed(0)).to(
-            logits.device
-        )
-        (slope,) = torch.autograd.grad((logits * along).sum(), leaves[-1])
-    read = slope.abs().sum(dim=(1, 3)) > 0
-    number, found = read.sum(dim=1), read.int().argmax(dim=1)
-    if number.max() != 1:
-        got, expected = (
-            f"a prediction that reads {int(number.max())} queries of the last attention",
-            "one, as that of the first token",
-        )
-        raise InputError(
-            OPERATION, type(model).__name__, got, expected, "choose measures without a query"
-        )
-    ends = inputs["attention_mask"].sum(dim=1) - 1
-    return torch.where(
-        number == 1, found, torch.zeros_like(ends) if (found[number == 1] == 0).all() else ends
-    )
-
-
-@contextmanager
-def frozen(model: nn.Module) -> Iterator[None]:
-    """Within, the model is in evaluation mode and none of its parameters has a gradient; after it, all is as before."""
-    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    with reading(model):
-        try:
-            for parameter, _ in flags:
-                parameter.requires_grad_(False)
-            yield
-        finally:
-            for parameter, flag in flags:
-                parameter.requires_grad_(flag)
-
-
-def predictions(
-    model: Any, texts: Encoded, budget: int, batching: str
-) -> Iterator[tuple[np.ndarray, Float[Tensor, "m C"]]]:
-    """The rows of each batch of texts, and their probabilities."""
-    for rows in texts.batches(positions_within(model, budget), batching):
-        part = texts.take(rows)
-        with torch.no_grad():
-            logits = read_logits(
-                model, part.batch(range(len(part)), model.device), ends_of(model, part)
-            )
-        yield rows, logits.float().softmax(dim=-1)
+    return torch.from_numpy(texts.read.ids.lengths - 1).to(model.device)
 
 
 def moved_back(scores: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-    """Scores of what a decoder is given, at the tokens of the text: one position earlier, its start token removed."""
+    """Move scores of what a decoder is given to the text, its start token removed."""
     return functional.pad(scores[:, 1:], (0, 1))
+
+
+class Graph:
+    """A pass of a batch that is ready for backward passes.
+
+    Attributes:
+        attentions: The attentions.
+        logits: Logits of the prediction.
+        embedded: Embeddings (B, T, E) of the text, in the order in which the model asks for them.
+    """
+
+    def __init__(self, case: Case, held: bool = False) -> None:
+        """Run the model; gradients stop at attention weights if these are ``held``."""
+        self.embedded: list[Tensor] = []
+        self._weights: dict[int, Tensor] = {}
+        attentions: list[Attention] = []
+
+        def as_leaf(embedded: Tensor, module: nn.Module) -> Tensor:
+            self.embedded.append(embedded.detach().requires_grad_())
+            return self.embedded[-1].clone()  # a model may change its own embeddings in place
+
+        def watch(attention: Attention) -> Tensor:
+            weights, values = attention.weights, attention.values
+            attentions.append(replace(attention, weights=weights.detach(), values=values.detach()))
+            if held or not weights.requires_grad:  # of a decoder, before it reads the text
+                weights = weights.detach().requires_grad_()
+            self._weights[attention.index] = weights
+            return weights
+
+        again = case.decoder_reads_text
+        with torch.enable_grad(), embeddings_as(case.model, case.inputs, as_leaf, again):
+            logits = read_logits(case.model, case.inputs, case.ends, watch)
+            self._probabilities = logits.float().softmax(dim=-1)
+        if not self.embedded:
+            got, expected = (
+                "a model that embeds its tokens in a way of its own",
+                "embeddings of input_ids",
+            )
+            name, do = type(case.model).__name__, "choose measures without gradients"
+            raise InputError(OPERATION, name, got, expected, do)
+        self.attentions, self.logits = tuple(attentions), logits.detach()
+
+    def slopes(self, output: int | None = None) -> tuple[Tensor, ...]:
+        """Return ``∂ŷ/∂e`` of all embeddings, for the predicted output or another."""
+        return self._backward(self.embedded, output)
+
+    def slopes_of_weights(self, numbers: Iterable[int]) -> dict[int, Float[Tensor, "B H Q K"]]:
+        """Return ``∂ŷ/∂alpha`` of some attentions by number, through all that follows them."""
+        numbers = list(numbers)
+        slopes = self._backward([self._weights[number] for number in numbers])
+        return dict(zip(numbers, slopes, strict=True))
+
+    def _backward(self, of: list[Tensor], output: int | None = None) -> tuple[Tensor, ...]:
+        chosen = self._probabilities.argmax(dim=-1, keepdim=True)
+        chosen = chosen if output is None else torch.full_like(chosen, output)
+        with torch.enable_grad():
+            probability = self._probabilities.gather(1, chosen).sum()
+        return torch.autograd.grad(probability, of, retain_graph=True)
+
+
+def read_logits(
+    model: Any, inputs: Mapping[str, Any], ends: Tensor | None, exchange: Exchange | None = None
+) -> Float[Tensor, "B C"]:
+    """Compute the logits of classes, or of the tokens that follow positions ``ends``.
+
+    With gradients if they are enabled. An ``exchange`` replaces attention as in `capture.forward`.
+    """
+    given = dict(inputs)
+    if ends is not None and "logits_to_keep" in signature(model.forward).parameters:
+        given["logits_to_keep"], ends = torch.unique(ends, return_inverse=True)
+    if exchange is None:
+        logits = model(**given).logits
+    else:
+        gradients = torch.is_grad_enabled()
+        logits = forward(model, given, exchange, gradients, masks=True).output.logits
+    return logits if ends is None else logits[torch.arange(len(ends), device=logits.device), ends]
+
+
+@contextmanager
+def embeddings_as(
+    model: Any, inputs: Mapping[str, Tensor], change: Change, given_again: bool
+) -> Iterator[None]:
+    """Change the embeddings (B, T, E) of the text inside the block.
+
+    Args:
+        model: The model.
+        inputs: Its inputs.
+        change: Called with the embeddings and their module, in the order in which the model asks.
+        given_again: True if the decoder of a classifier also asks, for the text moved on by one.
+    """
+    ids, asked = inputs["input_ids"], 0
+
+    def changed(module: nn.Module, arguments: tuple[Any, ...], output: Any) -> Tensor | None:
+        nonlocal asked
+        given = arguments[0] if arguments and isinstance(output, Tensor) else ids[:0]
+        if given.shape == ids.shape and (torch.equal(given, ids) or (given_again and asked)):
+            asked += 1
+            return change(output, module) if asked == 1 or given_again else None
+        if given.shape == ids.T.shape and torch.equal(given, ids.T) and not asked:
+            asked += 1
+            return change(output.transpose(0, 1), module).transpose(0, 1)
+        return None
+
+    own = [model.get_input_embeddings()]
+    if model.config.is_encoder_decoder:
+        stacks = (model.get_encoder(), model.get_decoder())
+        own += [stack.embed_tokens for stack in stacks if hasattr(stack, "embed_tokens")]
+    weights = {id(module.weight) for module in own}
+    every = (module for module in model.modules() if isinstance(module, nn.Embedding))
+    shared = [module for module in every if id(module.weight) in weights]
+    modules = {id(module): module for module in (*own, *shared)}.values()
+    handles = [module.register_forward_hook(changed) for module in modules]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()

@@ -1,89 +1,125 @@
-"""Leave-one-out: how much the prediction changes when a word is deleted from the text, or replaced by a token that says nothing."""
+"""Importance by what changes without a token: without its word, or without its value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float
 from torch import Tensor
 
+from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import without_padding
+from attnaudit.hf.capture import Attention, forward
 from attnaudit.hf.encoded import Encoded
-from attnaudit.hf.importance.case import Case, predictions
-
-Word = tuple[int, Bool[np.ndarray, "..."]]  # the row of a text, and the tokens of one of its words
+from attnaudit.hf.importance.case import OPERATION, Case, ends_of, read_logits
+from attnaudit.hf.model import positions_per_pass, without_padding
 
 
 def loo(case: Case) -> Float[Tensor, "B T"]:
-    """TVD between the predictions with and without the word, all of whose tokens have the value; 0 for special tokens.
+    """Compute the TVD between predictions with and without the word of a token.
 
-    The tokens are deleted and the whole model is run again. In a text that has no other token the word is replaced, as by `loo_mask`.
+    The word is deleted, and the whole model runs again. In a text without another word it is
+    replaced, as by `loo_mask`. Special tokens have 0.
     """
-    return _changes(case, deleted=True)
+    return _without_words(case, deleted=True)
 
 
 def loo_mask(case: Case) -> Float[Tensor, "B T"]:
-    """As `loo`, but every token of the word is replaced: by the mask token, else by that of unknown words, else by padding."""
-    return _changes(case, deleted=False)
+    """Do as `loo`, but replace every token of the word by one that says nothing.
+
+    That is the mask token, else that of unknown words, else padding.
+    """
+    return _without_words(case, deleted=False)
 
 
-def _changes(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
+def _without_words(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
+    model, texts = case.model, case.texts
+    words = [
+        (row, ids == word)
+        for row, ids in enumerate(texts.word_id)
+        for word in range(int(ids.max(initial=-1)) + 1)
+    ]
     out = torch.zeros(case.mask.shape)
-    words = list(_words(case.texts))
-    if words:
-        changed = _changed(case.texts, words, deleted)
-        case.forget_graph()
-        batching, kept = case.gate.batching, nullcontext()
-        if _hides_the_end(case):
-            batching, kept = (
-                "none" if batching == "none" else "of one length",
-                without_padding(case.model),
-            )
-        with kept:
-            for numbers, prediction in predictions(case.model, changed, case.budget, batching):
-                for number, tvd in zip(
-                    numbers.tolist(),
-                    _tvd(case, prediction, [words[number][0] for number in numbers]),
-                    strict=True,
-                ):
-                    row, chosen = words[number]
-                    out[row, : len(chosen)][torch.from_numpy(chosen)] = tvd
+    if not words:
+        return out.to(case.mask.device)
+    changed = _changed(texts, words, deleted)
+    case.forget_graph()
+    batching, padding = case.gate.batching, nullcontext()
+    reads_last = case.ends is None and (case.gate.reads or 0) < 0
+    if reads_last and texts.nothing == model.config.get_text_config().pad_token_id:
+        # What replaces a word would hide the end of the text.
+        batching = "none" if batching == "none" else "of one length"
+        padding = without_padding(model)
+    with padding, torch.no_grad():
+        for batch in changed.batches(positions_per_pass(model, case.budget), batching):
+            part = changed.take(batch)
+            inputs = part.batch(range(len(part)), model.device)
+            prediction = read_logits(model, inputs, ends_of(model, part)).float().softmax(dim=-1)
+            own = case.prediction[[words[number][0] for number in batch.tolist()]]
+            for number, tvd in zip(batch, 0.5 * (prediction - own).abs().sum(dim=-1), strict=True):
+                row, chosen = words[number]
+                out[row, : len(chosen)][torch.from_numpy(chosen)] = float(tvd)
     return out.to(case.mask.device)
 
 
-def _hides_the_end(case: Case) -> bool:
-    """Whether the token in place of a word is padding to a classifier that reads the last token before padding."""
-    reads_last = case.ends is None and case.gate.reads is not None and case.gate.reads < 0
-    return reads_last and case.texts.nothing == case.model.config.get_text_config().pad_token_id
-
-
-def _tvd(case: Case, prediction: Float[Tensor, "m C"], rows: list[int]) -> list[float]:
-    return (0.5 * (prediction - case.prediction[rows]).abs().sum(dim=-1)).tolist()
-
-
-def _words(texts: Encoded) -> Iterator[Word]:
-    for row, ids in enumerate(texts.word_id):
-        for word in range(int(ids.max(initial=-1)) + 1):
-            yield row, ids == word
-
-
-def _changed(texts: Encoded, words: list[Word], deleted: bool) -> Encoded:
-    """A text for every word, without it."""
-    rows = np.array([row for row, _ in words], dtype=np.int64)
-    every = texts.take(rows)
+def _changed(texts: Encoded, words: list[tuple[int, np.ndarray]], deleted: bool) -> Encoded:
+    """Return a text for every word, without it."""
+    every = texts.take(np.array([row for row, _ in words], dtype=np.int64))
     chosen = np.concatenate([mask for _, mask in words])
     alone = np.repeat([mask.all() for _, mask in words], every.ids.lengths)
     kept = ~chosen | alone if deleted else np.ones_like(chosen)
-    ids = np.where(chosen & kept, texts.nothing, every.ids.values)
-    types = None if every.type_ids is None else _kept(every.type_ids, kept)
-    return replace(every, ids=_kept(every.ids.with_values(ids), kept), type_ids=types)
+    ids = every.ids.with_values(np.where(chosen & kept, texts.nothing, every.ids.values))
+    columns = {"ids": ids, "word_id": every.word_id, "type_ids": every.type_ids}
+    return replace(
+        every,
+        **{name: _kept(one, kept) for name, one in columns.items() if one is not None},
+    )
 
 
-def _kept(values: Ragged, kept: Bool[np.ndarray, " N"]) -> Ragged:
-    lengths: Int64[np.ndarray, " n"] = np.bincount(values.row_of_value[kept], minlength=len(values))
+def _kept(values: Ragged, kept: np.ndarray) -> Ragged:
+    lengths = np.bincount(values.row_of_value[kept], minlength=len(values))
     return Ragged.from_lengths(values.values[kept], lengths)
+
+
+def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
+    """Compute how far the query's last hidden state turns without the value of a token.
+
+    That is 1 minus the cosine of the states with and without it. All heads of the last attention
+    lose the value; no other token gets its weight. The last hidden state is the one that the
+    prediction reads, after the last normalisation if there is one.
+
+    References:
+        Mohebbi et al. 2023.
+    """
+    usual = _last_state(case, case.inputs, torch.arange(len(case.texts)))
+    out = torch.zeros(case.mask.shape, device=case.mask.device)
+    last = len(case.attentions) - 1
+    for rows, tokens, inputs in case.repeated(case.mask.shape[1]):
+
+        def exchange(attention: Attention, tokens: Tensor = tokens) -> Tensor | None:
+            if attention.index != last:
+                return None
+            weights = attention.weights.clone()
+            # A weight of 0 and a value of 0 are the same.
+            weights[torch.arange(len(tokens), device=tokens.device), :, :, tokens] = 0
+            return weights
+
+        state = _last_state(case, inputs, rows, exchange)
+        out[rows, tokens] = 1 - torch.cosine_similarity(usual[rows], state, dim=-1)
+    return (out * case.mask).clamp(min=0)
+
+
+def _last_state(
+    case: Case, inputs: dict[str, Tensor], rows: Tensor, exchange=None
+) -> Float[Tensor, "m E"]:
+    """Return the last hidden states at the query: of the decoder if there is one."""
+    output = forward(case.model, {**inputs, "output_hidden_states": True}, exchange).output
+    names = ("decoder_hidden_states", "hidden_states")
+    states = next((found for name in names if (found := getattr(output, name, None))), None)
+    if states is None:
+        got, expected = "a model that returns no hidden states", "those of its last layer"
+        raise InputError(OPERATION, "value_zeroing", got, expected, "omit value_zeroing")
+    return states[-1][torch.arange(len(rows), device=rows.device), case.query[rows]].float()

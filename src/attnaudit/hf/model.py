@@ -1,0 +1,186 @@
+"""A model of the transformers library: its task, its identity, and the modes it is read in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnaudit.core.errors import InputError
+from attnaudit.models.weights import weights_fingerprint
+from attnaudit.training.loop import evaluating
+
+ModelTask = Literal["classification", "causal-lm", "seq2seq"]
+NO_TOKEN = -1  # as the padding token of a configuration, it occurs in no text
+LOGITS = 2**27  # of a pass: 512 MiB
+# Outputs of the widest layer in a pass. More are new memory for every layer, which takes longer to
+# get than to compute on.
+NUMBERS = 2**21
+# Failures of a model that is run in a way that its class does not allow.
+FAILURES = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    IndexError,
+    AttributeError,
+    KeyError,
+    AssertionError,
+    NotImplementedError,
+)
+# Parts of a configuration, or their beginnings, that do not change what the model computes.
+_NAMES = {
+    "_name_or_path",
+    "name_or_path",
+    "architectures",
+    "dtype",
+    "torch_dtype",
+    "finetuning_task",
+    "id2label",
+    "label2id",
+    "problem_type",
+    "return_dict",
+    "task_specific_params",
+    "tokenizer_class",
+    "torchscript",
+    "transformers_version",
+    "use_cache",
+}
+_BEGINNINGS = (
+    "_attn_implementation",
+    "_experts_implementation",
+    "chunk_size_feed_forward",
+    "initializer",
+    "output_",
+)
+
+
+def task_of(model: Any) -> ModelTask | None:
+    """Return the task of a model by its class, None if it is none of these."""
+    name = type(model).__name__
+    if name.endswith("ForSequenceClassification"):
+        return "classification"
+    if model.config.is_encoder_decoder:
+        return "seq2seq"
+    return "causal-lm" if name.endswith(("ForCausalLM", "LMHeadModel")) else None
+
+
+def require_task(model: Any) -> ModelTask:
+    """Return the task of a model.
+
+    Raises:
+        InputError: It is none that an audit knows.
+    """
+    task = task_of(model)
+    if task is None:
+        expected = "a classifier of texts, a causal language model or an encoder–decoder"
+        raise InputError(
+            "tokenise texts", type(model).__name__, "a model of another kind", expected
+        )
+    return task
+
+
+def logits_at_query(output: Any, task: ModelTask) -> Float[Tensor, "N C"]:
+    """Return the logits of the prediction: those of a text, or of its last position."""
+    return output.logits if task == "classification" else output.logits[:, -1]
+
+
+def positions_per_pass(model: Any, budget: int) -> int:
+    """Bound the positions of a pass, so that wide layers and large vocabularies fit into memory."""
+    output = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    embeddings = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
+    vocabulary = {id(weight) for weight in (*embeddings, getattr(output, "weight", None))}
+    layers = [w for w in model.parameters() if w.dim() == 2 and id(w) not in vocabulary]
+    widest = max((max(weight.shape) for weight in layers), default=1)
+    parameters = signature(model.forward).parameters
+    if require_task(model) != "classification" and "logits_to_keep" not in parameters:
+        budget = min(budget, LOGITS // model.config.get_text_config().vocab_size)
+    return max(1, min(budget, NUMBERS // widest))
+
+
+def model_fingerprint(model: Any) -> str:
+    """Compute the sha256 of the class, weights and configuration of a model.
+
+    Two models with the same weights may compute differently, as with another activation, number of
+    heads or padding token. Names of outputs, dropout and the implementation of attention change
+    nothing.
+    """
+
+    def computing(config: Any) -> Any:
+        if not isinstance(config, dict):
+            return config
+        return {
+            str(name): computing(value)
+            for name, value in config.items()
+            if name not in _NAMES
+            and not str(name).startswith(_BEGINNINGS)
+            and "drop" not in str(name)
+        }
+
+    parts = [type(model).__name__, weights_fingerprint(model), computing(model.config.to_dict())]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@contextmanager
+def configured(config: Any, **values: Any) -> Iterator[None]:
+    """Set values of a configuration inside the block, and restore them afterwards."""
+    before = {name: getattr(config, name) for name in values}
+    try:
+        for name, value in values.items():
+            setattr(config, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(config, name, value)
+
+
+@contextmanager
+def reading(model: Any) -> Iterator[None]:
+    """Put a model into evaluation mode inside the block, without a cache that no call asks for.
+
+    A pass over all positions needs no cache, and the decoder of FSMT sees later tokens in a pass
+    that keeps one. A decoder that classifies and has no padding token refuses batches: inside the
+    block, it reads the last token of each text of a batch, as of one text.
+    """
+    config = getattr(model, "config", None)
+    values: dict[str, Any] = {"use_cache": False} if getattr(config, "use_cache", None) else {}
+    classifies = type(model).__name__.endswith("ForSequenceClassification")
+    if classifies and getattr(config, "pad_token_id", 0) is None:
+        values["pad_token_id"] = NO_TOKEN
+    with evaluating(model), configured(config, **values):
+        yield
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Do as `reading`, and let no parameter have a gradient."""
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    with reading(model):
+        try:
+            model.requires_grad_(False)
+            yield
+        finally:
+            for parameter, flag in flags:
+                parameter.requires_grad_(flag)
+
+
+def without_padding(model: Any) -> Any:
+    """Let no token be padding to a classifier, so that it reads the last of texts of one length."""
+    return configured(model.config.get_text_config(), pad_token_id=NO_TOKEN)
+
+
+def difference(logits: Tensor, others: Tensor) -> float:
+    """Return the largest difference of logits, relative to the largest of the others."""
+    return float((logits - others).abs().max() / others.abs().max().clamp(min=1e-30))
+
+
+def tvd(logits: Float[Tensor, "N C"], others: Float[Tensor, "N C"]) -> float:
+    """Return the largest total variation distance of the predictions; NaN counts as infinite."""
+    gap = (logits.double().softmax(dim=-1) - others.double().softmax(dim=-1)).abs().sum(dim=-1)
+    return float(gap.max() / 2) if bool(gap.isfinite().all()) else torch.inf

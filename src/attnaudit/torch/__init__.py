@@ -1,0 +1,386 @@
+"""The trace of any torch module with a pooling attention.
+
+The weights are over the tokens of a text, and the rest of the module reads their weighted sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnaudit.core.errors import InputError
+from attnaudit.torch.pooling import OPERATION, PoolingNetwork, Ran
+from attnaudit.trace import Trace, concatenate
+
+PRECISE = (torch.float32, torch.float64)
+# Difference from the weighted sum of what the tokens give, relative to the largest of these.
+LINEAR = 1e-5
+# Difference of logits, relative as well: rounding of what is above the pooling adds to it.
+READ_ELSEWHERE = 1e-4
+TRIALS = 3
+SUMS_TO_1 = 1e-4
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B texts.
+
+    Attributes:
+        inputs: Arguments of the module, a tuple or a mapping by name.
+        tokens: Tokens of each text.
+        label: Class of each text, None if it is unknown.
+    """
+
+    inputs: Any
+    tokens: Sequence[Sequence[str]]
+    label: Sequence[int | None] | None = None
+
+
+def collect(
+    net: nn.Module,
+    batches: Batch | Iterable[Batch | tuple[Any, ...]],
+    *,
+    attention: str,
+    class_names: Sequence[str] | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Trace:
+    """Collect the trace of a classifier whose submodule pools the tokens of each text.
+
+    The submodule computes one softmax over the tokens of each text; its output is the weighted sum
+    of what the tokens give. This is checked: with all weight on one token at a time the submodule
+    shows what each token contributes, and the weighted sum of these must be its output under the
+    model's own and under random weights. A `torch.nn.MultiheadAttention` with one query for each
+    text has a row for each of its heads, whose readout holds what the other heads give under their
+    own weights.
+
+    If the logits themselves are such a sum, the trace stores what each token contributes to them,
+    and an audit needs nothing else. Otherwise the trace keeps ``net`` as its tail, in this process.
+
+    Args:
+        net: The module. It returns logits (B, C); a single column is the logit of class 1.
+        batches: A `Batch`, or several, or tuples of its fields.
+        attention: Path of the submodule.
+        class_names: Names of the classes.
+        metadata: Entries to add to the trace's metadata.
+
+    Raises:
+        InputError: The path is no module, the submodule has no softmax or several, its output is no
+            weighted sum, its weights may be those of queries as in a self-attention, or the module
+            returns probabilities.
+    """
+    try:
+        pool = net.get_submodule(attention)
+    except AttributeError as error:
+        known = ", ".join(name for name, _ in net.named_modules() if name)
+        where = f"attention {attention!r}"
+        raise _error(where, "no such submodule", f"one of {known}") from error
+    network = PoolingNetwork(net, pool)
+    parts: list[_Collected] = []
+    for number, given in enumerate([batches] if isinstance(batches, Batch) else batches):
+        where = f"batch {number}"
+        parts.append(_collected(network, _batch(given, where), where))
+        outputs, known = parts[-1].logits.shape[1], parts[0].logits.shape[1]
+        if outputs != known:
+            got = f"logits of {outputs} classes"
+            raise _error(f"{where}: output", got, f"of {known}, as in batch 0")
+    if not parts:
+        raise _error("batches", "none", "one batch or more")
+    _check_heads(parts)
+    affine = all(part.affine for part in parts)
+    traces, start = [], 0
+    for part in parts:
+        rows = range(len(part.batch.tokens))
+        network.texts |= {start + row: (part, row) for row in rows}
+        traces.append(part.trace(start, affine, network, class_names, dict(metadata or {})))
+        start += len(rows)
+    return concatenate(traces)
+
+
+def _error(where: str, got: str, expected: str, do: str = "") -> InputError:
+    return InputError(OPERATION, where, got, expected, do)
+
+
+def _batch(given: Any, where: str) -> Batch:
+    """Return a batch whose parts fit each other."""
+    expected = "Batch(inputs, tokens), with labels where they are known, or a tuple of these"
+    if isinstance(given, tuple) and 2 <= len(given) <= 3:
+        given = Batch(*given)
+    if not isinstance(given, Batch):
+        got = f"a tuple of {len(given)}" if isinstance(given, tuple) else type(given).__name__
+        raise _error(where, got, expected)
+    if not isinstance(given.inputs, tuple | list | Mapping):
+        expected = "the arguments of the module, as a tuple or by name"
+        raise _error(f"{where}: inputs", type(given.inputs).__name__, expected)
+    where_tokens, expected = f"{where}: tokens", "the tokens of each text, as a list"
+    if isinstance(given.tokens, str) or not isinstance(given.tokens, Iterable):
+        raise _error(where_tokens, type(given.tokens).__name__, f"{expected} of lists")
+    texts = list(given.tokens)
+    if any(isinstance(tokens, str) for tokens in texts):
+        raise _error(where_tokens, "a text that is one string", expected, "split it")
+    if not texts:
+        raise _error(where_tokens, "no text", "one text or more")
+    empty = next((row for row, tokens in enumerate(texts) if not len(tokens)), None)
+    if empty is not None:
+        expected, do = "one token or more of each text", "drop such texts"
+        raise _error(where_tokens, f"no token in text {empty}", expected, do)
+    label = None if given.label is None else list(_labels(given.label, len(texts), where))
+    return Batch(given.inputs, texts, label)
+
+
+def _labels(given: Sequence[Any], texts: int, where: str) -> Iterator[int | None]:
+    where = f"{where}: label"
+    if len(given) != texts:
+        raise _error(where, f"{len(given)} labels of {texts} texts", "one of each text")
+    for row, label in enumerate(given):
+        try:
+            whole = label is None or float(label).is_integer()
+        except (TypeError, ValueError):
+            whole = False
+        if not whole:
+            expected = "the number of a class, from 0, or None where it is not known"
+            raise _error(where, f"{label!r} of text {row}", expected)
+        yield None if label is None else int(label)
+
+
+def _check_logits(logits: Any, result_of: str, texts: int, where: str) -> None:
+    """Refuse what is no tensor (B, C), half precision, and probabilities.
+
+    Args:
+        logits: Output of the module.
+        result_of: Function that gave it, if that gives probabilities or their logarithms.
+        texts: Number of texts.
+        where: Name of the batch.
+    """
+    output = f"{where}: output"
+    if not isinstance(logits, Tensor):
+        do = "wrap the module in one that returns them"
+        raise _error(output, type(logits).__name__, "logits (B, C), a tensor", do)
+    if logits.dtype not in PRECISE:
+        expected = "float32 or float64"
+        raise _error(f"{where}: logits", str(logits.dtype), expected, "net.float()")
+    several = logits.dim() == 2 and logits.shape[1] > 1
+    one_column = logits.dim() == 2 and not several
+    instead = "collect from a module that returns what goes into the"
+    if several and bool((logits >= 0).all()) and float((logits.sum(1) - 1).abs().max()) < SUMS_TO_1:
+        got = "numbers of at least 0 that sum to 1 for every text: probabilities"
+        raise _error(output, got, "logits", f"{instead} softmax")
+    if result_of.startswith("log") and one_column:  # logarithms in several columns are logits
+        got = f"one column, the result of a {result_of}: a log-probability"
+        do = "collect from a module that returns the logit"
+        raise _error(output, got, "the logit of class 1", do)
+    if result_of and not result_of.startswith("log"):
+        got = f"the result of a {result_of}: probabilities"
+        raise _error(output, got, "logits", f"{instead} {result_of}")
+    if not bool((logits < torch.inf).all()):
+        expected = "numbers; -inf alone may stand for a masked class"
+        raise _error(output, "NaN or an infinite logit", expected)
+    if logits.dim() != 2 or len(logits) != texts:
+        got = f"a tensor {tuple(logits.shape)} for {texts} texts"
+        raise _error(output, got, "logits (B, C), a row for each text")
+
+
+def _check_heads(parts: Sequence[_Collected]) -> None:
+    """Refuse a self-attention, which has a row of weights for each token and not for each head."""
+    heads, do = (
+        [part.alpha.shape[1] for part in parts],
+        "audit a module that pools each text by one query",
+    )
+    for number, other in enumerate(heads):
+        if other != heads[0]:
+            got = f"{other} rows of weights for each text, {heads[0]} in batch 0"
+            expected = "a row for each head, as many in every batch"
+            raise _error(f"batch {number}", got, expected, do)
+    if heads[0] > 1 and not parts[0].of_heads and {part.width for part in parts} == {heads[0]}:
+        got = (
+            f"as many rows of weights as tokens, {heads[0]}, in every batch: they may be those of "
+        )
+        expected, do = "a row for each head", f"add a batch of longer texts, or {do}"
+        raise _error("weights", f"{got}queries, and not of heads", expected, do)
+
+
+@dataclass(frozen=True)
+class _Collected:
+    """A batch with what each token gives when it has all weight of a head; padding gives nothing.
+
+    The other heads' weights are then as they are. ``width`` counts the positions of the module's
+    own weights, padding included; ``affine`` says whether logits are a weighted sum.
+    """
+
+    batch: Batch
+    alpha: Float[Tensor, "B H T"]
+    logits: Float[Tensor, "B C"]
+    pooled: Float[Tensor, "B P"]
+    logits_of_token: Float[Tensor, "H T B C"]
+    pooled_of_token: Float[Tensor, "H T B P"]
+    of_heads: bool
+    width: int
+    affine: bool = True
+
+    @property
+    def inputs(self) -> Any:
+        return self.batch.inputs
+
+    def checked(self, network: PoolingNetwork, where: str) -> _Collected:
+        """Refuse a pooling that is no weighted sum, and find whether the logits are one."""
+        name, affine = f"{where}: {type(network.pool).__name__}", True
+        affine = bool(self.logits_of_token.isfinite().all())
+        # Columns of pooled vectors may vanish by cancellation; then the median column counts.
+        largest = _largest(self.pooled_of_token)
+        scale = torch.maximum(largest, largest.median(dim=1, keepdim=True).values).clamp(min=1e-30)
+        # A difference of logits below 1 changes no probability by more.
+        of_logits = _largest(self.logits_of_token).clamp(min=1.0)
+        for drawn in self._drawn():
+            ran = network.run(self.inputs, drawn)
+            expected = self._sum(drawn, self.pooled_of_token, self.pooled)
+            gap = _gap(expected, ran.pooled.reshape(len(drawn), -1), scale)
+            if gap > LINEAR:
+                got = (
+                    f"an output that differs by {gap:.2g} from the weighted sum of what its tokens "
+                )
+                do = "such a module, as one that squares its weights, cannot be audited"
+                raise _error(name, f"{got}give", f"at most {LINEAR:g}", do)
+            gap = _gap(network.run(self.inputs, pooled=expected).output, ran.output, of_logits)
+            if gap > READ_ELSEWHERE:
+                got = f"logits that differ by {gap:.2g} from those that follow from its output"
+                do = "a module whose weights are read elsewhere too cannot be audited"
+                raise _error(name, got, f"at most {READ_ELSEWHERE:g}", do)
+            logits = self._sum(drawn, self.logits_of_token, self.logits)
+            affine = affine and _gap(logits, ran.output, of_logits) <= LINEAR
+        # Other weights of the longest text must not change the logits of the other texts.
+        longest = int(np.argmax([len(tokens) for tokens in self.batch.tokens]))
+        weights, others = self.alpha.clone(), torch.arange(len(self.alpha)) != longest
+        weights[longest] = [*self._drawn()][1][longest]
+        changed = network.run(self.inputs, weights).output[others]
+        gap = _gap(changed, self.logits[others], of_logits[others])
+        if gap > READ_ELSEWHERE:
+            got = f"logits of a text that differ by {gap:.2g} under other attention of another text"
+            do = "a module that normalises over a batch cannot be audited"
+            raise _error(where, got, "texts that do not influence each other", do)
+        return replace(self, affine=affine)
+
+    def _sum(self, alpha: Tensor, of_token: Tensor, own: Tensor) -> Tensor:
+        """Add to what is the model's own how much each head changes it under ``alpha``."""
+        changed = torch.einsum("bht,htbp->bhp", alpha.to(of_token), of_token)
+        return own + (changed - own[:, None]).sum(dim=1)
+
+    def _drawn(self) -> Iterator[Float[Tensor, "B H T"]]:
+        """Yield the model's own weights, and random ones over the tokens of every text."""
+        yield self.alpha
+        random, size = torch.Generator().manual_seed(0), self.alpha.shape[2]
+        lengths = torch.tensor([len(tokens) for tokens in self.batch.tokens])
+        inside = torch.arange(size) < lengths[:, None, None]
+        for _ in range(TRIALS):
+            drawn = torch.rand(self.alpha.shape, generator=random).to(self.alpha) * inside
+            yield drawn / drawn.sum(dim=2, keepdim=True)
+
+    def trace(
+        self,
+        start: int,
+        affine: bool,
+        network: PoolingNetwork,
+        class_names: Sequence[str] | None,
+        metadata: dict[str, Any],
+    ) -> Trace:
+        """Return the rows of the batch, its texts numbered from ``start``."""
+        outputs, heads, tokens = self.logits.shape[1], self.alpha.shape[1], self.batch.tokens
+        given = self.logits_of_token if affine else self.pooled_of_token
+        rows = [(k, head, len(text)) for k, text in enumerate(tokens) for head in range(heads)]
+        text, head, _ = (np.array(column, np.int32) for column in zip(*rows, strict=True))
+        logits, names = self.logits.double(), class_names
+        prediction = logits.sigmoid() if outputs == 1 else logits.softmax(dim=1)
+        known = metadata.get("model", {})
+        known = known if isinstance(known, Mapping) else {"name": str(known)}
+        model = {"name": type(network.net).__name__, **known, "fingerprint": network.fingerprint}
+        label = self.batch.label
+        return Trace.from_arrays(
+            activation="sigmoid" if outputs == 1 else "softmax",
+            class_names=list(map(str, range(max(outputs, 2)))) if names is None else list(names),
+            metadata={**metadata, "model": model},
+            tail=None if affine else network,
+            instance=start + text.astype(np.int64),
+            label=None if label is None else [label[k] for k in text],
+            tokens=[list(tokens[k]) for k in text],
+            alpha=[self.alpha[k, h, :size].numpy() for k, h, size in rows],
+            readout=[given[h, :size, k].numpy() for k, h, size in rows],
+            offset=np.zeros((len(rows), given.shape[3]), np.float32),
+            prediction=prediction.numpy()[text],
+            layer=None if heads == 1 else np.zeros(len(rows), np.int32),
+            head=None if heads == 1 else head,
+        )
+
+
+def _collected(network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
+    ran, lengths = network.run(batch.inputs), torch.tensor([len(text) for text in batch.tokens])
+    _check_logits(ran.output, ran.result_of, len(lengths), where)
+    size, texts = int(lengths.max()), len(lengths)
+    own = _weights_of(ran, network, lengths, where)
+    alpha = own[:, :, :size]
+    alone: list[list[Ran]] = []
+    for head in range(alpha.shape[1]):
+        alone.append([])
+        for token in range(size):
+            weights = alpha.clone()
+            weights[:, head] = 0.0
+            weights[:, head, token] = 1.0
+            alone[-1].append(network.run(batch.inputs, weights))
+    inside = (torch.arange(size)[:, None] < lengths)[..., None]
+    logits, pooled = (
+        torch.where(
+            inside,
+            torch.stack(
+                [
+                    torch.stack([getattr(one, name).reshape(texts, -1) for one in ones])
+                    for ones in alone
+                ]
+            ),
+            0.0,
+        )
+        for name in ("output", "pooled")
+    )
+    own_pooled, width = ran.pooled.reshape(texts, -1), own.shape[2]
+    found = _Collected(batch, alpha, ran.output, own_pooled, logits, pooled, ran.of_heads, width)
+    return found.checked(network, where)
+
+
+def _weights_of(
+    ran: Ran, network: PoolingNetwork, lengths: Tensor, where: str
+) -> Float[Tensor, "B H T"]:
+    """Return the weights of the one softmax in the submodule, none of it behind a text's tokens."""
+    if len(ran.weights) != 1:
+        got = f"{len(ran.weights)} softmaxes in {type(network.pool).__name__}"
+        do = "not one around it" if ran.weights else "and write its weights by softmax"
+        do = f"name the module that pools, {do}"
+        raise _error(where, got, "one, of the weights over the tokens", do)
+    (own,) = ran.weights
+    size = int(lengths.max())
+    if own.dim() != 3 or len(own) != len(lengths) or own.shape[2] < size:
+        got = f"weights {tuple(own.shape)} for {len(lengths)} texts of up to {size} tokens"
+        raise _error(where, got, "a weight for every token of a text")
+    for name, given in (("weights", own), ("pooled vectors", ran.pooled)):
+        if given.dtype not in PRECISE:
+            do = "net.float(), without autocast"
+            raise _error(f"{where}: {name}", str(given.dtype), "float32 or float64", do)
+    behind = float((own * (torch.arange(own.shape[2]) >= lengths[:, None, None])).max())
+    if behind > LINEAR:
+        raise _error(where, f"weight {behind:.2g} behind the tokens", "none on padding", "mask it")
+    return own
+
+
+def _largest(of_token: Float[Tensor, "H T B p"]) -> Float[Tensor, "B p"]:
+    """Return the largest finite number that a token gives a text, in each column."""
+    return torch.where(of_token.isfinite(), of_token.abs(), 0.0).amax(dim=(0, 1))
+
+
+def _gap(found: Tensor, expected: Tensor, scale: Float[Tensor, "B p"]) -> float:
+    """Return the largest relative difference.
+
+    It is infinite for NaN, and if one of two numbers is infinite; equal infinities are alike.
+    """
+    gap = torch.where(found == expected, 0.0, (found - expected).abs() / scale)
+    return float(gap.nan_to_num(nan=torch.inf, posinf=torch.inf).max()) if gap.numel() else 0.0
