@@ -14,7 +14,7 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.corpora import CORPORA
-from attnaudit.corpora.entry import Download
+from attnaudit.corpora.registry import Download
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from tests.corpora.serving import Site, serving
 from tests.corpora.test_fetching import NOISE, TINY, ZIP

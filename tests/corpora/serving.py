@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import socket
 import threading
 from collections import defaultdict
@@ -16,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Site:
     """``files`` by path; for each of the next answers of a path, ``cut`` ends it after so many bytes, ``status`` is given instead.
 
-    ``shift`` moves the range that is sent. ``asked`` are the path and the Range of every request, in order.
+    ``asked`` are the paths of all requests, in order.
     """
 
     address: str = ""
@@ -24,11 +23,8 @@ class Site:
     cut: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     status: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     moved: dict[str, str] = field(default_factory=dict)
-    ranges: bool = True
-    tag: str = '"one"'
     tells_size: bool = True
-    shift: int = 0
-    asked: list[tuple[str, str | None]] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
 
     def url(self, path: str) -> str:
         return f"{self.address}{path}"
@@ -59,8 +55,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         site, path = self.of, self.path.split("?")[0]
-        asked = self.headers.get("Range")
-        site.asked.append((path, asked))
+        site.asked.append(path)
         if path in site.moved:
             self._head(302, {"Location": site.moved[path], "Content-Length": "0"})
         elif site.status[path]:
@@ -68,23 +63,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif path not in site.files:
             self._head(404, {"Content-Length": "0"})
         else:
-            self._send(path, asked)
+            self._send(path)
 
-    def _send(self, path: str, asked: str | None) -> None:
-        site, whole = self.of, self.of.files[path]
-        fits = self.headers.get("If-Range") in (None, site.tag)
-        start = int(re.findall(r"\d+", asked)[0]) if asked and site.ranges and fits else 0
-        if start and start >= len(whole):
-            self._head(416, {"Content-Length": "0"})
-            return
-        start += site.shift if start else 0
-        body = whole[start:]
-        headers = {"ETag": site.tag} if site.tag else {}
-        if site.tells_size:
-            headers["Content-Length"] = str(len(body))
-        if start:
-            headers["Content-Range"] = f"bytes {start}-{len(whole) - 1}/{len(whole)}"
-        self._head(206 if start else 200, headers)
+    def _send(self, path: str) -> None:
+        site, body = self.of, self.of.files[path]
+        self._head(200, {"Content-Length": str(len(body))} if site.tells_size else {})
         cut = site.cut[path].pop(0) if site.cut[path] else len(body)
         with contextlib.suppress(ConnectionError):
             self.wfile.write(body[:cut])

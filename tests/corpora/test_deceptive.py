@@ -67,7 +67,7 @@ def test_both_layouts_give_words_with_their_masks(tmp_path: Path) -> None:
         ),
         (
             MASKS[:3],
-            r"train\.txt: row 3 \(line 4\): (a mask of 0 entries|no mask: train\.txt\.block has fewer lines)",
+            r"train\.txt: row 3 \(line 4\): a mask of 0 entries",
         ),
     ],
 )
@@ -80,9 +80,7 @@ def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str]
 def test_without_training_texts_there_is_no_such_corpus(tmp_path: Path) -> None:
     folder = write_plain(tmp_path / "deceptive_occupation")
     (folder / "train.txt").unlink()
-    with pytest.raises(
-        InputError, match=r"expected train\.txt, dev\.txt and test\.txt, each with its \.block file"
-    ):
+    with pytest.raises(InputError, match="no train split among"):
         read_corpus("deceptive_occupation", data_dir=tmp_path)
 
 
@@ -145,7 +143,7 @@ def test_a_rationale_that_is_not_known_cannot_be_removed() -> None:
         corpus,
         splits={name: replace(split, rationale=None) for name, split in corpus.splits.items()},
     )
-    with pytest.raises(InputError, match="no rationales in train"):
+    with pytest.raises(InputError, match="no rationale of instance 0 of train"):
         without_words(bare, "rationale")
 
 

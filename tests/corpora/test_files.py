@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import attnaudit as aa
-from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, planted_corpus, read_corpus
 
-from .writing import LABELS, ROWS, TEXTS, encoded, write, write_folder
+from .writing import LABELS, ROWS, TEXTS, encoded, refused, write, write_folder
 
 FORMATS = ["csv", "tsv", "jsonl", "parquet", "csv.gz", "tsv.gz", "jsonl.gz", "parquet.gz"]
 
@@ -151,16 +150,16 @@ def test_conflicting_duplicates_are_counted(tmp_path: Path) -> None:
         tmp_path / "a",
         {"train": ROWS[:12], "dev": [("new words", 1), ("A FINE film", 0)], "test": ROWS[12:13]},
     )
-    conflict = "(1 with another label)"
-    shared = f"1 of dev also in train {conflict}, 1 of test also in train, 1 of test also in dev {conflict}"
-    assert f"rows with the same words: {shared}" in read_corpus(folder).notes
+    shared = "1 of dev also in train, 1 of test also in train, 1 of test also in dev"
+    told = f"rows with the same words: {shared} (3 rows with another label)"
+    assert told in read_corpus(folder).notes
 
 
 def test_max_tokens_and_min_df(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv")
     corpus = read_corpus(path, max_tokens=4, min_df=2)
     assert max(len(tokens) for split in corpus.splits.values() for tokens in split.tokens) == 4
-    assert "6 rows cut to 4 tokens (longest 10)" in corpus.notes
+    assert any("6 rows cut to 4 tokens (longest 10, row " in note for note in corpus.notes)
     assert corpus.min_df == 2
     assert (
         len(
@@ -200,11 +199,7 @@ def test_a_share_of_test(tmp_path: Path) -> None:
     assert half.splits["train"].instance.tolist() == whole.splits["train"].instance.tolist()
     assert half.fingerprint != whole.fingerprint
     small = write_folder(tmp_path / "b", {"train": ROWS, "test": [("one film", 0), ("another", 1)]})
-    with pytest.raises(
-        InputError,
-        match=r"test_kept: 0.5 of 2 rows, none of whose classes has two; expected 1, or more rows of test",
-    ):
-        read_corpus(small, test_kept=0.5)
+    assert "test_kept=0.5 of 2 rows" in refused(small, test_kept=0.5).got
 
 
 def test_progress_tells_rows(tmp_path: Path) -> None:

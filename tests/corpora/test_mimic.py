@@ -7,32 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.named.medical import anemia, clean, diabetes, split_of_patient
+from attnaudit.corpora.mimic import anemia, clean, diabetes, split_of_patient
 
-from .corpus_files import put, write_mimic
+from .corpus_files import write_mimic
+from .writing import refused
 
 
 def read(folder: Path, name: str = "diabetes", **options: object) -> Corpus:
     return read_corpus(name, data_dir=folder, **options)  # type: ignore[arg-type]
 
 
-def write_lists(folder: Path, **lists: list[int]) -> None:
-    for split, admissions in lists.items():
-        put(
-            folder / f"{split}_hadm.csv",
-            "HADM_ID\n" + "".join(f"{200000 + row}\n" for row in admissions),
-        )
-
-
 def test_labels() -> None:
-    assert diabetes(frozenset({"25000", "4019"})).label == "1"
-    assert diabetes(frozenset({"25001"})).label == "0"
-    assert anemia(frozenset({"2851"})).label == "0"
-    assert anemia(frozenset({"28529"})).label == "1"
-    assert anemia(frozenset({"2851", "28521"})).left_out == "with acute and chronic anemia"
-    assert anemia(frozenset({"25000"})).left_out == "without anemia"
+    assert diabetes(frozenset({"25000", "4019"})) == ("1", "")
+    assert diabetes(frozenset({"25001"})) == ("0", "")
+    assert anemia(frozenset({"2851"})) == ("0", "")
+    assert anemia(frozenset({"28529"})) == ("1", "")
+    for codes in ({"2851", "28521"}, {"25000"}):
+        label, reason = anemia(frozenset(codes))
+        assert reason
+        assert not label
 
 
 def test_cleaning() -> None:
@@ -52,10 +46,7 @@ def test_patients_stay_together_and_nothing_is_lost(tmp_path: Path) -> None:
         assert {split_of_patient(str(1000 + int(row) // 2)) for row in split.instance} == {name}
         words = [word for tokens in split.tokens for word in tokens]
         assert not {"name", "[", "un", "nursing", "outpatient"} & set(words)
-    assert (
-        "no lists of admissions (train_hadm.csv, test_hadm.csv): split 68/12/20 by a hash of SUBJECT_ID"
-        in corpus.notes
-    )
+    assert "split 68/12/20 by a hash of SUBJECT_ID" in corpus.notes
     told = next(note for note in corpus.notes if note.startswith("rows of train excluded"))
     assert "60 notes of another category" in told
     assert "1 summaries without an admission" in told
@@ -87,34 +78,6 @@ def test_anemia_leaves_out_the_others(tmp_path: Path) -> None:
     assert left_out == 20
 
 
-def test_lists_of_admissions(tmp_path: Path) -> None:
-    write_mimic(tmp_path / "diabetes", 60)
-    write_lists(tmp_path / "diabetes", train=list(range(40)), test=list(range(40, 60)))
-    corpus = read(tmp_path)
-    assert {name: len(split) for name, split in corpus.splits.items()} == {
-        "train": 34,
-        "dev": 6,
-        "test": 20,
-    }
-    assert corpus.splits["test"].instance.tolist() == [2 * row for row in range(40, 60)]
-    write_lists(tmp_path / "diabetes", dev=list(range(30, 40)), train=list(range(30)))
-    assert {name: len(split) for name, split in read(tmp_path).splits.items()} == {
-        "train": 30,
-        "dev": 10,
-        "test": 20,
-    }
-
-
-def test_a_listed_admission_without_a_summary(tmp_path: Path) -> None:
-    write_mimic(tmp_path / "diabetes", 60)
-    write_lists(tmp_path / "diabetes", train=[*range(40), 999], test=list(range(40, 60)))
-    with pytest.raises(InputError) as caught:
-        read(tmp_path)
-    got = "row 41 (line 42): an admission without a discharge summary (200999); expected a text and a label"
-    assert f"{tmp_path / 'diabetes' / 'train_hadm.csv'}: {got}" in str(caught.value)
-    assert len(read(tmp_path, on_bad_row="skip").skipped) == 1
-
-
 def skipped(corpus: Corpus) -> list[str]:
     return [row.reason for row in corpus.skipped]
 
@@ -123,37 +86,6 @@ def add_notes(folder: Path, *lines: str) -> Path:
     notes = folder / "NOTEEVENTS.csv"
     notes.write_bytes(notes.read_bytes() + "".join(f"{line}\n" for line in lines).encode("latin-1"))
     return notes
-
-
-def test_admissions_in_no_list_are_counted(tmp_path: Path) -> None:
-    write_mimic(tmp_path / "diabetes", 60)
-    write_lists(tmp_path / "diabetes", train=list(range(40)), test=list(range(40, 53)))
-    assert (
-        "rows of train excluded by the corpus's definition: 60 notes of another category"
-        in " ".join(read(tmp_path).notes)
-    )
-    assert sum("7 admissions in no list" in note for note in read(tmp_path).notes) == 1
-
-
-def test_an_admission_in_two_lists_is_not_trained_on(tmp_path: Path) -> None:
-    write_mimic(tmp_path / "diabetes", 60)
-    write_lists(
-        tmp_path / "diabetes",
-        train=list(range(42)),
-        dev=list(range(41, 51)),
-        test=list(range(50, 60)),
-    )
-    with pytest.raises(InputError) as caught:
-        read(tmp_path)
-    got = "row 42 (line 43): an admission that is in dev_hadm.csv too (200041); expected a text and a label"
-    assert f"{tmp_path / 'diabetes' / 'train_hadm.csv'}: {got}" in str(caught.value)
-    corpus = read(tmp_path, on_bad_row="skip")
-    assert {name: len(split) for name, split in corpus.splits.items()} == {
-        "train": 41,
-        "dev": 9,
-        "test": 10,
-    }
-    assert "1 bad row of dev skipped: 1 an admission that is in test_hadm.csv too" in corpus.notes
 
 
 @pytest.mark.parametrize(
@@ -173,22 +105,11 @@ def test_an_admission_in_two_lists_is_not_trained_on(tmp_path: Path) -> None:
 def test_a_summary_without_its_patient_is_a_bad_row(note: str, got: str, tmp_path: Path) -> None:
     write_mimic(tmp_path / "diabetes", 60)
     path = add_notes(tmp_path / "diabetes", note)
-    with pytest.raises(InputError) as caught:
-        read(tmp_path)
-    assert f"{path}: row 122 (line 244): {got}; expected a text and a label" in str(caught.value)
+    error = refused("diabetes", data_dir=tmp_path)
+    assert (error.where, error.got) == (f"{path}: row 122 (line 244)", got)
     corpus = read(tmp_path, on_bad_row="skip")
     assert skipped(corpus) == [got]
     assert sum(map(len, corpus.splits.values())) == 60
-
-
-def test_a_dev_split_that_is_no_file_cannot_be_left_out(tmp_path: Path) -> None:
-    write_mimic(tmp_path / "diabetes", 60)
-    write_lists(tmp_path / "diabetes", train=list(range(40)), dev=[40], test=list(range(41, 60)))
-    with pytest.raises(InputError) as caught:
-        read(tmp_path)
-    assert str(caught.value).endswith(
-        "expected rows of at least two classes, to choose an epoch by; add rows"
-    )
 
 
 def test_bad_tables(tmp_path: Path) -> None:
@@ -196,34 +117,16 @@ def test_bad_tables(tmp_path: Path) -> None:
     write_mimic(folder, 60)
     notes, diagnoses = folder / "NOTEEVENTS.csv", folder / "DIAGNOSES_ICD.csv"
     whole, codes = notes.read_text(), diagnoses.read_text()
-
-    def refused() -> str:
-        with pytest.raises(InputError) as caught:
-            read(tmp_path)
-        return str(caught.value)
-
-    notes.write_text(whole + "1,2,3\n")
-    assert "NOTEEVENTS.csv: row 122 (line 244): 3 fields where the header has 6" in refused()
-    notes.write_text(whole.replace("HADM_ID", "ADMISSION", 1))
-    assert "NOTEEVENTS.csv: columns ROW_ID, SUBJECT_ID, ADMISSION" in refused()
-    notes.write_text(whole.replace(",", ";"))
-    assert "save the table with commas between its fields, not ';'" in refused()
-    notes.write_text(whole.replace('"', "").replace(",", ";"))
-    assert refused().endswith(
-        "in its header; save the table with commas between its fields, not ';'"
-    )
-    notes.write_text(whole)
-    diagnoses.write_text(codes + "1,2\n")
-    assert "DIAGNOSES_ICD.csv: row 121 (line 123): 2 fields where the header has 5" in refused()
-    put(folder / "test_hadm.csv", "200001\n")
-    assert "only test_hadm.csv; expected train_hadm.csv and test_hadm.csv" in refused()
-    put(folder / "train_hadm.csv", "200001\nnone\n")
-    diagnoses.write_text(codes)
-    assert (
-        "train_hadm.csv: line 2: 'none'; expected the number of an admission (HADM_ID)" in refused()
-    )
+    for path, content, where, got in (
+        (notes, whole + "1,2,3\n", ": row 122 (line 244)", "3 fields where the header has 6"),
+        (notes, whole.replace("HADM_ID", "ADMISSION", 1), "", "columns ROW_ID, SUBJECT_ID, ADMISS"),
+        (diagnoses, codes + "1,2\n", ": row 121 (line 123)", "2 fields where the header has 5"),
+    ):
+        path.write_text(content)
+        error = refused("diabetes", data_dir=tmp_path)
+        assert error.where == f"{path}{where}"
+        assert error.got.startswith(got)
+        notes.write_text(whole)
+        diagnoses.write_text(codes)
     diagnoses.unlink()
-    assert (
-        "no DIAGNOSES_ICD.csv among NOTEEVENTS.csv, test_hadm.csv, train_hadm.csv; expected both tables of MIMIC-III"
-        in refused()
-    )
+    assert refused("diabetes", data_dir=tmp_path).got.startswith("no DIAGNOSES_ICD.csv among")

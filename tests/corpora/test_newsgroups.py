@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.corpora.named.documents import (
+from attnaudit.corpora.cleaning import (
     post_body,
-    post_rows,
     without_header,
     without_quotations,
     without_signature,
 )
+from attnaudit.corpora.formats.readers import by_class
 
 from .corpus_files import POST
 
@@ -63,7 +63,9 @@ def test_line_ends_of_windows_change_nothing() -> None:
 
 def test_real_posts(real_data: Path) -> None:
     theirs = pytest.importorskip("sklearn.datasets._twenty_newsgroups")
-    rows = list(post_rows(real_data / "raw" / "20news" / "20news-bydate-train"))
+    folder = real_data / "raw" / "20news" / "20news-bydate-train"
+    groups = [["rec.sport.baseball"], ["rec.sport.hockey"]]
+    rows = list(by_class(folder, groups, "[0-9]*", "latin-1"))
     assert [row.label for row in rows] == ["0"] * 25 + ["1"] * 25
     for row in rows:
         whole = str(row.text)

@@ -84,15 +84,15 @@ def test_an_alignment_of_other_length_is_told_with_both(tmp_path: Path):
 @pytest.mark.parametrize(
     ("ending", "text", "got"),
     [
-        ("src", "   ", "an empty source"),
-        ("trg", "", "an empty target"),
-        ("src", "a1 " * 9, "a source of 9 words, where 8 is the limit"),
+        ("src", "   ", "a source with 0 words"),
+        ("trg", "", "a target with 0 words"),
+        ("src", "a1 " * 9, "a source with 9 words, where 1 to 8"),
     ],
 )
 def test_a_bad_side_names_its_line_or_is_skipped(tmp_path: Path, ending: str, text: str, got: str):
     folder = write_pairs(tmp_path)
     edit(folder / f"train.{ending}", 5, text)
-    with pytest.raises(InputError, match=f"train.src, line 5: {got}"):
+    with pytest.raises(InputError, match=rf"train.src: row 4 \(line 5\): {got}"):
         read(folder, max_words=8)
     corpus = read(folder, max_words=8, on_bad_row="skip")
     assert [(row.row, row.reason[: len(got)]) for row in corpus.skipped] == [(4, got)]
@@ -149,18 +149,16 @@ def test_lines_end_where_files_end_them(tmp_path: Path):
 def test_a_line_that_is_no_alignment(tmp_path: Path):
     folder = write_pairs(tmp_path)
     edit(folder / "test.align", 2, "0-0 x-1")
-    with pytest.raises(InputError, match=r"test\.align, line 2: 'x-1'; expected links as 0-0 1-2"):
+    with pytest.raises(InputError, match=r"test\.align: line 2: 'x-1'"):
         read(folder)
 
 
 def test_a_missing_file(tmp_path: Path):
     folder = write_pairs(tmp_path)
     (folder / "test.trg").unlink()
-    with pytest.raises(InputError, match=r"no test\.trg among"):
+    with pytest.raises(InputError, match=r"no file \.trg of the same name among"):
         read(folder)
-    with pytest.raises(
-        InputError, match=r"no dev\.src among .*; split the pairs into train, dev and test yourself"
-    ):
+    with pytest.raises(InputError, match="no dev split among"):
         read(write_pairs(tmp_path / "whole", {"train": 5}))
 
 
@@ -186,7 +184,7 @@ def test_taken_rows_keep_their_links():
 def test_unknown_name(tmp_path: Path):
     with pytest.raises(InputError, match="did you mean multi30k_en_de"):
         read_parallel(ParallelSpec("multi30k_en_fr", str(tmp_path)))
-    with pytest.raises(InputError, match=r"no folder multi30k_en_de with train\.src"):
+    with pytest.raises(InputError, match=r"no folder multi30k_en_de"):
         read_parallel(ParallelSpec("multi30k_en_de", str(tmp_path)))
 
 
@@ -241,13 +239,9 @@ def test_pairs_in_another_encoding(tmp_path: Path, encoding: str) -> None:
         for path in folder.iterdir():
             path.write_bytes(path.read_text(encoding="utf-8").encode(of))
     assert read(other, encoding=encoding).fingerprint == read(plain).fingerprint
-    with pytest.raises(
-        InputError, match=f"--encoding {'cp1252' if encoding == 'latin-1' else 'utf-16'}"
-    ):
+    with pytest.raises(InputError, match="--encoding"):
         read(other)
-    with pytest.raises(
-        InputError, match=r"line 3: a target with invalid ascii .* --encoding utf-8$"
-    ):
+    with pytest.raises(InputError, match=r"line 3\): a target with invalid ASCII .* --encoding"):
         read(plain, encoding="ascii")
     with pytest.raises(InputError, match=r"setting corpus\.encoding: 'utf8x'"):
         read(plain, encoding="utf8x")

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.corpus import row_digests
+
+from .writing import refused
 
 WHERE = ("in town", "at sea", "on land")
 ROWS: list[dict[str, Any]] = [
@@ -46,12 +46,6 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 def changed(row: int, **cells: object) -> list[dict[str, Any]]:
     return [*ROWS[:row], ROWS[row] | cells, *ROWS[row + 1 :]]
-
-
-def refused(path: Path, **options: Any) -> str:
-    with pytest.raises(InputError) as caught:
-        read_corpus(path, **options)
-    return str(caught.value)
 
 
 def sizes(corpus: Corpus) -> list[int]:
@@ -106,30 +100,24 @@ def test_rationales_of_plain_classification(tmp_path: Path) -> None:
     assert all(marks in ([True] * 2, []) for marks in split.rationale)
 
 
-def test_a_table_has_no_rationales(tmp_path: Path) -> None:
-    got = "a table without lists; expected jsonl or parquet for a column of rationales"
-    for kind in ("csv", "tsv"):
-        path = write(tmp_path / f"a.{kind}", ROWS)
-        assert refused(path, **COLUMNS, rationale="why") == f"read corpus: {path}: {got}"
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_a_table_has_no_rationales(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path / f"a.{kind}", ROWS)
+    error = refused(path, **COLUMNS, rationale="why")
+    assert (error.where, error.got) == (str(path), "a table without lists")
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
-def test_a_missing_column(tmp_path: Path, kind: str) -> None:
+def test_a_missing_column_and_one_with_two_uses(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"a.{kind}", ROWS)
-    told = refused(path, text="passage", label="answer", question="asks")
-    got = "columns passage, ask, answer, why; expected one column 'asks'; did you mean ask?"
-    assert (
-        told == f"read corpus: {path}: {got} name it with --question-column (question= in Python)"
-    )
-
-
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
-def test_a_column_is_one_thing(tmp_path: Path, kind: str) -> None:
-    path = write(tmp_path / f"a.{kind}", ROWS)
-    do = "expected a column of its own for each; name another with --question-column (question= in Python)"
-    for taken, as_what in (("passage", "text"), ("answer", "label")):
-        told = refused(path, text="passage", label="answer", question=taken)
-        assert told == f"read corpus: {path}: column '{taken}' as {as_what} and as question; {do}"
+    error = refused(path, text="passage", label="answer", question="asks")
+    assert (error.where, error.expected) == (str(path), "one column 'asks'")
+    assert "did you mean ask?" in error.do
+    assert "--question-column" in error.do
+    for name in ("passage", "answer"):
+        error = refused(path, text="passage", label="answer", question=name)
+        assert error.expected == "a column of its own for each"
+        assert name in error.got
 
 
 @pytest.mark.parametrize(
@@ -140,7 +128,7 @@ def test_a_column_is_one_thing(tmp_path: Path, kind: str) -> None:
         ({"ask": 7}, "a question of type int"),
         (
             {"ask": "half \ud83d"},
-            "a question with invalid UTF-8 (half a character U+D83D at character 5)",
+            "a question with invalid UTF-8 (U+D83D at character 5)",
         ),
         ({"why": [[0, 1000]]}, "a rationale from 0 to 1000 in a text of "),
         ({"why": "all"}, "a rationale of type str where a list of [start, stop] was expected"),
@@ -149,11 +137,10 @@ def test_a_column_is_one_thing(tmp_path: Path, kind: str) -> None:
 )
 def test_bad_cells_are_bad_rows(tmp_path: Path, cells: dict, got: str) -> None:
     path = write(tmp_path / "a.jsonl", changed(2, **cells))
-    told = refused(path, **COLUMNS, rationale="why")
-    assert told.startswith(f"read corpus: {path}: row 2 (line 3): {got}")
-    assert told.endswith(
-        "; expected a text, a question and a label; correct the row, or skip such rows: --on-bad-row skip"
-    )
+    error = refused(path, **COLUMNS, rationale="why")
+    assert error.where == f"{path}: row 2 (line 3)"
+    assert error.got.startswith(got)
+    assert "a question" in error.expected
     corpus = read_corpus(path, **COLUMNS, rationale="why", on_bad_row="skip")
     assert sum(sizes(corpus)) == 29
     assert corpus.skipped[0].reason.startswith(got)
@@ -169,24 +156,22 @@ def folder(path: Path, train: list, test: list, dev: list | None = None) -> Path
 
 def test_an_answer_that_train_lacks_is_refused_in_a_users_own_files(tmp_path: Path) -> None:
     place = folder(tmp_path / "f", ROWS, changed(4, answer="nowhere"))
-    assert (
-        "test.jsonl: row 4: label 'nowhere', which no row of train has (1 such row); expected one of land"
-        in refused(place, **COLUMNS)
-    )
+    error = refused(place, **COLUMNS)
+    assert error.where.endswith("test.jsonl: row 4")
+    assert "label 'nowhere'" in error.got
     assert len(read_corpus(place, **COLUMNS, on_bad_row="skip").splits["test"]) == 29
 
 
 def test_dev_may_have_one_class_where_epochs_are_chosen_by_accuracy(tmp_path: Path) -> None:
     place = folder(tmp_path / "f", ROWS, ROWS, ROWS[:1])
     assert sizes(read_corpus(place, **COLUMNS)) == [30, 1, 30]
-    assert "only 1 row of class town for dev" in refused(place, text="passage", label="answer")
+    error = refused(place, text="passage", label="answer")
+    assert error.got == "only 1 row of class town for dev"
 
 
 def test_equal_texts_with_other_questions_are_no_duplicates(tmp_path: Path) -> None:
     rows = [row | {"passage": "Anna is in town ."} for row in ROWS]
     corpus = read_corpus(write(tmp_path / "a.jsonl", rows), **COLUMNS)
     train = corpus.splits["train"]
-    assert len(set(row_digests(train))) == len(
-        {tuple(question) for question in train.question or []}
-    )
+    assert len(set(train.digests)) == len({tuple(question) for question in train.question or []})
     assert np.unique(train.label).size == 3

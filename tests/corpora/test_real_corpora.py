@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.formats.readers import documents, stories
 from attnaudit.corpora.formats.rows import Row, marked_words, usable_spans
-from attnaudit.corpora.named.documents import archive_rows, pack_rows
-from attnaudit.corpora.named.reading import question_rows
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 COMPLETE = ["mr", "subj", "trec6", "sms_spam", "sick_nli", "sst5", "babi1", "babi2"]
@@ -121,7 +120,7 @@ def test_the_marked_sentences_are_the_supporting_facts(task: int, real_data: Pat
     path = next(
         (real_data / "raw" / "babi" / "tasks_1-20_v1-2" / "en-10k").glob(f"qa{task}_*_test.txt")
     )
-    rows = list(question_rows(path))
+    rows = list(stories(path))
     assert len(rows) == 1000
     for row, support in zip(rows, naive_support(path), strict=True):
         assert isinstance(row.evidence, list)
@@ -168,10 +167,10 @@ def test_reviews_with_rationales(real_data: Path) -> None:
         ("dev", "val.jsonl", [100, 100]),
         ("test", "test.jsonl", [100, 99]),
     ):
-        original = list(archive_rows(archive, file))
-        assert [row.label for row in original].count("0") == classes[0]
+        original = list(documents(archive, file))
+        assert [row.label for row in original].count("NEG") == classes[0]
         assert len(original) == sum(classes)
-        table = list(pack_rows(real_data / "movies_rationales" / f"{split}.jsonl.gz"))
+        table = list(documents(real_data / "movies_rationales" / f"{split}.jsonl.gz"))
         assert [(row.label, row.text, row.evidence) for row in original] == [
             (row.label, row.text, row.evidence) for row in table
         ]

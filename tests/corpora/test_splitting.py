@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.corpora.prepare.splitting import stratified_split
+from attnaudit.corpora.prepare.gathering import stratified_split
 
 LABELS = st.lists(st.integers(0, 4), min_size=1, max_size=200).map(
     lambda values: np.array(values, dtype=np.int32)

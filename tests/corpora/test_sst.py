@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.named.sentences import BadTree, clean, read_tree, tree_rows
+from attnaudit.corpora.cleaning import treebank
+from attnaudit.corpora.formats.readers import read_tree, trees
+from attnaudit.corpora.formats.rows import BadCell
 from attnaudit.corpora.prepare.tokenise import Tokeniser
+
+from .writing import refused
 
 TREE = "(3 (2 The) (4 (3 gorgeous) (2 film)))"
 WORDS = st.text(
@@ -38,31 +41,32 @@ def leaves(tree: tuple) -> list[str]:
 
 @given(TREES)
 def test_trees_are_read_back(tree: tuple) -> None:
-    assert read_tree(bracketed(tree) + "\n") == (str(tree[0]), leaves(tree))
+    text = " ".join(leaves(tree))
+    assert read_tree(bracketed(tree) + "\n") == {"label": str(tree[0]), "text": text}
 
 
 @pytest.mark.parametrize(
-    ("line", "got"),
+    "line",
     [
-        ("(3 (2 The) (2 film", "a tree with 2 brackets not closed"),
-        ("(3 (2 The)) film)", "'film' after the end of the tree"),
-        (")", "a closing bracket that nothing opened"),
-        ("3 film", "'3' before the first bracket"),
-        ("(7 film)", "label '7' where 0 to 4 was expected"),
-        ("((2 film))", "a bracket where a label from 0 to 4 was expected"),
-        ("(3 (2) film)", "a node without a word"),
+        "(3 (2 The) (2 film",
+        "(3 (2 The)) film)",
+        ")",
+        "3 film",
+        "(7 film)",
+        "((2 film))",
+        "(3 (2) film)",
+        "(3 film)(2 more)",
     ],
 )
-def test_bad_trees(line: str, got: str) -> None:
-    with pytest.raises(BadTree) as caught:
+def test_bad_trees(line: str) -> None:
+    with pytest.raises(BadCell):
         read_tree(line)
-    assert str(caught.value) == got
 
 
 @given(TREES, st.data())
 def test_a_tree_that_is_cut_off_is_refused(tree: tuple, data: st.DataObject) -> None:
     line = bracketed(tree)
-    with pytest.raises(BadTree):
+    with pytest.raises(BadCell):
         read_tree(line[: data.draw(st.integers(1, len(line) - 1))])
 
 
@@ -75,16 +79,14 @@ def test_a_broken_file_names_file_and_line(tmp_path: Path) -> None:
         )
     broken = folder / "dev.txt"
     broken.write_text(broken.read_text() + "\n" + TREE[:-1])
-    with pytest.raises(InputError) as caught:
-        read_corpus("sst", data_dir=tmp_path)
-    assert f"{broken}: row 2 (line 4): a tree with 1 bracket not closed" in str(caught.value)
+    assert refused("sst", data_dir=tmp_path).where == f"{broken}: row 2 (line 4)"
     corpus = read_corpus("sst", data_dir=tmp_path, on_bad_row="skip")
     assert corpus.class_names == ("negative", "positive")
     assert "train has 1/1 rows per class where the published corpus has 3035/3321" in corpus.notes
 
 
 def test_cleaning() -> None:
-    assert clean(
+    assert treebank(
         "The 21st Century 's `` Conan '' -LRB- co-writer\\/director -RRB- J.R.R. André_B ."
     ) == ("the 21st century s conan co writer director j r r andré b")
 
@@ -127,10 +129,10 @@ def test_instances_are_the_lines_of_the_files(sst: Corpus, real_data: Path) -> N
     lines = (real_data / "raw" / "sst" / "dev.txt").read_text(encoding="utf-8").splitlines()
     split = sst.splits["dev"]
     for row in (0, 100, len(split) - 1):
-        label, words = read_tree(lines[int(split.instance[row])])
+        tree = read_tree(lines[int(split.instance[row])])
         assert (split.tokens[row], int(split.label[row])) == (
-            clean(" ".join(words)).split(),
-            int(label > "2"),
+            treebank(tree["text"]).split(),
+            int(tree["label"] > "2"),
         )
 
 
@@ -142,10 +144,10 @@ def test_every_row_is_the_authors_row(real_data: Path) -> None:
         theirs = [(row["exp_split"], row["label"], row["text"]) for row in csv.DictReader(file)]
     tokenise = Tokeniser(mask_digits=False)
     ours = [
-        (split, str(row.label), " ".join(tokenise(clean(str(row.text)))))
+        (split, str(int(str(row.label) > "2")), " ".join(tokenise(treebank(str(row.text)))))
         for split in ("train", "dev", "test")
-        for row in tree_rows(real_data / "raw" / "sst" / f"{split}.txt")
-        if not row.left_out
+        for row in trees(real_data / "raw" / "sst" / f"{split}.txt")
+        if row.label != "2"
     ]
     assert len(ours) == len(theirs)
     different = [

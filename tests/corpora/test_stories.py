@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.named.reading import story_questions
+from attnaudit.corpora.formats.readers import stories as read_stories
 
 from .corpus_files import jsonl, put, stories, write_babi
+from .writing import refused
 
 STORY = """1 Anna took the ball.
 2 Bert went out.
@@ -33,12 +34,16 @@ def marked(corpus: Corpus, split: str) -> list[str]:
 
 
 def test_facts_before_a_question_and_those_that_support_it(tmp_path: Path) -> None:
-    questions = [found for _, found in story_questions(put(tmp_path / "a.txt", STORY)) if found]
-    assert [found.passage for found in questions] == [
+    rows = list(read_stories(put(tmp_path / "a.txt", STORY)))
+    passages = [str(row.text) for row in rows]
+    assert passages == [
         "Anna took the ball. Bert went out.",
         "Anna took the ball. Bert went out. Anna went to the garden.",
     ]
-    texts = [[found.passage[start:stop] for start, stop in found.evidence()] for found in questions]
+    texts = [
+        [text[start:stop] for start, stop in row.evidence]  # type: ignore[union-attr]
+        for text, row in zip(passages, rows, strict=True)
+    ]
     assert texts == [["Bert went out."], ["Anna took the ball.", "Anna went to the garden."]]
 
 
@@ -101,85 +106,57 @@ def test_an_answer_that_train_lacks_is_left_out(tmp_path: Path) -> None:
 
 
 BAD = [
-    ("1 Where is Bert? \tout\t1\n", ["a question without a fact before it"]),
-    (
-        "1 Bert went out.\n2 Where is Bert? \tout\t3\n",
-        ["a supporting fact 3 that is no fact before the question"],
-    ),
-    (
-        "1 Bert went out.\n2 Where is Bert? \tout\t2\n",
-        ["a supporting fact 2 that is no fact before the question"],
-    ),
-    (
-        "1 Bert went out.\n2 Where is Bert? \tout\tone\n",
-        ["a supporting fact 'one' where a line number was expected"],
-    ),
-    (
-        f"1 Bert went out.\n2 Where is Bert? \tout\t{'9' * 5000}\n",
-        [f"a supporting fact '{'9' * 20}' where a line number was expected"],
-    ),
-    ("1\udcff Bert went out.\n", ["line number '1\\udcff' where 7 was expected"]),
-    (
-        "1 Bert went out.\n2 Where is Bert? \tout\t-1\n",
-        ["a supporting fact '-1' where a line number was expected"],
-    ),
-    (
-        "1 Bert went out.\n2 Where is Bert? \tout\n",
-        ["2 fields where question, answer and supporting facts were expected"],
-    ),
-    ("1 Bert went out.\n2 Where is Bert? out 1\n", ["a question without a tab before its answer"]),
-    ("1 Bert went out.\n3 Where is Bert? \tout\t1\n", ["line number '3' where 2 was expected"]),
-    ("Bert went out.\n", ["line number 'Bert' where 7 was expected"]),
-    (
-        "1\n2 Where is Bert? \tout\t1\n",
-        ["a line number without a fact", "a question of a story with a bad line before it"],
-    ),
-    ("1 Bert went out.\n2 Where is Be", ["a story that ends without a question"]),
-    ("1 Bert went out.\n2 Where is Bert? \t\t1\n", ["no label (empty)"]),
-    (
-        "1 Caf\udce9 is out.\n2 Where is Bert? \tout\t1\n",
-        ["invalid UTF-8 (byte 0xe9 at character 3)"],
-    ),
+    ("1 Where is Bert? \tout\t1\n", 1),
+    ("1 Bert went out.\n2 Where is Bert? \tout\t3\n", 1),
+    ("1 Bert went out.\n2 Where is Bert? \tout\t2\n", 1),
+    ("1 Bert went out.\n2 Where is Bert? \tout\tone\n", 1),
+    (f"1 Bert went out.\n2 Where is Bert? \tout\t{'9' * 5000}\n", 1),
+    ("1\udcff Bert went out.\n", 1),
+    ("1 Bert went out.\n2 Where is Bert? \tout\t-1\n", 1),
+    ("1 Bert went out.\n2 Where is Bert? \tout\n", 1),
+    ("1 Bert went out.\n2 Where is Bert? out 1\n", 1),
+    ("1 Bert went out.\n3 Where is Bert? \tout\t1\n", 1),
+    ("Bert went out.\n", 1),
+    ("1\n2 Where is Bert? \tout\t1\n", 2),
+    ("1 Bert went out.\n2 Where is Be", 1),
+    ("1 Bert went out.\n2 Where is Bert? \t\t1\n", 1),
+    ("1 Caf\udce9 is out.\n2 Where is Bert? \tout\t1\n", 1),
 ]
 
 
-@pytest.mark.parametrize(("damaged", "reasons"), BAD)
-def test_damaged_stories(damaged: str, reasons: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("damaged", "bad"), BAD)
+def test_damaged_stories(damaged: str, bad: int, tmp_path: Path) -> None:
     write_babi(tmp_path / "babi1", train=9)
     path = tmp_path / "babi1" / "qa1_some-facts_train.txt"
     path.write_bytes(path.read_bytes() + damaged.encode("utf-8", errors="surrogateescape"))
-    with pytest.raises(InputError) as caught:
-        read_corpus("babi1", data_dir=tmp_path)
-    told = str(caught.value)
-    assert told.startswith(
-        f"read corpus: {path}: row 18 (line {55 + damaged[:-1].count(chr(10)) if len(reasons) == 1 else 55}): {reasons[0]}"
-    )
-    assert told.endswith(
-        "expected a text, a question and a label; correct the row, or skip such rows: --on-bad-row skip"
-    )
+    line = 55 + damaged[:-1].count("\n") if bad == 1 else 55
+    assert refused("babi1", data_dir=tmp_path).where == f"{path}: row 18 (line {line})"
     corpus = read_corpus("babi1", data_dir=tmp_path, on_bad_row="skip")
-    assert [row.reason for row in corpus.skipped] == reasons
+    assert len(corpus.skipped) == bad
     assert len(corpus.splits["train"]) + len(corpus.splits["dev"]) == 18
 
 
 def test_a_bad_question_harms_no_other(tmp_path: Path) -> None:
     path = put(tmp_path / "a.txt", STORY.replace("\tout\t2", "\tout\t9"))
-    rows = list(story_questions(path))
-    assert [found is None for _, found in rows] == [True, False]
+    assert [bool(row.problem) for row in read_stories(path)] == [True, False]
 
 
 def pack(folder: Path, **changed: object) -> None:
     """The jsonl form of the same questions."""
     for split, number, seed in (("train", 30, 0), ("test", 9, 1)):
-        path = put(folder / "questions.txt", stories(number, seed))
-        found = [
-            {
-                "document": question.passage, "question": question.text, "answer": question.answer,
-                "sentences": list(question.facts.values()), "sentence_ids": list(question.facts), "supporting_ids": list(question.support),
-            }
-            for _, question in story_questions(path) if question
-        ]  # fmt: skip
-        path.unlink()
+        found: list[dict[str, Any]] = []
+        facts: dict[int, str] = {}
+        for line in stories(number, seed).splitlines():
+            place, _, rest = line.partition(" ")
+            facts = {} if place == "1" else facts
+            question, *answer = rest.split("\t")
+            if not answer:
+                facts[int(place)] = rest
+                continue
+            texts = {"document": " ".join(facts.values()), "question": question.strip()}
+            support = {"answer": answer[0], "supporting_ids": [int(answer[1])]}
+            kept = {"sentences": list(facts.values()), "sentence_ids": list(facts)}
+            found.append({**texts, **support, **kept})
         found[0] |= changed if split == "train" else {}
         jsonl(folder / f"{split}.jsonl", found)
 
@@ -193,30 +170,25 @@ def test_text_and_jsonl_are_the_same_corpus(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "reason"),
+    "changed",
     [
-        ({"supporting_ids": [3]}, "a supporting fact 3 that is no fact before the question"),
-        ({"sentences": ["Another one."]}, "sentences that do not make the document"),
-        ({"sentence_ids": [1]}, "sentences that do not make the document"),
-        (
-            {"supporting_ids": [[1]]},
-            "supporting_ids '[[1]]' where a list of line numbers was expected",
-        ),
-        ({"supporting_ids": "1"}, "supporting_ids '1' where a list of line numbers was expected"),
-        (
-            {"supporting_ids": [True]},
-            "supporting_ids '[True]' where a list of line numbers was expected",
-        ),
-        ({"sentence_ids": [{}]}, "sentence_ids '[{}]' where a list of line numbers was expected"),
-        ({"sentences": "Anna."}, "sentences of type str where a list was expected"),
-        ({"question": None}, "no question (null)"),
-        ({"question": 3}, "a question of type int"),
-        ({"document": None}, "sentences that do not make the document"),
+        {"supporting_ids": [3]},
+        {"supporting_ids": [[1]]},
+        {"supporting_ids": "1"},
+        {"supporting_ids": 1},
+        {"sentences": ["Another one."]},
+        {"sentences": "Anna."},
+        {"sentences": [3]},
+        {"sentence_ids": [1]},
+        {"sentence_ids": [{}]},
+        {"question": None},
+        {"question": 3},
+        {"document": None},
     ],
 )
-def test_bad_objects(changed: dict, reason: str, tmp_path: Path) -> None:
+def test_bad_objects(changed: dict, tmp_path: Path) -> None:
     pack(tmp_path / "babi1", **changed)
-    with pytest.raises(InputError, match=r"row 0 \(line 1\): ") as caught:
-        read_corpus("babi1", data_dir=tmp_path)
-    assert reason in str(caught.value)
-    assert read_corpus("babi1", data_dir=tmp_path, on_bad_row="skip").skipped[0].reason == reason
+    path = tmp_path / "babi1" / "train.jsonl"
+    assert refused("babi1", data_dir=tmp_path).where == f"{path}: row 0 (line 1)"
+    skipped = read_corpus("babi1", data_dir=tmp_path, on_bad_row="skip").skipped
+    assert [row.row for row in skipped] == [0]

@@ -49,14 +49,8 @@ def test_json_round_trip(lists: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "got"),
-    [
-        ([], "no list of words"),
-        ({"words": [1]}, "no list of words"),
-        ({"words": ["a"]}, "other first words"),
-        ({"words": [*SPECIAL, "a", "a"]}, "a word twice"),
-    ],
+    "value", [[], {"words": [1]}, {"words": ["a"]}, {"words": [*SPECIAL, "a", "a"]}]
 )
-def test_a_damaged_vocabulary_is_refused(value: object, got: str) -> None:
-    with pytest.raises(InputError, match=f"read vocabulary: vocab.json: {got}"):
+def test_a_damaged_vocabulary_is_refused(value: object) -> None:
+    with pytest.raises(InputError, match=r"read vocabulary: vocab\.json: "):
         Vocabulary.from_json(value, "vocab.json")

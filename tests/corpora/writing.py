@@ -12,6 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+
+from attnaudit.core.errors import InputError
+from attnaudit.corpora import read_corpus
 
 GOOD = [
     "a fine film",
@@ -34,6 +38,14 @@ LABELS = [1, 0] * len(GOOD) * 2
 ROWS = list(zip(TEXTS, LABELS, strict=True))
 
 Rows = Sequence[tuple[Any, Any]]
+
+
+def refused(source: Any, **options: Any) -> InputError:
+    """The error of a corpus that cannot be read: one printable line."""
+    with pytest.raises(InputError) as caught:
+        read_corpus(source, **options)
+    assert str(caught.value).isprintable()
+    return caught.value
 
 
 def encoded(kind: str, rows: Rows, names: tuple[str, str] = ("text", "label")) -> bytes:

@@ -13,8 +13,6 @@ import polars as pl
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.formats import parquet
-from attnaudit.corpora.formats.rows import Columns
 from attnaudit.corpora.own import Draw
 from attnaudit.hf.texts import read_texts
 from attnaudit.recipes.transformer import TransformerCollect, TransformerSpec
@@ -113,22 +111,6 @@ def test_a_file_without_a_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "texts.jsonl").write_text('{"text": ""}\n')
     with pytest.raises(InputError, match="no usable row among 1"):
         read_texts(tmp_path / "texts.jsonl", draw=Draw(2, 0), on_bad_row="skip")
-
-
-def test_a_text_of_a_parquet_file_is_decoded_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And not again with every batch that follows it in its row group."""
-    path, decoded, values = written(tmp_path, "parquet", 200), [], parquet._values
-    monkeypatch.setattr(parquet, "_BATCH", 10)
-    monkeypatch.setattr(
-        parquet, "_values", lambda array: decoded.append(len(array)) or values(array)
-    )
-    found = [
-        row.text for row in parquet.parquet_rows(path, Columns("text", None, None, None, False))
-    ]
-    assert found == rows(200)["text"].to_list()
-    assert sum(decoded) <= 2 * 200  # numbers of texts, and texts
 
 
 GROWTH = """

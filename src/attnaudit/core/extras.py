@@ -7,13 +7,12 @@ from importlib.util import find_spec
 from attnaudit.core.errors import RunError
 
 # Modules, not distributions: sklearn comes from scikit-learn. Keep in step with pyproject.toml.
-_ONNX, _PARQUET = ("onnx", "onnxruntime"), ("pyarrow",)
-_TRAIN = ("torch", "gensim", "spacy", "sklearn", "pooch", "requests", *_PARQUET)
+_ONNX = ("onnx", "onnxruntime")
+_TRAIN = ("torch", "gensim", "spacy", "sklearn", "pooch", "requests")
 PACKAGES = {
-    "parquet": _PARQUET,
     "train": _TRAIN,
     "translate": (*_TRAIN, "sacrebleu", "sentencepiece"),
-    "hf": ("torch", "transformers", "onnxscript", *_ONNX, *_PARQUET),
+    "hf": ("torch", "transformers", "onnxscript", *_ONNX),
     "captum": ("captum",),
     "ray": ("ray",),
     "onnx": _ONNX,

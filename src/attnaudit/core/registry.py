@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
@@ -32,12 +32,18 @@ class Registry(Mapping[str, Entry]):
         kind: Word for an entry in error messages.
         plural: Word for several entries.
         check: Function that raises InputError for an invalid entry.
+        built_in: Function that returns the first entries, called when they are first read.
     """
 
     def __init__(
-        self, kind: str, plural: str, check: Callable[[Any], None] = lambda entry: None
+        self,
+        kind: str,
+        plural: str,
+        check: Callable[[Any], None] = lambda entry: None,
+        built_in: Callable[[], Iterable[Entry]] = tuple,
     ) -> None:
         self.kind, self.group, self.check = kind, f"attnaudit.{plural}", check
+        self.built_in = built_in
         self._entries: dict[str, Entry] = {}
         self._complete = False
 
@@ -78,6 +84,9 @@ class Registry(Mapping[str, Entry]):
         if not self._complete:
             # Before the loop: a plugin may read this registry while it is being imported.
             self._complete = True
+            early, self._entries = self._entries, {}
+            for entry in (*self.built_in(), *early.values()):
+                self.register(entry)
             for point in entry_points(group=self.group):
                 self.register(point.load())
         return self._entries

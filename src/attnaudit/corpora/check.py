@@ -1,9 +1,9 @@
-"""What is in a corpus as it is read: sizes, classes, lengths, unknown words, repeated rows, damage and rationales, as tables."""
+"""The content of a corpus as tables: sizes, classes, lengths, unknown words, damage, rationales."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from html.entities import html5
@@ -16,27 +16,61 @@ import polars as pl
 
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import from_plain
-from attnaudit.corpora.corpus import SPLITS, Corpus, Split, row_digests
+from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
-from attnaudit.corpora.read import counts_compared, read_corpus
+from attnaudit.corpora.read import counts_compared, read_corpus, repeated_rows
 from attnaudit.corpora.registry import CORPORA, is_parallel
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 
-Rows = Iterator[dict[str, Any]]
-Expected = Mapping[
-    str, tuple[int, ...]
-]  # rows per class, or of all classes, of a split or of several joined by a plus
+# Words are lower case here, and may be split at a sign: Ã© may appear as «ã» «©». The second byte of
+# a UTF-8 character in latin-1 or cp1252, without quotation marks and dashes:
+_HIGH = "\u0080-\u00bf€ƒ†‡ˆ‰œžÿ™š"
+_ENTITIES = {name.rstrip(";").lower() for name in html5}
+_DAMAGE = {
+    "replacement character": "\ufffd",
+    "UTF-8 read as latin-1": rf"[âã] ?[{_HIGH}]|ð ?[\u009fÿ]|ï ?» ?¿",
+    "control character": "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\ufeff]",
+    "HTML tag": r"< ?/? ?(?:br|p|b|i|u|em|strong|a|div|span|font|table|tr|td|ul|ol|li|h[1-6]|img|hr"
+    r"|html|body|head|script)(?: [^<>]{0,200}=[^<>]{0,200})? ?/? ?>",
+    # The number of an entity, and what is glued to it, may be masked.
+    "HTML entity": r"& ?(?:# ?\w|([a-z]{2,8}) ?;)",
+}
+_TABLES = (
+    "classes",
+    "published",
+    "lengths",
+    "words",
+    "repeated",
+    "damage",
+    "rationale",
+    "skipped",
+)
+_AROUND = 12  # characters shown on each side of damage
+Row = dict[str, Any]
+Expected = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class CorpusCheck:
-    """Tables of a corpus, a row for each split (``classes``: split and class; ``lengths``: split and part; ``damage``: split and kind).
+    """Tables of a corpus, a row for each split, or more.
 
-    ``published`` compares the published rows per class of a registered corpus with those that were read; ``words`` gives the share of
-    the words, and of the different words, is not in the vocabulary that train gives; ``repeated`` the rows whose words stood before in
-    their split, in an earlier split (``in_train``, ``in_dev``), and anywhere with another label (``conflicts``); ``rationale`` has no
-    row where none is known; ``skipped`` has a row for each reason.
+    Attributes:
+        name: Name of the corpus.
+        task: Its task.
+        min_df: Train rows that a word must occur in.
+        fingerprint: Its fingerprint.
+        classes: Rows of each class.
+        published: Published rows per class compared with those that were read.
+        lengths: Words of texts and questions.
+        words: Words, different words, and the shares of them not in the vocabulary.
+        repeated: Rows whose words stood before in their split, in an earlier one, and anywhere with
+            another label.
+        damage: Rows with each kind of damage, and the first place.
+        rationale: Rows with a rationale, and the share of words that it marks.
+        skipped: Rows that were skipped by reason.
+        notes: Remarks for the user.
+        differs: Ways in which the corpus is known to be not as in its paper.
     """
 
     name: str
@@ -55,256 +89,147 @@ class CorpusCheck:
     differs: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Tables as lists of rows."""
-        return {
-            name: value.to_dicts() if isinstance(value, pl.DataFrame) else value
-            for name, value in vars(self).items()
-        }
+        """Return tables as lists of rows."""
+        tables = ((name, getattr(value, "to_dicts", None)) for name, value in vars(self).items())
+        return {**vars(self), **{name: to_dicts() for name, to_dicts in tables if to_dicts}}
 
 
 def check_source(source: str | Path, *, progress: Progress = silent, **options: Any) -> CorpusCheck:
-    """Describe a corpus as `read_corpus` reads it, a registered one compared with its published sizes.
+    """Describe a corpus as `read_corpus` reads it, a registered one with its published sizes.
 
-    ``options`` are fields of `CorpusSpec`. Raises InputError.
+    Args:
+        source: The corpus.
+        progress: Called now and then.
+        **options: Fields of `CorpusSpec`.
+
+    Raises:
+        InputError: If it cannot be read.
     """
     entry = CORPORA.get(source) if isinstance(source, str) else None
-    parallel = (
-        (entry.task == "translation")
-        if entry
-        else isinstance(source, str) and Path(source).is_dir() and is_parallel(source)
-    )
-    corpus = (
-        _of_pairs(str(source), options, progress)
-        if parallel
-        else read_corpus(source, progress=progress, **options)
-    )
-    return (
-        check_corpus(corpus)
-        if entry is None
-        else check_corpus(corpus, entry.of_preset(entry.expected, "paper", {}), entry.differs)
-    )
+    is_pairs = isinstance(source, str) and (entry or Path(source).is_dir()) and is_parallel(source)
+    read = _of_pairs if is_pairs else read_corpus
+    corpus = read(source, progress=progress, **options)
+    expected = entry.of_preset(entry.expected, "paper", {}) if entry else {}
+    return check_corpus(corpus, expected, entry.differs if entry else ())
 
 
-def _of_pairs(source: str, options: Mapping[str, Any], progress: Progress) -> Corpus:
-    """The words of a parallel corpus, between spaces, as texts of one class, each with its translation. Raises InputError."""
-    plain = {
-        name: str(value) if isinstance(value, Path) else value for name, value in options.items()
-    }
+def _of_pairs(source: str | Path, progress: Progress, **options: Any) -> Corpus:
+    """Read a parallel corpus as texts of one class, each with its translation. Raises InputError."""
     usual = {field.name: field.default for field in fields(CorpusSpec)}
     given = {
-        name: value for name, value in plain.items() if name not in usual or value != usual[name]
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in options.items()
+        if name not in usual or value != usual[name]
     }
-    spec = from_plain(ParallelSpec, {"source": source, **given}, "corpus")
+    spec = from_plain(ParallelSpec, {"source": str(source), **given}, "corpus")
     read = read_parallel(spec, progress=progress)
-    splits = {
-        name: Split(
-            pairs.instance, [text.split() for text in pairs.source], np.zeros(len(pairs), np.int32),
-            question=[text.split() for text in pairs.target],
-        )
-        for name, pairs in read.splits.items()
-    }  # fmt: skip
-    return Corpus(
-        read.name,
-        ("pairs",),
-        splits,
-        spec.chosen_min_df,
-        read.fingerprint,
-        read.notes,
-        read.skipped,
-        "translation",
-    )
+    splits = {}
+    for name, pairs in read.splits.items():
+        source_, target = ([text.split() for text in side] for side in (pairs.source, pairs.target))
+        label = np.zeros(len(pairs), np.int32)
+        splits[name] = Split(pairs.instance, source_, label, question=target)
+    whole = read.fingerprint, read.notes, read.skipped, "translation"
+    return Corpus(read.name, ("pairs",), splits, spec.chosen_min_df, *whole)
 
 
 def check_corpus(
     corpus: Corpus, expected: Expected | None = None, differs: Sequence[str] = ()
 ) -> CorpusCheck:
-    """Look through a corpus. ``expected`` are the rows per class that it should have, ``differs`` what is known to be other than there."""
+    """Look through a corpus.
+
+    Args:
+        corpus: The corpus.
+        expected: Rows per class that it should have.
+        differs: Ways in which it is known to be another one.
+    """
     splits = {name: corpus.splits[name] for name in SPLITS if name in corpus.splits}
-    rows: dict[str, Rows] = {
-        "classes": _class_rows(splits, corpus.class_names),
-        "published": _published_rows(splits, expected or {}),
-        "lengths": _length_rows(
-            splits, ("source", "target") if corpus.task == "translation" else ("text", "question")
-        ),
-        "words": _word_rows(splits, corpus.min_df),
-        "repeated": _repeated_rows(splits),
-        "damage": _damage_rows(splits),
-        "rationale": _rationale_rows(splits),
-        "skipped": _skipped_rows(corpus),
-    }
-    tables = {
-        name: pl.DataFrame(list(of), schema=dict(zip(*_COLUMNS[name], strict=True)))
-        for name, of in rows.items()
-    }
-    return CorpusCheck(
-        corpus.name,
-        corpus.task,
-        corpus.min_df,
-        corpus.fingerprint,
-        notes=corpus.notes,
-        differs=tuple(differs),
-        **tables,
-    )
-
-
-_S, _I, _F = pl.String, pl.Int64, pl.Float64
-_COLUMNS = {
-    "classes": (("split", "class", "rows"), (_S, _S, _I)),
-    "published": (("split", "published", "here", "same"), (_S, _S, _S, pl.Boolean)),
-    "lengths": (("split", "part", "min", "median", "p95", "max"), (_S, _S, _I, _F, _F, _I)),
-    "words": (
-        ("split", "words", "different", "unknown", "unknown_different"),
-        (_S, _I, _I, _F, _F),
-    ),
-    "repeated": (
-        ("split", "rows", "within", "in_train", "in_dev", "conflicts"),
-        (_S, _I, _I, _I, _I, _I),
-    ),
-    "damage": (("split", "kind", "rows", "instance", "example"), (_S, _S, _I, _I, _S)),
-    "rationale": (("split", "rows", "with_rationale", "marked"), (_S, _I, _I, _F)),
-    "skipped": (("reason", "rows", "file", "first_row"), (_S, _I, _S, _I)),
-}
-
-
-def _class_rows(splits: Mapping[str, Split], names: Sequence[str]) -> Rows:
-    for split, rows in splits.items():
-        counts = np.bincount(rows.label, minlength=len(names)).tolist()
-        for name, count in zip(names, counts, strict=True):
-            yield {"split": split, "class": name, "rows": count}
-
-
-def _published_rows(splits: Mapping[str, Split], expected: Expected) -> Rows:
-    for split, published, here, same in counts_compared(expected, splits):
-        yield {"split": split, "published": published, "here": here, "same": same}
-
-
-def _length_rows(splits: Mapping[str, Split], parts: tuple[str, str]) -> Rows:
-    for split, rows in splits.items():
-        for part, texts in zip(parts, (rows.tokens, rows.question), strict=True):
-            if texts:
-                lengths = np.array([len(words) for words in texts])
-                yield {
-                    "split": split, "part": part, "min": int(lengths.min()), "median": float(np.median(lengths)),
-                    "p95": float(np.quantile(lengths, 0.95)), "max": int(lengths.max()),
-                }  # fmt: skip
-
-
-def _word_rows(splits: Mapping[str, Split], min_df: int) -> Rows:
-    vocabulary = Vocabulary.build(
-        map(list, map(chain.from_iterable, zip(*_texts(splits["train"]), strict=True))), min_df
-    )
-    for split, rows in splits.items():
-        counts = Counter(chain.from_iterable(chain.from_iterable(_texts(rows))))
-        unknown = [count for word, count in counts.items() if word not in vocabulary]
-        total = sum(counts.values())
-        yield {
-            "split": split, "words": total, "different": len(counts),
-            "unknown": sum(unknown) / total if total else None, "unknown_different": len(unknown) / len(counts) if counts else None,
-        }  # fmt: skip
-
-
-def _texts(rows: Split) -> list[list[list[str]]]:
-    return [rows.tokens] if rows.question is None else [rows.tokens, rows.question]
-
-
-def _repeated_rows(splits: Mapping[str, Split]) -> Rows:
-    digests = {split: row_digests(rows) for split, rows in splits.items()}
-    labels: dict[bytes, set[int]] = defaultdict(set)
-    for split, rows in splits.items():
-        for digest, label in zip(digests[split], rows.label.tolist(), strict=True):
-            labels[digest].add(label)
-    known = {split: set(of) for split, of in digests.items()}
-    for split, of in digests.items():
-        before = SPLITS[: SPLITS.index(split)]
-        shared = {
-            f"in_{other}": sum(digest in known[other] for digest in of)
-            for other in before
-            if other in known
+    train = splits["train"]
+    together = ([*text, *(asked or ())] for text, asked in _both(train))
+    vocabulary = Vocabulary.build(together, corpus.min_df)
+    rows: dict[str, list[Row]] = {name: [] for name in _TABLES}
+    compared = counts_compared(expected or {}, splits)
+    names = ("split", "published", "here", "same")
+    rows["published"] = [dict(zip(names, row, strict=True)) for row in compared]
+    for name, split in splits.items():
+        for label, number in enumerate(np.bincount(split.label, minlength=len(corpus.class_names))):
+            own = {"class": corpus.class_names[label], "rows": int(number)}
+            rows["classes"].append({"split": name, **own})
+        found = {
+            "lengths": _lengths(split, corpus.task),
+            "words": [_words(split, vocabulary)],
+            "damage": _damage(split),
+            "rationale": _rationale(split),
         }
-        conflicts = sum(len(labels[digest]) > 1 for digest in of)
-        yield {
-            "split": split,
-            "rows": len(of),
-            "within": len(of) - len(known[split]),
-            **shared,
-            "conflicts": conflicts,
-        }
+        for table, own in found.items():
+            rows[table] += [{"split": name, **row} for row in own]
+    rows["repeated"] = repeated_rows(splits)
+    for reason, number in sorted(Counter(row.reason for row in corpus.skipped).items()):
+        first = next(row for row in corpus.skipped if row.reason == reason)
+        own = {"rows": number, "file": first.file, "first_row": first.row}
+        rows["skipped"].append({"reason": reason, **own})
+    tables = {name: pl.DataFrame(own, infer_schema_length=None) for name, own in rows.items()}
+    about = corpus.name, corpus.task, corpus.min_df, corpus.fingerprint
+    return CorpusCheck(*about, notes=corpus.notes, differs=tuple(differs), **tables)
 
 
-def _damage_rows(splits: Mapping[str, Split]) -> Rows:
-    for split, rows in splits.items():
-        counts: Counter[str] = Counter()
-        first: dict[str, tuple[int, str]] = {}
-        for row, texts in enumerate(zip(*_texts(rows), strict=True)):
-            for kind, example in damage_in(list(chain.from_iterable(texts))).items():
-                counts[kind] += 1
-                first.setdefault(kind, (int(rows.instance[row]), example))
-        for kind in KINDS:
-            if kind in first:
-                yield {
-                    "split": split,
-                    "kind": kind,
-                    "rows": counts[kind],
-                    "instance": first[kind][0],
-                    "example": first[kind][1],
-                }
+def _both(split: Split) -> Iterator[tuple[list[str], list[str] | None]]:
+    return zip(split.tokens, split.question or [None] * len(split), strict=True)
 
 
-def _rationale_rows(splits: Mapping[str, Split]) -> Rows:
-    for split, rows in splits.items():
-        if rows.rationale is not None:
-            known = [marks for marks in rows.rationale if marks]
-            tokens = sum(map(len, known))
-            share = sum(map(sum, known)) / tokens if tokens else None
+def _lengths(split: Split, task: str) -> Iterator[Row]:
+    parts = ("source", "target") if task == "translation" else ("text", "question")
+    for part, texts in zip(parts, (split.tokens, split.question), strict=True):
+        if texts:
+            sizes = np.array(list(map(len, texts)))
+            least, median, most, largest = np.quantile(sizes, (0, 0.5, 0.95, 1))
             yield {
-                "split": split,
-                "rows": len(rows),
-                "with_rationale": sum(any(marks) for marks in known),
-                "marked": share,
+                "part": part,
+                "min": int(least),
+                "median": median,
+                "p95": most,
+                "max": int(largest),
             }
 
 
-def _skipped_rows(corpus: Corpus) -> Rows:
-    counts = Counter(row.reason for row in corpus.skipped)
-    for reason, count in sorted(counts.items()):
-        first = next(row for row in corpus.skipped if row.reason == reason)
-        yield {"reason": reason, "rows": count, "file": first.file, "first_row": first.row}
+def _words(split: Split, vocabulary: Vocabulary) -> Row:
+    counts = Counter(word for both in _both(split) for words in both for word in words or ())
+    unknown = [number for word, number in counts.items() if word not in vocabulary]
+    total = counts.total()
+    return {
+        "words": total,
+        "different": len(counts),
+        "unknown": sum(unknown) / total if total else None,
+        "unknown_different": len(unknown) / len(counts) if counts else None,
+    }
 
 
-# Words are lower case here, and may be split at a sign: Ã© may appear as «ã» «©».
-_HIGH = "\u0080-\u00bf€ƒ†‡ˆ‰œžÿ™š"  # the second byte of a UTF-8 character in latin-1 or cp1252, without quotation marks and dashes
-_PATTERNS: dict[str, re.Pattern[str]] = {
-    "replacement character": re.compile("\ufffd"),
-    "UTF-8 read as latin-1": re.compile(rf"[âã] ?[{_HIGH}]|ð ?[\u009fÿ]|ï ?» ?¿"),
-    "control character": re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\ufeff]"),
-    "HTML tag": re.compile(
-        r"< ?/? ?(?:br|p|b|i|u|em|strong|a|div|span|font|table|tr|td|ul|ol|li|h[1-6]|img|hr|html|body|head|script)"
-        r"(?: [^<>]{0,200}=[^<>]{0,200})? ?/? ?>"
-    ),
-}
-_ENTITY = re.compile(
-    r"& ?(?:# ?\w|([a-z]{2,8}) ?;)"
-)  # the number of an entity, and what is glued to it, may be masked
-HTML_ENTITY = "HTML entity"
-KINDS = (*_PATTERNS, HTML_ENTITY)
-_NAMES = {name.rstrip(";").lower() for name in html5}
-_AROUND = 12  # characters shown on each side
+def _damage(split: Split) -> Iterator[Row]:
+    counts: Counter[str] = Counter()
+    first: dict[str, tuple[int, str]] = {}
+    for instance, (text, question) in zip(split.instance.tolist(), _both(split), strict=True):
+        for kind, example in damage_in([*text, *(question or ())]).items():
+            counts[kind] += 1
+            first.setdefault(kind, (instance, example))
+    for kind in _DAMAGE:
+        if kind in first:
+            instance, example = first[kind]
+            yield {"kind": kind, "rows": counts[kind], "instance": instance, "example": example}
 
 
 def damage_in(words: Sequence[str]) -> dict[str, str]:
-    """The kinds of damage in a text, each with the first place where it shows."""
-    text = " ".join(words)
-    found = {
-        kind: _shown(text, match)
-        for kind, pattern in _PATTERNS.items()
-        if (match := pattern.search(text))
-    }
-    if entity := next(
-        (match for match in _ENTITY.finditer(text) if match[1] is None or match[1] in _NAMES), None
-    ):
-        found[HTML_ENTITY] = _shown(text, entity)
+    """Find the kinds of damage in a text, each with the first place where it shows."""
+    text, found = " ".join(words), {}
+    for kind, pattern in _DAMAGE.items():
+        for match in re.finditer(pattern, text):
+            if kind != "HTML entity" or match[1] is None or match[1] in _ENTITIES:
+                found[kind] = text[max(0, match.start() - _AROUND) : match.end() + _AROUND]
+                break
     return found
 
 
-def _shown(text: str, match: re.Match[str]) -> str:
-    return text[max(0, match.start() - _AROUND) : match.end() + _AROUND]
+def _rationale(split: Split) -> Iterator[Row]:
+    if split.rationale is not None:
+        known = list(chain.from_iterable(split.rationale))
+        share = sum(known) / len(known) if known else None
+        with_rationale = sum(map(any, split.rationale))
+        yield {"rows": len(split), "with_rationale": with_rationale, "marked": share}

@@ -1,101 +1,242 @@
-"""The registered corpora, and where their files are looked for."""
+"""The registered corpora: what is known of each, and where its files are looked for."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
-from functools import partial
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.files import user_cache
+from attnaudit.core.papers import DEYOUNG2020, PRUTHI2020, Paper
 from attnaudit.core.registry import Registry
-from attnaudit.corpora.corpus import Task
-from attnaudit.corpora.entry import CorpusEntry, PairFiles
-from attnaudit.corpora.formats.layouts import MissingFiles
+from attnaudit.corpora.cleaning import CLEANERS
+from attnaudit.corpora.formats.layouts import Layout, MissingFiles, Sources
 from attnaudit.corpora.formats.lines import require_utf8
-from attnaudit.corpora.formats.rows import SplitSource
-from attnaudit.corpora.named.deceptive import DECEPTIVE, DECEPTIVE_PAIRS, MULTI30K
-from attnaudit.corpora.named.documents import IMDB, IMDB_STARS, MOVIES, NEWS_SPORTS
-from attnaudit.corpora.named.medical import ADR, ANEMIA, DIABETES
-from attnaudit.corpora.named.reading import BABI, CNN
-from attnaudit.corpora.named.sentences import MR, SICK, SMS_SPAM, SNLI, SST, SST5, SUBJ, TREC6
-from attnaudit.corpora.named.zhang import AG_NEWS, AG_NEWS4, AMAZON, YAHOO, YELP
-from attnaudit.corpora.planted import KINDS, planted_corpus, planted_pairs
-from attnaudit.corpora.planted.sequences import TARGETS
-from attnaudit.corpora.spec import PLANTED, CorpusSpec
+from attnaudit.corpora.formats.rows import Task
+from attnaudit.corpora.formats.tables import listed
+
+if TYPE_CHECKING:
+    from attnaudit.corpora.corpus import Corpus, ParallelCorpus
+    from attnaudit.corpora.spec import CorpusSpec
+
+UnitName = Literal["pieces", "words"]
+_PAPERS = {paper.key: paper for paper in (DEYOUNG2020, PRUTHI2020)}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Lengths in words that are kept; both bounds are strict.
+
+    ``below_longest`` also drops the longest texts of each split.
+    """
+
+    more_than: int = 0
+    less_than: int | None = None
+    below_longest: bool = False
+
+
+@dataclass(frozen=True)
+class Parting:
+    """Shares by which rows become train, dev and test; all are drawn by class with the seed.
+
+    Attributes:
+        pooled: Pool the splits of the files and draw them again.
+        pool_shares: Shares of dev and test of a pool.
+        dev_share: Share of train that becomes dev if there is no dev file.
+        train_kept: Share of the train rows to use.
+        test_kept: Share of the test rows to use.
+    """
+
+    pooled: bool = False
+    pool_shares: tuple[float, float] = (0.1, 0.1)
+    dev_share: float = 0.15
+    train_kept: float = 1.0
+    test_kept: float = 1.0
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file of a corpus at its upstream address.
+
+    Attributes:
+        url: The address.
+        sha256: Published checksum; None if nobody has published one.
+        size: Bytes, about.
+        path: Place in the corpus's folder; an archive is unpacked there.
+    """
+
+    url: str
+    sha256: str | None = None
+    size: int | None = None
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class CorpusEntry:
+    """A registered corpus: all that the program knows about it (`register_corpus`).
+
+    Its instances come from ``layouts`` or from ``generate``.
+
+    Attributes:
+        name: Name that commands take.
+        title: Name in a sentence.
+        licence: Licence, or what is known of it.
+        class_names: Classes in the order of the labels "0", "1", … of its rows. If empty, the
+            classes are the labels of train and the answers that its rows allow, and rows of dev and
+            test with others are excluded.
+        paper: Paper to cite; generated corpora have none.
+        task: Task that a model is trained for.
+        short: Name in headings and tables; by default ``name``.
+        layouts: Ways in which its files may lie: functions from a folder to the sources there,
+            such as `Layout`.
+        within: Folders that archives unpack to, looked into as well.
+        needs: Description of the files that are expected.
+        units: Units into which the texts of a parallel corpus are split.
+        generate: Function of ``seed``, ``size`` and ``length`` that makes the corpus.
+        homepage: Address of its web page.
+        downloads: Files that `fetch_corpus` gets.
+        folders: Folders in the data directory, in order; by default ``name``.
+        min_df: Train texts that a word must occur in to enter the vocabulary.
+        mask_digits: Read words with a digit as ``qqq``.
+        whole_words: Pattern of words that stay as they are.
+        answers: Pattern of the words in a text that may be its answer.
+        clean: Function applied to a text before it is tokenised.
+        parting: How rows become splits if files do not say so.
+        bounds: Lengths by preset; a preset without its own has those of ``paper``.
+        expected: Published rows per class, or one number for all, by preset and by split, or splits
+            joined by a plus.
+        choices: Dotted settings of a run that the paper or its code chose, by encoder, preset, or
+            both, as in "bilstm code2019"; "" is for all.
+        how_to_get: Advice if no program may fetch the files.
+        differs: Ways in which the corpus is not as in the paper.
+    """
+
+    name: str
+    title: str
+    licence: str
+    class_names: tuple[str, ...] = ()
+    paper: Paper | None = None
+    task: Task = "classification"
+    short: str = ""
+    layouts: tuple[Callable[[Path], Sources], ...] = ()
+    within: tuple[str, ...] = ()
+    needs: str = ""
+    units: UnitName = "pieces"
+    generate: Callable[..., Corpus | ParallelCorpus] | None = None
+    homepage: str = ""
+    downloads: tuple[Download, ...] = ()
+    folders: tuple[str, ...] = ()
+    min_df: int = 1
+    mask_digits: bool = True
+    whole_words: str = ""
+    answers: str = ""
+    clean: Callable[[str], str] = str
+    parting: Parting = field(default_factory=Parting)
+    bounds: Mapping[str, Bounds] = field(default_factory=dict)
+    expected: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
+    choices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    how_to_get: str = ""
+    differs: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Name in headings and tables."""
+        return self.short or self.name
+
+    @property
+    def citation(self) -> str:
+        """Citation of its paper; empty without one."""
+        return self.paper.citation if self.paper else ""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Folders in the data directory."""
+        return self.folders or (self.name,)
+
+    def settings(self, encoder: str, preset: str) -> dict[str, Any]:
+        """Return the dotted settings that the paper, or its code, chose; ``vectors`` may be one."""
+        keys = ("", encoder, preset, f"{encoder} {preset}")
+        return {name: value for key in keys for name, value in self.choices.get(key, {}).items()}
+
+    def of_preset(self, table: Mapping[str, Any], preset: str, default: Any) -> Any:
+        """Return a preset's entry of ``bounds`` or ``expected``."""
+        return table.get(preset, table.get("paper", default))
 
 
 def _check(entry: Any) -> None:
-    """Raise InputError for what is no `CorpusEntry`, or one whose instances come from none, or several, of its three sources."""
+    """Raise InputError unless an entry says in one way where its instances come from."""
+    operation = "register corpus"
     if not isinstance(entry, CorpusEntry):
-        raise InputError(
-            "register corpus", repr(entry)[:80], f"a {type(entry).__name__}", "a CorpusEntry"
-        )
-    given = [name for name in ("sources", "pairs", "generate") if getattr(entry, name)]
-    if len(given) != 1:
-        raise InputError(
-            "register corpus",
-            entry.name,
-            " and ".join(given) or "no source of instances",
-            "one of sources, pairs and generate",
-        )
-    if (entry.task == "translation") != (given == ["pairs"]) and given != ["generate"]:
-        raise InputError(
-            "register corpus",
-            entry.name,
-            f"{given[0]} for the task {entry.task}",
-            "pairs for the task translation, and for no other",
-        )
+        where, got = repr(entry)[:80], f"a {type(entry).__name__}"
+        raise InputError(operation, where, got, "a CorpusEntry")
+    if bool(entry.layouts) == bool(entry.generate):
+        raise InputError(operation, entry.name, "none, or both", "layouts, or generate")
 
 
-CORPORA: Registry[CorpusEntry] = Registry("corpus", "corpora", _check)
+@cache
+def _entries() -> list[CorpusEntry]:
+    """Read the entries of ``entries.toml``; one may state only what differs from another."""
+    raw = tomllib.loads(Path(__file__).with_name("entries.toml").read_text(encoding="utf-8"))
+    return [_entry(name, {**raw.get(own.get("like", ""), {}), **own}) for name, own in raw.items()]
+
+
+def _entry(name: str, raw: dict[str, Any]) -> CorpusEntry:
+    raw.pop("like", None)
+    made: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in raw.items()
+    }
+    for key, kind in (("layouts", Layout), ("downloads", Download)):
+        made[key] = tuple(kind(**one) for one in raw.get(key, ()))
+    if paper := raw.get("paper"):
+        made["paper"] = _PAPERS[paper] if isinstance(paper, str) else Paper(**paper)
+    if kind := raw.get("generate"):
+        made["generate"] = partial(_generate, raw.get("task") == "translation", kind)
+    made["clean"] = CLEANERS.get(raw.get("clean", ""), str)
+    made["parting"] = Parting(**raw.get("parting", {}))
+    made["bounds"] = {key: Bounds(**own) for key, own in raw.get("bounds", {}).items()}
+    return CorpusEntry(name, licence=made.pop("licence", ""), **made)
+
+
+def _generate(is_parallel: bool, kind: str, **how: Any) -> Corpus | ParallelCorpus:
+    from attnaudit.corpora.planted import planted_corpus, planted_pairs  # needs numpy
+
+    return planted_pairs(kind, **how) if is_parallel else planted_corpus(kind, **how)
+
+
+CORPORA: Registry[CorpusEntry] = Registry("corpus", "corpora", _check, _entries)
 
 
 def register_corpus(entry: CorpusEntry) -> CorpusEntry:
     """Make a corpus known by its name to every command, report and function, and return it.
 
-    An installed package does the same by an entry point of the group ``attnaudit.corpora`` that names its `CorpusEntry`. Raises InputError
-    where the name is taken.
+    An installed package does the same with an entry point of the group ``attnaudit.corpora`` that
+    names its `CorpusEntry`.
+
+    Raises:
+        InputError: If the name is taken, or the entry does not say where its instances come from.
     """
     return CORPORA.register(entry)
 
 
-def _planted() -> Iterator[CorpusEntry]:
-    """The corpora that are generated from a seed, whose deciding words or alignments are known."""
-    for kind, made in KINDS.items():
-        yield CorpusEntry(
-            f"{PLANTED}{kind}", f"generated texts: {made.title}", "", made.class_names,
-            task=made.task, generate=partial(planted_corpus, kind),
-        )  # fmt: skip
-    for kind in TARGETS:
-        yield CorpusEntry(
-            f"{PLANTED}{kind}", f"generated pairs: {kind.replace('_', ' ')}", "", (),
-            task="translation", units="words", generate=partial(planted_pairs, kind),
-        )  # fmt: skip
-
-
-for _entry in (
-    SST, IMDB, ADR, NEWS_SPORTS, AG_NEWS, DIABETES, ANEMIA, CNN, *BABI, SNLI,
-    AG_NEWS4, SST5, MR, SUBJ, TREC6, SMS_SPAM, SICK, MOVIES, YELP, YAHOO, AMAZON, IMDB_STARS, *DECEPTIVE,
-    MULTI30K, DECEPTIVE_PAIRS, *_planted(),
-):  # fmt: skip
-    register_corpus(_entry)
-
-
 def task_of(spec: CorpusSpec) -> Task:
-    """The task of a corpus: a registered one states it; another has questions or none, as the spec's columns say."""
+    """Return the task of a corpus: one of the user's own has questions or none."""
     if spec.source in CORPORA:
         return CORPORA[spec.source].task
     return "question_answering" if spec.question else "classification"
 
 
 def is_parallel(source: str) -> bool:
-    """Whether a corpus is one of pairs: a registered one of the task translation, or a folder with ``train.src`` or ``train.src.gz``.
+    """Return True for a registered corpus of pairs, or a folder with ``train.src`` or its gzip.
 
-    Raises InputError for what is neither registered nor a file or folder.
+    Raises:
+        InputError: For what is neither registered nor a file or folder.
     """
     if source in CORPORA:
         return CORPORA[source].task == "translation"
@@ -106,20 +247,13 @@ def is_parallel(source: str) -> bool:
 
 
 def missing_corpus(source: str, known: Iterable[str] = CORPORA) -> InputError:
-    """The error for what is neither registered nor a file or folder."""
+    """Make the error for what is neither registered nor a file or folder."""
     if _may_be_name(source):
-        expected = f"one of {', '.join(known)}, a file or a folder"
-        return InputError(
-            "read corpus", source, "an unknown corpus", expected, did_you_mean(source, known)
-        )
-    expected = "a file, a folder or the name of a corpus"
-    return InputError(
-        "read corpus",
-        str(Path(source).expanduser()),
-        "no such file or folder",
-        expected,
-        near_file(source),
-    )
+        expected, do = f"one of {', '.join(known)}, a file or a folder", did_you_mean(source, known)
+        return InputError("read corpus", source, "an unknown corpus", expected, do)
+    got, expected = "no such file or folder", "a file, a folder or the name of a corpus"
+    where = str(Path(source).expanduser())
+    return InputError("read corpus", where, got, expected, near_file(source))
 
 
 def _may_be_name(source: str) -> bool:
@@ -128,20 +262,19 @@ def _may_be_name(source: str) -> bool:
 
 
 def near_file(name: str) -> str:
-    """``did you mean X?`` for the file of the same folder whose name is nearest, or nothing."""
+    """Suggest the file of the same folder whose name is nearest."""
     path = Path(name).expanduser()
-    return did_you_mean(
-        path.name, [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
-    )
+    others = path.parent.iterdir() if path.parent.is_dir() else ()
+    return did_you_mean(path.name, [other.name for other in others])
 
 
 def has_train(folder: Path, ending: str) -> bool:
-    """Whether a folder holds the train file with that ending, as it is or gzipped."""
+    """Return True if a folder holds the train file with that ending, plain or gzipped."""
     return any((folder / f"train.{ending}{packed}").is_file() for packed in ("", ".gz"))
 
 
 def data_folder(data_dir: str | Path | None) -> tuple[Path, str]:
-    """Where named corpora are looked for, and how that place was chosen: ``data_dir``, else $ATTNAUDIT_DATA, else the user's cache."""
+    """Return the folder of registered corpora, and how it was chosen."""
     if data_dir is not None:
         return require_utf8(Path(data_dir)), "--data-dir"
     if given := os.environ.get("ATTNAUDIT_DATA"):
@@ -150,87 +283,83 @@ def data_folder(data_dir: str | Path | None) -> tuple[Path, str]:
 
 
 def corpus_folder(entry: CorpusEntry, data_dir: str | Path | None) -> Path:
-    """The folder of a registered corpus: the first of its folders that has its files. Raises InputError when there is none."""
-    return corpus_sources(entry, data_dir)[0] if entry.sources else pair_files(entry, data_dir)[0]
+    """Return the first folder of a corpus that has its files. Raises InputError."""
+    return corpus_sources(entry, data_dir)[0]
 
 
 def corpus_sources(
     entry: CorpusEntry, data_dir: str | Path | None
-) -> tuple[Path, dict[str, SplitSource], tuple[str, ...]]:
-    """The folder of a corpus of texts, its splits, and a remark for each folder that was skipped. Raises InputError."""
-    missing: list[MissingFiles] = []
-    for folder in _folders(entry, data_dir):
-        try:
-            sources = entry.sources(folder) if entry.sources else {}
-        except MissingFiles as error:
-            missing.append(error)
-        else:
-            return (
-                folder,
-                sources,
-                tuple(
-                    f"{error.where}: {error.got}; read from {folder} instead" for error in missing
-                ),
-            )
-    if missing:
-        error = missing[-1]
-        raise MissingFiles(
-            f"read corpus {entry.name}", error.where, error.got, error.expected, entry.how_to_get
-        )
-    raise _no_folder(entry, data_dir)
+) -> tuple[Path, Sources, tuple[str, ...]]:
+    """Find the folder of a corpus of texts and its splits.
 
+    Returns:
+        The folder, the sources by split, and a remark for each folder that was skipped.
 
-def pair_files(entry: CorpusEntry, data_dir: str | Path | None) -> tuple[Path, PairFiles]:
-    """The folder of a parallel corpus and the names of its files there. Raises InputError."""
+    Raises:
+        InputError: If no folder has its files.
+    """
+    errors: list[MissingFiles] = []
+    first = 0
     for folder in _folders(entry, data_dir):
-        for files in entry.pairs:
-            if has_train(folder, files.source):
-                return folder, files
-    raise _no_folder(entry, data_dir)
+        first = len(errors)
+        for name, layout in product(("", *entry.within), entry.layouts):
+            place = folder / name
+            try:
+                found = layout(place) if place.is_dir() else {}
+            except MissingFiles as error:
+                errors.append(error)
+                continue
+            if found:
+                elsewhere = [error for error in errors if error.where != str(place)]
+                remarks = (f"{e.where}: {e.got}; read from {place} instead" for e in elsewhere)
+                return folder, found, tuple(remarks)
+        if len(errors) == first:
+            got = f"none of its files among {listed(folder)}"
+            errors.append(MissingFiles("read corpus", str(folder), got, entry.needs))
+    if not errors:
+        raise _no_folder(entry, data_dir)
+    where, got, expected = errors[first].where, errors[first].got, errors[first].expected
+    raise MissingFiles(f"read corpus {entry.name}", where, got, expected, entry.how_to_get)
 
 
 def _folders(entry: CorpusEntry, data_dir: str | Path | None) -> Iterator[Path]:
-    """The existing folders of a corpus."""
     place, _ = data_folder(data_dir)
     return (folder for name in entry.places if (folder := place / name).is_dir())
 
 
 def _no_folder(entry: CorpusEntry, data_dir: str | Path | None) -> InputError:
     place, chosen_by = data_folder(data_dir)
-    get = (
-        f"get them with attnaudit corpora fetch {entry.name}"
-        if entry.downloads
-        else entry.how_to_get
-    )
+    fetch = f"get them with attnaudit corpora fetch {entry.name}"
+    get = fetch if entry.downloads else entry.how_to_get
     do = "; ".join(filter(None, [get, "or name their folder with --data-dir"]))
-    lacking = " with train.src" if entry.pairs else ""
-    got = f"no folder {', '.join(entry.places)}{lacking} ({chosen_by})"
-    return InputError(
-        f"read corpus {entry.name}", str(place), got, f"the files of {entry.title}", do
-    )
+    got = f"no folder {', '.join(entry.places)} ({chosen_by})"
+    operation, expected = f"read corpus {entry.name}", f"the files of {entry.title}"
+    return InputError(operation, str(place), got, expected, do)
 
 
 def listed_corpora(data_dir: str | Path | None = None) -> list[dict[str, Any]]:
-    """Every registered corpus, in the order of registration: name, title, task, classes, licence, citation, folder, get and bytes.
+    """Describe every registered corpus, in the order of registration.
 
-    ``folder`` is empty where its files are not here, ``get`` says how to get them, ``bytes`` is null where that is not known.
+    ``folder`` is empty if its files are not here, ``get`` says how to get them, and ``bytes`` is
+    None if that is not known.
     """
     return [_listed(entry, data_dir) for entry in CORPORA.values()]
 
 
 def _listed(entry: CorpusEntry, data_dir: str | Path | None) -> dict[str, Any]:
     sizes = [download.size for download in entry.downloads]
-    total = sum(filter(None, sizes)) if sizes and None not in sizes else None
-    folder, get = (
-        "",
-        f"attnaudit corpora fetch {entry.name}" if sizes else entry.how_to_get or "your own copy",
-    )
-    if entry.generate:
-        get = "generated from a seed"
-    else:
-        with contextlib.suppress(InputError):
-            folder = str(corpus_folder(entry, data_dir))
+    folder, get = "", entry.how_to_get or "your own copy"
+    get = f"attnaudit corpora fetch {entry.name}" if sizes else get
+    with contextlib.suppress(InputError):
+        folder = "" if entry.generate else str(corpus_folder(entry, data_dir))
     return {
-        "name": entry.name, "title": entry.title, "task": entry.task, "classes": entry.class_names, "licence": entry.licence,
-        "citation": entry.citation, "folder": folder, "get": get, "bytes": total,
-    }  # fmt: skip
+        "name": entry.name,
+        "title": entry.title,
+        "task": entry.task,
+        "classes": entry.class_names,
+        "licence": entry.licence,
+        "citation": entry.citation,
+        "folder": folder,
+        "get": "generated from a seed" if entry.generate else get,
+        "bytes": sum(filter(None, sizes)) if sizes and None not in sizes else None,
+    }

@@ -1,235 +1,133 @@
-"""The ways in which the files of a named corpus may lie in a folder: as its authors publish them, or as plain tables."""
+"""How the files of a registered corpus may lie in a folder, and with which reader they are read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import SPLITS
-from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
-from attnaudit.corpora.formats.tables import (
-    READERS,
-    SPLIT_NAMES,
-    file_source,
-    split_tables,
-    stem_and_format,
-)
+from attnaudit.corpora.formats.lines import filled_lines
+from attnaudit.corpora.formats.readers import READERS
+from attnaudit.corpora.formats.rows import BadCell, Row, Span, SplitSource, word_spans
+from attnaudit.corpora.formats.tables import TABLES, listed, split_tables, stem_and_format
 
 Sources = dict[str, SplitSource]
-Layout = Callable[[Path], Sources]  # nothing where the folder has no file of the layout
-Rows = Callable[[Path], Iterator[Row]]
 
 
 class MissingFiles(InputError):
-    """A folder that lacks files of a corpus; another folder may have them."""
+    """A folder lacks files of a corpus; another folder may have them."""
 
 
-def any_layout(
-    *layouts: Layout, expected: str, within: Sequence[str] = ()
-) -> Callable[[Path], Sources]:
-    """The first layout whose files are all there, in a folder or in those ``within`` it that archives unpack to.
+@dataclass(frozen=True)
+class Layout:
+    """Files of a corpus, and how to read them; called with a folder it gives the sources there.
 
-    Raises MissingFiles, which says what is ``expected``.
+    Attributes:
+        read: Name of a reader in `READERS`, or a function from a path to rows.
+        files: Patterns of the file, plain or gzipped, or folder of each split, or of ``all``; the
+            first that fits is read. By default tables named as splits, or the only table.
+        needed: Splits that must be there if any is.
+        options: Further arguments of the reader.
+        parts: Part of its file that each split is, passed to the reader as ``part``.
+        begins: Pattern that the first line of each file must match.
+        labels: Class of each label in the files; the number of a class or, for a corpus without
+            class names, its name.
+        left_out: Labels whose rows are excluded, with the reason.
+        masks: Pattern of the file with a 0 or 1 for every word of a split, ``{}`` for the split.
+        note: Remark for the user.
     """
 
-    def sources(folder: Path) -> Sources:
-        missing: list[MissingFiles] = []
-        for place in (folder, *(folder / name for name in within)):
-            for layout in layouts if place.is_dir() else ():
-                try:
-                    if found := layout(place):
-                        return _with_notes(found, place, missing)
-                except MissingFiles as error:
-                    missing.append(error)
-        if missing:
-            raise missing[0]
-        raise MissingFiles(
-            "read corpus", str(folder), f"none of its files among {listed(folder)}", expected
-        )
+    read: str | Callable[..., Iterator[Row]]
+    files: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    needed: Sequence[str] = ("train", "test")
+    options: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    begins: str = ""
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    masks: str = ""
+    note: str = ""
 
-    return sources
+    def __call__(self, folder: Path) -> Sources:
+        """Return the sources of a folder, none if it has no file of this layout.
 
-
-def _with_notes(found: Sources, place: Path, missing: Sequence[MissingFiles]) -> Sources:
-    """Sources whose notes name the folders that were skipped because files are missing there."""
-    remarks = [
-        f"{error.where}: {error.got}; read from {place} instead"
-        for error in missing
-        if error.where != str(place)
-    ]
-    return {
-        split: replace(source, note="; ".join(filter(None, [source.note, *remarks])))
-        for split, source in found.items()
-    }
-
-
-def split_files(
-    files: Mapping[str, Sequence[str]],
-    rows: Rows,
-    needed: Sequence[str] = ("train", "test"),
-    note: str = "",
-) -> Layout:
-    """A file, or a folder, for each split: the first that fits one of the patterns."""
-
-    def layout(folder: Path) -> Sources:
-        found = {
-            split: path
-            for split, patterns in files.items()
-            if (path := first_that_fits(folder, patterns))
-        }
-        _require_splits(
-            folder, found, needed, {split: patterns[0] for split, patterns in files.items()}
-        )
+        Raises:
+            MissingFiles: If a needed split is missing.
+        """
+        found = self._files(folder)
+        if self.begins and not all(map(self._begins, found.values())):
+            return {}
+        for split in self.needed if found else ():
+            if split not in found and "all" not in found:
+                expected = self.files.get(split, (f"{split}.csv",))[0]
+                expected = f"{expected} next to {', '.join(path.name for path in found.values())}"
+                got = f"no {split} split among {listed(folder)}"
+                raise MissingFiles("read corpus", str(folder), got, expected)
         return {
-            split: SplitSource(path, partial(rows, path), note) for split, path in found.items()
+            split: SplitSource(path, partial(self._rows, split, path), self.note)
+            for split, path in found.items()
         }
 
-    return layout
+    def _files(self, folder: Path) -> dict[str, Path]:
+        if self.files:
+            fits = {split: first_that_fits(folder, names) for split, names in self.files.items()}
+            return {split: path for split, path in fits.items() if path}
+        if found := split_tables(folder):
+            return found
+        tables = [path for path in sorted(folder.iterdir()) if stem_and_format(path)[1] in TABLES]
+        return {"all": tables[0]} if len(tables) == 1 else {}
 
+    def _begins(self, path: Path) -> bool:
+        _, _, first = next(filled_lines(path))
+        return re.match(self.begins, first) is not None
 
-def one_file(
-    name: str, rows: Callable[[Path, str], Iterator[Row]], parts: Mapping[str, str]
-) -> Layout:
-    """One file with all splits: ``rows(path, part)`` reads the part of a split."""
+    def _rows(self, split: str, path: Path) -> Iterator[Row]:
+        read = READERS[self.read] if isinstance(self.read, str) else self.read
+        part = {"part": self.parts[split]} if self.parts else {}
+        rows = read(path, **part, **self.options)
+        rows = map(self._classified, rows) if self.labels else rows
+        if not self.masks:
+            return rows
+        name = self.masks.format(split)
+        return _masked(rows, first_that_fits(path.parent, [name]) or path.parent / name)
 
-    def layout(folder: Path) -> Sources:
-        path = first_that_fits(folder, (name,))
-        return (
-            {split: SplitSource(path, partial(rows, path, part)) for split, part in parts.items()}
-            if path
-            else {}
-        )
-
-    return layout
-
-
-def jsonl_files(rows: Rows, needed: Sequence[str] = ("train", "test")) -> Layout:
-    """A jsonl file for each split, gzipped or not."""
-    return split_files(
-        {split: (f"{split}.jsonl", f"{split}.jsonl.gz") for split in SPLITS}, rows, needed
-    )
-
-
-def tables(
-    columns: Columns | None = None, classes: Mapping[str, str] | None = None, left_out: Mapping[str, str] | None = None,
-    needed: Sequence[str] = ("train", "test"), note: str = "",
-) -> Layout:  # fmt: skip
-    """Tables with a header, named train, dev and test, or one named all; ``classes`` and ``left_out`` as in `renamed`."""
-
-    def rows(path: Path) -> Iterator[Row]:
-        plain = file_source(path, columns or Columns()).rows()
-        return plain if classes is None else renamed(plain, classes, left_out)
-
-    def layout(folder: Path) -> Sources:
-        found = split_tables(folder)
-        _require_splits(folder, found, needed, {split: f"{split}.csv" for split in needed})
-        found = found or _whole(folder)
-        return {
-            split: SplitSource(path, partial(rows, path), note) for split, path in found.items()
-        }
-
-    return layout
-
-
-def whole_table(columns: Columns | None = None) -> Layout:
-    """The only table of a folder, whatever its name but that of a split."""
-
-    def layout(folder: Path) -> Sources:
-        found = _tables_named(folder, lambda stem: stem not in SPLIT_NAMES)
-        return {"all": file_source(found[0], columns or Columns())} if len(found) == 1 else {}
-
-    return layout
-
-
-def class_files(
-    names: Mapping[str, Sequence[str]], rows: Callable[[Path, str], Iterator[Row]]
-) -> Layout:
-    """A file for each class, given by its number, and no splits."""
-
-    def layout(folder: Path) -> Sources:
-        found = {
-            label: path
-            for label, patterns in names.items()
-            if (path := first_that_fits(folder, patterns))
-        }
-        for label in names if found else ():
-            if label not in found:
-                expected = (
-                    f"{names[label][0]} next to {', '.join(path.name for path in found.values())}"
-                )
-                raise MissingFiles(
-                    "read corpus",
-                    str(folder),
-                    f"no file of one class among {listed(folder)}",
-                    expected,
-                )
-
-        def one_after_another() -> Iterator[Row]:
-            found_rows = (
-                (path.name, row) for label, path in found.items() for row in rows(path, label)
-            )
-            return (
-                replace(row, row=number, file=name) for number, (name, row) in enumerate(found_rows)
-            )
-
-        return {"all": SplitSource(folder, one_after_another)} if found else {}
-
-    return layout
-
-
-def renamed(
-    rows: Iterator[Row], classes: Mapping[str, str], left_out: Mapping[str, str] | None = None
-) -> Iterator[Row]:
-    """Rows with the labels that ``classes`` gives for theirs; those with a label of ``left_out`` are excluded for that reason."""
-    reasons = left_out or {}
-    expected = ", ".join(list(classes)[:10])
-    for row in rows:
+    def _classified(self, row: Row) -> Row:
         label = str(row.label).strip()
         if row.problem or row.left_out or row.label is None:
-            yield row
-        elif label in classes:
-            yield replace(row, label=classes[label])
-        elif label in reasons:
-            yield replace(row, left_out=reasons[label])
-        else:
-            yield replace(row, problem=f"label '{label[:40]}' where one of {expected} was expected")
-
-
-def _require_splits(
-    folder: Path, found: Mapping[str, Path], needed: Sequence[str], names: Mapping[str, str]
-) -> None:
-    for split in needed if found else ():
-        if split not in found:
-            expected = f"{names[split]} next to {', '.join(path.name for path in found.values())}"
-            raise MissingFiles(
-                "read corpus", str(folder), f"no {split} split among {listed(folder)}", expected
-            )
+            return row
+        if label in self.left_out:
+            return replace(row, left_out=self.left_out[label])
+        if label in self.labels:
+            return replace(row, label=str(self.labels[label]))
+        expected = f"one of {', '.join(list(self.labels)[:10])} was expected"
+        return replace(row, problem=f"label '{label[:40]}' where {expected}")
 
 
 def first_that_fits(folder: Path, patterns: Sequence[str]) -> Path | None:
-    """The first file or folder that fits one of the patterns, tried in order."""
-    return next((path for pattern in patterns for path in sorted(folder.glob(pattern))), None)
+    """Find the first file or folder that fits a pattern, plain or gzipped, tried in order."""
+    both = (end for pattern in patterns for end in (pattern, f"{pattern}.gz"))
+    return next((path for pattern in both for path in sorted(folder.glob(pattern))), None)
 
 
-def listed(folder: Path) -> str:
-    """A few names of what is in a folder."""
-    names = sorted(path.name for path in folder.iterdir())
-    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") or "no files"
+def _masked(rows: Iterator[Row], path: Path) -> Iterator[Row]:
+    """Mark the words of each row by the same line of a file of masks."""
+    masks = (line.split() for _, _, line in filled_lines(path))
+    for row, mask in zip_longest(rows, masks):
+        if row is not None:
+            try:
+                yield row if row.problem else replace(row, evidence=_marked(row, mask, path.name))
+            except BadCell as error:
+                yield replace(row, problem=str(error))
 
 
-def _whole(folder: Path) -> dict[str, Path]:
-    found = _tables_named(folder, lambda stem: stem == "all")
-    if len(found) > 1:
-        got = f"both {found[0].name} and {found[1].name}"
-        raise InputError(
-            "read corpus", str(folder), got, "one file with all rows", "move one of them away"
-        )
-    return {"all": found[0]} if found else {}
-
-
-def _tables_named(folder: Path, fits: Callable[[str], bool]) -> list[Path]:
-    parts = ((path, *stem_and_format(path)) for path in sorted(folder.iterdir()) if path.is_file())
-    return [path for path, stem, kind in parts if kind in READERS and fits(stem.lower())]
+def _marked(row: Row, mask: list[str] | None, name: str) -> list[Span]:
+    words = len(str(row.text).split())
+    if mask is None or len(mask) != words or set(mask) - {"0", "1"}:
+        got = f"a mask of {len(mask or ())} entries in {name} for {words} words"
+        raise BadCell(f"{got}, where a 0 or 1 for each was expected")
+    return word_spans(str(row.text), [(k, k + 1) for k, bit in enumerate(mask) if bit == "1"])

@@ -1,4 +1,4 @@
-"""A row of a source file before it is interpreted, its rationale, and what makes a text or a label unusable."""
+"""A row of a source file before it is interpreted, and what makes its text, label or rationale unusable."""
 
 from __future__ import annotations
 
@@ -6,25 +6,35 @@ import difflib
 import math
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
-from attnaudit.core.errors import InputError
-from attnaudit.corpora.formats.lines import invalid_utf8
+from attnaudit.corpora.formats.lines import bad_file, invalid_utf8
 
+SPLITS = ("train", "dev", "test")
+Task = Literal["classification", "question_answering", "inference", "translation"]
+Span = tuple[int, int]  # characters from the first to before the second
 _WHOLE_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.0*)?", re.ASCII)
 _MISSING = {"", "nan", "null"}
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row as its file has it: ``row`` counts from 0 after the header, ``line`` from 1 (None where a format has no lines).
+    """A row as its file has it.
 
-    ``problem`` is what was found when the row could not be split into its columns, ``left_out`` the reason why a corpus by its own
-    definition does not use the row. ``question`` goes with the text where the task has one; ``evidence`` are the stretches of the
-    text, as (start, stop) characters, that are known to decide the label (None: not known); ``answers`` are the labels that the row
-    allows (None: all). ``file`` is the row's own file where the source is a folder.
+    Attributes:
+        row: Number from 0, not counting a header.
+        line: Line from 1; None in a format without lines.
+        text: The text.
+        label: The label.
+        problem: Description of a row that could not be split into its columns.
+        left_out: Reason why the corpus by its own definition does not use the row.
+        question: Question or hypothesis, if the task has one.
+        evidence: Characters that are known to decide the label; None if not known.
+        file: File of the row within the folder of the source, if the source is none.
     """
 
     row: int
@@ -35,24 +45,43 @@ class Row:
     left_out: str = ""
     question: object = None
     evidence: object = None
-    answers: tuple[str, ...] | None = None
     file: str = ""
 
     def where(self, source: Path) -> str:
-        return f"{self.within(source)}: row {self.row}" + (
-            f" (line {self.line})" if self.line is not None else ""
-        )
+        """Name the row in an error."""
+        line = "" if self.line is None else f" (line {self.line})"
+        return f"{self.within(source)}: row {self.row}{line}"
 
     def within(self, source: Path) -> str:
-        """The file that the row comes from."""
-        return str(source / self.file if self.file else source)
+        """Name the file of the row."""
+        folder = source if source.is_dir() else source.parent
+        return str(folder / self.file if self.file else source)
+
+
+class Record(NamedTuple):
+    """A row of a table: its cells by column name, or the ``problem`` that it has none."""
+
+    row: int
+    line: int | None
+    cells: dict[str, Any]
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class SplitSource:
+    """The rows of one split: ``rows()`` reads ``path`` from its start; ``note`` is for the user."""
+
+    path: Path
+    rows: Callable[[], Iterator[Row]]
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns of a table: ``question`` and ``rationale`` where it has such, and no ``label`` where none is read.
+    """Names of a table's columns; the table may lack ``label`` unless it is ``label_needed``.
 
-    A table may lack the column ``label`` where that is not ``label_needed``.
+    Raises:
+        InputError: If one column has two uses.
     """
 
     text: str = "text"
@@ -61,36 +90,52 @@ class Columns:
     rationale: str | None = None
     label_needed: bool = True
 
+    def __post_init__(self) -> None:
+        names = [name for _, name in self]
+        if len(set(names)) < len(names):
+            where, got = column_option("question"), f"columns {', '.join(names)}"
+            raise bad_file(where, got, "a column of its own for each", "name another")
+
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Pairs of an option's name and the column that it gives."""
-        options = (
-            ("text", self.text),
-            ("label", self.label),
-            ("question", self.question),
-            ("rationale", self.rationale),
-        )
-        return iter([(option, name) for option, name in options if name is not None])
+        """Iterate over the options that name a column, with its name."""
+        for option in ("text", "label", "question", "rationale"):
+            if (name := getattr(self, option)) is not None:
+                yield option, name
 
-    def among(self, present: Collection[str]) -> Columns:
-        """These columns, but for a label that is not needed and not ``present``."""
-        return self if self.label_needed or self.label in present else replace(self, label=None)
+    def fields(self, cells: Mapping[str, Any]) -> dict[str, Any]:
+        """Choose the fields of a row from the cells of a record, by column name."""
+        options = {"rationale": "evidence"}
+        return {options.get(option, option): cells.get(name) for option, name in self}
 
 
-@dataclass(frozen=True)
-class SplitSource:
-    """Where the rows of one split come from; ``rows()`` reads the file from its start, ``note`` is what the user should know of it."""
+def column_option(name: str) -> str:
+    """Name the option that names a column."""
+    return f"--{name}-column ({name}= in Python)"
 
-    path: Path
-    rows: Callable[[], Iterator[Row]]
-    note: str = ""
+
+def require_columns(path: Path, present: list[str], columns: Columns) -> None:
+    """Raise InputError unless each column is there once."""
+    for option, name in columns:
+        is_optional = option == "label" and not columns.label_needed and name not in present
+        if present.count(name) == 1 or is_optional:
+            continue
+        listed = ", ".join(known[:40] for known in present[:12]) or "(none)"
+        lower = {known.lower(): known for known in present}
+        near = difflib.get_close_matches(name.lower(), lower)
+        do = f"did you mean {' or '.join(lower[one] for one in near)}? " if near else ""
+        # A header of one field with such a mark has another delimiter.
+        do += "is it another --delimiter? " if re.fullmatch(r".*[;\t|].*", listed) else ""
+        do += f"name it with {column_option(option)}"
+        got = f"columns {listed}{', …' if present[12:] else ''}"
+        raise bad_file(path, got, f"one column '{name}'", do)
 
 
 class BadCell(ValueError):
-    """A text or a label that cannot be used; the message says what was found."""
+    """A text, label or rationale that cannot be used; the message says what was found."""
 
 
 def usable_text(value: object, called: str = "text", encoding: str = "utf-8") -> str:
-    """The text, or the question, of a row of a file in ``encoding``. Raises BadCell."""
+    """Return the text, or the question, of a row. Raises BadCell."""
     if _is_null(value):
         raise BadCell(f"no {called} (null)")
     if not isinstance(value, str):
@@ -102,24 +147,21 @@ def usable_text(value: object, called: str = "text", encoding: str = "utf-8") ->
     return value
 
 
-def usable_label(value: object, encoding: str = "utf-8") -> str:
-    """The name of a row's class: whole numbers lose sign and point (``1.0`` and ``+1`` are ``1``). Raises BadCell."""
-    if _is_null(value):
-        raise BadCell("no label (null)")
-    if not isinstance(value, (bool, int, float, str)):
+def usable_label(value: object, encoding: str = "utf-8", needed: bool = True) -> str:
+    """Return the name of a row's class; ``1.0`` and ``+1`` are ``1``.
+
+    A label that is not known is empty, or raises BadCell if it is needed.
+    """
+    name = "" if _is_null(value) else str(value).strip()
+    if name.lower() in _MISSING:
+        if needed:
+            raise BadCell(f"no label ({name or 'empty'})")
+        return ""
+    if not isinstance(value, bool | int | float | str):
         raise BadCell(f"a label of type {type(value).__name__}")
-    name = str(value).strip()
     if wrong := invalid_utf8(name, encoding):
         raise BadCell(f"a label with {wrong}")
-    if name.lower() in _MISSING:
-        raise BadCell(f"no label ({name or 'empty'})")
     return sys.intern(str(int(name.split(".")[0])) if _WHOLE_NUMBER.fullmatch(name) else name)
-
-
-def known_label(value: object, encoding: str = "utf-8") -> str:
-    """`usable_label`, or nothing for a row whose label is not known. Raises BadCell."""
-    missing = _is_null(value) or (isinstance(value, str) and value.strip().lower() in _MISSING)
-    return "" if missing else usable_label(value, encoding)
 
 
 def _is_null(value: object) -> bool:
@@ -127,7 +169,7 @@ def _is_null(value: object) -> bool:
 
 
 def ordered_classes(names: Iterable[str]) -> tuple[str, ...]:
-    """Class names sorted: by value when all are numbers, else by alphabet."""
+    """Sort class names, by value if all are numbers."""
     distinct = sorted(set(names))
     try:
         return tuple(sorted(distinct, key=float))
@@ -135,62 +177,30 @@ def ordered_classes(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(distinct)
 
 
-def column_option(name: str) -> str:
-    """How a column is named on the command line and in Python."""
-    return f"--{name}-column ({name}= in Python)"
-
-
-def require_columns(path: Path, present: list[str], columns: Columns) -> None:
-    """Raise InputError unless every column that is asked for is there once, and none is asked for as two things."""
-    options: dict[str, str] = {}
-    for option, expected in columns:
-        if expected in options:
-            got = f"column '{expected}' as {options[expected]} and as {option}"
-            raise InputError(
-                "read corpus",
-                str(path),
-                got,
-                "a column of its own for each",
-                f"name another with {column_option(option)}",
-            )
-        options[expected] = option
-        if present.count(expected) == 1:
-            continue
-        names = ", ".join(name[:40] for name in present[:12]) + (", …" if len(present) > 12 else "")
-        if expected in present:
-            got, do = f"{present.count(expected)} columns of that name", "rename the others"
-        else:
-            got, do = (
-                f"columns {names or '(none)'}",
-                f"{_near(expected, present)} name it with {column_option(option)}".strip(),
-            )
-        raise InputError("read corpus", str(path), got, f"one column '{expected}'", do)
-
-
-def _near(expected: str, present: list[str]) -> str:
-    """The columns that are called much like the expected one, in capitals or not."""
-    alike = difflib.get_close_matches(
-        expected.lower(), list({name.lower() for name in present}), n=3
-    )
-    near = [name for name in present if name.lower() in alike]
-    return f"did you mean {' or '.join(near[:3])}?" if near else ""
-
-
-Span = tuple[int, int]  # of characters, the second not among them
-_WORD = re.compile(r"\S+")
-
-
 def usable_spans(value: object, length: int) -> list[Span]:
-    """Pairs (start, stop) within a text of ``length`` characters, in order, joined where they overlap. Raises BadCell."""
-    if not isinstance(value, (list, tuple)):
-        raise BadCell(
-            f"a rationale of type {type(value).__name__} where a list of [start, stop] was expected"
-        )
+    """Sort the spans of a rationale and join those that overlap.
+
+    Args:
+        value: Pairs of start and stop.
+        length: Characters of the text.
+
+    Raises:
+        BadCell: For anything else, or a span beyond the text.
+    """
+    expected = "[start, stop] was expected"
+    if not isinstance(value, list | tuple):
+        raise BadCell(f"a rationale of type {type(value).__name__} where a list of {expected}")
+    for span in value:
+        is_pair = isinstance(span, list | tuple) and len(span) == 2
+        if not is_pair or not all(type(end) is int for end in span):
+            raise BadCell(f"a rationale with {str(span)[:40]!r} where {expected}")
+        if not 0 <= span[0] < span[1] <= length:
+            ends = f"from {span[0]} to {span[1]}"
+            raise BadCell(f"a rationale {ends} in a text of {length} characters")
     spans: list[Span] = []
-    for start, stop in sorted(_span(item, length) for item in value):
+    for start, stop in sorted(map(tuple, value)):
         if spans and start < spans[-1][1]:
-            first, end = spans.pop()
-            start, stop = first, max(stop, end)
+            start, stop = spans[-1][0], max(stop, spans.pop()[1])
         spans.append((start, stop))
     return spans
 
@@ -198,53 +208,39 @@ def usable_spans(value: object, length: int) -> list[Span]:
 def marked_words(
     text: str, spans: list[Span], tokenise: Callable[[str], list[str]]
 ) -> tuple[list[str], list[bool]]:
-    """The words of a text, and which of them lie in a span.
+    """Tokenise a text and mark the words within spans.
 
-    Pieces between the ends of spans are split into words one by one, spans that white space alone parts together: where spans end at
-    white space that gives the words of the whole text, elsewhere it cuts a word in two.
+    The text is cut at the ends of spans, and the pieces are tokenised one by one. If spans end at
+    white space that gives the words of the whole text; elsewhere it cuts a word in two.
     """
+    # Spans with only white space between them are one: the tokeniser may join words across it.
+    joined: list[Span] = []
+    for start, stop in spans:
+        if joined and text[joined[-1][1] : start].isspace():
+            start, _ = joined.pop()
+        joined.append((start, stop))
+    ends = [0, *chain.from_iterable(joined), len(text)]
     words: list[str] = []
     marks: list[bool] = []
-    for piece, marked in _pieces(text, spans):
-        found = tokenise(piece)
+    for piece, (start, stop) in enumerate(pairwise(ends)):
+        found = tokenise(text[start:stop])
         words += found
-        marks += [marked] * len(found)
+        marks += [piece % 2 == 1] * len(found)
     return words, marks
 
 
-def word_spans(text: str, stretches: list[Span]) -> list[Span]:
-    """Characters of stretches that are given as (first, last + 1) among the words between white space; empty ones mark nothing.
+def word_spans(text: str, stretches: Iterable[Span]) -> list[Span]:
+    """Find the characters of stretches of words.
 
-    Raises BadCell.
+    Args:
+        text: The text; words are separated by white space.
+        stretches: First word and the word after the last; empty ones mark nothing.
+
+    Raises:
+        BadCell: For a stretch beyond the text.
     """
-    words = [found.span() for found in _WORD.finditer(text)]
-    for first, end in stretches:
+    words = [found.span() for found in re.finditer(r"\S+", text)]
+    for first, end in (stretches := list(stretches)):
         if not 0 <= first <= end <= len(words):
             raise BadCell(f"evidence from word {first} to {end} in a text of {len(words)} words")
     return [(words[first][0], words[end - 1][1]) for first, end in stretches if first < end]
-
-
-def _span(item: object, length: int) -> Span:
-    if (
-        not isinstance(item, (list, tuple))
-        or len(item) != 2
-        or not all(type(end) is int for end in item)
-    ):
-        raise BadCell(f"a rationale with {str(item)[:40]!r} where [start, stop] was expected")
-    start, stop = item
-    if not 0 <= start < stop <= length:
-        raise BadCell(f"a rationale from {start} to {stop} in a text of {length} characters")
-    return start, stop
-
-
-def _pieces(text: str, spans: list[Span]) -> Iterator[tuple[str, bool]]:
-    done, joined = 0, list(spans[:1])
-    for start, stop in spans[1:]:
-        if text[joined[-1][1] : start].isspace():
-            start = joined.pop()[0]
-        joined.append((start, stop))
-    for start, stop in joined:
-        yield text[done:start], False
-        yield text[start:stop], True
-        done = stop
-    yield text[done:], False

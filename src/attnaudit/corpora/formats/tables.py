@@ -1,358 +1,216 @@
-"""Tables as rows: csv, tsv, jsonl and parquet files, and which file of a folder holds which split."""
+"""Tables in files: csv, tsv and jsonl here, parquet in `columnar`; and the file of each split."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.core.extras import require
 from attnaudit.core.numbers import count
+from attnaudit.corpora.formats.columnar import parquet_records
 from attnaudit.corpora.formats.lines import (
     LONGEST_LINE,
+    bad_file,
+    filled_lines,
     invalid_utf8,
-    named_encoding,
     numbered_lines,
-    suggested_encoding,
 )
-from attnaudit.corpora.formats.rows import BadCell, Columns, Row, SplitSource, require_columns
+from attnaudit.corpora.formats.rows import Columns, Record, Row, SplitSource, require_columns
 
-Record = tuple[int, list[str]]  # the line where it begins, its fields
+DEV_NAMES = ("dev", "valid", "val", "validation")
+SPLIT_NAMES = {"train": "train", "test": "test"} | dict.fromkeys(DEV_NAMES, "dev")
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file of texts is written: its ``encoding``, and the ``delimiter`` of its fields (default: as its name says).
+    """Encoding and delimiter of a file of texts; an empty delimiter is the one of its ending.
 
-    Raises InputError for an encoding that Python does not know, and a delimiter that is no single character.
+    Raises:
+        InputError: For an unknown encoding, or a delimiter that is no single character.
     """
 
     encoding: str = "utf-8"
     delimiter: str = ""
 
     def __post_init__(self) -> None:
+        operation, setting = "read settings", "setting corpus"
         if len(self.delimiter) > 1 or self.delimiter in ('"', "\r", "\n"):
-            raise InputError(
-                "read settings",
-                "setting corpus.delimiter",
-                repr(self.delimiter),
-                "one character, or tab",
-            )
+            where, expected = f"{setting}.delimiter", "one character, or tab"
+            raise InputError(operation, where, repr(self.delimiter), expected)
         try:
             "\n".encode(self.encoding)
         except (LookupError, ValueError) as error:
-            expected = "an encoding that Python knows, as utf-8, latin-1, cp1252 or utf-16"
-            raise InputError(
-                "read settings", "setting corpus.encoding", repr(self.encoding), expected
-            ) from error
+            where, expected = f"{setting}.encoding", "a name such as utf-8, latin-1 or cp1252"
+            raise InputError(operation, where, repr(self.encoding), expected) from error
+
+    def refuse(self, where: object, kind: str, *options: str) -> None:
+        """Raise InputError for an option that a kind of table states itself."""
+        for option in options:
+            if getattr(self, option) != getattr(Dialect, option):
+                got = f"--{option} ({option}= in Python) for {kind}, which states it"
+                raise bad_file(where, got, "a csv or tsv file", "leave it out")
 
 
-def csv_records(path: Path, delimiter: str = ",", encoding: str = "utf-8") -> Iterator[Record]:
-    """Fields of every record, the header's too; empty lines are none. Raises InputError."""
-    reader = csv.reader(
-        (line for _, line in numbered_lines(path, encoding=encoding)),
-        delimiter=delimiter,
-        strict=True,
-    )
+def csv_fields(path: Path, dialect: Dialect = Dialect()) -> Iterator[tuple[int, list[str]]]:
+    """Read the first line and the fields of each record of a csv file; empty lines are none."""
+    # The module's own limit, 128 KiB, is shorter than a long document.
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
+    lines = (line for _, line in numbered_lines(path, encoding=dialect.encoding))
+    reader = csv.reader(lines, delimiter=dialect.delimiter or ",", strict=True)
     begins = 1
-    with _long_fields():
-        try:
-            for fields in reader:
-                if fields:  # an empty line is no row
-                    yield begins, fields
-                begins = reader.line_num + 1
-        except csv.Error as error:
-            where, do = (
-                f"{path}: row that begins in line {begins}",
-                "correct its quotation marks or line ends",
-            )
-            _, header = next(numbered_lines(path, encoding=encoding))
-            if begins == 1 and (found := re.search(r'"([;\t|])', header)):
-                mark = _named_delimiter(found[1])
-                do = f"save the table with commas between its fields, not {mark}, or read a file of your own with --delimiter {mark}"
-            raise InputError(
-                "read corpus", where, f"{error}", "fields quoted as RFC 4180 says", do
-            ) from error
-
-
-def tsv_records(path: Path, encoding: str = "utf-8") -> Iterator[Record]:
-    """Fields of every record of a tab-separated file.
-
-    Where every line has the header's number of tabs, a line is a row and a quotation mark inside a text is only that;
-    otherwise fields are quoted as in csv. Raises InputError.
-    """
-    tabs = {
-        line.count("\t")
-        for _, line in numbered_lines(path, encoding=encoding)
-        if line.strip("\r\n")
-    }
-    return _plain_records(path, encoding) if len(tabs) == 1 else csv_records(path, "\t", encoding)
-
-
-def header_indices(path: Path, header: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Which fields the columns of those names are, in capitals or not. Raises InputError."""
-    present = [name.strip().upper() for name in header]
-    mark = _other_delimiter(header)
-    do = f"save the table with commas between its fields, not {mark}" if mark else ""
-    for name in names:
-        if present.count(name.upper()) != 1:
-            got = f"columns {', '.join(header[:12]) or '(none)'}"
-            raise InputError("read corpus", str(path), got, f"one column {name} in its header", do)
-    return [present.index(name.upper()) for name in names]
-
-
-def table_rows(
-    path: Path, columns: Columns, read: Callable[[Path], Iterator[Record]] = csv_records, encoding: str = "utf-8"
-) -> Iterator[Row]:  # fmt: skip
-    """Rows of a comma-separated file with a header, or of one that ``read`` takes apart, in ``encoding``. Raises InputError."""
-    records = read(path)
-    _, header = next(records, (0, []))
-    names = [name.strip() for name in header]
-    for name in names:
-        if wrong := invalid_utf8(name, encoding):
-            do = f"save the file as UTF-8, or read it with {suggested_encoding(name, encoding)}"
-            raise InputError("read corpus", f"{path}: header", wrong, named_encoding(encoding), do)
-    if columns.rationale is not None:
-        raise InputError(
-            "read corpus",
-            str(path),
-            "a table without lists",
-            "jsonl or parquet for a column of rationales",
-        )
-    _require_delimiter(path, names)
-    columns = columns.among(names)
-    require_columns(path, names, columns)
-    positions = {option: names.index(name) for option, name in columns}
-    for row, (line, fields) in enumerate(records):
-        if len(fields) == len(header):
-            cells: dict[str, Any] = {
-                option: fields[position] for option, position in positions.items()
-            }
-            yield Row(row, line, **cells)
-        else:
-            yield Row(
-                row,
-                line,
-                problem=f"{count(len(fields), 'field')} where the header has {len(header)}",
-            )
-
-
-def _require_delimiter(path: Path, names: Sequence[str]) -> None:
-    """Raise InputError for a header that is one field, which another delimiter than the expected one parts."""
-    if mark := _other_delimiter(names):
-        raise InputError(
-            "read corpus",
-            f"{path}: header",
-            f"one column '{names[0][:80]}'",
-            "a column each",
-            f"is it --delimiter {mark}?",
-        )
-
-
-def _other_delimiter(names: Sequence[str]) -> str:
-    """The delimiter that parts a header of one field, as messages name it; nothing for a header of several."""
-    return (
-        next((_named_delimiter(mark) for mark in ";\t|" if mark in names[0]), "")
-        if len(names) == 1
-        else ""
-    )
-
-
-def _named_delimiter(mark: str) -> str:
-    return "tab" if mark == "\t" else f"'{mark}'"
-
-
-@contextlib.contextmanager
-def _long_fields() -> Iterator[None]:
-    before = csv.field_size_limit(
-        LONGEST_LINE
-    )  # the module's own limit, 128 KiB, is shorter than a long document
     try:
-        yield
-    finally:
-        csv.field_size_limit(before)
+        for fields in reader:
+            if fields:
+                yield begins, fields
+            begins = reader.line_num + 1
+    except csv.Error as error:
+        where = f"{path}: row that begins in line {begins}"
+        do = "correct its quotation marks or line ends, or name its --delimiter"
+        raise bad_file(where, str(error), "fields quoted as in RFC 4180", do) from error
 
 
-def _plain_records(path: Path, encoding: str) -> Iterator[Record]:
-    for number, line in numbered_lines(path, encoding=encoding):
-        if fields := line.rstrip("\r\n"):
-            yield number, [_unquoted(field) for field in fields.split("\t")]
+def _tsv_fields(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    """Read tab-separated fields.
+
+    If every line has the same number of tabs, a line is a row and a quotation mark inside a text is
+    only that; otherwise fields are quoted as in csv.
+    """
+    lines = partial(filled_lines, path, dialect.encoding)
+    if len({line.count("\t") for _, _, line in lines()}) != 1:
+        yield from csv_fields(path, Dialect(dialect.encoding, "\t"))
+        return
+    for _, number, line in lines():
+        yield number, [_unquoted(field) for field in line.rstrip("\r\n").split("\t")]
 
 
 def _unquoted(field: str) -> str:
-    inner = field[1:-1]
-    whole = len(field) >= 2 and field[0] == field[-1] == '"' and '"' not in inner.replace('""', "")
-    return inner.replace('""', '"') if whole else field
+    whole = re.fullmatch(r'"((?:[^"]|"")*)"', field)
+    return whole[1].replace('""', '"') if whole else field
 
 
-Fields = dict[str, Any]  # of Row
+def _csv(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Record]:
+    is_plain = stem_and_format(path)[1] != ".csv" and dialect.delimiter in ("", "\t")
+    fields = (_tsv_fields if is_plain else csv_fields)(path, dialect)
+    _, header = next(fields, (0, []))
+    names = [name.strip() for name in header]
+    if wrong := next(filter(None, (invalid_utf8(name, dialect.encoding) for name in names)), ""):
+        raise bad_file(f"{path}: header", wrong, "readable names", "name its --encoding")
+    if columns and columns.rationale is not None:
+        raise bad_file(path, "a table without lists", "jsonl or parquet for rationales")
+    if columns:
+        require_columns(path, names, columns)
+    for row, (line, cells) in enumerate(fields):
+        problem = f"{count(len(cells), 'field')} where the header has {len(names)}"
+        is_whole = len(cells) == len(names)
+        yield Record(row, line, dict(zip(names, cells, strict=False)), "" if is_whole else problem)
 
 
-def jsonl_rows(path: Path, columns: Columns, encoding: str = "utf-8") -> Iterator[Row]:
-    """Rows of a jsonl file; empty lines are none. Raises InputError when the first object lacks a column."""
-
-    def fields(found: dict[str, Any]) -> Fields:
-        cells: Fields = {option: found.get(name) for option, name in columns}
-        if "rationale" in cells:
-            cells["evidence"] = cells.pop("rationale")
-        return cells
-
-    return object_rows(path, columns, fields, numbered_lines(path, encoding=encoding), encoding)
-
-
-def object_rows(
-    path: Path, needed: Columns | None, fields: Callable[[dict[str, Any]], Fields], lines: Iterator[tuple[int, str]] | None = None,
-    encoding: str = "utf-8",
-) -> Iterator[Row]:  # fmt: skip
-    """A row for each object of a file, or of ``lines`` in ``encoding`` from elsewhere, with the ``fields`` that are made of it.
-
-    Where these raise BadCell, or a line holds no object, the row is bad; empty lines are none. Raises InputError when the first object
-    lacks a needed column.
-    """
-    filled = ((number, line) for number, line in lines or numbered_lines(path) if line.strip())
-    for row, (number, line) in enumerate(filled):
-        found = _object(line, encoding)
-        if isinstance(found, str):
-            yield Row(row, number, line, problem=found)
-            continue
-        if needed:
-            require_columns(path, list(found), needed.among(found))
-            needed = None
+def _jsonl(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Record]:
+    dialect.refuse(path, "a jsonl file", "delimiter")
+    for row, number, line in filled_lines(path, dialect.encoding):
+        found, problem = {}, invalid_utf8(line, dialect.encoding)
         try:
-            cells = fields(found)
-        except BadCell as error:
-            cells: Fields = {"problem": str(error)}
-        yield Row(row, number, **cells)
+            found = {} if problem else json.loads(line)
+        except (ValueError, RecursionError) as error:
+            problem = f"no JSON ({error})"
+        if not isinstance(found, dict):
+            found, problem = {}, f"a JSON {type(found).__name__} where an object was expected"
+        if columns and not problem:
+            require_columns(path, list(found), columns)
+            columns = None  # later objects that lack one have bad cells
+        yield Record(row, number, found, problem)
 
 
-def _object(line: str, encoding: str) -> dict | str:
-    if wrong := invalid_utf8(line, encoding):
-        return wrong
-    try:
-        found = json.loads(line)
-    except json.JSONDecodeError as error:
-        return f"no JSON ({error.msg} at column {error.colno})"
-    except (ValueError, RecursionError) as error:
-        return f"no usable JSON ({error})"
-    return (
-        found
-        if isinstance(found, dict)
-        else f"a JSON {type(found).__name__} where an object was expected"
-    )
+def _lines(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Record]:
+    dialect.refuse(path, "a file with a text on each line", "delimiter")
+    if columns:
+        require_columns(path, ["text"], columns)
+    for row, number, line in filled_lines(path, dialect.encoding):
+        yield Record(row, number, {"text": line.rstrip("\r\n")})
 
 
-def _csv(path: Path, columns: Columns, dialect: Dialect) -> Iterator[Row]:
-    read = partial(csv_records, delimiter=dialect.delimiter or ",", encoding=dialect.encoding)
-    return table_rows(path, columns, read, dialect.encoding)
+def _parquet(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Record]:
+    dialect.refuse(path, "a parquet file", "delimiter", "encoding")
+    return parquet_records(path, columns)
 
 
-def _tsv(path: Path, columns: Columns, dialect: Dialect) -> Iterator[Row]:
-    if dialect.delimiter not in ("", "\t"):
-        return _csv(path, columns, dialect)
-    return table_rows(
-        path, columns, partial(tsv_records, encoding=dialect.encoding), dialect.encoding
-    )
-
-
-def _jsonl(path: Path, columns: Columns, dialect: Dialect) -> Iterator[Row]:
-    _refuse(path, dialect, "a jsonl file", "delimiter")
-    return jsonl_rows(path, columns, dialect.encoding)
-
-
-def _parquet(path: Path, columns: Columns, dialect: Dialect) -> Iterator[Row]:
-    _refuse(path, dialect, "a parquet file", "delimiter", "encoding")
-    require("parquet", f"read corpus: {path}")
-    from attnaudit.corpora.formats.parquet import parquet_rows
-
-    return parquet_rows(path, columns)
-
-
-def _refuse(path: Path, dialect: Dialect, kind: str, *options: str) -> None:
-    for option in options:
-        if getattr(dialect, option) != getattr(Dialect(), option):
-            raise InputError(
-                "read corpus",
-                str(path),
-                f"--{option} for {kind}, which states it",
-                "a csv or tsv file",
-                "leave it out",
-            )
-
-
-READERS: dict[str, Callable[[Path, Columns, Dialect], Iterator[Row]]] = {
-    ".csv": _csv, ".tsv": _tsv, ".jsonl": _jsonl, ".ndjson": _jsonl, ".parquet": _parquet,
-}  # fmt: skip
-SPLIT_NAMES = {
-    "train": "train",
-    "dev": "dev",
-    "valid": "dev",
-    "val": "dev",
-    "validation": "dev",
-    "test": "test",
+READERS: dict[str, Callable[[Path, Columns | None, Dialect], Iterator[Record]]] = {
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".jsonl": _jsonl,
+    ".ndjson": _jsonl,
+    ".parquet": _parquet,
+    ".txt": _lines,
 }
-_KNOWN = ", ".join(READERS)
+TABLES = [kind for kind in READERS if kind != ".txt"]  # with labels
+KNOWN = f"{', '.join(TABLES)}, perhaps with .gz"
 
 
 def stem_and_format(path: Path) -> tuple[str, str]:
-    """``reviews`` and ``.csv`` of ``reviews.csv.gz``; the format is empty where a name has none."""
+    """Split a name: ``reviews`` and ``.csv`` of ``reviews.csv.gz``; the format may be empty."""
     plain = Path(path.name.removesuffix(".gz"))
     return plain.stem, plain.suffix.lower()
 
 
-def file_source(path: Path, columns: Columns, dialect: Dialect = Dialect()) -> SplitSource:
-    """The rows of one file. Raises InputError for a format that is not known."""
-    _, kind = stem_and_format(path)
+def records(
+    path: Path, columns: Columns | None = None, dialect: Dialect = Dialect(), kind: str = ""
+) -> Iterator[Record]:
+    """Read the records of a table.
+
+    Args:
+        path: The file.
+        columns: Columns that must be there; None to read all of whatever is there.
+        dialect: How a file of texts is written.
+        kind: Format, if the ending does not tell it.
+
+    Raises:
+        InputError: For an unknown format, a missing column or an unreadable file.
+    """
+    kind = kind or stem_and_format(path)[1]
     if kind not in READERS:
         hint = did_you_mean(kind, READERS)
-        raise InputError(
-            "read corpus",
-            str(path),
-            f"a file of format '{kind}'",
-            f"one of {_KNOWN}, perhaps with .gz",
-            hint,
-        )
-    return SplitSource(path, partial(READERS[kind], path, columns, dialect))
+        raise bad_file(path, f"a file of format '{kind}'", f"one of {KNOWN}", hint)
+    return READERS[kind](path, columns, dialect)
 
 
-def folder_sources(
-    folder: Path, columns: Columns, dialect: Dialect = Dialect()
-) -> dict[str, SplitSource]:
-    """The splits that a folder holds; other files are left alone. Raises InputError without train or test, or with two of one."""
-    found = split_tables(folder)
-    for split in ("train", "test"):
-        if split not in found:
-            names = ", ".join(path.name for path in sorted(folder.iterdir())[:8])
-            expected = f"a file {split} with one of {_KNOWN}, perhaps with .gz"
-            hint = "to split one file 80/10/10, name the file itself"
-            raise InputError(
-                "read corpus",
-                str(folder),
-                f"no {split} split among {names or 'no files'}",
-                expected,
-                hint,
-            )
-    return {split: file_source(path, columns, dialect) for split, path in found.items()}
+def file_source(path: Path, columns: Columns, dialect: Dialect) -> SplitSource:
+    """Return the rows of a table as a source. Raises InputError for an unknown format."""
+    records(path, columns, dialect)  # reads nothing yet, but knows the format
+
+    def rows() -> Iterator[Row]:
+        for row, line, cells, problem in records(path, columns, dialect):
+            yield Row(row, line, problem=problem, **({} if problem else columns.fields(cells)))
+
+    return SplitSource(path, rows)
 
 
-def split_tables(folder: Path, formats: Collection[str] = READERS) -> dict[str, Path]:
-    """The tables of a folder that are named as splits are, of these ``formats``. Raises InputError with two of one."""
+def split_tables(folder: Path, formats: Collection[str] = TABLES) -> dict[str, Path]:
+    """Find the tables that are named as splits. Raises InputError for two of one split."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         stem, kind = stem_and_format(path)
-        split = SPLIT_NAMES.get(stem.lower())
-        if split is None or kind not in formats or not path.is_file():
-            continue
-        if split in found:
-            got = f"both {found[split].name} and {path.name}"
-            raise InputError(
-                "read corpus", str(folder), got, f"one file for {split}", "move one of them away"
-            )
-        found[split] = path
+        split = SPLIT_NAMES.get(stem.lower(), "")
+        if split and kind in formats and path.is_file():
+            if split in found:
+                got = f"both {found[split].name} and {path.name}"
+                raise bad_file(folder, got, f"one file for {split}", "move one of them away")
+            found[split] = path
     return found
+
+
+def require_splits(found: Collection[str], where: object, names: str, do: str) -> None:
+    """Raise InputError unless train and test are among the splits that were found."""
+    for split in ("train", "test"):
+        if split not in found:
+            raise bad_file(where, f"no {split} split among {names}", f"a table {split}", do)
+
+
+def listed(folder: Path) -> str:
+    """Name the first files of a folder."""
+    names = sorted(path.name for path in folder.iterdir())
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") or "no files"

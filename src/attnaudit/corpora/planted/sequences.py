@@ -1,7 +1,8 @@
-"""Sequences of symbols to be copied, generated when they are needed, and what to write for each (Snell et al. 2021; Pruthi et al. 2020).
+"""Sequences of symbols to be copied (Snell et al. 2021; Pruthi et al. 2020), drawn when needed.
 
-The source is of symbols 0 … n − 1. What is written is of the same symbols, and n ends both sides (``shared``), or of other ones, one for
-each, n … 2n − 1. The last number of the vocabulary begins what is written.
+A source has symbols 0 to n − 1. What is written has other symbols, n to 2n − 1, or the same ones if
+they are shared, and then n ends both sides. The last number of the vocabulary begins what is
+written.
 """
 
 from __future__ import annotations
@@ -16,20 +17,24 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.random import below, stream_keys
 
 Symbols = Int64[np.ndarray, "rows length"]
-Written = Int64[np.ndarray, "rows positions"]  # with the symbol that ends them, where there is one
-SYMBOLS = {
-    "permutations": 40,
-    "distinct": 60,
-    "iid": 40,
-}  # kinds of source, and of how many symbols they are in the paper
+Written = Int64[np.ndarray, "rows positions"]
+SYMBOLS = {"permutations": 40, "distinct": 60, "iid": 40}  # of each kind of source in the paper
 LENGTH = 40
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Sources of ``length`` symbols out of ``symbols``: all of them once, distinct ones, or each drawn independently (``iid``).
+    """Sources of so many symbols.
 
-    ``shared``: both sides have the same symbols, and end with another one. Raises InputError.
+    Attributes:
+        kind: All symbols once (``permutations``), ``distinct`` ones, or each drawn independently
+            (``iid``).
+        length: Symbols of a source.
+        symbols: Number of different symbols.
+        shared: Both sides have the same symbols, and end with another one.
+
+    Raises:
+        InputError: For an unknown kind, or lengths that it cannot have.
     """
 
     kind: str
@@ -38,48 +43,36 @@ class Sequences:
     shared: bool = False
 
     def __post_init__(self) -> None:
+        operation, length, symbols = "make sequences", self.length, self.symbols
         if self.kind not in SYMBOLS:
-            raise InputError(
-                "make sequences",
-                "kind",
-                repr(self.kind),
-                f"one of {', '.join(SYMBOLS)}",
-                did_you_mean(self.kind, SYMBOLS),
-            )
-        for expected, wrong in {
-            "1 or more of both": min(self.length, self.symbols) < 1,
-            "as many symbols as positions": self.kind == "permutations"
-            and self.symbols != self.length,
-            "no fewer symbols than positions": self.kind == "distinct"
-            and self.symbols < self.length,
+            expected, do = f"one of {', '.join(SYMBOLS)}", did_you_mean(self.kind, SYMBOLS)
+            raise InputError(operation, "kind", repr(self.kind), expected, do)
+        for expected, is_wrong in {
+            "1 or more of both": min(length, symbols) < 1,
+            "as many symbols as positions": self.kind == "permutations" and symbols != length,
+            "no fewer symbols than positions": self.kind == "distinct" and symbols < length,
         }.items():
-            if wrong:
-                raise InputError(
-                    "make sequences",
-                    self.kind,
-                    f"length {self.length} of {self.symbols} symbols",
-                    expected,
-                )
+            if is_wrong:
+                got = f"length {length} of {symbols} symbols"
+                raise InputError(operation, self.kind, got, expected)
 
     @property
     def vocabulary(self) -> int:
-        """Symbols of both sides, the one that ends them where there is one, and the one that begins what is written."""
+        """Number of symbols of both sides, with those that end and begin them."""
         return self.symbols + 2 if self.shared else 2 * self.symbols + 1
 
     @property
     def begin(self) -> int:
+        """The symbol that begins what is written."""
         return self.vocabulary - 1
 
     @property
     def positions(self) -> int:
-        """Positions of a source, and of what is written: those of symbols, and of the end where there is one."""
+        """Positions of a source and of what is written, with the end if there is one."""
         return self.length + self.shared
 
     def draw(self, seed: int, purpose: str, first: int, count: int) -> Symbols:
-        """Draw the rows from ``first`` on of the endless table of a seed and a purpose.
-
-        Each row is drawn without the ones before it.
-        """
+        """Draw ``count`` rows from ``first`` on of the endless table of a seed and a purpose."""
         keys = stream_keys(seed, f"copying/{purpose}", np.arange(first, first + count))[:, None]
         place = np.arange(self.length)
         if self.kind == "iid":
@@ -92,7 +85,7 @@ class Sequences:
         return pool[:, : self.length]
 
     def pair(self, rows: Symbols, target: str = "copy") -> tuple[Written, Written]:
-        """Sources and what is to be written of them (`TARGETS`), ``(rows, positions)`` both."""
+        """Return sources and what is to be written of them (`TARGETS`)."""
         made = TARGETS[target](rows)
         if not self.shared:
             return rows, made + self.symbols
@@ -100,18 +93,17 @@ class Sequences:
         return np.hstack([rows, end]), np.hstack([made, end])
 
     def right_positions(self, target: str = "copy") -> Int64[np.ndarray, " positions"]:
-        """For each position that is written, the source position of its symbol; for the end, that of the end."""
-        return np.append(
-            right_positions(target, self.length), np.arange(self.length, self.positions)
-        )
+        """Return the source position of each symbol that is written, the end included."""
+        ends = np.arange(self.length, self.positions)
+        return np.append(right_positions(target, self.length), ends)
 
 
 def bigram_flip(rows: Symbols) -> Symbols:
-    """The two symbols of each pair swapped; the last of an odd number stays."""
+    """Swap the two symbols of each pair; the last of an odd number stays."""
     even = rows.shape[1] // 2 * 2
-    flipped = rows.copy()
-    flipped[:, 0:even:2], flipped[:, 1:even:2] = rows[:, 1:even:2], rows[:, 0:even:2]
-    return flipped
+    order = np.arange(rows.shape[1])
+    order[:even] = order[:even].reshape(-1, 2)[:, ::-1].ravel()
+    return rows[:, order]
 
 
 TARGETS: dict[str, Callable[[Symbols], Symbols]] = {
@@ -122,5 +114,5 @@ TARGETS: dict[str, Callable[[Symbols], Symbols]] = {
 
 
 def right_positions(target: str, length: int) -> Int64[np.ndarray, " length"]:
-    """For each position that is written, the source position of its symbol."""
+    """Return the source position of each symbol that is written."""
     return TARGETS[target](np.arange(length)[None])[0]

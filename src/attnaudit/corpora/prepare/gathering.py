@@ -1,36 +1,42 @@
-"""From the rows of a file to token lists with labels: rows are checked one by one, and what cannot be used is refused or set aside."""
+"""From the rows of files to token lists with labels, and from these to train, dev and test."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Int, Int64
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
-from attnaudit.corpora.corpus import RawText, SkippedRow, Split
-from attnaudit.corpora.entry import NO_BOUNDS, Bounds
-from attnaudit.corpora.formats.lines import suggested_encoding
+from attnaudit.core.progress import Progress, silent
+from attnaudit.corpora.corpus import SPLITS, RawText, SkippedRow, Split, keyed
+from attnaudit.corpora.formats.lines import bad_file
 from attnaudit.corpora.formats.rows import (
     BadCell,
     Row,
     SplitSource,
-    known_label,
+    column_option,
     marked_words,
+    ordered_classes,
     usable_label,
     usable_spans,
     usable_text,
 )
+from attnaudit.corpora.registry import Bounds, Parting
+
+_PROGRESS_EVERY = 1000  # rows
 
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A row that can be used; ``length`` is its number of words before any cut, ``sentences`` the words of each where they are given."""
+    """A usable row; ``length`` is its number of words before any cut."""
 
     instance: int
     tokens: list[str]
@@ -45,7 +51,7 @@ class Example:
 
 @dataclass
 class Gathered:
-    """The examples of one file in the order of its ``rows``, and what was not used of it."""
+    """The examples of one file of so many ``rows``, in order, and what was not used of it."""
 
     path: Path
     examples: list[Example] = field(default_factory=list)
@@ -54,251 +60,312 @@ class Gathered:
     rows: int = 0
     note: str = ""
 
-    @property
-    def labels(self) -> list[str]:
-        return [example.label for example in self.examples]
-
-
-def pooled(parts: Sequence[Gathered]) -> Gathered:
-    """All parts as one; instances of later ones count on from the rows of those before."""
-    whole = Gathered(parts[0].path.parent, note=parts[0].note)
-    for part in parts:
-        whole.examples += [
-            replace(example, instance=example.instance + whole.rows) for example in part.examples
-        ]
-        whole.left_out += part.left_out
-        whole.skipped += part.skipped
-        whole.rows += part.rows
-    return whole
-
-
-def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
-    """Examples with numbered classes; answers that are no class are not among the candidates."""
-    number = {name: index for index, name in enumerate(classes)}
-
-    def of(name: str) -> list | None:
-        values = [getattr(example, name) for example in examples]
-        return (
-            [value or [] for value in values]
-            if any(value is not None for value in values)
-            else None
-        )
-
-    return Split(
-        np.array([example.instance for example in examples], dtype=np.int64),
-        [example.tokens for example in examples],
-        np.array([number[example.label] for example in examples], dtype=np.int32),
-        of("rationale"), of("question"), _candidates(examples, number), of("sentences"), raw=of("raw"),
-    )  # fmt: skip
-
-
-def _candidates(
-    examples: Sequence[Example], number: dict[str, int]
-) -> Bool[np.ndarray, "n C"] | None:
-    if all(example.answers is None for example in examples):
-        return None
-    allowed = np.zeros((len(examples), len(number)), dtype=bool)
-    for row, example in enumerate(examples):
-        if example.answers is None:
-            allowed[row] = True
-        else:
-            allowed[row, [number[name] for name in example.answers if name in number]] = True
-    return allowed
-
-
-Progress = Callable[[str, int], None]
-_PROGRESS_EVERY = 1000
-_REMEDY = "or skip such rows: --on-bad-row skip"
-
 
 @dataclass(frozen=True)
 class Gathering:
-    """How rows become token lists.
+    """How rows become examples.
 
-    ``classes`` are the allowed labels, None for any; ``has_question``: every row has a question; ``lines``: every line is a sentence;
-    ``encoding``: that of files of one's own, whose errors name another one where bytes are not of it; None of registered corpora;
-    ``raw``: the texts are kept as they are in the file, too; ``labels``: every row has one, or some have (those of the others are empty),
-    or none is read.
+    Attributes:
+        tokenise: Function from a text to its words.
+        skip_bad: Skip bad rows instead of refusing them.
+        max_tokens: Words of a text that are kept.
+        bounds: Lengths of texts that are kept.
+        classes: Allowed labels; None for any.
+        answers: Pattern of the words of a text that may be its answer.
+        has_question: Every row has a question.
+        progress: Called with the number of rows now and then.
+        lines: Every line is a sentence.
+        encoding: Encoding of a user's own file; None for others.
+        raw: Keep the texts as they are in the file, too.
+        labels: Every row has a label, or some have, or none is read.
     """
 
     tokenise: Callable[[str], list[str]]
     skip_bad: bool
     max_tokens: int | None = None
-    bounds: Bounds = NO_BOUNDS
+    bounds: Bounds = field(default_factory=Bounds)
     classes: tuple[str, ...] | None = None
+    answers: str = ""
     has_question: bool = False
-    progress: Progress | None = None
+    progress: Progress = silent
     lines: bool = False
     encoding: str | None = None
     raw: bool = False
     labels: Literal["all", "some", "none"] = "all"
 
-    @property
-    def expected(self) -> str:
-        """What a row should have."""
-        parts = [
-            "a text",
-            *(["a question"] if self.has_question else []),
-            *(["a label"] if self.labels == "all" else []),
-        ]
-        return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    def example(self, row: Row) -> Example:
+        """Make an example of a row. Raises BadCell."""
+        if row.problem:
+            raise BadCell(row.problem)
+        encoding = self.encoding or "utf-8"
+        text, question, answers = usable_text(row.text, encoding=encoding), None, None
+        label = row.label if self.labels != "none" else ""
+        label = usable_label(label, encoding, self.labels == "all")
+        if self.classes is not None and label not in self.classes:
+            raise BadCell(f"label '{label}' where {first_names(self.classes)} was expected")
+        tokens, marks, spans = self.tokenise(text) if row.evidence is None else [], None, None
+        if row.evidence is not None:
+            spans = usable_spans(row.evidence, len(text))
+            tokens, marks = marked_words(text, spans, self.tokenise)
+            marks = marks[: self.max_tokens]
+        if self.has_question:
+            question = self.tokenise(usable_text(row.question, "question", encoding))
+        if (not tokens and self.bounds.more_than == 0) or question == []:
+            raise BadCell("a text or a question without a word")
+        if self.answers:
+            answers = tuple(dict.fromkeys(re.findall(self.answers, text)))
+            if label not in answers:
+                raise BadCell(f"a passage without its answer entity ({label[:40]})")
+        sentences = self._sentences(text, tokens) if self.lines else None
+        asked = row.question if isinstance(row.question, str) else None
+        raw = RawText(text, asked, None if spans is None else tuple(spans)) if self.raw else None
+        cut = tokens[: self.max_tokens]
+        return Example(row.row, cut, len(tokens), label, question, marks, answers, sentences, raw)
+
+    def _sentences(self, text: str, tokens: list[str]) -> list[int]:
+        """Count the words of each line. Raises BadCell if a line or span cuts a word in two."""
+        lines = [self.tokenise(line) for line in text.splitlines()]
+        if list(chain.from_iterable(lines)) != tokens:
+            raise BadCell("lines or a rationale that cut a word in two")
+        most = len(tokens) if self.max_tokens is None else self.max_tokens
+        ends = np.minimum(np.cumsum([0, *map(len, lines)]), most)
+        return [length for length in np.diff(ends).tolist() if length]
 
 
 def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
-    """Read one file to its end. Raises InputError for the file, and for a bad row unless bad rows are skipped."""
-    out = Gathered(source.path, note=source.note)
-    out.examples.extend(usable_examples(source, split, how, out))
-    _apply_bounds(out, how.bounds)
+    """Read one file to its end. Raises InputError for it, and for a bad row unless skipped."""
+    out, bounds = Gathered(source.path, note=source.note), how.bounds
+    found = list(usable_examples(source, split, how, out))
+    below = np.inf if bounds.less_than is None else bounds.less_than
+    if bounds.below_longest:
+        below = min(below, max((example.length for example in found), default=0))
+    for example in found:
+        if example.length <= bounds.more_than:
+            out.left_out[f"at most {bounds.more_than} words"] += 1
+        elif example.length >= below:
+            out.left_out[f"{below:.0f} words or more"] += 1
+        else:
+            out.examples.append(example)
     if not out.examples:
-        refuse_empty(out, how)
+        raise no_rows(out, how)
     return out
 
 
-def refuse_empty(out: Gathered, how: Gathering) -> NoReturn:
-    """Raise InputError for a file without an example."""
+def no_rows(out: Gathered, how: Gathering) -> Exception:
+    """Make the error for a file without an example."""
     got = f"no usable row among {out.rows}" if out.rows else "no row"
-    raise InputError(
-        "read corpus",
-        str(out.path),
-        got,
-        "at least one row of each class" if how.labels == "all" else "at least one row",
+    return bad_file(
+        out.path, got, "at least one row" + (" of each class" if how.labels == "all" else "")
     )
 
 
 def usable_examples(
     source: SplitSource, split: str, how: Gathering, out: Gathered
 ) -> Iterator[Example]:
-    """The examples of one file one by one, in order; ``out`` counts what is not used. Raises InputError as `gather`, but for a file
-    without any.
+    """Read the examples of one file in order; ``out`` counts what is not used.
+
+    Raises:
+        InputError: For the file, and for a bad row unless bad rows are skipped.
     """
     for out.rows, row in enumerate(source.rows(), start=1):
         if row.left_out:
             out.left_out[row.left_out] += 1
         else:
-            yield from _taken(out, row, how)
-        if how.progress and out.rows % _PROGRESS_EVERY == 0:
-            how.progress(split, out.rows)
-    if how.progress:
-        how.progress(split, out.rows)
+            try:
+                yield how.example(row)
+            except BadCell as error:
+                if not how.skip_bad:
+                    raise _bad_row(out, row, how, str(error)) from error
+                where = printable(row.within(out.path))
+                out.skipped.append(SkippedRow(where, row.row, printable(str(error))))
+        if out.rows % _PROGRESS_EVERY == 0:
+            how.progress(f"read {split}", out.rows, 0)
+    how.progress(f"read {split}", out.rows, 0)
+
+
+def _bad_row(out: Gathered, row: Row, how: Gathering, got: str) -> Exception:
+    do = "correct the row, or skip such rows: --on-bad-row skip"
+    if how.encoding and "(byte" in got:  # or every row with an accent would be skipped
+        do = "read the file with the --encoding in which it was saved, such as cp1252 or latin-1"
+    parts = {"a text": True, "a question": how.has_question, "a label": how.labels == "all"}
+    expected = " and ".join(part for part, is_needed in parts.items() if is_needed)
+    return bad_file(row.where(out.path), got, expected, do)
 
 
 def examples_of(source: SplitSource, rows: Collection[int], how: Gathering) -> Iterator[Example]:
-    """The examples of these ``rows`` of a file, all of which can be used; no row after the last of them is read."""
+    """Read the examples of these usable rows of a file, and no row after the last of them."""
     last = max(rows, default=-1)
     for row in source.rows():
         if row.row in rows:
-            yield _understood(row, how)
+            yield how.example(row)
         if row.row >= last:
             return
 
 
-def _taken(out: Gathered, row: Row, how: Gathering) -> Iterator[Example]:
-    """The example of a row, or none where bad rows are skipped."""
-    try:
-        yield _understood(row, how)
-    except BadCell as error:
-        if not how.skip_bad:
-            raise InputError(
-                "read corpus", row.where(out.path), str(error), how.expected, _remedy(row, how)
-            ) from error
-        out.skipped.append(
-            SkippedRow(printable(row.within(out.path)), row.row, printable(str(error)))
-        )
-
-
-def _remedy(row: Row, how: Gathering) -> str:
-    cells = " ".join(cell for cell in (row.text, row.label, row.question) if isinstance(cell, str))
-    option = (
-        suggested_encoding(cells, how.encoding) if how.encoding and row.line is not None else ""
-    )  # parquet states its own
-    return (
-        f"read the file with {option}" if option else f"correct the row, {_REMEDY}"
-    )  # else every row with an accent would be skipped
-
-
-def _understood(row: Row, how: Gathering) -> Example:
-    if row.problem:
-        raise BadCell(row.problem)
-    encoding = how.encoding or "utf-8"
-    text, label = usable_text(row.text, encoding=encoding), _label(row, how.labels, encoding)
-    if how.classes is not None and label not in how.classes:
-        raise BadCell(f"label '{label}' where {listed(how.classes)} was expected")
-    if row.evidence is None:
-        tokens, marks = how.tokenise(text), None
-    else:
-        tokens, marks = marked_words(text, usable_spans(row.evidence, len(text)), how.tokenise)
-    if not tokens and how.bounds.more_than == 0:
-        raise BadCell("a text without a word")
-    question = (
-        how.tokenise(usable_text(row.question, "question", encoding)) if how.has_question else None
-    )
-    if question is not None and not question:
-        raise BadCell("a question without a word")
-    cut = None if marks is None else marks[: how.max_tokens]
-    sentences = (
-        _cut_to(_sentences_of_lines(text, tokens, how.tokenise), how.max_tokens)
-        if how.lines
-        else None
-    )
-    raw = _raw(row, text) if how.raw else None
-    return Example(
-        row.row,
-        tokens[: how.max_tokens],
-        len(tokens),
-        label,
-        question,
-        cut,
-        row.answers,
-        sentences,
-        raw,
-    )
-
-
-def _label(row: Row, labels: str, encoding: str) -> str:
-    if labels == "none":
-        return ""
-    return (
-        usable_label(row.label, encoding) if labels == "all" else known_label(row.label, encoding)
-    )
-
-
-def _raw(row: Row, text: str) -> RawText:
-    spans = None if row.evidence is None else tuple(usable_spans(row.evidence, len(text)))
-    return RawText(text, row.question if isinstance(row.question, str) else None, spans)
-
-
-def _sentences_of_lines(
-    text: str, tokens: list[str], tokenise: Callable[[str], list[str]]
-) -> list[int]:
-    """The words of every line that has some. Raises BadCell where lines and rationale cut the text into other words."""
-    lines = [tokenise(line) for line in text.splitlines()]
-    if [word for line in lines for word in line] != tokens:
-        raise BadCell("lines or a rationale that cut a word in two")
-    return [len(line) for line in lines if line]
-
-
-def _cut_to(sentences: list[int], most: int | None) -> list[int]:
-    """The sentences of the first ``most`` words."""
-    ends = np.minimum(np.cumsum(sentences), np.inf if most is None else most).astype(int)
-    return [length for length in np.diff(ends, prepend=0).tolist() if length]
-
-
-def _apply_bounds(out: Gathered, bounds: Bounds) -> None:
-    lengths = [example.length for example in out.examples]
-    below = min(
-        np.inf if bounds.less_than is None else bounds.less_than,
-        max(lengths, default=0) if bounds.below_longest else np.inf,
-    )
-    short = sum(length <= bounds.more_than for length in lengths)
-    out.examples = [
-        example for example in out.examples if bounds.more_than < example.length < below
-    ]
-    long = len(lengths) - len(out.examples) - short
-    out.left_out.update(
-        {f"at most {bounds.more_than} words": short, f"{below:.0f} words or more": long}
-    )
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """The first eight names."""
+def first_names(names: Sequence[str]) -> str:
+    """List the first eight names."""
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+
+
+def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
+    """Number the classes of examples; answers that are no class are no candidates."""
+    number = {name: index for index, name in enumerate(classes)}
+
+    def column(name: str) -> list[Any] | None:
+        values = [getattr(example, name) for example in examples]
+        is_known = any(value is not None for value in values)
+        return [value or [] for value in values] if is_known else None
+
+    candidates = None
+    if answers := column("answers"):
+        candidates = np.zeros((len(examples), len(number)), dtype=bool)
+        for row, names in zip(candidates, answers, strict=True):
+            row[[number[name] for name in names if name in number]] = True
+    return Split(
+        np.array([example.instance for example in examples], dtype=np.int64),
+        [example.tokens for example in examples],
+        np.array([number[example.label] for example in examples], dtype=np.int32),
+        column("rationale"),
+        column("question"),
+        candidates,
+        column("sentences"),
+        raw=column("raw"),
+    )
+
+
+Examples = dict[str, list[Example]]
+
+
+def stratified_split(
+    label: Int[np.ndarray, " n"], shares: Mapping[str, float], seed: int, rest: str = "train"
+) -> dict[str, Int64[np.ndarray, " m"]]:
+    """Draw rows by class.
+
+    Every class gives each split its share, within one row. A class with more rows than there are
+    shares gives each at least one; a smaller one goes to ``rest`` whole.
+
+    Args:
+        label: Class of each row.
+        shares: Share of each split.
+        seed: Seed of the draw.
+        rest: Split of the rows that are left.
+
+    Returns:
+        Rows of each split in rising order.
+    """
+    parts: dict[str, list[np.ndarray]] = {name: [] for name in (rest, *shares)}
+    for number in np.unique(label):
+        rows = keyed(seed, "split", str(number)).permutation(np.flatnonzero(label == number))
+        is_small = len(rows) <= len(shares)
+        sizes = [0 if is_small else max(1, round(share * len(rows))) for share in shares.values()]
+        for name, chosen in zip((*shares, rest), np.split(rows, np.cumsum(sizes)), strict=True):
+            parts[name].append(chosen)
+    return {name: np.sort(np.concatenate(chosen)) for name, chosen in parts.items()}
+
+
+def divided(
+    gathered: Mapping[str, Gathered], how: Gathering, registered: bool, parting: Parting, seed: int
+) -> tuple[Examples, list[str]]:
+    """Divide examples into train, dev and test.
+
+    Labels that train lacks cannot be learned: their rows are excluded from a registered corpus, and
+    are bad rows of a user's own.
+
+    Returns:
+        The examples of each split, and remarks.
+
+    Raises:
+        InputError: If a split would be empty, or train lacks classes.
+    """
+    called, found = "one file", dict(gathered)
+    if "all" not in found and (parting.pooled or "train" not in found):
+        called = f"{' and '.join(found)} taken together"
+        found = {"all": _pooled([found[split] for split in SPLITS if split in found])}
+    train = found.get("all") or found["train"]
+    labels = [example.label for example in train.examples]
+    _check_classes(train.path, labels, how.classes, registered)
+    known = how.classes or learnt_classes(train.examples)
+    for split in SPLITS[1:]:
+        if split in found:
+            _drop_unknown(found[split], known, registered, how.skip_bad)
+    # Answers that are no label come after the labels, whose draws do not depend on them.
+    names = dict.fromkeys([*(how.classes or ordered_classes(labels)), *known])
+    number = {name: index for index, name in enumerate(names)}
+
+    def draw(examples: list[Example], shares: Mapping[str, float], rest: str = "train") -> Examples:
+        classes = np.array([number[example.label] for example in examples])
+        rows = stratified_split(classes, shares, seed, rest)
+        return {name: [examples[row] for row in chosen] for name, chosen in rows.items()}
+
+    remarks = [rows.note for rows in found.values() if rows.note]
+    drawn = {split: rows.examples for split, rows in found.items()}
+    by_class, got = f"by class with seed {seed}", f"{len(labels)} rows, too few of each class"
+    if "all" in found:
+        dev, test = parting.pool_shares
+        drawn = draw(train.examples, {"dev": dev, "test": test})
+        shares = "/".join(f"{100 * share:.0f}" for share in (1 - dev - test, dev, test))
+        remarks.append(f"{called}, split {shares} {by_class}: {_sizes(drawn)}")
+    elif "dev" not in found:
+        parts = draw(train.examples, {"dev": parting.dev_share})
+        drawn |= parts
+        share = f"{100 * parting.dev_share:.0f} % of train, drawn {by_class}"
+        remarks.append(f"no dev file: {share}: {_sizes(parts)}")
+        got = f"no dev file, and {got}"
+    for split, share in (("train", parting.train_kept), ("test", parting.test_kept)):
+        before = len(drawn[split])
+        if share < 1:
+            drawn[split] = draw(drawn[split], {split: share}, "")[split]
+            told = f"{100 * share:.3g} % of {split}, drawn {by_class}"
+            remarks.append(f"{told}: {len(drawn[split])} of {before}")
+            got = f"{split}_kept={share} of {count(before, 'row')}, too few of each class"
+    if empty := [split for split in SPLITS if not drawn[split]]:
+        raise bad_file(train.path, got, f"more rows, for {empty[0]} too")
+    return {split: drawn[split] for split in SPLITS}, remarks
+
+
+def _pooled(parts: Sequence[Gathered]) -> Gathered:
+    """Join parts; the instances of later ones follow the rows of those before."""
+    whole = Gathered(parts[0].path.parent, note=parts[0].note)
+    for part in parts:
+        for example in part.examples:
+            whole.examples.append(replace(example, instance=example.instance + whole.rows))
+        whole.rows += part.rows
+    return whole
+
+
+def _sizes(drawn: Examples) -> str:
+    return ", ".join(f"{name} {len(drawn[name])}" for name in SPLITS if name in drawn)
+
+
+def learnt_classes(train: Sequence[Example]) -> tuple[str, ...]:
+    """Return the labels of train and the answers that its rows allow, in order."""
+    return ordered_classes(name for one in train for name in (one.label, *(one.answers or ())))
+
+
+def _check_classes(
+    path: Path, labels: list[str], classes: tuple[str, ...] | None, registered: bool
+) -> None:
+    """Raise InputError if train lacks classes, or nearly every row has a label of its own."""
+    present = sorted(set(labels))
+    if not registered and len(present) > max(20, len(labels) // 2):
+        got = f"{len(present)} different labels in {len(labels)} rows"
+        do = f"name the right column with {column_option('label')}"
+        raise bad_file(path, got, "classes that many rows share", do)
+    if len(present) == 1 or (classes and set(present) != set(classes)):
+        got, number = f"only rows of class {', '.join(present)}", len(classes or ())
+        raise bad_file(path, got, f"{number or 'at least two'} classes to train on")
+
+
+def _drop_unknown(rows: Gathered, known: Sequence[str], registered: bool, skip_bad: bool) -> None:
+    classes = set(known)
+    for one in (example for example in rows.examples if example.label not in classes):
+        got = f"label '{one.label}' is not in train"
+        if registered:
+            rows.left_out["with an answer that train does not have"] += 1
+        elif skip_bad:
+            rows.skipped.append(SkippedRow(str(rows.path), one.instance, got))
+        else:
+            where, expected = f"{rows.path}: row {one.instance}", f"one of {first_names(known)}"
+            do = "add rows of that class to train, or skip such rows: --on-bad-row skip"
+            raise bad_file(where, got, expected, do)
+    rows.examples = [example for example in rows.examples if example.label in classes]

@@ -19,7 +19,7 @@ from attnaudit.core.files import content_key
 from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import key_number, keyed
-from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines
+from attnaudit.corpora.formats.lines import numbered_lines
 
 PAD, UNK, BOS, EOS = range(4)
 SPECIAL = ("<pad>", "<unk>", "<bos>", "<eos>")
@@ -28,20 +28,19 @@ UNKNOWN = SPECIAL[UNK]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """``words[i]`` is the word of number ``i``; numbers 0 to 3 are ``<pad>``, ``<unk>``, ``<bos>`` and ``<eos>``."""
+    """Words by number; numbers 0 to 3 are ``<pad>``, ``<unk>``, ``<bos>`` and ``<eos>``."""
 
     words: tuple[str, ...]
 
     @classmethod
     def build(cls, token_lists: Iterable[Sequence[str]], min_df: int) -> Vocabulary:
-        """The words that occur in at least ``min_df`` lists: those in most lists first, equal ones by alphabet."""
+        """Take the words of at least ``min_df`` lists: those in most first, then by alphabet."""
         lists_with: Counter[str] = Counter()
         for tokens in token_lists:
             lists_with.update(set(tokens))
-        kept = [
-            word for word, count in lists_with.items() if count >= min_df and word not in SPECIAL
-        ]
-        return cls((*SPECIAL, *sorted(kept, key=lambda word: (-lists_with[word], word))))
+        known = [word for word, lists in lists_with.items() if lists >= min_df]
+        known = sorted(set(known) - set(SPECIAL), key=lambda word: (-lists_with[word], word))
+        return cls((*SPECIAL, *known))
 
     def __len__(self) -> int:
         return len(self.words)
@@ -53,51 +52,48 @@ class Vocabulary:
 
     @cached_property
     def _number_of(self) -> dict[str, int]:
-        return {word: number for number, word in enumerate(self.words) if number >= len(SPECIAL)}
+        return {word: number for number, word in enumerate(self.known, start=len(SPECIAL))}
 
     def __contains__(self, word: str) -> bool:
-        """Whether a word of a text has a number of its own."""
+        """Return True for a word of texts that has a number of its own."""
         return word in self._number_of
 
     def ids(self, token_lists: Sequence[Sequence[str]]) -> Ragged:
-        """Numbers of all words, int64, a row for each list, without BOS and EOS; a word that is not known is ``<unk>``."""
-        lengths = np.fromiter(map(len, token_lists), dtype=np.int64, count=len(token_lists))
-        number_of = self._number_of
-        flat = (number_of.get(word, UNK) for word in chain.from_iterable(token_lists))
-        return Ragged.from_lengths(
-            np.fromiter(flat, dtype=np.int64, count=int(lengths.sum())), lengths
-        )
+        """Number all words, a row for each list, without BOS and EOS."""
+        flat = [self._number_of.get(word, UNK) for word in chain.from_iterable(token_lists)]
+        return Ragged.from_lengths(np.array(flat, dtype=np.int64), map(len, token_lists))
 
     def to_json(self) -> dict[str, Any]:
-        """The vocabulary as a value for JSON."""
+        """Return the vocabulary as a value for JSON."""
         return {"words": list(self.words)}
 
     @classmethod
     def from_json(cls, value: Any, origin: str = "vocabulary") -> Vocabulary:
-        """The vocabulary that `to_json` gave; ``origin`` names it in errors. Raises InputError."""
-        words = value.get("words") if isinstance(value, dict) else None
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise InputError("read vocabulary", origin, "no list of words", "what attnaudit wrote")
-        if tuple(words[: len(SPECIAL)]) != SPECIAL or len(set(words)) != len(words):
-            got = "a word twice" if len(set(words)) != len(words) else "other first words"
-            raise InputError(
-                "read vocabulary", origin, got, f"{', '.join(SPECIAL)} and then every word once"
-            )
+        """Return the vocabulary of `to_json`; ``origin`` names it in errors. Raises InputError."""
+        words: Any = value.get("words") if isinstance(value, dict) else None
+        is_list = isinstance(words, list) and all(isinstance(word, str) for word in words)
+        if not is_list or tuple(words[:4]) != SPECIAL or len(set(words)) != len(words):
+            expected = f"a list of {', '.join(SPECIAL)} and then every word once"
+            raise InputError("read vocabulary", origin, f"{words!r:.80}", expected)
         return cls(tuple(words))
 
 
 Missing = Literal["normal", "zero"]
 _WINDOW = 10
-_WORDS_TO_SEE = 20_000_000  # small corpora are read up to 15 times, large ones at least 3 times
-_MOST_EPOCHS, _FEWEST_EPOCHS = 15, 3
+# Small corpora are read up to 15 times, large ones at least 3 times.
+_WORDS_TO_SEE, _FEWEST_EPOCHS, _MOST_EPOCHS = 20_000_000, 3, 15
 _LAST_TRAINED: dict[str, dict[int, np.ndarray]] = {}  # by what they follow from
 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """``matrix`` (V, D) float32 has a row for each word of a vocabulary, zeros for ``<pad>``.
+    """Word vectors.
 
-    ``covered`` words have a vector from ``source``; ``note`` says in one line where all of them come from.
+    Attributes:
+        matrix: A row for each word of a vocabulary, zeros for ``<pad>``.
+        covered: Number of words that have a vector from ``source``.
+        source: Where they come from.
+        note: The same in one line for the user.
     """
 
     matrix: Float32[np.ndarray, "V D"]
@@ -107,82 +103,76 @@ class WordVectors:
 
 
 def word_vectors(
-    source: str | Path, vocabulary: Vocabulary, train_tokens: Sequence[Sequence[str]], *, dimension: int = 300, seed: int = 0,
+    source: str | Path,
+    vocabulary: Vocabulary,
+    train_tokens: Sequence[Sequence[str]],
+    *,
+    dimension: int = 300,
+    seed: int = 0,
     missing: Missing | str = "zero",
-) -> WordVectors:  # fmt: skip
-    """Vectors for every word of ``vocabulary``.
+) -> WordVectors:
+    """Find a vector for every word of a vocabulary; the same arguments give the same bits.
 
-    ``source`` is ``corpus`` (word2vec, CBOW, trained on ``train_tokens``; ``<unk>`` stands for words below ``min_df`` or, where there
-    are none, is the mean of the rarest words), ``random`` (N(0, 1)), or a file of GloVe's or
-    fastText's text format, also gzipped, whose own dimension then holds. Words that have no vector are zero, as in the
-    released code of Jain & Wallace 2019, or drawn from N(0, 1) (``missing="normal"``). The same arguments give the same bits.
+    Args:
+        source: ``corpus`` (word2vec, CBOW, trained on the train texts; ``<unk>`` stands for rare
+            words or, if there are none, is the mean of the rarest), ``random`` (N(0, 1)), or a file
+            in the text format of GloVe or fastText, also gzipped.
+        vocabulary: The words.
+        train_tokens: Train texts.
+        dimension: Numbers of a vector, unless a file has its own.
+        seed: Seed of what is drawn or trained.
+        missing: Words without a vector are ``zero``, as in the released code of Jain & Wallace
+            2019, or drawn from N(0, 1) (``normal``).
 
-    Raises InputError for a file that cannot be used, with the line.
+    Raises:
+        InputError: For a file that cannot be used, with the line.
     """
     if missing not in ("normal", "zero"):
         raise InputError("read vectors", "missing", f"'{missing}'", "normal or zero")
-    if str(source) == "random":
-        return WordVectors(
-            _start(vocabulary, dimension, seed, "normal"),
-            0,
-            "random",
-            f"random vectors of {dimension} numbers",
-        )
-    if str(source) == "corpus":
+    words, found, name = len(vocabulary) - 1, {}, str(source)
+    if name == "corpus":
         found = _trained(vocabulary, train_tokens, dimension, seed)
-        origin = f"word2vec trained on the train split, {dimension} numbers"
-    else:
+    elif name != "random":
         found = _from_file(Path(source).expanduser(), vocabulary)
         dimension = len(next(iter(found.values())))
-        origin = f"{Path(source).name}, {dimension} numbers"
-    matrix = _start(vocabulary, dimension, seed, missing)
+    matrix = np.zeros((len(vocabulary), dimension), dtype=np.float32)
+    if name == "random" or missing == "normal":
+        matrix = keyed(seed, "vectors").standard_normal(matrix.shape, dtype=np.float32)
+        matrix[PAD] = 0
+    if name == "random":
+        return WordVectors(matrix, 0, name, f"random vectors of {dimension} numbers")
     matrix[list(found)] = np.stack(list(found.values()))
-    words = len(vocabulary) - 1
+    origin = "word2vec trained on the train split" if name == "corpus" else Path(source).name
     others = "zero" if missing == "zero" else "drawn from N(0, 1)"
-    note = f"{origin}: {len(found)} of {words} words have a vector" + (
-        f", the others are {others}" if len(found) < words else ""
-    )
-    return WordVectors(matrix, len(found), str(source), note)
-
-
-def _start(vocabulary: Vocabulary, dimension: int, seed: int, missing: str) -> np.ndarray:
-    shape = (len(vocabulary), dimension)
-    if missing == "zero":
-        return np.zeros(shape, dtype=np.float32)
-    matrix = keyed(seed, "vectors").standard_normal(shape, dtype=np.float32)
-    matrix[PAD] = 0
-    return matrix
+    note = f"{origin}, {dimension} numbers: {len(found)} of {words} words have a vector"
+    note += f", the others are {others}" if len(found) < words else ""
+    return WordVectors(matrix, len(found), name, note)
 
 
 class _Sentences:
-    """The train rows between BOS and EOS, rare words as ``<unk>``, as often as they are asked for."""
+    """The train rows between BOS and EOS, rare words as ``<unk>``; word2vec reads them often."""
 
     def __init__(self, vocabulary: Vocabulary, token_lists: Sequence[Sequence[str]]) -> None:
         self.vocabulary, self.token_lists = vocabulary, token_lists
 
     def __iter__(self) -> Iterator[list[str]]:
-        words, known = self.vocabulary.words, self.vocabulary
+        known = self.vocabulary
         for tokens in self.token_lists:
-            yield [
-                words[BOS],
-                *(word if word in known else words[UNK] for word in tokens),
-                words[EOS],
-            ]
-
-    def digest(self) -> str:
-        """Equal for the same words in the same rows."""
-        found = hashlib.blake2b(digest_size=16)
-        for words in self:
-            found.update("\x1f".join([*words, ""]).encode())
-        return found.hexdigest()
+            inner = (word if word in known else UNKNOWN for word in tokens)
+            yield [SPECIAL[BOS], *inner, SPECIAL[EOS]]
 
 
 def _trained(
     vocabulary: Vocabulary, train_tokens: Sequence[Sequence[str]], dimension: int, seed: int
 ) -> dict[int, np.ndarray]:
-    """The vector of each word's number. Those trained last are kept: models that are compared are often trained with the same."""
-    sentences = _Sentences(vocabulary, train_tokens)
-    key = content_key(vocabulary.words, sentences.digest(), dimension, seed)
+    """Return the vector of each word's number.
+
+    Those trained last are kept: models that are compared are often trained with the same.
+    """
+    sentences, digest = _Sentences(vocabulary, train_tokens), hashlib.sha256()
+    for words in sentences:
+        digest.update("\x1f".join([*words, ""]).encode())
+    key = content_key(vocabulary.words, digest.hexdigest(), dimension, seed)
     if key not in _LAST_TRAINED:
         _LAST_TRAINED.clear()
         _LAST_TRAINED[key] = _word2vec(sentences, dimension, seed)
@@ -190,78 +180,50 @@ def _trained(
 
 
 def _word2vec(sentences: _Sentences, dimension: int, seed: int) -> dict[int, np.ndarray]:
-    from gensim.models import Word2Vec  # here because it takes a second
+    from gensim.models import Word2Vec  # takes a second
 
-    vocabulary = sentences.vocabulary
     total = sum(map(len, sentences.token_lists))
     epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _WORDS_TO_SEE // max(total, 1)))
-    model = Word2Vec(
+    vectors = Word2Vec(
         sentences,
-        vector_size=dimension, window=_WINDOW, min_count=1, epochs=epochs, workers=1, seed=key_number(seed, "word2vec") % 2**32,
-    )  # fmt: skip
-    number_of = {word: number for number, word in enumerate(vocabulary.words)}
-    vectors = model.wv
-    found = {number_of[str(word)]: vectors.get_vector(str(word)) for word in vectors.index_to_key}
+        vector_size=dimension,
+        window=_WINDOW,
+        min_count=1,
+        epochs=epochs,
+        workers=1,
+        seed=key_number(seed, "word2vec") % 2**32,
+    ).wv
+    words = {word: number for number, word in enumerate(sentences.vocabulary.words)}
+    found = {words[str(word)]: vectors.get_vector(str(word)) for word in vectors.index_to_key}
     if UNK not in found:
+        # A word that train lacks is most like its rarest ones.
         counts = vectors.expandos["count"]
-        found[UNK] = vectors.vectors[counts == counts.min()].mean(
-            axis=0
-        )  # a word that train lacks is most like its rarest ones
+        found[UNK] = vectors.vectors[counts == counts.min()].mean(axis=0)
     return found
 
 
 def _from_file(path: Path, vocabulary: Vocabulary) -> dict[int, np.ndarray]:
-    number_of = {word: number for number, word in enumerate(vocabulary.words)}
+    operation, do = "read vectors", "use GloVe's or fastText's text format"
+    words = {word: number for number, word in enumerate(vocabulary.words)}
     found: dict[int, np.ndarray] = {}
     dimension = 0
-    for line_number, line in numbered_lines(path, "read vectors"):
+    for line_number, line in numbered_lines(path, operation):
         line = line.rstrip()
-        if (
-            line_number == 1
-            and len(pieces := line.split()) == 2
-            and all(map(str.isdecimal, pieces))
-        ):
+        if line_number == 1 and len(line.split()) == 2 and all(map(str.isdecimal, line.split())):
             continue  # a header
         dimension = dimension or line.count(" ")
         word, *numbers = line.rsplit(" ", dimension)
+        where, expected = f"{path}: line {line_number}", f"a word and {dimension} finite numbers"
         if len(numbers) != dimension or dimension < 2:
-            raise _bad_line(
-                path,
-                line_number,
-                count(len(numbers), "number"),
-                f"a word and {dimension or 'several'} numbers",
-            )
-        number = number_of.get(word)
-        if number is not None and number not in found:
-            found[number] = _vector(path, line_number, numbers)
+            raise InputError(operation, where, count(len(numbers), "number"), expected, do)
+        if (number := words.get(word)) is not None and number not in found:
+            try:
+                found[number] = np.array(list(map(float, numbers)), dtype=np.float32)
+            except ValueError as error:
+                raise InputError(operation, where, ascii(str(error)), expected, do) from error
+            if not np.isfinite(found[number]).all():
+                raise InputError(operation, where, "a number that is not finite", expected, do)
     if not found:
-        got = f"no vector for any of {len(vocabulary)} words" if dimension else "no vector"
-        raise InputError(
-            "read vectors",
-            str(path),
-            got,
-            "vectors for words of the corpus",
-            "choose vectors of the same language",
-        )
+        got, do = f"no vector for any of {len(words)} words", "choose vectors of the same language"
+        raise InputError(operation, str(path), got, "vectors for words of the corpus", do)
     return found
-
-
-def _vector(path: Path, line_number: int, numbers: list[str]) -> np.ndarray:
-    try:
-        vector = np.array([float(number) for number in numbers], dtype=np.float32)
-    except ValueError as error:
-        wrong = invalid_utf8(" ".join(numbers)) or str(error)
-        raise _bad_line(path, line_number, wrong, f"{len(numbers)} numbers") from error
-    if not np.isfinite(vector).all():
-        raise _bad_line(path, line_number, "a number that is not finite", "finite numbers")
-    return vector
-
-
-def _bad_line(path: Path, line_number: int, got: str, expected: str) -> InputError:
-    return InputError(
-        "read vectors",
-        f"{path}: line {line_number}",
-        got,
-        expected,
-        "use GloVe's or fastText's text format",
-    )

@@ -1,1 +1,0 @@
-"""The corpora that have a name, by kind of text."""
