@@ -122,41 +122,46 @@ def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str
     context.close()
 
 
+ORDERS = {
+    "attention": "attention",
+    "gradient": "gradient",
+    "product": "gradient_attention",
+    "minimum": "minimum",
+}
+
+
 def test_removals_are_stepped_through_and_agree_with_the_tables(
     context: BrowserContext, report: Path
 ):
     page, _, complaints = open_page(context, report)
     table = pl.read_parquet(report.parent / "results" / "erasure.parquet")
-    form, flip, said = (
-        page.locator("#steps-form"),
-        page.locator("#steps-form button[name=flip]"),
-        page.locator("#steps-said"),
-    )
-    names = page.locator("#steps-form select[name=instance] option").all_inner_texts()
+    panel = page.locator("#playground")
+    flip, removed = panel.locator("button[name=flip]"), panel.locator("#play-removed")
+    choice = panel.locator("select[name=instance]")
+    names = choice.locator(":scope > option").all_inner_texts()
     assert len(names) > 8
     for index, name in enumerate(names):
-        row = table.filter(pl.col("instance") == int(name)).row(0, named=True)
-        form.locator("select[name=instance]").select_option(index=index)
-        tokens = page.locator("#steps-tokens button").count()
-        for order, column in (
-            ("attention", "attention"),
-            ("gradient", "gradient"),
-            ("product", "gradient_attention"),
-            ("minimum", "minimum"),
-        ):
-            form.locator("select[name=order]").select_option(order)
+        row = table.filter(pl.col("instance") == int(name.partition(":")[0])).row(0, named=True)
+        choice.select_option(index=index)
+        tokens = panel.locator(".play-bar").count()
+        for order, column in ORDERS.items():
+            panel.locator("select[name=order]").select_option(order)
             gone = row[f"removed_{column}"]
             assert flip.is_disabled() == (gone is None)
             if gone is not None:
                 flip.click()
-                assert said.inner_text().startswith(f"{round(gone * tokens)} of {tokens} tokens")
-                assert said.get_attribute("data-flipped") == "true"
-    form.locator("button[name=none]").click()
-    page.evaluate("window.second = document.querySelectorAll('#steps-tokens button')[1]")
-    page.locator("#steps-tokens button").nth(1).click()
-    assert page.evaluate("second.isConnected"), "tokens are not built again at every step"
-    assert said.inner_text().startswith("1 of ")
-    assert page.locator("#steps-tokens button").nth(1).get_attribute("aria-pressed") == "true"
+                assert removed.inner_text().startswith(f"{round(gone * tokens)} of {tokens} tokens")
+                assert panel.locator("#play-decision").inner_text() == "flipped"
+    panel.locator("button[name=restore]").click()
+    assert removed.inner_text().startswith("0 of ")
+    bar = panel.locator(".play-bar").nth(1)
+    own = bar.get_attribute("aria-valuenow")
+    bar.press("Delete")
+    assert bar.get_attribute("aria-valuenow") == "0.0000"
+    bar.press("Delete")
+    assert bar.get_attribute("aria-valuenow") == own
+    panel.locator("input[name=removed]").press("ArrowRight")
+    assert removed.inner_text().startswith("1 of ")
     assert complaints == []
 
 
@@ -222,9 +227,9 @@ def test_the_list_is_turned_page_by_page_by_keyboard(context: BrowserContext, re
     assert seen == [str(k) for k in range(150)]
     assert following.is_disabled()
     assert page.evaluate("document.activeElement.name") == "previous"
-    assert page.locator("#page").inner_text() == "page 6 of 6"
+    assert page.locator("#instances .pages span").inner_text() == "page 6 of 6"
     page.get_by_role("button", name="ε-max JSD").click()
-    assert page.locator("#page").inner_text() == "page 1 of 6"
+    assert page.locator("#instances .pages span").inner_text() == "page 1 of 6"
     assert complaints == []
 
 
@@ -240,7 +245,7 @@ def test_the_instance_that_the_address_names_is_shown(context: BrowserContext, r
     page.goto("about:blank")
     page.goto(f"{report.as_uri()}#instance-149")
     assert page.locator("#instance-149").is_visible()
-    assert page.locator("#page").inner_text() == "page 6 of 6"
+    assert page.locator("#instances .pages span").inner_text() == "page 6 of 6"
     assert page.locator("tr.detail").count() == 1
     assert complaints == []
 
@@ -250,7 +255,7 @@ def test_all_instances_are_listed_without_scripts(browser: Browser, report: Path
     page = context.new_page()
     page.goto(report.as_uri())
     assert page.locator("#instance-table tbody tr:visible").count() == 150
-    assert page.locator("#pages").is_hidden()
+    assert page.locator(".pages").count() == 0
     context.close()
 
 
@@ -258,16 +263,15 @@ def test_the_curve_of_removals_has_axes_and_names_the_first_flip(
     context: BrowserContext, report: Path
 ):
     page, _, _ = open_page(context, report)
-    flip, first = page.locator("#steps-form button[name=flip]"), page.locator("#steps-first")
-    said = set()
-    for index in range(page.locator("#steps-form select[name=instance] option").count()):
-        page.locator("#steps-form select[name=instance]").select_option(index=index)
-        words = page.locator("#steps-curve text").all_text_contents()
-        tokens = page.locator("#steps-tokens button").count()
+    panel, said = page.locator("#playground"), set()
+    flip, first = panel.locator("button[name=flip]"), panel.locator("#play-flip")
+    for index in range(panel.locator("select[name=instance] > option").count()):
+        panel.locator("select[name=instance]").select_option(index=index)
+        words = panel.locator("#play-curve text").all_text_contents()
+        tokens = panel.locator(".play-bar").count()
         assert {"0", "0.5", "1", "tokens removed"} <= set(words)
         assert any(word.startswith("probability of ") for word in words)
         assert ("first flip" in words) == flip.is_enabled()
-        assert flip.inner_text() == "to the first flip"
         expected = (
             rf"First flip after \d+ of {tokens} tokens\."
             if flip.is_enabled()

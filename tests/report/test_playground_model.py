@@ -16,28 +16,31 @@ import pytest
 from attnaudit.experiments.adversary.exact import slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.frontier import EPSILONS, frontier, frontier_epsilons
+from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.ranges.line import ranges_in_slab
 from attnaudit.report.fragment import facts_of
-from attnaudit.report.sections.curves import SHARES, points
 from attnaudit.report.sections.playground import (
     MOST_NUMBERS,
     MOST_OF_LIST,
     MOST_TOKENS,
-    _Entry,
+    SHARES,
     listed_entries,
+    listed_positions,
     playground_data,
+    points,
 )
 from attnaudit.stats.measures import jsd, tvd
 from attnaudit.trace import Trace
 from tests.tails import layer_trace
 from tests.traces import make_trace
 
-MODEL = (
-    files("attnaudit").joinpath("report/templates/playground_model.js").read_text(encoding="utf-8")
+SCRIPTS = files("attnaudit").joinpath("report/scripts")
+MODEL = "".join(
+    SCRIPTS.joinpath(name).read_text(encoding="utf-8") for name in ("dom.js", "model.js")
 )
 PROGRAM = """
 const { data, asked } = JSON.parse(require("fs").readFileSync(0, "utf-8"));
-const m = playgroundModel;
+const m = model;
 console.log(JSON.stringify(data.instances.map((entry, k) => {
   const one = m.row(entry, data.model);
   const target = m.prediction(one, one.own);
@@ -46,15 +49,23 @@ console.log(JSON.stringify(data.instances.map((entry, k) => {
     return { weights: Array.from(weights), p: Array.from(p), tvd: m.tvd(p, target), jsd: m.jsd(weights, one.own) };
   };
   const drawn = (asked[k] || []).map((weights) => measured(Float64Array.from(weights)));
-  const last = m.listed(one) - 1;
+  const last = one.listed - 1;
   const least = entry.least && m.numbers(entry.least), most = entry.most && m.numbers(entry.most);
   return {
-    drawn, own: measured(one.own), moved: measured(m.moved(one.own, last, 0.4, one.own, false)), uniform: measured(m.uniform(one)),
+    drawn, own: measured(one.own), moved: measured(m.moved(one.own, last, 0.4, one.own)), uniform: measured(m.uniform(one)),
     shuffled: measured(m.shuffled(one, one.own, () => 0.4)), without: measured(m.without(one.own, new Set([0]))),
-    stays: measured(m.moved(one.own, 0, 0.9, one.own, true)), link: Array.from(m.fromText(m.toText(one.own), one.own.length)),
+    link: Array.from(m.fromText(m.toText(one.own), one.own.length)),
     bad: [m.fromText("%3Cimg", 3), m.fromText("AAAA", 3), m.fromText(m.toText([NaN]), 1), m.fromText(m.toText([-1]), 1)],
-    extremes: least && Array.from(least, (_, t) => [least, most].map((ends) => measured(m.extreme(one, t, ends[t], data.epsilon)))),
+    least: least && Array.from(least), most: most && Array.from(most),
     adversary: entry.adversary && measured(m.numbers(entry.adversary)),
+    flips: ["attention", "gradient", "product", "minimum"].map((ranking) => {
+      const gone = new Set(), order = m.removals(one, ranking, entry.minimum || []);
+      const flipped = (t) => {
+        const left = m.without(one.own, gone.add(t));
+        return left !== null && m.decided(m.prediction(one, left)) !== m.decided(target);
+      };
+      return order.findIndex(flipped) + 1;
+    }),
   };
 })));
 """
@@ -112,7 +123,7 @@ def assert_computed(trace: Trace):
     for row, one in enumerate(found):
         cases = [
             *one["drawn"],
-            *(one[name] for name in ("own", "moved", "uniform", "shuffled", "without", "stays")),
+            *(one[name] for name in ("own", "moved", "uniform", "shuffled", "without")),
         ]
         for case in cases:
             weights = np.array(case["weights"], float)
@@ -126,28 +137,36 @@ def assert_computed(trace: Trace):
         assert one["bad"] == [None] * 4
 
 
-def test_the_buttons_reach_the_exact_adversary_and_both_ends_of_a_range():
+@pytest.mark.parametrize(
+    "trace",
+    [
+        make_trace(8, (2, 14), seed=3),
+        make_trace(8, (2, 12), 3, seed=4, candidates=True),
+        make_trace(8, (2, 12), 3, seed=6, hidden=6),
+    ],
+    ids=["sigmoid", "candidates", "tanh"],
+)
+def test_removals_in_every_order_flip_as_in_the_table(trace: Trace):
+    rankings, table = ("attention", "gradient", "gradient_attention", "minimum"), Erasure()(trace)
+    for row, one in enumerate(computed(of_trace(trace))):
+        shares = [table[f"removed_{ranking}"][row] for ranking in rankings]
+        lengths = trace.alpha.lengths[row]
+        counts = [0 if share is None else round(share * lengths) for share in shares]
+        if table["minimum"][row] is None:
+            counts[3] = one["flips"][3]
+        assert one["flips"] == counts
+    assert any(table["removed_gradient"].is_not_null())
+
+
+def test_the_page_has_the_exact_adversary_and_both_ends_of_a_range():
     trace = make_trace(6, (3, 12), seed=11)
     table = Adversary()(trace)
     exact = ranges_in_slab(trace.alpha, slab_within(trace.readout, trace.alpha, 0.01))
     for row, one in enumerate(computed(of_trace(trace))):
         assert one["adversary"]["jsd"] == pytest.approx(table["emax_jsd"][row], abs=1e-6)
         assert one["adversary"]["tvd"] <= 0.01 + 1e-6
-        for ends, flat in zip(
-            zip(*one["extremes"], strict=True), (exact.necessary, exact.possible), strict=True
-        ):
-            for t, case in enumerate(ends):
-                assert case["weights"][t] == pytest.approx(
-                    trace.alpha.with_values(flat)[row][t], abs=1e-6
-                )
-                assert case["tvd"] <= 0.01 + 1e-6
-
-
-def test_an_end_of_a_range_of_several_classes_is_within_epsilon_and_as_near_as_it_is_found():
-    trace = make_trace(4, (4, 9), 3, seed=12)
-    for one in computed(of_trace(trace, 0.05)):
-        for ends in one["extremes"]:
-            assert all(case["tvd"] <= 0.05 + 1e-6 for case in ends)
+        for name, flat in (("least", exact.necessary), ("most", exact.possible)):
+            assert one[name] == pytest.approx(trace.alpha.with_values(flat)[row], abs=1e-6)
 
 
 def test_the_frontier_is_the_adversary_at_every_epsilon_and_rises():
@@ -203,9 +222,7 @@ def test_a_long_text_has_one_bar_for_the_rest_and_stays_exact():
 def expanded(trace: Trace, entry: dict[str, Any], bars: list[float]) -> np.ndarray:
     """The weights of all tokens of the first row, those of the rest in proportion to the model's own."""
     own, tokens = trace.alpha[0], trace.tokens(0)
-    listed = np.sort(
-        _Entry.of(trace, 0, facts_of(trace, 0.01).to_dicts()[0], MOST_TOKENS).positions
-    )
+    listed = listed_positions(trace, 0, facts_of(trace, 0.01).to_dicts()[0], MOST_TOKENS)
     assert [tokens[t] for t in listed] == entry["tokens"]
     weights = own * bars[-1] / np.delete(own, listed).sum()
     weights[listed] = bars[:-1]

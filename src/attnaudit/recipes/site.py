@@ -6,13 +6,15 @@ import html
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import RunError
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key, read_json, unwritable, write_json, write_text
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
@@ -25,6 +27,7 @@ from attnaudit.steps.finished import read_spec, require_as_written, require_fini
 from attnaudit.steps.folder import MANIFEST
 
 PAGE, INDEX, MARK, DATA = "report.html", "index.html", "site.json", "data"
+PAIRED_ROWS = 1_000_000  # compared for a site, in about a minute
 HEADINGS = ("Studies", "Reproductions", "Comparisons", "Calibrations")
 _TITLE = re.compile(r"<title>(.*?)(?: – attnaudit)?</title>", re.DOTALL)
 
@@ -185,12 +188,13 @@ def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> No
             if name in found.further
         ]
     )
+    pairs = _pairs(list(found.runs.values()), shown, keep)
     if single:
-        write_index(staging, shown, further, kept)
+        write_index(staging, shown, further, pairs, kept)
         return
     for address, page in found.pages.items():
         write_text(staging / address, _text_of(page))
-    write_index(staging / INDEX, shown, further)
+    write_index(staging / INDEX, shown, further, pairs)
     files = sorted(
         path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()
     )
@@ -204,7 +208,7 @@ def _read(folder: Path, place: str, number: int, keep: Any) -> tuple[Any, str]:
 
     measured, trace = measured_run(folder), trace_of(folder)
     record = read_record(folder, trace)
-    held = contents(measured.rows, list(measured.measures), record, trace)
+    held = contents(measured, record, trace)
     columns, weights = f"run-{number}-columns", f"run-{number}-weights"
     keep(columns, held.columns)
     keep(weights, held.weights)
@@ -213,6 +217,33 @@ def _read(folder: Path, place: str, number: int, keep: Any) -> tuple[Any, str]:
         printable(place.replace("/runs/", "/")), "", record.about, known_figures(record), held.measures, held.rows, held.instances, notice,
         columns, weights,
     ), held.texts  # fmt: skip
+
+
+def _pairs(
+    folders: Sequence[Path], shown: Sequence[Any], keep: Callable[[str, str], None]
+) -> dict[str, dict[str, str]]:
+    """Compare runs two by two, those on the same texts first, until `PAIRED_ROWS` are compared.
+
+    Returns:
+        For a pair, as ``0-1``, the key of its comparison, or the reason why there is none.
+    """
+    from attnaudit.report.site.contents import paired_contents
+
+    read, room, pairs = lru_cache(2)(measured_run), PAIRED_ROWS, {}
+    every = combinations(range(len(shown)), 2)
+    for a, b in sorted(every, key=lambda two: shown[two[0]].texts != shown[two[1]].texts):
+        room -= min(shown[a].rows, shown[b].rows)
+        if room < 0:
+            break
+        key = f"pair-{a}-{b}"
+        try:
+            one, other = (replace(read(folders[k]), name=shown[k].name) for k in (a, b))
+            keep(key, paired_contents(one, other))
+        except InputError as error:
+            pairs[f"{a}-{b}"] = {"reason": str(error)}
+        else:
+            pairs[f"{a}-{b}"] = {"key": key}
+    return pairs
 
 
 def _check_run(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The pages that only a server shows: the list of its runs, and the one where a sentence is typed."""
+"""The pages that only a server shows: the list of its runs, and one where a sentence is typed."""
 
 from __future__ import annotations
 
@@ -6,27 +6,29 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnaudit.report.page import Section, page_text
-from attnaudit.report.sections.playground import SCRIPTS
+from attnaudit.report.sections.playground import SCRIPTS, STYLES, moving
 
 
 def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
-    """The runs: number, name, corpus, model, and why no sentence can be typed, where none can."""
-    return page_text(
-        [Section("live_start", {"entries": entries})],
-        "Attention audits",
-        "Served to this machine alone.",
-    )
+    """Return the page of the runs.
+
+    Args:
+        entries: Number, name, corpus and model of each run, and why no sentence can be typed for it,
+            if none can.
+    """
+    sections = [Section("live_start", {"entries": entries})]
+    return page_text(sections, "Attention audits", "Served to this machine alone.")
 
 
 def typing_page(name: str, has_question: bool, epsilon: float) -> str:
-    """Where a sentence is typed, and the playground of it."""
-    content = {
-        "reason": None, "unit": "instance", "epsilon": epsilon, "rest": True, "left_out": 0, "further": 0, "has_question": has_question,
-    }  # fmt: skip
+    """Return the page where a sentence is typed, with its playground."""
     sections = [
-        Section("live_type", content),
+        Section("live_type", {"has_question": has_question}),
         Section(
-            "playground", content, scripts=(*SCRIPTS, "live_type.js"), styles=("playground.css",)
+            "playground",
+            moving(epsilon, rest=True),
+            scripts=(*SCRIPTS, "sections/live.js"),
+            styles=STYLES,
         ),
     ]
     return page_text(
@@ -34,5 +36,5 @@ def typing_page(name: str, has_question: bool, epsilon: float) -> str:
         "Type a sentence",
         f"Read by the model of {name}.",
         links=[("All runs", "../../")],
-        connects=True,
+        allows="; connect-src 'self'",
     )

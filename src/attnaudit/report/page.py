@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -11,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from attnaudit.core.files import write_text
@@ -25,16 +26,22 @@ from attnaudit.report.meanings import Terms, explained, measure_meaning
 if TYPE_CHECKING:
     from attnaudit.report.card import VerdictCard
 
-TEMPLATES = "report/templates"
-SAVE = ("colours.js", "save.js")  # the scripts that save figures and heatmaps
+SAVE = ("heatmap.js", "save.js")  # the scripts that save figures and heatmaps
+_WRAPPED = re.compile(r"(?<=[\w,;:.)”])\n(?=[\w“(←→↑↓]|\{\{ )")  # prose, in templates only
+_MACROS = ("section", "scroll", "table", "choice", "numbered")
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: ``template`` names a file of `TEMPLATES`, without its endings, and ``content`` is what it shows.
+    """A part of a page.
 
-    ``links`` are its entries in the navigation: (title, address). ``scripts`` are files that it needs; ``data`` is what they read, by the
-    id of the element that holds it; ``styles`` are those that no other section needs.
+    Attributes:
+        template: Name of a file of ``templates``, without its endings.
+        content: What it shows.
+        links: Its entries in the navigation: (title, address).
+        scripts: Files of ``scripts`` that it needs, each after those that it needs itself.
+        data: What scripts read, by the id of the element that holds it.
+        styles: Files of ``styles`` that no other section needs.
     """
 
     template: str
@@ -46,80 +53,97 @@ class Section:
 
 
 def write_page(
-    path: Path, sections: Iterable[Section | None], heading: str, subtitle: str = "", *, title: str = "",
-    links: Sequence[tuple[str, str]] = (), styles: Sequence[str] = ("report.css",), loads: bool = False,
-) -> Path:  # fmt: skip
-    """Write the page of ``sections`` (None: none) to ``path`` and return it. Raises RunError.
+    path: Path, sections: Iterable[Section | None], heading: str, subtitle: str = "", **options: Any
+) -> Path:
+    """Write the page of ``sections`` to ``path`` and return it, with the options of `page_text`.
 
-    ``title`` is that of the browser's window, by default the ``heading``; ``links`` end the navigation. A page that
-    ``loads`` may run the files of data that its own script names.
+    Raises:
+        RunError: If it cannot be written.
     """
-    write_text(
-        path,
-        page_text(
-            sections, heading, subtitle, title=title, links=links, styles=styles, loads=loads
-        ),
-    )
+    write_text(path, page_text(sections, heading, subtitle, **options))
     return path
 
 
 def page_text(
-    sections: Iterable[Section | None], heading: str, subtitle: str = "", *, title: str = "", links: Sequence[tuple[str, str]] = (),
-    styles: Sequence[str] = ("report.css",), bare: bool = False, connects: bool = False, loads: bool = False,
-) -> str:  # fmt: skip
-    """The page as text; ``bare`` without its head, for a page within another; with ``connects`` its script may ask the page's server."""
+    sections: Iterable[Section | None],
+    heading: str,
+    subtitle: str = "",
+    *,
+    title: str = "",
+    links: Sequence[tuple[str, str]] = (),
+    styles: Sequence[str] = ("report.css",),
+    bare: bool = False,
+    allows: str = "",
+) -> str:
+    """Return the text of a page.
+
+    Args:
+        sections: Its sections; None is skipped.
+        heading: Heading.
+        subtitle: Line below the heading.
+        title: Title of the browser's window; by default the heading.
+        links: End of the navigation: (title, address).
+        styles: Style sheets.
+        bare: Leaves out the masthead, for a page within another.
+        allows: Ends the content policy: ``'strict-dynamic'`` lets the page's script run files of
+            data, ``; connect-src 'self'`` lets it ask the page's server.
+    """
     shown = [section for section in sections if section is not None]
-    scripts = {name: section for section in shown for name in section.scripts}
-    script = "".join(_script(name, section) for name, section in scripts.items())
-    theme = style_of("scheme.js")
-    term = Terms()
-    parts = [rendered(section.template, {"term": term, **section.content}) for section in shown]
-    own = [link for section in shown for link in section.links]
+    scripts = list(dict.fromkeys(name for section in shown for name in section.scripts))
+    script = "".join(map(_script, ["dom.js", *scripts])) if scripts else ""
+    scheme, term = _read("scripts/scheme.js"), Terms()
+    parts = [rendered(one.template, {"term": term, **one.content}) for one in shown]
+    navigation = [link for section in shown for link in section.links]
     if term.defined:
-        parts, own = (
-            [*parts, rendered("definitions", {"defined": term.defined})],
-            [*own, ("Definitions", "#definitions")],
-        )
+        parts.append(rendered("definitions", {"defined": term.defined}))
+        navigation.append(("Definitions", "#definitions"))
     styles = [*styles, *dict.fromkeys(name for section in shown for name in section.styles)]
+    data = {name: read for section in shown for name, read in section.data.items()}
+    # By these hashes the policy lets these scripts run and no other.
+    hashes = [f"'sha256-{_hash(text)}'" for text in (scheme, script) if text]
+    policy = f"{_POLICY} {' '.join(hashes)} {allows}".rstrip()
     content = {
-        "heading": heading, "subtitle": subtitle, "title": title or heading, "bare": bare, "connects": connects,
+        "heading": heading,
+        "subtitle": subtitle,
+        "title": title or heading,
+        "bare": bare,
+        "policy": Markup(policy),
         "style": Markup("\n".join(map(style_of, styles))),
-        "links": [*own, *links], "parts": parts,
-        "data": {name: data_without_controls(data) for section in shown for name, data in section.data.items()},
-        "script": Markup(script), "scheme": Markup(theme),
-        # by these hashes the page's policy lets these scripts run and no other
-        "hashes": [_hash(text) for text in (theme, script) if text], "loads": loads,
-    }  # fmt: skip
+        "links": [*navigation, *links],
+        "parts": parts,
+        "data": {name: data_without_controls(read) for name, read in data.items()},
+        "script": Markup(script),
+        "scheme": Markup(scheme),
+    }
     return str(rendered("page", content))
 
 
+_POLICY = (
+    "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
+    "style-src 'unsafe-inline'; script-src"
+)
+
+
 def card_section(card: VerdictCard, left_out: Sequence[tuple[str, str]] = ()) -> Section:
-    """The card, and below it what has no answer: (name, reason)."""
-    content = {
-        "card": card,
-        "left_out": left_out,
-        "meaning_of": partial(measure_meaning, unit=card.unit),
-    }
+    """Make the section of a card, and below it what has no answer: (name, reason)."""
+    meaning_of = partial(measure_meaning, unit=card.unit)
+    content = {"card": card, "left_out": left_out, "meaning_of": meaning_of}
     return Section("card", content, (("Verdict", "#verdict"),))
 
 
 def figures_section(
     figures: Sequence[Figure], legend: Sequence[LegendEntry] = ()
 ) -> Section | None:
-    """Figures with the legend that they share; None without any."""
-    return (
-        Section("figures", {"figures": figures, "legend": legend}, (("Figures", "#figures"),), SAVE)
-        if figures
-        else None
-    )
+    """Make the section of figures with the legend that they share; None without any."""
+    content = {"figures": figures, "legend": legend}
+    return Section("figures", content, (("Figures", "#figures"),), SAVE) if figures else None
 
 
 @cache
 def environment() -> Environment:
-    """Templates that escape every text; only the package's own style, script and drawings are marked as safe."""
-    loader = PackageLoader("attnaudit", TEMPLATES)
+    """Return the templates, which escape every text but the package's own style and drawings."""
     environment = Environment(
-        loader=loader,
+        loader=FunctionLoader(lambda name: _WRAPPED.sub(" ", _read(f"templates/{name}"))),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -134,19 +158,22 @@ def environment() -> Environment:
         "term": explained,
         "explained": explained,
     }
+    macros = environment.get_template("macros.html.j2").module
+    environment.globals |= {name: getattr(macros, name) for name in _MACROS}
     return environment
 
 
 def rendered(template: str, content: Mapping[str, Any]) -> Markup:
-    """A template with its content. Control characters of labels, names and texts are shown: they could hide or turn round what follows."""
+    """Render a template, with control characters shown: they could hide or turn what follows."""
     return Markup(
         without_controls(environment().get_template(f"{template}.html.j2").render(content))
     )
 
 
-def _script(name: str, section: Section) -> str:
-    """A script of a section, whose content says which parts of it the page needs; no text of a user enters it."""
-    return environment().get_template(name).render(section.content) + "\n"
+def _script(name: str) -> str:
+    """Return a script; that of a section keeps its names to itself."""
+    text = _read(f"scripts/{name}")
+    return f"{{\n{text}}}\n" if name.startswith("sections/") else text
 
 
 def _hash(text: str) -> str:
@@ -154,5 +181,10 @@ def _hash(text: str) -> str:
 
 
 def style_of(name: str) -> str:
-    """A style sheet or script of the package, as it stands."""
-    return files("attnaudit").joinpath(TEMPLATES).joinpath(name).read_text(encoding="utf-8")
+    """Return a style sheet of the package."""
+    return _read(f"styles/{name}")
+
+
+@cache
+def _read(name: str) -> str:
+    return files("attnaudit.report").joinpath(name).read_text(encoding="utf-8")

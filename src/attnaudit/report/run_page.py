@@ -20,14 +20,12 @@ from attnaudit.report.sections.heads import heads_section
 from attnaudit.report.sections.instances import (
     SHOWN_BY,
     check_same_instances,
-    erasure_section,
     instance_sections,
     overview,
     rows_shown,
 )
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
-from attnaudit.report.sections.played import READ
-from attnaudit.report.sections.playground import epsilon_of, playground_section
+from attnaudit.report.sections.playground import READ, epsilon_of, playground_section
 from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, left_out, provenance_sections
 from attnaudit.report.words import row_of_heads
@@ -62,12 +60,7 @@ def write_report(
         shown = _read_out(trace, record, chosen.pictured)
         listed = _read_out(trace, record, chosen.only_listed) if len(chosen.only_listed) else None
         played = playground_section(*shown, epsilon_of(about, first.task), card.unit, listed)
-        of_instances = (
-            heatmaps,
-            played,
-            erasure_section(trace, record, chosen.pictured, card.unit),
-            instances,
-        )
+        of_instances = (heatmaps, played, instances)
     missing, heads = left_out(record, first), card.audited
     lead = (
         f"Means over {card.unit}s, or shares, with 95 % intervals over {card.drawn}; s.d. is the spread over {card.unit}s."

@@ -48,7 +48,6 @@ def paired_means(
             because sums depend on it in their last digit.
         seed: Seed of the draws.
     """
-    # ``report/templates/site/bootstrap.js`` draws the same resamples; change both together.
     gap = (second - first).T
     known = ~np.isnan(gap)
     names, of_row = np.unique(text, return_inverse=True)

@@ -7,29 +7,30 @@ their values at equal steps of x.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 MOST = 100  # rows of one table
 BINS = 10  # of a table of more
 _CHANNELS = ("facet", "row", "column", "color", "shape", "detail", "x", "x2", "y", "y2", "text")
 _NAMES = {
-    "group": "group",
     "x": "value",
     "low": "lower end",
     "high": "upper end",
-    "mean": "mean",
     "q25": "lower quartile",
     "q50": "median",
     "q75": "upper quartile",
-    "name": "name",
 }
 _STATISTICS = ("low", "high", "q25", "q50", "q75")  # named so whatever axis they are drawn on
 _COORDINATES = ("centre", "top", "bottom", "base")  # of the drawing, no numbers
+_SLACK = 1e-9  # of a step that is rounded
+
+Rows = Sequence[Mapping[str, Any]]
 
 
 def tables_behind(spec: Mapping[str, Any]) -> str:
@@ -37,174 +38,111 @@ def tables_behind(spec: Mapping[str, Any]) -> str:
 
     Areas alone, as of densities, have none: the quartiles that are drawn with them have.
     """
-    found = "".join(
-        _behind(spec, name, rows) for name, rows in spec.get("datasets", {}).items() if rows
-    )
-    return (
-        f'<details class="behind"><summary>Numbers of this chart</summary>{found}</details>'
-        if found
-        else ""
-    )
+    datasets = spec.get("datasets", {}).items()
+    tables = "".join(_behind(list(_layers(spec, name)), rows) for name, rows in datasets if rows)
+    summary = "<summary>Numbers of this chart</summary>"
+    return f'<details class="behind">{summary}{tables}</details>' if tables else ""
 
 
-def _behind(spec: Mapping[str, Any], name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    fields = _fields(spec, name)
+def _layers(
+    spec: Mapping[str, Any], dataset: str, inherited: str = ""
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the mark and the encoding of each layer that draws ``dataset``."""
+    data = spec.get("data")
+    own = data.get("name", "") if isinstance(data, Mapping) else inherited
+    if own == dataset:
+        mark = spec.get("mark", "")
+        yield mark.get("type", "") if isinstance(mark, Mapping) else mark, spec.get("encoding", {})
+        if isinstance(spec.get("facet"), Mapping):
+            yield "", {"facet": spec["facet"]}
+    parts = [
+        part for key in ("layer", "hconcat", "vconcat", "concat") for part in spec.get(key, ())
+    ]
+    for part in [*parts, *([spec["spec"]] if isinstance(spec.get("spec"), Mapping) else [])]:
+        yield from _layers(part, dataset, own)
+
+
+def _behind(layers: Sequence[tuple[str, Mapping[str, Any]]], rows: Rows) -> str:
+    fields, marks = _fields([encoding for _, encoding in layers]), {mark for mark, _ in layers}
     if len(fields) == 1 and fields.keys() <= {"x", "y"}:  # a line across the chart
         return ""
     if "right" in rows[0]:
         return _histogram(rows, fields["x"])
     if len(rows) <= MOST:
         return _table(rows, fields)
-    marks = set(_marks(spec, name))
-    groups = {
-        field: title
-        for field, title in fields.items()
-        if not isinstance(rows[0].get(field), int | float)
-    }
-    parts = _parts(rows, groups)
-    if "x" not in fields or "x" in groups or not 0 < len(parts) <= MOST:
+    frame = pl.DataFrame(rows, infer_schema_length=None)
+    groups = [field for field in fields if not frame[field].dtype.is_numeric()]
+    if "x" not in fields or "x" in groups:
         return ""
-    bins = min(BINS, MOST // len(parts))
-    ends = min(row["x"] for row in rows), max(row["x"] for row in rows)
-    if "line" in marks:
-        held = {field: title for field, title in fields.items() if field not in groups}
-        return _table(
-            [
-                dict(groups_of) | row
-                for groups_of, part in parts.items()
-                for row in _steps(part, ends, bins)
-            ],
-            groups | held,
+    known = frame.drop_nulls("x").with_columns(pl.col("x").cast(pl.Float64))
+    parts = known.select(pl.lit(0).alias("all"), *groups).unique(maintain_order=True)
+    parts = parts.with_row_index("part")
+    bins = min(BINS, MOST // parts.height) if parts.height <= MOST else 0
+    known = known.with_columns(all=0).join(parts, on=["all", *groups], nulls_equal=True)
+    if bins and "line" in marks:
+        steps = pl.DataFrame({"x": np.linspace(known["x"].min(), known["x"].max(), bins + 1)})
+        at = steps.with_columns(at=pl.col("x") + _SLACK).join(parts.select("part"), how="cross")
+        lines = known.rename({"x": "at"}).sort("at")
+        found = (
+            at.sort("at")
+            .join_asof(lines, on="at", by="part", check_sortedness=False)
+            .drop_nulls("all")
         )
-    if marks & {"point", "circle", "square"} and "y" in fields:
-        read = {
-            "x": fields["x"],
-            "n": "number",
-            "q25": f"{fields['y']}: lower quartile",
-            "q50": "median",
-            "q75": "upper quartile",
-        }
-        return _table(
-            [
-                dict(groups_of) | row
-                for groups_of, part in parts.items()
-                for row in _quartiles(part, ends, bins)
-            ],
-            groups | read,
-        )
+        return _table(found.sort("part", "x").to_dicts(), fields)
+    if bins and marks & {"point", "circle", "square"} and "y" in fields:
+        return _quartiles(known, groups, bins, fields)
     return ""
 
 
-def _histogram(rows: Sequence[Mapping[str, Any]], title: str) -> str:
+def _quartiles(
+    known: pl.DataFrame, groups: Sequence[str], bins: int, fields: Mapping[str, str]
+) -> str:
+    """Describe points by equal intervals of x: how many, and the quartiles of y."""
+    edges = np.linspace(known["x"].min(), known["x"].max(), bins + 1)
+    place = np.clip(np.searchsorted(edges, known["x"], side="right") - 1, 0, bins - 1)
+    ends = [_text(float(edge)) for edge in edges]
+    names = [f"{low} to {high}" for low, high in pairwise(ends)]
+    middle = [pl.col("y").quantile(q / 100, "linear").alias(f"q{q}") for q in (25, 50, 75)]
+    found = known.with_columns(place=pl.Series(place)).drop_nulls("y")
+    table = found.group_by("part", *groups, "place").agg(*middle, n=pl.len()).sort("part", "place")
+    rows = [row | {"x": names[row["place"]]} for row in table.to_dicts()]
+    titles = {"n": "number", "q25": f"{fields['y']}: lower quartile"}
+    read = {group: fields[group] for group in groups} | {"x": fields["x"]} | titles
+    return _table(rows, read | {name: _NAMES[name] for name in ("q50", "q75")})
+
+
+def _histogram(rows: Rows, title: str) -> str:
     """Count each group in each bin, of an outline whose corners between bins have no count."""
     bins: dict[str, dict[str, Any]] = {}
     counted = [row for row in rows if row["count"] is not None]
     for row in counted:
         interval = f"{_text(row['x'])} to {_text(row['right'])}"
         bins.setdefault(interval, {"x": interval})[f"of {row['group']}"] = row["count"]
-    return _table(
-        list(bins.values()),
-        {"x": title} | {f"of {row['group']}": f"number of {row['group']}" for row in counted},
-    )
+    numbers = {f"of {row['group']}": f"number of {row['group']}" for row in counted}
+    return _table(list(bins.values()), {"x": title} | numbers)
 
 
-def _parts(
-    rows: Sequence[Mapping[str, Any]], groups: Mapping[str, str]
-) -> dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]]:
-    """Return the rows with a place, by what they are grouped by."""
-    found: dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        if row.get("x") is not None:
-            found.setdefault(tuple((field, row.get(field)) for field in groups), []).append(row)
-    return found
-
-
-def _steps(
-    rows: Sequence[Mapping[str, Any]], ends: tuple[float, float], bins: int
-) -> Iterator[dict[str, Any]]:
-    """Return a line at equal steps of x: its last value before each."""
-    ordered = sorted(rows, key=lambda row: row["x"])
-    for x in np.linspace(*ends, bins + 1):
-        place = bisect_right([row["x"] for row in ordered], x + 1e-9)
-        if place:
-            yield dict(ordered[place - 1]) | {"x": float(x)}
-
-
-def _quartiles(
-    rows: Sequence[Mapping[str, Any]], ends: tuple[float, float], bins: int
-) -> Iterator[dict[str, Any]]:
-    """Points by equal intervals of x: how many, and the quartiles of y."""
-    known = [row for row in rows if row.get("y") is not None]
-    x, y = (np.array([row[name] for row in known], float) for name in ("x", "y"))
-    edges = np.linspace(*ends, bins + 1)
-    place = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, bins - 1)
-    for k in np.unique(place):
-        q25, q50, q75 = (float(value) for value in np.percentile(y[place == k], [25, 50, 75]))
-        interval = f"{_text(float(edges[k]))} to {_text(float(edges[k + 1]))}"
-        yield {"x": interval, "n": int((place == k).sum()), "q25": q25, "q50": q50, "q75": q75}
-
-
-def _fields(spec: Mapping[str, Any], dataset: str) -> dict[str, str]:
-    """Return the fields of ``dataset`` that marks encode, in order of `_CHANNELS`, with titles."""
-    found: dict[tuple[int, str], str] = {}
-    for encoding in _encodings(spec, dataset):
-        for channel, part in encoding.items():
+def _fields(encodings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the fields that marks encode, in the order of `_CHANNELS`, with titles."""
+    titles: dict[str, str] = {}
+    for channel in _CHANNELS:
+        for part in (encoding.get(channel) for encoding in encodings):
             field = part.get("field") if isinstance(part, Mapping) else None
-            if isinstance(field, str) and channel in _CHANNELS and field not in _COORDINATES:
-                place = min([_CHANNELS.index(channel), *(k for k, name in found if name == field)])
-                title = found.pop(
-                    (next((k for k, name in found if name == field), -1), field), ""
-                ) or _title(part)
-                found[place, field] = title
+            if isinstance(field, str) and field not in _COORDINATES:
+                title = part.get("title") if field not in _STATISTICS else None
+                titles[field] = titles.get(field) or (title if isinstance(title, str) else "")
     return {
         field: title or _NAMES.get(field, field.replace("_", " "))
-        for (_, field), title in sorted(found.items())
+        for field, title in titles.items()
     }
 
 
-def _marks(spec: Mapping[str, Any], dataset: str, inherited: str = "") -> Iterator[str]:
-    """Return the marks that draw ``dataset``."""
-    data = spec.get("data")
-    own = data.get("name", "") if isinstance(data, Mapping) else inherited
-    mark = spec.get("mark")
-    if own == dataset and mark:
-        yield str(mark.get("type")) if isinstance(mark, Mapping) else str(mark)
-    for key in ("layer", "hconcat", "vconcat", "concat"):
-        for part in spec.get(key, ()):
-            yield from _marks(part, dataset, own)
-    if isinstance(spec.get("spec"), Mapping):
-        yield from _marks(spec["spec"], dataset, own)
-
-
-def _title(part: Mapping[str, Any]) -> str:
-    title = part.get("title")
-    return title if isinstance(title, str) and part.get("field") not in _STATISTICS else ""
-
-
-def _encodings(
-    spec: Mapping[str, Any], dataset: str, inherited: str = ""
-) -> Iterator[Mapping[str, Any]]:
-    data = spec.get("data")
-    own = data.get("name", "") if isinstance(data, Mapping) else inherited
-    if own == dataset and isinstance(spec.get("encoding"), Mapping):
-        yield spec["encoding"]
-    if own == dataset and isinstance(spec.get("facet"), Mapping):
-        yield {"facet": spec["facet"]}
-    for key in ("layer", "hconcat", "vconcat", "concat"):
-        for part in spec.get(key, ()):
-            yield from _encodings(part, dataset, own)
-    if isinstance(spec.get("spec"), Mapping):
-        yield from _encodings(spec["spec"], dataset, own)
-
-
-def _table(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> str:
+def _table(rows: Rows, fields: Mapping[str, str]) -> str:
     if not fields:
         return ""
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in fields.values())
-    body = "".join(
-        f"<tr>{''.join(f'<td>{_text(row.get(field))}</td>' for field in fields)}</tr>"
-        for row in rows
-    )
+    cells = ("".join(f"<td>{_text(row.get(field))}</td>" for field in fields) for row in rows)
+    body = "".join(f"<tr>{line}</tr>" for line in cells)
     caption = '<caption class="unseen">Numbers of this chart</caption>'
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
@@ -212,6 +150,4 @@ def _table(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> str:
 def _text(value: Any) -> str:
     if value is None:
         return "–"
-    if isinstance(value, float):
-        return f"{value:.4g}".replace("-", "−")
-    return escape(str(value))
+    return f"{value:.4g}".replace("-", "−") if isinstance(value, float) else escape(str(value))

@@ -1,4 +1,4 @@
-"""Two runs compared on shared instances, as people read it, on a terminal and in a page of its own."""
+"""Differences of runs on their shared instances, on a terminal, in a page and in a site."""
 
 from __future__ import annotations
 
@@ -19,21 +19,18 @@ from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.words import figure, interval, of_unit
 from attnaudit.results.paired import HIGHER, LOWER, MOST, B, PairedRuns
-from attnaudit.results.summary import INSTANCE, ROW
+from attnaudit.results.summary import ROW
 from attnaudit.trace import SEVERAL
 
 TOP = 3  # tokens of largest weight that are shown
 _SNIPPET = 24  # tokens of a text
 SHOWN = 5e-4  # what three places show as more than 0
-_CHANCE = 0.05  # of an interval to exclude 0 where there is no difference
-_COLUMNS = ("measure", "a", "b", "b − a", "95 % interval", "n", "undefined", "conclusion")
+_CHANCE = 0.05  # of an interval to exclude 0 if there is no difference
+COLUMNS = ("measure", "a", "b", "b − a", "95 % interval", "n", "undefined", "conclusion")
+_WORDS = ("measure", "conclusion")  # columns that are no numbers
 _MOST_COLUMNS = (
-    "JSD",
-    "predicted by a",
-    "predicted by b",
-    "most attention in a",
-    "most attention in b",
-    "text",
+    *("JSD", "predicted by a", "predicted by b"),
+    *("most attention in a", "most attention in b", "text"),
 )
 
 
@@ -43,135 +40,140 @@ def print_differences(compared: Sequence[PairedRuns], console: Console) -> None:
         for note in pair.notes:
             console.print(f"note: {printable(note)}", markup=False, highlight=False)
         table = Table(title=as_markup(_title(pair)), title_justify="left")
-        for column in _COLUMNS:
-            table.add_column(
-                column,
-                justify="left" if column in ("measure", "conclusion") else "right",
-                no_wrap=column != "measure",
-            )
-        for _, part in pair.differences.filter(pl.col("n") > 0).group_by(
-            "experiment", maintain_order=True
-        ):
+        for name in COLUMNS:
+            justify = "left" if name in _WORDS else "right"
+            table.add_column(name, justify=justify, no_wrap=name != "measure")
+        known = pair.differences.filter(pl.col("n") > 0)
+        for _, part in known.group_by("experiment", maintain_order=True):
             table.add_section()
             for row in part.iter_rows(named=True):
                 shown = row["conclusion"] in (HIGHER, LOWER)
-                table.add_row(*map(as_markup, _texts(row)), style=None if shown else "dim")
+                table.add_row(*map(as_markup, texts_of(row)), style=None if shown else "dim")
         console.print(table)
         if different := most_different(pair):
-            most = Table(
-                title=f"The {count(len(different), pair.unit)} whose attention differs most",
-                title_justify="left",
-            )
+            title = f"The {count(len(different), pair.unit)} whose attention differs most"
+            most = Table(title=title, title_justify="left")
             for column in (pair.unit, *_MOST_COLUMNS):
                 most.add_column(column, overflow="fold")
             for texts in different:
                 most.add_row(*map(as_markup, texts))
             console.print(most)
-        console.print(f"{lead(pair)} {_intervals(pair)}", markup=False, highlight=False)
+        console.print(f"{lead(pair)} {intervals(pair)}", markup=False, highlight=False)
 
 
 def write_comparison(page: Path, compared: Sequence[PairedRuns]) -> Path:
-    """Write the page of comparisons with one run and return it. Raises RunError."""
+    """Write the page of comparisons with one run and return it.
+
+    Raises:
+        RunError: If it cannot be written.
+    """
     sections = [_section(pair, number) for number, pair in enumerate(compared, start=1)]
-    return write_page(
-        page, sections, "Runs compared", f"paired differences from run a: {compared[0].a}"
-    )
+    subtitle = f"paired differences from run a: {compared[0].a}"
+    return write_page(page, sections, "Runs compared", subtitle)
 
 
 def lead(pair: PairedRuns) -> str:
-    """What is shared, how far the attentions differ, and how many intervals may exclude 0 by chance."""
-    first = pair.differences.select("shared", "only_a", "only_b").row(0)
-    shared, only_a, only_b = map(thousands, first)
-    rows = (
-        f"{shared} {pair.unit}s"
-        if pair.unit == INSTANCE
-        else f"{shared} rows, of {count(pair.texts, 'text')},"
+    """Say what is shared, how far the attentions differ, and what chance alone would show."""
+    shared, only_a, only_b = map(
+        thousands, pair.differences.select("shared", "only_a", "only_b").row(0)
     )
+    of_texts = f"{shared} rows, of {count(pair.texts, 'text')},"
+    rows = of_texts if pair.unit == ROW else f"{shared} {pair.unit}s"
     changed = (
         f" ({thousands(pair.changed)} of each with an id of the other and another text)"
         if pair.changed
         else ""
     )
-    divergence = pair.instances["jsd"].mean()
-    assert isinstance(divergence, float)
+    divergence = float(pair.instances["jsd"].to_numpy().mean())
     judged = pair.differences["low"].count()
     by_chance = max(round(_CHANCE * judged), 1)
-    alone = f" Each interval is taken alone: if the runs did not differ, about {by_chance} of {judged} would exclude 0 by chance."
+    alone = (
+        f" Each interval is taken alone: if the runs did not differ, about {by_chance} of {judged} "
+        "would exclude 0 by chance."
+    )
     return (
-        f"Both runs have {rows} with the same text; a has {only_a} more, b has {only_b} more{changed}. On the shared {pair.unit}s their "
-        f"attentions differ by a mean JSD of {figure(divergence, 3)} (0: equal; ln 2 = 0.693: no token in common).{alone if judged else ''}"
+        f"Both runs have {rows} with the same text; a has {only_a} more, b has {only_b} more"
+        f"{changed}. On the shared {pair.unit}s their attentions differ by a mean JSD of "
+        f"{figure(divergence, 3)} (0: equal; ln 2 = 0.693: no token in common)."
+        f"{alone if judged else ''}"
     )
 
 
-def _intervals(pair: PairedRuns) -> str:
+def intervals(pair: PairedRuns) -> str:
+    """Say what the intervals are of."""
     drawn = "texts" if pair.unit == ROW else f"{pair.unit}s"
     return (
-        f"Intervals are 95 % bootstrap intervals over shared {drawn}: they compare these two trained models, not models of other seeds. "
-        f"{of_unit('An instance', pair.unit)} where a measure is undefined in one run is excluded from both means."
+        f"Intervals are 95 % bootstrap intervals over shared {drawn}: they compare these two trained "
+        f"models, not models of other seeds. {of_unit('An instance', pair.unit)} where a measure is "
+        "undefined in one run is excluded from both means."
     )
 
 
 def most_different(pair: PairedRuns) -> list[tuple[str, ...]]:
-    """The instances, or rows, whose attentions differ most: name, JSD, predicted classes, tokens of most attention, text."""
+    """Return name, JSD, predictions, heaviest tokens and text of the rows that differ most."""
     return [
         (
-            _name(row), figure(row["jsd"], 3), row["predicted"], row["predicted" + B], _top(row["tokens"], row["alpha"]),
-            _top(row["tokens"], row["alpha" + B]), _snippet(row["tokens"]),
+            _name(row),
+            figure(row["jsd"], 3),
+            row["predicted"],
+            row["predicted" + B],
+            _top(row["tokens"], row["alpha"]),
+            _top(row["tokens"], row["alpha" + B]),
+            _snippet(row["tokens"]),
         )
         for row in pair.instances.filter(pl.col("jsd") >= SHOWN).head(MOST).iter_rows(named=True)
-    ]  # fmt: skip
+    ]
 
 
 def _section(pair: PairedRuns, number: int) -> Section:
     parts = pair.differences.group_by("experiment", maintain_order=True)
-    tables = [
-        (
-            str(name),
-            [
-                (row["measure"], measure_meaning(row["measure"], str(name)), *_texts(row))
-                for row in part.iter_rows(named=True)
-            ],
-        )
-        for (name,), part in parts
-    ]
+    most_columns = (pair.unit, *_MOST_COLUMNS)
     content = {
-        "number": number, "title": _title(pair), "lead": lead(pair), "intervals": _intervals(pair), "notes": pair.notes, "tables": tables,
-        "columns": _COLUMNS, "most": most_different(pair), "most_columns": (pair.unit, *_MOST_COLUMNS), "unit": pair.unit,
-    }  # fmt: skip
+        "number": number,
+        "title": _title(pair),
+        "lead": lead(pair),
+        "intervals": intervals(pair),
+        "notes": pair.notes,
+        "tables": [
+            (name, list(map(_explained, part.iter_rows(named=True)))) for (name,), part in parts
+        ],
+        "columns": [("" if name in _WORDS else "num", _capital(name)) for name in COLUMNS],
+        "most": most_different(pair),
+        "most_columns": [(_capital(name), k, "") for k, name in enumerate(most_columns)],
+        "unit": pair.unit,
+    }
     return Section("differences", content, ((f"a and {pair.b}", f"#differences-{number}"),))
+
+
+def _capital(text: str) -> str:
+    return text if text in ("a", "b", "b − a", "n") else text[:1].upper() + text[1:]
+
+
+def _explained(row: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
+    """Return name and meaning of a row's measure, and the row's texts."""
+    return row["measure"], measure_meaning(row["measure"], row["experiment"]), texts_of(row)
 
 
 def _title(pair: PairedRuns) -> str:
     return f"a: {pair.a}, b: {pair.b}"
 
 
-def _texts(row: dict[str, Any]) -> tuple[str, ...]:
-    """What the `_COLUMNS` show of a row of differences."""
-    places = (
-        6 if 0 < abs(row["difference"] or 0) < SHOWN else 3
-    )  # a difference that three places would show as none
-    numbers = (
-        "–" if row[name] is None else figure(row[name], at)
-        for name, at in (("a", 3), ("b", 3), ("difference", places))
+def texts_of(row: dict[str, Any]) -> tuple[str, ...]:
+    """Return what `COLUMNS` show of a row of differences."""
+    # Six places for a difference that three would show as none.
+    places = 6 if 0 < abs(row["difference"] or 0) < SHOWN else 3
+    a, b, difference = (
+        "–" if row[name] is None else figure(row[name], digits)
+        for name, digits in (("a", 3), ("b", 3), ("difference", places))
     )
     label = measure_label(row["measure"], row["experiment"])
-    return (
-        label,
-        *numbers,
-        interval(row, places) or "–",
-        thousands(row["n"]),
-        thousands(row["undefined"]),
-        row["conclusion"],
-    )
+    counts = (thousands(row["n"]), thousands(row["undefined"]))
+    return (label, a, b, difference, interval(row, places) or "–", *counts, row["conclusion"])
 
 
 def _name(row: dict[str, Any]) -> str:
-    return " ".join(
-        [
-            str(row["instance"]),
-            *(f"{key} {row[key]}" for key in SEVERAL if row.get(key) is not None),
-        ]
-    )
+    keys = [f"{key} {row[key]}" for key in SEVERAL if row.get(key) is not None]
+    return " ".join([str(row["instance"]), *keys])
 
 
 def _top(tokens: list[str], alpha: Sequence[float]) -> str:
@@ -180,6 +182,4 @@ def _top(tokens: list[str], alpha: Sequence[float]) -> str:
 
 
 def _snippet(tokens: list[str]) -> str:
-    return " ".join(
-        [visible(token) for token in tokens[:_SNIPPET]] + ["…"] * (len(tokens) > _SNIPPET)
-    )
+    return " ".join([*map(visible, tokens[:_SNIPPET]), *["…"] * (len(tokens) > _SNIPPET)])

@@ -31,7 +31,13 @@ def growth_section(table: pl.DataFrame) -> Section | None:
         "translates": "query" in table.columns, "pieces": any(marks_words(rows["tokens"][0]) for _, rows, _ in texts),
     }  # fmt: skip
     data = {"growth-data": {"steps": texts[0][1]["step"].to_list(), "instances": instances}}
-    return Section("growth", content, (("During training", "#growth"),), ("growth.js",), data)
+    return Section(
+        "growth",
+        content,
+        (("During training", "#growth"),),
+        ("heatmap.js", "sections/growth.js"),
+        data,
+    )
 
 
 def _entry(

@@ -90,7 +90,7 @@ def heads_section(record: RunRecord, view: HeadView | None) -> Section | None:
         "heads",
         content,
         (("Heads", "#heads"),),
-        ("heads.js",) if view else (),
+        ("heatmap.js", "sections/heads.js") if view else (),
         data,
         ("heads.css",),
     )

@@ -1,9 +1,9 @@
 "use strict";
 // Dark or light: as the system says, or as the reader last chose; runs before the page is drawn.
 (() => {
-  const root = document.documentElement;
-  const system = window.matchMedia("(prefers-color-scheme: dark)");
-  const now = () => root.dataset.scheme || (system.matches ? "dark" : "light");
+  const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
+  const now = () => root.dataset.scheme ?? (system.matches ? "dark" : "light");
+  const other = () => (now() === "dark" ? "light" : "dark");
 
   function kept(scheme) {
     try {
@@ -14,27 +14,21 @@
     }
   }
 
-  function show(button) {
-    const other = now() === "dark" ? "light" : "dark";
-    button.textContent = `${other} colours`;
-    button.hidden = false;
-  }
-
   const chosen = kept();
   if (chosen === "dark" || chosen === "light") root.dataset.scheme = chosen;
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.getElementById("scheme");
     if (!button) return; // a page within another
-    show(button);
     const changed = () => {
-      show(button);
+      button.textContent = `${other()} colours`;
+      button.hidden = false;
       document.dispatchEvent(new Event("scheme"));
     };
+    changed();
     system.addEventListener("change", changed);
-    window.matchMedia("print").addEventListener("change", changed); // paper is light
+    matchMedia("print").addEventListener("change", changed); // paper is light
     button.addEventListener("click", () => {
-      root.dataset.scheme = now() === "dark" ? "light" : "dark";
-      kept(root.dataset.scheme);
+      root.dataset.scheme = kept(other()) ?? other();
       changed();
     });
   });

@@ -1,0 +1,321 @@
+// The charts that a page draws itself. Colours are classes of the style sheet: they follow the
+// scheme.
+
+// Where a value lies between two places; `bend` makes a scale that is not linear.
+const scaled = ([low, high], [from, to], bend = (share) => share) => (value) =>
+  from + (to - from) * bend(Math.min(Math.max((value - low) / (high - low || 1), 0), 1));
+
+const line = (points, attributes) => svg("path", {
+  d: `M${points.map((xy) => xy.map((v) => v.toFixed(1)).join(" ")).join("L")}`, ...attributes,
+});
+
+// The axes of a chart, each with ends, ticks and a title, and where values lie within it.
+function axes(width, height, x, y) {
+  const [left, right, top, bottom] = [46, width - 14, 26, height - 52];
+  const across = scaled(x.ends, [left, right], x.bend), up = scaled(y.ends, [bottom, top]);
+  const word = (text, x, y, anchor) => svg("text", { x, y, "text-anchor": anchor }, text);
+  const parts = [
+    ...y.ticks.flatMap((value) => [word(figure(value), left - 7, up(value) + 4, "end"),
+      line([[left, up(value)], [right, up(value)]], { class: value ? "grid" : "axis" })]),
+    ...x.ticks.flatMap((value) => [word(figure(value), across(value), bottom + 18, "middle"),
+      line([[across(value), bottom], [across(value), bottom + 4]], { class: "axis" })]),
+    word(x.title, (left + right) / 2, bottom + 38, "middle"), word(y.title, 4, 14, "start"),
+  ];
+  return { parts, across, up, left, right, top, bottom };
+}
+
+// Bars on a base line, one of `most` as high as the chart.
+function bars(counts, most, width, height) {
+  const step = width / counts.length;
+  return Array.from(counts, (count, k) => {
+    const tall = Math.max((count / most) * (height - 2), 1).toFixed(1);
+    const [x, wide] = [k * step + 0.4, step - 0.8].map((place) => place.toFixed(1));
+    return count ? `M${x} ${height}v-${tall}h${wide}v${tall}z` : "";
+  }).join("");
+}
+
+// What is computed from an array of values, once for each.
+function once(compute) {
+  const known = new WeakMap();
+  return (values) => {
+    if (!known.has(values)) known.set(values, compute(values));
+    return known.get(values);
+  };
+}
+
+// The smallest and the largest of values; NaN is undefined.
+const endsOf = once((values) => {
+  let low = Infinity, high = -Infinity;
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [low, high];
+});
+
+// Values are stored in 65,535 steps between their ends: so far apart they are not told from equal.
+function stepOf(values) {
+  const [low, high] = endsOf(values);
+  return high > low ? (high - low) / 60000 : 0;
+}
+
+// Decimals of a column: none if all values are whole, to the steps in which they are stored.
+const decimalsOf = once((values) => (values.every((value) => Number.isNaN(value)
+  || Math.abs(value - Math.round(value)) <= stepOf(values)) ? 0 : 3));
+
+// Which of `count` equal intervals between its ends each value is in; NO_BIN if it is undefined.
+const NO_BIN = 255;
+function binned(values, count) {
+  const [low, high] = endsOf(values), scale = high > low ? count / (high - low) : 0;
+  return Uint8Array.from(values, (value) => (Number.isNaN(value) ? NO_BIN
+    : Math.min((value - low) * scale, count - 1)));
+}
+
+// A closed table behind a chart, drawn by `table()` while it is open.
+function numbersBehind(table) {
+  const box = element("details", "behind", element("summary", "", "Numbers"), "");
+  const draw = () => box.open && box.lastChild.replaceWith(table());
+  on(box, "toggle", draw);
+  return { box, draw };
+}
+
+// Calls `done` with both ends of a drag, as shares of the target's sides, and `moving` once a
+// frame.
+function dragged(target, done, moving) {
+  let first = null, last = null, frame = 0;
+  const place = ({ clientX, clientY }) => {
+    const box = target.getBoundingClientRect();
+    return { x: (clientX - box.left) / box.width, y: (clientY - box.top) / box.height };
+  };
+  const end = (act) => (event) => {
+    frame = cancelAnimationFrame(frame);
+    if (first && act) act(first, place(event));
+    first = null;
+  };
+  on(target, "pointerdown", (event) => {
+    first = place(event);
+    target.setPointerCapture(event.pointerId);
+    event.preventDefault();
+  });
+  on(target, "pointermove", (event) => {
+    last = place(event);
+    if (first && moving) frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      moving(first, last);
+    });
+  });
+  on(target, "pointerup", end(done));
+  on(target, "pointercancel", end(null));
+}
+
+const BARS = 40, INTERVALS = 10; // of a histogram, and of the table behind it
+
+// A histogram of rows: grey all, blue those that fit. `change` is called with a range, or null.
+function histogram(title, values, change) {
+  const [WIDE, HIGH] = [220, 76], [low, high] = endsOf(values), known = low <= high;
+  const width = high - low || 1, digits = width < 0.05 ? 4 : 2,
+    show = (value) => figure(value, digits);
+  const two = low < high && values.every((value) => !(value > low && value < high));
+  const count = two ? 2 : high > low ? BARS : 1, bin = binned(values, count);
+  const counted = (fits) => {
+    const rows = new Uint32Array(NO_BIN + 1);
+    for (let row = 0; row < bin.length; row += 1) if (fits(row)) rows[bin[row]] += 1;
+    return rows;
+  };
+  const total = counted(() => true),
+    layers = ["of-all", "of-fit"].map((name) => svg("path", { class: name }));
+  const brush = svg("rect", { class: "brush", y: 0, height: HIGH });
+  const ends = high > low
+    ? [["start", 0, low], ["middle", WIDE / 2, (low + high) / 2], ["end", WIDE, high]]
+    : [["middle", WIDE / 2, low]];
+  const words = ends.map(([anchor, x, value]) =>
+    svg("text", { x, y: HIGH + 13, "text-anchor": anchor },
+    show(value)));
+  const frame = { viewBox: `0 0 ${WIDE} ${HIGH + 16}`, class: "brushed", "aria-hidden": "true" };
+  const base = line([[0, HIGH], [WIDE, HIGH]], { class: "axis" });
+  const chart = svg("svg", frame, ...layers, brush, base, ...(known ? words : []));
+  const fields = ["from", "to"].map((name, k) => {
+    const placeholder = known ? show([low, high][k]) : "";
+    const field = Object.assign(element("input"),
+      { type: "number", name, step: "any", placeholder });
+    on(field, "change", typed);
+    return field;
+  });
+  const lacking = total[NO_BIN] ? `${thousands(total[NO_BIN])} undefined` : "";
+  const numbers = numbersBehind(table),
+    legend = element("legend", "", element("span", "chart-title", title));
+  const box = element("fieldset", "chart-box", legend, chart, element("div", "range-fields",
+    labelled("from", fields[0]), labelled("to", fields[1]), element("span", "muted", lacking)),
+      numbers.box);
+  let fitting = total;
+
+  function typed() {
+    const range = fields.map(({ value }, k) => (value === "" ? [-Infinity, Infinity][k]
+      : Number(value)));
+    change(range.some(Number.isFinite) ? range : null);
+  }
+
+  // Both as shares of their own rows, so that few rows that fit are visible among many.
+  function draw() {
+    const shares = [total, fitting].map((rows) => {
+      const found = Array.from(rows.subarray(0, count)), sum = found.reduce((a, b) => a + b, 0)
+        || 1;
+      return found.map((number) => number / sum);
+    });
+    const most = Math.max(...shares.flat()) || 1;
+    layers.forEach((layer, k) => layer.setAttribute("d", bars(shares[k], most, WIDE, HIGH)));
+    numbers.draw();
+  }
+
+  function table() {
+    const parts = Math.min(count, INTERVALS), each = count / parts,
+      end = (k) => show(low + (width * k) / parts);
+    const name = (k) => (count < BARS ? show(k ? high : low) : `${end(k)} to ${end(k + 1)}`);
+    const sum = (k) => (rows) => rows.subarray(k * each, (k + 1) * each).reduce((a, b) => a + b, 0);
+    const row = (name, number) => [name, ...[total, fitting].map(number).map(thousands)];
+    const lines = known ? times(parts, (k) => row(name(k), sum(k))) : [];
+    if (total[NO_BIN]) lines.push(row("undefined", (rows) => rows[NO_BIN]));
+    return tableOf(`${title}: number of rows by value`, ["value", "all rows", "rows that fit"],
+      lines);
+  }
+
+  const brushed = (a, b) => {
+    const [start, end] = [a.x, b.x].map((x) => Math.min(Math.max(x, 0), 1)).sort((p, q) => p - q);
+    change(end - start < 0.01 ? null
+      : [start, end].map((share) => Number((low + share * width).toPrecision(4))));
+  };
+  dragged(chart, brushed, brushed);
+  draw();
+
+  return {
+    box, legend,
+    // `failed` has bits of the filters that a row does not pass; `others`, those of other charts.
+    update(failed, others, range) {
+      fitting = counted((row) => (failed[row] & others) === 0);
+      draw();
+      const [start, end] = (range && known ? range
+        : [low, low]).map(scaled([low, high], [0, WIDE]));
+      brush.setAttribute("x", known ? start : 0);
+      brush.setAttribute("width", known ? end - start : 0);
+      fields.forEach((field, k) => (field.value = Number.isFinite(range?.[k]) ? range[k] : ""));
+    },
+  };
+}
+
+// A point for each row by two measures, grey all, blue those that fit. `change` is called with the
+// ranges of a drag, `open` with the row of a click.
+function plane(change, open) {
+  const [WIDE, HIGH] = [460, 330], SIDE = 3, NEAR = 8; // of a point, and of a click on it
+  const MOST = 16, OPACITY = 0.45; // of points over each other
+  const canvas = element("canvas"),
+    chart = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img" });
+  const numbers = numbersBehind(() => quartilesOf(shown));
+  let shown = null, placed = {}, inks = null;
+
+  // One picture of all points: 25,000 rectangles would take most of the time of a brush.
+  function drawPoints() {
+    const { x, y, across, up, failed, others } = shown, ratio = devicePixelRatio || 1;
+    if (placed.x !== x || placed.y !== y) {
+      placed = { x, y, left: Float32Array.from(x, (v) => across(v)),
+        top: Float32Array.from(y, (v) => up(v)) };
+    }
+    [canvas.width, canvas.height] = [WIDE, HIGH].map((size) => Math.round(size * ratio));
+    const pen = canvas.getContext("2d"), image = pen.createImageData(canvas.width, canvas.height);
+    const pixels = new Uint32Array(image.data.buffer), side = Math.round(SIDE * ratio),
+      { left, top } = placed;
+    const layers = [0, 1].map(() => new Uint8Array(pixels.length));
+      // how many points are at each pixel
+    for (let row = 0; row < left.length; row += 1) {
+      if (Number.isNaN(left[row] + top[row])) continue;
+      const layer = layers[(failed[row] & others) === 0 ? 1 : 0];
+      const [across, down] = [left[row], top[row]].map((at) => Math.round(at * ratio - side / 2));
+      for (let k = 0; k < side ** 2; k += 1) {
+        const pixel = (down + Math.floor(k / side)) * canvas.width + across + (k % side);
+        if (layer[pixel] < MOST) layer[pixel] += 1;
+      }
+    }
+    inks ??= ["grey-point", "blue-point"].map(inkOf);
+    layers.forEach((layer, k) => layer.forEach((count, pixel) => {
+      if (count) pixels[pixel] = inks[k][count];
+    }));
+    pen.putImageData(image, 0, 0);
+  }
+
+  // A class's colour by the number of points over each other: a picture knows no variables.
+  function inkOf(name) {
+    const probe = chart.appendChild(svg("path", { class: name }));
+    const rgb = getComputedStyle(probe).fill.match(/[\d.]+/g).slice(0, 3).map(Number);
+    probe.remove();
+    const alphas = times(MOST + 1, (k) => 255 * (1 - (1 - OPACITY) ** k));
+    return new Uint32Array(new Uint8ClampedArray(alphas.flatMap((a) => [...rgb, a])).buffer);
+  }
+
+  function draw() {
+    const { left, right, top, bottom, across, up, parts, ranges: [xs, ys] } = shown;
+    const box = (name, x1, y1, x2, y2) =>
+      svg("rect", { class: name, x: x1, y: y1, width: x2 - x1, height: y2 - y1 });
+    const [x1, x2] = xs ? xs.map(across) : [left, right], [y2, y1] = ys ? ys.map(up)
+      : [bottom, top];
+    chart.replaceChildren(box("frame", left, top, right, bottom), ...parts,
+      ...(xs || ys ? [box("chosen", x1, y1, x2, y2)] : []));
+    drawPoints();
+  }
+
+  dragged(chart, (a, b) => {
+    if (Math.abs(b.x - a.x) < 0.01 && Math.abs(b.y - a.y) < 0.01) return nearest(a);
+    const { left, right, top, bottom, ends } = shown;
+    const value = ([low, high], share) => Number((low + share * (high - low)).toPrecision(4));
+    const x = (at) => value(ends[0], (at.x * WIDE - left) / (right - left));
+    const y = (at) => value(ends[1], (bottom - at.y * HIGH) / (bottom - top));
+    return change(...[[x(a), x(b)], [y(a), y(b)]].map((range) => range.sort((p, q) => p - q)));
+  });
+
+  function nearest(at) {
+    const { left, top } = placed, { failed, others } = shown;
+    let best = null, least = NEAR ** 2;
+    for (let row = 0; row < left.length; row += 1) {
+      const far = (left[row] - at.x * WIDE) ** 2 + (top[row] - at.y * HIGH) ** 2;
+      if (far < least && (failed[row] & others) === 0) [best, least] = [row, far];
+    }
+    return best === null ? change(null, null) : open(best);
+  }
+
+  return {
+    box: element("div", "plane", canvas, chart), numbers: numbers.box,
+    recolour() {
+      inks = null;
+      if (shown) drawPoints();
+    },
+    // `x` and `y` are {values, label, range}.
+    update(x, y, failed, others) {
+      const ends = [x, y].map(({ values }) => endsOf(values))
+        .map(([low, high]) => (low <= high ? [low, high === low ? low + 1 : high] : [0, 1]));
+      const placedAt = [x,
+        y].map(({ label }, k) => ({ ends: ends[k], ticks: ends[k], title: label }));
+      shown = {
+        x: x.values, y: y.values, labels: [x.label, y.label], ranges: [x.range, y.range], ends,
+          failed,
+        others, ...axes(WIDE, HIGH, ...placedAt),
+      };
+      chart.ariaLabel =
+        `${y.label} against ${x.label}, a point for each row; numbers and the list follow`;
+      draw();
+      numbers.draw();
+    },
+  };
+}
+
+// Quartiles of y by intervals of x, of the rows that fit.
+function quartilesOf({ x, y, labels, failed, others }) {
+  const bin = binned(x, INTERVALS), [low, high] = endsOf(x), step = (high - low) / INTERVALS;
+  const rows = times(INTERVALS, (k) => {
+    const fits = (value, row) => bin[row] === k && !Number.isNaN(value)
+      && (failed[row] & others) === 0;
+    const sorted = y.filter(fits).sort(), at = (share) => share * (sorted.length - 1);
+    const mean = (share) => (sorted[Math.floor(at(share))] + sorted[Math.ceil(at(share))]) / 2;
+    return [[k, k + 1].map((end) => fixed(low + end * step)).join(" to "), thousands(sorted.length),
+      ...[0.25, 0.5, 0.75].map((share) => fixed(mean(share)))];
+  });
+  const heads = [labels[0], "rows", `${labels[1]}: lower quartile`, "median", "upper quartile"];
+  return tableOf("The second measure by intervals of the first, of the rows that fit", heads, rows);
+}

@@ -1,0 +1,209 @@
+// The rows of one run, the rows that two runs share, and the view that the address names.
+const FIRST_CHARTS = ["row.confidence", "row.positions", "row.max_alpha",
+  "correlation.tau_gradient",
+  "correlation.tau_loo", "permutation.median_delta_y", "adversary.emax_jsd",
+  "erasure.removed_attention"];
+const JSD = "pair.jsd";
+
+const measuresOf = async (names) => (await load("overview")).facts.measures
+  .filter(({ name }) => names.includes(name));
+
+const category = (name, label, names, values, hidden) => ({ name, label, names, values, hidden });
+
+// What both views show of the texts of rows: `textOf` tells which text a row has.
+function textsAt({ text }, textOf) {
+  return {
+    tokens: (row) => text.tokens(textOf(row)),
+    having(parts) {
+      const found = text.having(parts);
+      return (row) => found[textOf(row)] === 1;
+    },
+  };
+}
+
+// An explorer at an element, made again if its `key` is another; `make` promises its data.
+const explorers = new Map();
+async function explore(id, key, make) {
+  if (explorers.get(id)?.key !== key) {
+    const entry = { key };
+    explorers.set(id, entry);
+    const data = await make();
+    if (explorers.get(id) !== entry) return;
+    entry.explorer = explorer(byId(id), data);
+  }
+  explorers.get(id).explorer?.show(state.read());
+}
+
+const instancesView = {
+  show(fields) {
+    const run = runNamed(fields.get("run"), site.runs[0]),
+      link = element("a", "", "page of this run");
+    const notice = byId("instances-notice");
+    byId("instances-run").elements.run.value = run.name;
+    notice.textContent = run.notice;
+    notice.hidden = !run.notice;
+    link.href = run.page.split("/").map(encodeURIComponent).join("/");
+    byId("instances-page").replaceChildren(...(run.page ? [link] : []));
+    return explore("instances-explorer", run.name, () => this.data(run));
+  },
+  async data(run) {
+    const loaded = await loadRun(run), { columns, facts, rows, measures, value } = loaded;
+    const known = await measuresOf(measures), { label, predicted } = columns;
+    const categories = [category("predicted", "Predicted", facts.classes, predicted)];
+    if (label.some((one) => one >= 0)) {
+      const right = label.map((one, row) => (one < 0 ? -1 : Number(one !== predicted[row])));
+      categories.push(category("label", "Label", facts.classes, label),
+        category("correct", "Prediction", ["correct", "wrong"], right, true));
+    }
+    for (const key of KEYS.filter((name) => columns[name])) {
+      const numbers = [...new Set(columns[key])].sort((a, b) => a - b);
+      if (numbers.length < 2 || numbers.length > 64) continue;
+      const values = columns[key].map((number) => numbers.indexOf(number));
+      categories.push(category(key, key, numbers.map(String), values, true));
+    }
+    const either = (one, other) => (measures.includes(one) ? one : other);
+    return {
+      rows, unit: run.unit, name: loaded.name, measures: known, value, categories,
+      initial: {
+        charts: FIRST_CHARTS.filter((name) => measures.includes(name)), sort: "row",
+        x: either("correlation.tau_gradient", "row.max_alpha"),
+        y: either("adversary.emax_jsd", "row.confidence"),
+      },
+      ...textsAt(loaded, (row) => columns.text[row]),
+      async detail(row) {
+        const made = await pictureOf(loaded, row);
+        const fact = (name, text) => element("div", "", element("dt", "", name),
+          element("dd", "", text));
+        const facts = known.map((one) => fact(one.label, figure(value(one.name)[row])));
+        made.append(element("details", "", element("summary", "", "All measures of this row"),
+          element("dl", "settings", ...facts)));
+        return made;
+      },
+    };
+  },
+};
+
+// The measures of a pair: each of both runs, and how far they are apart.
+const SIDES = { a: "a", b: "b", difference: "b − a", apart: "|b − a|" };
+
+const compareView = {
+  form: byId("compare-runs"),
+  async show(fields) {
+    const { runs, pairs } = site, asked = runNamed(fields.get("a"), runs[0]);
+    const others = runs.filter((run) => run !== asked);
+    const alike = others.find(({ texts }) => texts === asked.texts) ?? others[0] ?? asked;
+    const chosen = [asked, runNamed(fields.get("b"), alike)].map((run) => runs.indexOf(run));
+    const two = chosen.sort((p, q) => p - q), { key, reason } = pairs[two.join("-")] ?? {};
+    const [a, b] = two.map((k) => runs[k]), { elements } = this.form;
+    [elements.a.value, elements.b.value] = [a.name, b.name];
+    const [loadedA, loadedB, pair] = await Promise.all([loadRun(a), loadRun(b), key && load(key)]);
+    if (elements.a.value !== a.name || elements.b.value !== b.name) return;
+    this.table(pair?.facts, reason ?? "These two runs are not compared in this site: run attnaudit "
+      + "compare on them.");
+    if (pair) await explore("compare-explorer", key, async () => this.data(loadedA, loadedB, pair));
+    byId("compare-explorer").hidden = !pair;
+  },
+  table(facts, reason) {
+    const place = byId("compare-table"), last = (facts?.columns.length ?? 0) - 1;
+    byId("compare-lead").textContent = facts?.lead ?? reason;
+    byId("compare-notes").replaceChildren(...(facts?.notes
+      ?? []).map((note) => element("li", "", note)));
+    place.replaceChildren();
+    if (!facts) return;
+    const table = tableOf("Paired differences, b − a", facts.columns, facts.measures.map(
+      ([name, experiment, label, ...texts]) => {
+        const link = button(label, () => this.lead(name), "as-link");
+        return [element("span", "", link, element("span", "muted", ` ${experiment}`)), ...texts];
+      }), [0, last]);
+    table.caption.className = "";
+    for (const row of table.tBodies[0].rows) {
+      row.classList.toggle("not-shown", !row.lastChild.textContent.startsWith("b is"));
+    }
+    place.append(table);
+  },
+  lead(name) {
+    const [a, b, gap, apart] = Object.keys(SIDES).map((side) => `${side}.${name}`);
+    state.write({ charts: `${gap},${a},${b}`, x: a, y: b, sort: `-${apart}`, page: null });
+    go();
+    byId("compare-explorer").scrollIntoView();
+  },
+  data(a, b, { columns, facts }) {
+    const [ofA, ofB] = [columns.a, columns.b].map((steps) => starts(steps).subarray(1));
+    const jsd = restored(columns.jsd, facts.jsd),
+      classes = [...new Set([...a.facts.classes, ...b.facts.classes])];
+    const read = (run, side, measure) => Float64Array.from(side, (row) => run.value(measure)[row]);
+    const memory = new Map([[JSD, jsd]]);
+    const compute = (name) => {
+      const [side, measure] = [name.slice(0, name.indexOf(".")), name.slice(name.indexOf(".") + 1)];
+      if (side === "a" || side === "b") return side === "a" ? read(a, ofA, measure)
+        : read(b, ofB, measure);
+      const [first, second] = ["a", "b"].map((each) => value(`${each}.${measure}`));
+      const slack = stepOf(first) + stepOf(second), sign = side === "apart" ? Math.abs
+        : (gap) => gap;
+      return second.map((one, k) => (Math.abs(one - first[k]) <= slack ? 0 : sign(one - first[k])));
+    };
+    const value = (name) => {
+      if (!memory.has(name)) memory.set(name, compute(name));
+      return memory.get(name);
+    };
+    const measures = facts.measures.filter(([name]) => a.measures.includes(name)
+      && b.measures.includes(name))
+      .flatMap(([name, experiment, label]) => Object.entries(SIDES).map(([side, mark]) => (
+        { name: `${side}.${name}`, experiment, label: `${label}: ${mark}` })));
+    const placed = (side, nameOf) => Int32Array.from(side, (row) => classes.indexOf(nameOf(row)));
+    const [one, other] = [placed(ofA, a.classOf), placed(ofB, b.classOf)];
+    const gold = placed(ofA, (row) => a.facts.classes[a.columns.label[row]]);
+    const same = one.map((chosen, k) => Number(chosen !== other[k]));
+    const usual = measures.find(({ name }) => name === "difference.correlation.tau_gradient")
+      ?? measures[2];
+    const main = usual?.name.replace("difference.", ""), sides = main ? [`a.${main}`, `b.${main}`]
+      : [JSD, JSD];
+    return {
+      rows: jsd.length, unit: a.run.unit, name: (k) => a.name(ofA[k]), value,
+      measures: [{ name: JSD, experiment: "attention", label: "JSD of the two attentions" },
+        ...measures],
+      categories: [
+        category("predicted_a", "Predicted by a", classes, one),
+        category("predicted_b", "Predicted by b", classes, other),
+        category("label", "Label", classes, gold),
+        category("agree", "Predictions", ["same", "different"], same, true),
+      ],
+      initial: { charts: [JSD, ...sides], x: sides[0], y: sides[1], sort: `-${JSD}` },
+      ...textsAt(a, (k) => a.columns.text[ofA[k]]),
+      async detail(k) {
+        const both = [[a, ofA[k]], [b, ofB[k]]].map(([run, row]) => {
+          const confidence = figure(run.value("row.confidence")[row]);
+          const title = `${run.run.name}: predicted ${run.classOf(row)}, ŷ ${confidence}`;
+          return pictureOf(run, row, element("h4", "", title));
+        });
+        return element("div", "side-by-side", ...await Promise.all(both));
+      },
+    };
+  },
+};
+
+on(byId("instances-run"), "change", ({ target }) => {
+  state.write({ run: target.value }, "instances");
+});
+on(compareView.form, "change", ({ currentTarget: { elements: { a, b } } }) => {
+  state.write({ a: a.value, b: b.value }, "compare");
+});
+
+function go() {
+  const fields = state.read(), view = fields.get("view");
+  for (const part of document.querySelectorAll("[data-view]")) part.hidden =
+    part.dataset.view !== view;
+  for (const link of document.querySelectorAll("nav a")) {
+    const to = new URLSearchParams(link.hash.slice(1));
+    link.ariaCurrent = to.get("view") === view && !to.get("at") ? "page" : null;
+  }
+  byId("site-error").hidden = true;
+  const views = { runs: runsView, instances: instancesView, compare: compareView };
+  Promise.resolve(views[view].show(fields)).then(() => {
+    byId(fields.get("at"))?.scrollIntoView();
+    document.body.dataset.shown = view;
+  }, complain);
+}
+
+addEventListener("hashchange", go);
+go();
