@@ -82,13 +82,13 @@ def test_findings_are_no_errors_but_what_cannot_be_read_is(
 ) -> None:
     path = write(tmp_path / "mine.csv", [*ROWS, ("", 1)], ("body", "stars"))
     assert "columns body, stars" in fails(capsys, "corpora", "check", path)
-    columns = ("--text-column", "body", "--label-column", "stars")
+    columns = ("--column", "text=body", "--column", "label=stars")
     assert "row 24" in fails(capsys, "corpora", "check", path, *columns)
     assert "skipped rows" in answers(
-        capsys, "corpora", "check", path, *columns, "--on-bad-row", "skip"
+        capsys, "corpora", "check", path, *columns, "--set", "corpus.on_bad_row=skip"
     )
     assert "did you mean skip?" in fails(
-        capsys, "corpora", "check", path, *columns, "--on-bad-row", "skp"
+        capsys, "corpora", "check", path, *columns, "--set", "corpus.on_bad_row=skp"
     )
     assert "did you mean sst?" in fails(capsys, "corpora", "check", "sts", "--data-dir", tmp_path)
     assert "no such file or folder" in fails(capsys, "corpora", "check", tmp_path / "nothing.csv")
@@ -207,7 +207,7 @@ def test_corpora_of_pairs_are_listed_and_checked_as_others(
         assert found["task"] == "translation"
         assert {row["part"] for row in found["lengths"]} == {"source", "target"}
     assert "corpus.text" in fails(
-        capsys, "corpora", "check", "planted-copy", "--text-column", "body"
+        capsys, "corpora", "check", "planted-copy", "--column", "text=body"
     )
     assert "attnaudit translate planted-copy" in fails(
         capsys, "run", "planted-copy", "--out", tmp_path / "run"

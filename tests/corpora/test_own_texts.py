@@ -143,20 +143,21 @@ def test_a_spec_comes_back_from_its_file(tmp_path: Path) -> None:
 def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = table(tmp_path / "a.csv", "cp1252", ";")
     options = [
-        "--encoding",
-        "cp1252",
-        "--delimiter",
-        ";",
-        "--digits",
-        "mask",
-        "--tokenizer",
-        "fr",
-        "--no-lowercase",
+        "--set",
+        "corpus.encoding=cp1252",
+        "--set",
+        "corpus.delimiter=;",
+        "--set",
+        "corpus.digits=mask",
+        "--set",
+        "corpus.tokenizer=fr",
+        "--set",
+        "corpus.lowercase=false",
         "--json",
     ]
     assert main(["corpora", "check", str(path), *options]) == 0
     assert json.loads(capsys.readouterr().out)["classes"]
-    assert main(["corpora", "check", "planted-decisive", "--digits", "keep"]) == 2
+    assert main(["corpora", "check", "planted-decisive", "--set", "corpus.digits=keep"]) == 2
     assert "setting corpus.digits" in capsys.readouterr().err
 
 

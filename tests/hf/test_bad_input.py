@@ -24,7 +24,7 @@ from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
 
 CLASSIFIER, WRITER = "BertForSequenceClassification", "GPT2LMHeadModel"
-LITTLE = ("--experiment", "permutation", "--score", "gradient", "--sample", "4")
+LITTLE = ("--experiment", "permutation", "--set", "collect.scores=gradient", "--sample", "4")
 LEAST = (*LITTLE, "--layers", "all", "--heads", "0")  # behind no graph, whose export takes a second
 ROWS = [(f"the baker {number}", "abc"[number % 3]) for number in range(30)]
 
@@ -176,7 +176,7 @@ def test_a_model_that_cannot_be_read(
     change, message = MODELS[damage]
     model = copied(models / CLASSIFIER, tmp_path / "model", change)
     for command in (["check", model], [model, corpus, *LITTLE, "--out", tmp_path / "out"]):
-        line = refused(capsys, "hf", *command)
+        line = refused(capsys, "audit", *command)
         assert message in line
         assert ".;" not in line
     assert not (tmp_path / "out").exists()
@@ -186,7 +186,7 @@ def test_a_model_that_cannot_be_read(
 def test_a_mistyped_command_is_no_folder(
     models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = refused(capsys, "hf", "chekc", models / CLASSIFIER)
+    line = refused(capsys, "audit", "chekc", models / CLASSIFIER)
     assert (
         "hf: chekc: no such command, and no such folder; expected one of audit, check, train, or the folder of a model"
         in line
@@ -195,13 +195,13 @@ def test_a_mistyped_command_is_no_folder(
     monkeypatch.chdir(tmp_path)
     shutil.copytree(models / CLASSIFIER, "chekc")
     corpus = write(tmp_path / "texts.csv", ROWS)
-    assert main(["hf", "chekc", str(corpus), *LEAST, "--out", "out"]) == 0
+    assert main(["audit", "chekc", str(corpus), *LEAST, "--out", "out"]) == 0
 
 
 def test_a_model_without_attention_to_be_had(tmp_path: Path, capsys: Any) -> None:
     tiny("MambaForCausalLM").save_pretrained(tmp_path / "model")
     got = "MambaForCausalLM: no attention: nothing after a softmax is multiplied with values; expected a model with softmax attention"
-    assert got in refused(capsys, "hf", "check", tmp_path / "model")
+    assert got in refused(capsys, "audit", tmp_path / "model", "--check")
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_a_path_without_a_model(
     name: str, message: str, corpus: Path, tmp_path: Path, capsys: Any
 ) -> None:
     for command in (
-        ["hf", "check", tmp_path / name],
-        ["hf", tmp_path / name, corpus, "--out", tmp_path / "out"],
+        ["audit", tmp_path / name, "--check"],
+        ["audit", tmp_path / name, corpus, "--out", tmp_path / "out"],
     ):
         assert f"{tmp_path / name}: {message}; expected the folder of a saved model" in refused(
             capsys, *command
@@ -264,7 +264,7 @@ def test_a_tokenizer_that_is_not_the_models(
 ) -> None:
     change, message = TOKENIZERS[damage]
     model = copied(models / CLASSIFIER, tmp_path / "model", change)
-    assert message in refused(capsys, "hf", model, corpus, *LITTLE, "--out", tmp_path / "out")
+    assert message in refused(capsys, "audit", model, corpus, *LITTLE, "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -275,7 +275,7 @@ def test_code_of_a_tokenizer_is_not_run(models: Path, tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | own))
     (model / "config.json").write_text((models / CLASSIFIER / "config.json").read_text())
     corpus = write(tmp_path / "texts.csv", ROWS)
-    assert main(["hf", str(model), str(corpus), *LEAST, "--out", str(tmp_path / "out")]) == 0
+    assert main(["audit", str(model), str(corpus), *LEAST, "--out", str(tmp_path / "out")]) == 0
     assert not (model / "ran").exists()
 
 
@@ -304,14 +304,14 @@ CORPORA: dict[str, tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = {
     ),
     "texts that spell special tokens": (CLASSIFIER, lines_of(*(("[SEP]", label) for _, label in ROWS)), (), "no text with a token among 4"),
     "a second text that is missing": (
-        CLASSIFIER, lines_of(*QUESTIONS, ("the end", "", "a"), header="text,other,label"), ("--question-column", "other"),
+        CLASSIFIER, lines_of(*QUESTIONS, ("the end", "", "a"), header="text,other,label"), ("--column", "question=other"),
         "mine.csv: row 30 (line 32): an empty question; expected a text and a question; correct the row, or skip such rows: --on",
     ),
     "a row that ends early": (
-        CLASSIFIER, lines_of(*QUESTIONS, ("the end",), header="text,other,label"), ("--question-column", "other"),
+        CLASSIFIER, lines_of(*QUESTIONS, ("the end",), header="text,other,label"), ("--column", "question=other"),
         "mine.csv: row 30 (line 32): 1 field where the header has 3; expected a text and a question; correct the row, or skip",
     ),
-    "no such column": (CLASSIFIER, lines_of(*ROWS), ("--question-column", "other"), "mine.csv"),
+    "no such column": (CLASSIFIER, lines_of(*ROWS), ("--column", "question=other"), "mine.csv"),
     "blank prompts": (WRITER, bytes_of(b"\n\n  \n", "mine.txt"), (), "mine.txt: no row; expected at least one row"),
     "no prompt": (WRITER, bytes_of(b"", "mine.txt"), (), "mine.txt: an empty file; expected a file with rows"),
     "prompts in another encoding": (
@@ -321,7 +321,7 @@ CORPORA: dict[str, tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = {
     "prompts in UTF-16": (
         WRITER, bytes_of("the mill\n".encode("utf-16"), "mine.txt"), (), "mine.txt: NUL bytes, as in UTF-16 or an archive",
     ),
-    "positions of a classifier": (CLASSIFIER, lines_of(*ROWS), ("--positions", "one"), "positions one: a classifier; expected a model"),
+    "positions of a classifier": (CLASSIFIER, lines_of(*ROWS), ("--set", "collect.positions=one"), "positions one: a classifier; expected a model"),
 }  # fmt: skip
 
 
@@ -329,7 +329,14 @@ CORPORA: dict[str, tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = {
 def test_a_corpus_that_cannot_be_read(case: str, models: Path, tmp_path: Path, capsys: Any) -> None:
     model, make, options, message = CORPORA[case]
     assert message in refused(
-        capsys, "hf", models / model, make(tmp_path), *LITTLE, *options, "--out", tmp_path / "out"
+        capsys,
+        "audit",
+        models / model,
+        make(tmp_path),
+        *LITTLE,
+        *options,
+        "--out",
+        tmp_path / "out",
     )
     assert not (tmp_path / "out").exists()
 
@@ -341,7 +348,7 @@ def test_classes_of_other_names(models: Path, corpus: Path, tmp_path: Path, caps
         label2id={name: number for number, name in enumerate(names)},
     )
     model = copied(models / CLASSIFIER, tmp_path / "model", change)
-    line = refused(capsys, "hf", model, corpus, *LITTLE, "--out", tmp_path / "out")
+    line = refused(capsys, "audit", model, corpus, *LITTLE, "--out", tmp_path / "out")
     assert (
         "classes bad, good, ugly where the corpus has a, b, c; expected the same names; rename the labels of the corpus, or name the"
         in line
@@ -359,7 +366,7 @@ def test_what_is_cut_or_skipped_is_counted(models: Path, tmp_path: Path, capsys:
     assert (
         main(
             [
-                "hf",
+                "audit",
                 str(models / CLASSIFIER),
                 str(corpus),
                 *LEAST,
@@ -387,7 +394,7 @@ def test_blank_lines_between_prompts_are_none(models: Path, tmp_path: Path) -> N
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("the baker\n\n   \na mill\n\n")
     assert (
-        main(["hf", str(models / WRITER), str(prompts), *LEAST, "--out", str(tmp_path / "out")])
+        main(["audit", str(models / WRITER), str(prompts), *LEAST, "--out", str(tmp_path / "out")])
         == 0
     )
     found = pl.read_parquet(tmp_path / "out" / "results" / "permutation.parquet")
@@ -414,11 +421,11 @@ def test_an_experiment_that_no_such_trace_allows_is_refused_before_texts_are_col
     )
     monkeypatch.setattr("attnaudit.trace.write_shards", None)
     command = [
-        "hf",
+        "audit",
         models / CLASSIFIER,
         texts,
-        "--score",
-        "gradient",
+        "--set",
+        "collect.scores=gradient",
         "--heads",
         "0",
         "--out",
@@ -439,14 +446,14 @@ def test_an_experiment_that_some_texts_allow_is_not_refused(models: Path, tmp_pa
     texts, out = tmp_path / "texts.jsonl", tmp_path / "out"
     texts.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     command = [
-        "hf",
+        "audit",
         models / CLASSIFIER,
         texts,
         *LEAST,
-        "--rationale-column",
-        "rationale",
-        "--classes",
-        "a,b,c",
+        "--column",
+        "rationale=rationale",
+        "--set",
+        "collect.classes=a,b,c",
         "--out",
         out,
     ]
@@ -463,7 +470,7 @@ def test_a_folder_that_cannot_be_written(
     taken = tmp_path / "taken"
     taken.mkdir()
     (taken / "mine").touch()
-    command = ["hf", models / CLASSIFIER, corpus, *LITTLE, "--out"]
+    command = ["audit", models / CLASSIFIER, corpus, *LITTLE, "--out"]
     assert (
         "taken: a folder that is not empty and holds no run; expected a new or empty folder"
         in refused(capsys, *command, taken)
@@ -497,7 +504,7 @@ def test_a_full_disk_leaves_finished_steps_alone(
     models: Path, corpus: Path, tmp_path: Path, capsys: Any
 ) -> None:
     out = tmp_path / "out"
-    command = ["hf", models / CLASSIFIER, corpus, *LEAST, "--out", out]
+    command = ["audit", models / CLASSIFIER, corpus, *LEAST, "--out", out]
     for after, given in (
         (0, command),
         (1, [*command, "--layers", "last"]),
@@ -526,7 +533,7 @@ def runs(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert (
             main(
                 [
-                    "hf",
+                    "audit",
                     str(models / CLASSIFIER),
                     str(corpus),
                     *LITTLE,
@@ -538,7 +545,14 @@ def runs(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         )
         assert (
             main(
-                ["hf", str(models / WRITER), str(prompts), *LEAST, "--out", str(place / "replayed")]
+                [
+                    "audit",
+                    str(models / WRITER),
+                    str(prompts),
+                    *LEAST,
+                    "--out",
+                    str(place / "replayed"),
+                ]
             )
             == 0
         )
@@ -610,7 +624,7 @@ def test_a_trace_that_was_changed(damage: str, runs: Path, tmp_path: Path, capsy
 
 def test_a_killed_run_ends_with_the_same_bytes(models: Path, runs: Path, tmp_path: Path) -> None:
     command = [
-        "hf",
+        "audit",
         str(models / CLASSIFIER),
         str(runs / "texts.csv"),
         *LITTLE,

@@ -16,9 +16,9 @@ from transformers import AttentionInterface, BertConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.model import reading
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.layers import Probe
+from attnaudit.hf.model import reading
 from attnaudit.trace.tails import GRAPH_FILE
 from attnaudit.training.loop import evaluating
 from tests.hf.classes import AUDITED, REFUSED, tiny

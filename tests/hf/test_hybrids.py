@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.hf.model import reading
 from attnaudit.hf.gate import check_model
+from attnaudit.hf.model import reading
 from tests.hf.classes import HYBRIDS, tiny
 from tests.hf.exact import assert_exact_under_any_attention
 

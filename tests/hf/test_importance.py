@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import Attention, forward
-from attnaudit.hf.encode import encode, kind_of
+from attnaudit.hf.encode import encode
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.importance import MEASURES, USUAL, importance

@@ -15,8 +15,8 @@ from attnaudit.experiments.joint import Joint, groups_of
 from attnaudit.hf.capture import Attention, forward
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, check_model
-from attnaudit.hf.network import Replay
 from attnaudit.hf.model import logits_at_query
+from attnaudit.hf.network import Replay
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout

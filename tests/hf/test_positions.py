@@ -16,10 +16,9 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
-from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.encoded import Encoded, at_positions, positions_of
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.network import Replay
-from attnaudit.hf.encoded import at_positions, positions_of
 from attnaudit.hf.texts import Texts
 from attnaudit.trace import Trace
 from tests.hf.classes import tiny

@@ -94,9 +94,7 @@ def test_layers_are_replayed_with_the_mask_of_the_text_at_hand(settings: dict[st
     for number, way in ((0, "upper"), (1, "position")):
         drawn = dirichlet(3, seen.attentions[number])
         values = seen.attentions[number].values[0]
-        found = replayed(
-            model, states, {number: torch.einsum("nhk,hkd->nhd", drawn, values)}, way
-        )
+        found = replayed(model, states, {number: torch.einsum("nhk,hkd->nhd", drawn, values)}, way)
         assert tvd(found, whole(model, inputs, "classification", 0, {number: drawn})) <= 1e-6
 
 
@@ -137,7 +135,7 @@ def test_a_prediction_that_is_a_mean_over_positions_cannot_be_audited() -> None:
 def test_a_masked_language_model_has_no_task() -> None:
     model = tiny("BertForMaskedLM")
     assert task_of(model) is None
-    with pytest.raises(InputError, match="BertForMaskedLM: .*unknown task"):
+    with pytest.raises(InputError, match=r"BertForMaskedLM: .*unknown task"):
         choose_layers(check_model(model))
 
 

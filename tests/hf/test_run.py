@@ -31,8 +31,8 @@ CLASSIFIER, WRITER = "BertForSequenceClassification", "GPT2LMHeadModel"
 LITTLE = (
     "--experiment",
     "permutation",
-    "--score",
-    "gradient",
+    "--set",
+    "collect.scores=gradient",
     "--layers",
     "all",
 )  # behind no graph, whose export takes a second
@@ -65,15 +65,15 @@ def run(models: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
     assert (
         main(
             [
-                "hf",
+                "audit",
                 str(models / CLASSIFIER),
                 str(corpus),
                 "--sample",
                 "3",
-                "--score",
-                "gradient",
-                "--score",
-                "loo",
+                "--set",
+                "collect.scores=gradient",
+                "--set",
+                "collect.scores=loo",
                 "--out",
                 str(out),
             ]
@@ -145,15 +145,15 @@ def test_a_report_counts_texts_and_explains_the_checks(
     )
     assert "at least 1e-06" in gate
     command = [
-        "hf",
+        "audit",
         str(models / CLASSIFIER),
         str(corpus),
         "--sample",
         "3",
-        "--score",
-        "gradient",
-        "--score",
-        "loo",
+        "--set",
+        "collect.scores=gradient",
+        "--set",
+        "collect.scores=loo",
         "--out",
         str(run),
     ]
@@ -192,15 +192,15 @@ def test_a_finished_run_is_left_as_it_is(
 ) -> None:
     before = {path: sha256(path) for path in run.rglob("*") if path.is_file()}
     command = [
-        "hf",
+        "audit",
         str(models / CLASSIFIER),
         str(corpus),
         "--sample",
         "3",
-        "--score",
-        "gradient",
-        "--score",
-        "loo",
+        "--set",
+        "collect.scores=gradient",
+        "--set",
+        "collect.scores=loo",
         "--out",
         str(run),
     ]
@@ -219,7 +219,7 @@ def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
 ) -> None:
     model = shutil.copytree(models / CLASSIFIER, tmp_path / "model")
     command = [
-        "hf",
+        "audit",
         str(model),
         str(corpus),
         *LITTLE,
@@ -261,15 +261,15 @@ def test_a_stopped_audit_resumes_with_the_tables_that_are_whole(
         kind = EXPERIMENTS[name]
         monkeypatch.setattr(kind, "__call__", counted(name, kind.__call__))
     command = [
-        "hf",
+        "audit",
         str(models / CLASSIFIER),
         str(corpus),
         "--sample",
         "3",
-        "--score",
-        "gradient",
-        "--score",
-        "loo",
+        "--set",
+        "collect.scores=gradient",
+        "--set",
+        "collect.scores=loo",
         "--out",
         str(out),
     ]
@@ -306,11 +306,9 @@ def test_prompts_of_a_language_model_are_replayed(
     prompts.write_text("the baker\na mill\n")
     out = tmp_path / "lm"
     command = [
-        "hf",
+        "audit",
         str(models / WRITER),
         str(prompts),
-        "--task",
-        "causal-lm",
         *LITTLE,
         "--heads",
         "0,1",
@@ -342,11 +340,11 @@ def test_texts_alone_are_audited(models: Path, tmp_path: Path, capsys: Any) -> N
     assert (
         main(
             [
-                "hf",
+                "audit",
                 str(models / CLASSIFIER),
                 str(folder),
-                "--score",
-                "gradient",
+                "--set",
+                "collect.scores=gradient",
                 "--heads",
                 "0,1",
                 "--out",
@@ -380,14 +378,12 @@ def test_the_seed_of_a_generated_corpus_is_its_own(models: Path, tmp_path: Path)
         assert (
             main(
                 [
-                    "hf",
+                    "audit",
                     str(models / WRITER),
                     *generated,
                     *LITTLE,
                     "--heads",
                     "0",
-                    "--task",
-                    "causal-lm",
                     "--out",
                     str(out),
                 ]
@@ -407,13 +403,13 @@ def test_names_of_outputs_are_shown_and_can_be_stated(
     )
     for options, names, matched in (
         ((), ("x", "y", "z"), "order"),
-        (("--classes", "z,y,x"), ("z", "y", "x"), "name"),
+        (("--set", "collect.classes=z,y,x"), ("z", "y", "x"), "name"),
     ):
         out = tmp_path / matched
         assert (
             main(
                 [
-                    "hf",
+                    "audit",
                     str(models / CLASSIFIER),
                     str(corpus),
                     *LITTLE,
@@ -448,11 +444,11 @@ def test_positions_are_no_texts(models: Path, tmp_path: Path, capsys: Any) -> No
     prompts = tmp_path / "prompts.txt"
     prompts.write_text("the baker\na mill\n")
     command = [
-        "hf",
+        "audit",
         str(models / WRITER),
         str(prompts),
-        "--positions",
-        "all",
+        "--set",
+        "collect.positions=all",
         "--heads",
         "0",
         "--experiment",
@@ -478,21 +474,25 @@ def _damages(model: Path, folder: Path) -> Iterator[tuple[list[str], str]]:
     )
     yield [str(model), "--heads", "x"], "--heads: x; expected all or numbers, as 0,3"
     yield (
-        [str(model), "--task", "causal-lm"],
+        [
+            str(model),
+        ],
         "--task causal-lm: BertForSequenceClassification, a model for classification",
     )
     yield (
-        [str(model), "--task", "causal_lm"],
+        [
+            str(model),
+        ],
         "--task causal_lm: no such task; expected one of classification, causal-lm, seq2seq; did you",
     )
-    yield [str(model), "--cross"], "no cross-attention"
-    yield [str(model), "--score", "gradiant"], "--score gradiant: no such measure"
+    yield [str(model), "--set", "collect.cross=true"], "no cross-attention"
+    yield [str(model), "--set", "collect.scores=gradiant"], "--score gradiant: no such measure"
     yield (
         [str(model), "--split", "tost"],
         "--split tost: a file without splits; expected all, or train, dev or test",
     )
     yield (
-        [str(model), "--classes", "a,b"],
+        [str(model), "--set", "collect.classes=a,b"],
         "--classes: a, b (2); expected 3 different names, one for each output",
     )
 
@@ -502,7 +502,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
 ) -> None:
     for (model, *options), message in _damages(models / CLASSIFIER, tmp_path):
         assert message in refused(
-            capsys, "hf", model, str(corpus), *options, "--out", str(tmp_path / "out")
+            capsys, "audit", model, str(corpus), *options, "--out", str(tmp_path / "out")
         )
         assert not (tmp_path / "out").exists()
 

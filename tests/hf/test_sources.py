@@ -13,8 +13,7 @@ import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of
-from attnaudit.hf.texts import read_texts
-from attnaudit.hf.texts import Texts
+from attnaudit.hf.texts import Texts, read_texts
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
 

@@ -16,10 +16,8 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.classes import Outputs, match_outputs
-from attnaudit.hf.encode import encode, limits_of, load_tokenizer, notes_of
-from attnaudit.hf.texts import read_texts
-from attnaudit.hf.texts import Texts
-from attnaudit.hf.encode import output_names
+from attnaudit.hf.encode import encode, limits_of, load_tokenizer, notes_of, output_names
+from attnaudit.hf.texts import Texts, read_texts
 from attnaudit.trace.words import join_tokens, to_words
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer

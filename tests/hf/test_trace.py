@@ -26,13 +26,13 @@ from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import MEASURES
 from attnaudit.hf.network import Replay
 from attnaudit.hf.replay import Query
-from tests.hf.exact import whole
 from attnaudit.hf.trace import SINK, choose_layers, collect_shards, windows
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.tails import GRAPH_FILE
 from tests.hf.classes import AUDITED, tiny
 from tests.hf.encoding import random_texts
+from tests.hf.exact import whole
 
 GRAPHS = ["BertForSequenceClassification", "GPT2LMHeadModel", "ModernBertForSequenceClassification"]
 REPLAYED = [

@@ -12,9 +12,8 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError
-from attnaudit.hf.encode import encode, load_tokenizer
+from attnaudit.hf.encode import encode, load_tokenizer, output_names
 from attnaudit.hf.texts import Texts
-from attnaudit.hf.encode import output_names
 from attnaudit.trace import Trace
 from tests.hf.classes import tiny
 from tests.hf.translators import KINDS, pairs, target, translator
@@ -145,14 +144,15 @@ def test_a_folder_of_marian_is_audited_at_positions_of_the_targets(
 ) -> None:
     folder, _, own = translators["marian"]
     command = [
-        "hf",
+        "audit",
         str(folder),
         str(pairs(tmp_path / "pairs", 3)),
-        "--cross",
+        "--set",
+        "collect.cross=true",
         "--set",
         "corpus.target_ending=tgt",
-        "--score",
-        "gradient",
+        "--set",
+        "collect.scores=gradient",
     ]
     assert (
         main(
@@ -183,7 +183,10 @@ def test_a_folder_of_marian_is_audited_at_positions_of_the_targets(
         assert len(written) == trace.array("query")[row] + 1
         assert trace.cell("question", row)[0] == own.pad_token
     capsys.readouterr()
-    assert main(["hf", str(folder), str(tmp_path / "pairs"), "--positions", "some"]) == 2
+    assert (
+        main(["audit", str(folder), str(tmp_path / "pairs"), "--set", "collect.positions=some"])
+        == 2
+    )
     assert (
         "setting collect.positions: 'some'; expected one of one, all, last"
         in capsys.readouterr().err

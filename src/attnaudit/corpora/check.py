@@ -23,8 +23,8 @@ from attnaudit.corpora.read import counts_compared, read_corpus, repeated_rows
 from attnaudit.corpora.registry import CORPORA, is_parallel
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 
-# Words are lower case here, and may be split at a sign: Ã© may appear as «ã» «©». The second byte of
-# a UTF-8 character in latin-1 or cp1252, without quotation marks and dashes:
+# Words are lower case here, and may be split at a sign: Ã© may appear as «ã» «©». The second byte
+# of a UTF-8 character in latin-1 or cp1252, without quotation marks and dashes:
 _HIGH = "\u0080-\u00bf€ƒ†‡ˆ‰œžÿ™š"
 _ENTITIES = {name.rstrip(";").lower() for name in html5}
 _DAMAGE = {
@@ -114,7 +114,7 @@ def check_source(source: str | Path, *, progress: Progress = silent, **options: 
 
 
 def _of_pairs(source: str | Path, progress: Progress, **options: Any) -> Corpus:
-    """Read a parallel corpus as texts of one class, each with its translation. Raises InputError."""
+    """Read pairs as texts of one class, each with its translation. Raises InputError."""
     usual = {field.name: field.default for field in fields(CorpusSpec)}
     given = {
         name: str(value) if isinstance(value, Path) else value

@@ -20,7 +20,7 @@ from attnaudit.corpora.formats.rows import Task as Task
 
 @dataclass(frozen=True, slots=True)
 class RawText:
-    """A text as its file has it, its question, and the spans known to decide the label, if known."""
+    """A text as its file has it, its question, and the spans that decide the label, if known."""
 
     text: str
     question: str | None = None

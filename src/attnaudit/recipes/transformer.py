@@ -27,10 +27,9 @@ from attnaudit.trace import trace_metadata, write_shards
 
 if TYPE_CHECKING:
     from attnaudit.hf.classes import Outputs
-    from attnaudit.hf.encoded import Encoded
+    from attnaudit.hf.encoded import Encoded, Positions
     from attnaudit.hf.gate import Gate
     from attnaudit.hf.network import Replay
-    from attnaudit.hf.encoded import Positions
     from attnaudit.hf.texts import Texts
     from attnaudit.hf.trace import Chosen
 
@@ -259,11 +258,11 @@ class _Audited:
         layers, heads = spec.collect.numbers("layers"), spec.collect.numbers("heads")
         from attnaudit.hf.classes import outputs_of
         from attnaudit.hf.encode import encode, load_tokenizer, output_names, require_texts
+        from attnaudit.hf.encoded import at_positions, positions_of
         from attnaudit.hf.gate import check_model
         from attnaudit.hf.load import load_pretrained
-        from attnaudit.hf.network import Replay
-        from attnaudit.hf.encoded import at_positions, positions_of
         from attnaudit.hf.model import task_of
+        from attnaudit.hf.network import Replay
         from attnaudit.hf.texts import read_texts
         from attnaudit.hf.trace import choose_layers
 

@@ -160,7 +160,7 @@ def pairs(path: Path, target: str, encoding: str = "utf-8", max_words: int = 100
 
 
 def class_csv(path: Path, fields: int, text: Sequence[int]) -> Rows:
-    """Read a csv file without header: a label, and ``fields`` of which those of ``text`` are read."""
+    """Read a csv file without header: a label, and the ``fields`` that ``text`` names."""
     for row, (line, cells) in enumerate(csv_fields(path)):
         is_whole = len(cells) == fields
         problem = "" if is_whole else f"{count(len(cells), 'field')} where {fields} were expected"

@@ -1,4 +1,4 @@
-"""A row of a source file before it is interpreted, and what makes its text, label or rationale unusable."""
+"""A row of a source file before it is interpreted, and what makes it unusable."""
 
 from __future__ import annotations
 

@@ -208,7 +208,7 @@ def first_names(names: Sequence[str]) -> str:
 
 
 def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
-    """Number the classes of examples; answers that are no class are no candidates."""
+    """Make a split of examples; answers that are no class are no candidates."""
     number = {name: index for index, name in enumerate(classes)}
 
     def column(name: str) -> list[Any] | None:

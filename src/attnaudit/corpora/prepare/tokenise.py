@@ -60,6 +60,7 @@ class Tokeniser:
         self._word_of: dict[int, str] = {}
 
     def __call__(self, text: str) -> list[str]:
+        """Cut a text into words."""
         text = _ENDLESS.sub(r"\g<0> ", text)
         if self._whole:
             text = self._whole.sub(r" \g<0> ", text)
@@ -111,6 +112,7 @@ class Words:
     """Words, separated by white space."""
 
     def __call__(self, texts: Iterable[str]) -> list[list[str]]:
+        """Cut texts into words."""
         return [text.split() for text in texts]
 
     def join(self, tokens: Sequence[str]) -> str:
@@ -131,6 +133,7 @@ class Pieces:
         return SentencePieceProcessor(model_proto=self.model)
 
     def __call__(self, texts: Iterable[str]) -> list[list[str]]:
+        """Cut texts into pieces."""
         return self._processor.encode(list(texts), out_type=str)
 
     def join(self, tokens: Sequence[str]) -> str:

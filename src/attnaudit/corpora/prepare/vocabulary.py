@@ -59,7 +59,7 @@ class Vocabulary:
         return word in self._number_of
 
     def ids(self, token_lists: Sequence[Sequence[str]]) -> Ragged:
-        """Number all words, a row for each list, without BOS and EOS."""
+        """Return the numbers of all words, a row for each list, without BOS and EOS."""
         flat = [self._number_of.get(word, UNK) for word in chain.from_iterable(token_lists)]
         return Ragged.from_lengths(np.array(flat, dtype=np.int64), map(len, token_lists))
 
