@@ -81,6 +81,10 @@ def killed(held: Any, progress: Progress, device: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def sleep(held: Any, progress: Progress, device: str) -> None:
+    time.sleep(3600)
+
+
 def touch_later(held: Any, progress: Progress, device: str, *, file: Path, seconds: float) -> None:
     """End before the file is there, as where a folder shows late what another machine wrote."""
     threading.Timer(seconds, file.touch).start()

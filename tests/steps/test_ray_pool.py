@@ -323,6 +323,20 @@ def test_an_error_in_the_input_is_a_value_and_a_fault_is_raised(
         list(pool.do([Call("one", calls.broken, tmp_path / "x")], silent))
 
 
+def test_calls_under_way_end_with_their_command(pool: RayPool, tmp_path: Path) -> None:
+    done = pool.do(
+        [
+            Call("quick", calls.number, tmp_path, {"number": 1}),
+            Call("endless", calls.sleep, tmp_path),
+        ],
+        silent,
+    )
+    assert next(done).result() == 1
+    wait_for(lambda: workers("endless"))
+    done.close()
+    wait_for(lambda: not workers("endless"))
+
+
 def test_a_head_that_is_silent_is_one_line(
     pool: RayPool, stop_the_head: Callable[[], None], tmp_path: Path
 ) -> None:

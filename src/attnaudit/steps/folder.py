@@ -133,7 +133,8 @@ class Folder:
         except BaseException as error:
             _remove(staging)
             if isinstance(error, InputError) and not isinstance(error, RunError):
-                _remove(self.scratch / PIECES)  # of an input that is refused
+                # Of an input that is refused; other calls of a pool may still be writing there.
+                shutil.rmtree(self.scratch / PIECES, ignore_errors=True)
             raise
         self.check()
         self._reopen(step.name)

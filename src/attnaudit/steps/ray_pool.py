@@ -11,7 +11,7 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
@@ -90,7 +90,9 @@ class RayPool:
             raise InputError(OPERATION, "--device", repr(asked), expected)
         return devices[-1] if asked == "auto" else asked
 
-    def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:
+    def do(
+        self, calls: Iterable[Call], progress: Progress, total: int = 0
+    ) -> Generator[Done, None, None]:
         """Do calls on all nodes, each with one CPU.
 
         Raises:
