@@ -1,43 +1,75 @@
-"""Work by chunks of rows on Python's threads."""
+"""Work by pieces on Python's threads."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attnaudit.core.threads import over_rows
+from attnaudit.core.threads import LEAST, PIECES, on_threads, over_rows
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("rows", [0, 1, 2, 31, 1000])
-def test_every_row_is_in_one_chunk_and_chunks_are_in_order(
-    monkeypatch: pytest.MonkeyPatch, rows: int, threads: int
+@pytest.mark.parametrize(
+    "lengths", [[], [0], [5], [0, 3, 0, 0], [1] * 31, [LEAST] * 7, [9 * LEAST, 1]]
+)
+def test_every_row_is_in_one_piece(
+    monkeypatch: pytest.MonkeyPatch, lengths: list[int], threads: int
 ):
     monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
-    seen = np.zeros(rows, int)
+    seen = np.zeros(len(lengths), int)
 
-    def count(first: int, last: int, step: int) -> int:
+    def count(first: int, last: int, offsets: np.ndarray, step: int) -> None:
+        assert first < last
         seen[first:last] += step
-        return first
 
-    firsts = over_rows(count, rows, 2)
+    over_rows(count, np.cumsum([0, *lengths]), 2)
     assert (seen == 2).all()
-    assert firsts == sorted(firsts)
 
 
-def test_an_error_in_a_chunk_is_raised(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("rows", [100, 100 * LEAST])
+def test_work_is_cut_where_it_is_large(monkeypatch: pytest.MonkeyPatch, rows: int):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    pieces = []
+    over_rows(lambda first, last, _: pieces.append(last - first), np.arange(rows + 1))
+    assert len(pieces) == (1 if rows < LEAST else 2 * PIECES)
+    assert max(pieces) - min(pieces) <= 1
+
+
+def test_results_are_in_the_order_of_the_items(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert on_threads(pow, range(100), [2] * 100) == [k * k for k in range(100)]
+    assert on_threads(pow, [], []) == []
+
+
+def test_an_error_on_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
 
-    def fail(first: int, last: int) -> None:
-        if last == 100:
-            raise ZeroDivisionError
-
     with pytest.raises(ZeroDivisionError):
-        over_rows(fail, 100)
+        on_threads(divmod, [1, 2, 3], [1, 0, 1])
+
+
+RACE = """
+import numpy as np
+from attnaudit.core.ragged import Ragged
+from attnaudit.stats import kendall
+scores = Ragged.from_rows(list(np.random.default_rng(0).normal(size=(2000, 20))))
+kendall.kendall_tau(scores, scores)
+stats = kendall._compare_pairs.stats
+print(sum(stats.cache_hits.values()) + sum(stats.cache_misses.values()))
+"""
+
+
+def test_a_kernel_is_compiled_or_loaded_once_for_all_threads(tmp_path: Path):
+    environment = {**os.environ, "OMP_NUM_THREADS": "4", "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", RACE], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["1"]
 
 
 THREADS = """

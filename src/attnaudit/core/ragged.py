@@ -107,12 +107,12 @@ class Ragged:
         # rows and values would take eight times as long.
         exponent = np.frexp(lengths)[1]
         for chosen in (np.flatnonzero(exponent == e) for e in np.unique(exponent)):
-            own = np.arange(lengths[chosen].max()) < lengths[chosen, None]
+            start = self.offsets[chosen, None]
+            places = start + np.arange(lengths[chosen].max())
+            own = places < start + lengths[chosen, None]
             # NaN sorts to the end, and a stable sort keeps the padding behind a row's own NaN.
-            padded = np.full(own.shape, np.nan)
-            padded[own] = self.values[self.positions(chosen)]
-            sorted_rows = np.argsort(padded, axis=1, kind="stable") + self.offsets[chosen, None]
-            order[self.positions(chosen)] = sorted_rows[own]
+            padded = np.where(own, self.values.take(places, mode="clip"), np.nan)
+            order[places[own]] = (np.argsort(padded, axis=1, kind="stable") + start)[own]
         return order
 
     def take(self, rows: Int64[np.ndarray, " m"]) -> Ragged:

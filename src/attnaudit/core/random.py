@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
+from numba import njit
 
 from attnaudit.core.ragged import Ragged
 
@@ -114,16 +115,20 @@ def shuffled(rows: Ragged, keys: np.ndarray, number: int | np.ndarray) -> Ragged
     Returns:
         The same rows with their values in another order.
     """
-    values, lengths = rows.values.copy(), rows.lengths
-    within = np.arange(len(values)) - rows.spread(rows.offsets[:-1])
-    counters = rows.spread(number * lengths) + within
-    others = below(rows.spread(keys), counters, within + 1)
-    # The loop is over positions, with all rows at once. With the longest rows first, those that
-    # have a position ``t`` are the first ``longer[t]`` of ``starts``.
-    order = np.argsort(-lengths, kind="stable")
-    starts, longer = rows.offsets[:-1][order], len(rows) - np.cumsum(np.bincount(lengths))
-    for t in range(len(longer) - 2, 0, -1):
-        one = starts[: longer[t]] + t
-        other = starts[: longer[t]] + others[one]
-        values[one], values[other] = values[other], values[one]
+    values = rows.values.copy()
+    _shuffle(rows.offsets, keys, np.broadcast_to(number, keys.shape), values)
     return rows.with_values(values)
+
+
+@njit(cache=True, nogil=True)
+def _shuffle(offsets, keys, numbers, values):
+    """Let every position of a row, from its last, change places with one drawn by `below`."""
+    for row in range(len(keys)):
+        start, size = offsets[row], offsets[row + 1] - offsets[row]
+        for t in range(size - 1, 0, -1):
+            x = keys[row] + np.uint64(numbers[row] * size + t + 1) * _STEP
+            x = (x ^ (x >> np.uint64(30))) * _MIX_1
+            x = (x ^ (x >> np.uint64(27))) * _MIX_2
+            x = x ^ (x >> np.uint64(31))
+            other = start + np.int64(((x >> np.uint64(32)) * np.uint64(t + 1)) >> np.uint64(32))
+            values[start + t], values[other] = values[other], values[start + t]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int64
 
-CHUNKS = 16  # per thread, so that rows of different lengths keep all threads busy
+# Pieces of work for each thread, because rows with equally many values may take unequal times.
+PIECES = 16
+# Fewest values in a piece. To hand a smaller one to a thread takes longer than the work on it.
+LEAST = 1 << 12
 
 
 def cores() -> int:
@@ -25,33 +29,37 @@ def cores() -> int:
 
 
 def take(number: int) -> None:
-    """Use ``number`` threads from now on, in `over_rows` and in torch."""
+    """Use ``number`` threads from now on, in `on_threads` and in torch."""
     os.environ["OMP_NUM_THREADS"] = str(number)  # a torch that is loaded later reads it
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(number)
 
 
-def over_rows(function: Callable[..., Any], rows: int, *arguments: Any) -> list[Any]:
-    """Call ``function(first, last, *arguments)`` for chunks of rows, on all threads.
+def on_threads(function: Callable[..., Any], *items: Sequence[Any]) -> list[Any]:
+    """Call ``function`` for each item on all threads, and return the results as `map` does.
 
     Only a ``function`` that releases the GIL gains from this: a kernel compiled with
     ``nogil=True``, or numpy on large arrays.
+    """
+    threads = min(cores(), len(items[0]))
+    if threads < 2:
+        return list(map(function, *items))
+    # Threads are Python's: numba's own parallel loops would change the number of torch's threads.
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(function, *items))
+
+
+def over_rows(
+    kernel: Callable[..., None], offsets: Int64[np.ndarray, " n1"], *arguments: Any
+) -> None:
+    """Call ``kernel(first, last, offsets, *arguments)`` for pieces of the rows, on all threads.
 
     Args:
-        function: Function that works on the rows ``first`` to ``last - 1``.
-        rows: Number of rows, 0 or more.
+        kernel: Function that works on the rows ``first`` to ``last - 1``.
+        offsets: Begin of every row in flat values, and their end. Pieces have equally many values.
         *arguments: Further arguments of every call.
-
-    Returns:
-        The results of the calls, in the order of the rows.
     """
-    # Threads are Python's: numba's own parallel loops would change the number of torch's threads.
-    threads = cores()
-    if threads == 1 or rows < 2:
-        return [function(0, rows, *arguments)]
-    ends = np.unique(np.linspace(0, rows, CHUNKS * threads + 1).astype(np.int64)).tolist()
-    # The first call runs before the others, because several threads would each compile the kernel.
-    done = [function(0, ends[1], *arguments)]
-    with ThreadPoolExecutor(threads) as pool:
-        more = pool.map(lambda first, last: function(first, last, *arguments), ends[1:-1], ends[2:])
-        return done + list(more)
+    pieces = int(min(PIECES * cores(), offsets[-1] // LEAST))
+    cuts = np.searchsorted(offsets, np.linspace(0, offsets[-1], max(pieces, 1) + 1)[1:-1])
+    ends = np.unique([0, *cuts, len(offsets) - 1]).tolist()
+    on_threads(lambda *rows: kernel(*rows, offsets, *arguments), ends[:-1], ends[1:])

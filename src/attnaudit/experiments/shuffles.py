@@ -18,7 +18,7 @@ from jaxtyping import Float, Int64, UInt64
 from numba import njit
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.threads import over_rows
+from attnaudit.core.threads import on_threads
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import Readout
@@ -82,16 +82,13 @@ def median_delta_y(
         width = readout.contribution.values.shape[1] + readout.offset.shape[1] + outputs
         step = max(BLOCK // (orders * width), 1)
 
-        def chunk(first: int, last: int) -> None:
-            for start in range(first, last, step):
-                block = rows[start : min(start + step, last)]
-                result[:, block] = measure(readout.take(block), alpha.take(block), streams[block])
+        def compute(start: int) -> None:
+            block = rows[start : start + step]
+            result[:, block] = measure(readout.take(block), alpha.take(block), streams[block])
 
-        if has_compiled_tail(readout):
-            over_rows(chunk, len(rows))
-        else:
-            # A network has threads of its own.
-            chunk(0, len(rows))
+        # A network has threads of its own.
+        at_once = on_threads if has_compiled_tail(readout) else map
+        list(at_once(compute, range(0, len(rows), step)))
 
     def draw(block: Readout, weights: Ragged, keys: np.ndarray) -> Shuffled:
         return _draw(block, weights, keys, counts, error)

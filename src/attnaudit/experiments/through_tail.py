@@ -23,6 +23,8 @@ from attnaudit.trace.tails import IdentityTail, TanhTail
 
 # Contributions and outputs of one call: 32 MiB.
 NUMBERS = 1 << 22
+# The same of a formula: they stay in the cache, and no memory is mapped anew.
+OF_FORMULA = 1 << 16
 # Positions of the rows whose alternatives are collected together.
 BLOCK = 1 << 14
 NOISE = TOLERANCE.network
@@ -69,7 +71,7 @@ class Outputs:
     def of(cls, readout: Readout, alpha: Ragged) -> Outputs:
         """Compute the outputs of all rows under ``alpha``."""
         parts = [
-            readout.of_sums(attended_sums(readout, rows, alpha.take(rows)), rows)
+            readout.take(rows)(alpha.take(rows))
             for rows in _calls(readout, alpha.lengths, outputs=1)
         ]
         own = np.concatenate(parts)
@@ -121,7 +123,7 @@ class Outputs:
         # Only k contributions are read per alternative, so the cost does not grow with T.
         starts = self.readout.contribution.offsets[rows, None]
 
-        def sums(chosen: np.ndarray) -> np.ndarray:
+        def sums(chosen: slice) -> np.ndarray:
             contribution = self.readout.contribution.values[starts[chosen] + tokens[chosen]]
             return (weights[chosen, :, None] * contribution).sum(axis=1)
 
@@ -130,7 +132,7 @@ class Outputs:
     def under_sums(
         self,
         rows: Int64[np.ndarray, " m"],
-        sums: Callable[[Int64[np.ndarray, " b"]], Float[np.ndarray, "b P"]],
+        sums: Callable[[slice], Float[np.ndarray, "b P"]],
         measure: Measure,
         terms: int = 1,
     ) -> np.ndarray:
@@ -138,15 +140,16 @@ class Outputs:
 
         Args:
             rows: Row of each sum; rows may repeat.
-            sums: Maps the numbers of some alternatives to their attended sums.
+            sums: Maps a slice of the alternatives to their attended sums.
             measure: Maps predictions ``(b, C)`` and their rows ``(b,)`` to the values to keep.
             terms: Number of contributions that a sum reads, for the memory of a call.
         """
         numbers = (terms + 1) * self.readout.offset.shape[1] + self.own.shape[1]
         parts = [measure(self.own[:0], rows[:0])]
-        per_call = max(NUMBERS // numbers, 1)
+        most = OF_FORMULA if has_compiled_tail(self.readout) else NUMBERS
+        per_call = max(most // numbers, 1)
         for first in range(0, len(rows), per_call):
-            chosen = np.arange(first, min(first + per_call, len(rows)))
+            chosen = slice(first, first + per_call)
             predictions = self.readout.of_sums(sums(chosen), rows[chosen])
             parts.append(measure(predictions, rows[chosen]))
         return np.concatenate(parts)
@@ -155,7 +158,7 @@ class Outputs:
         self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
     ) -> Float[np.ndarray, " b"]:
         """Return the TVD from the output under the model's own attention."""
-        return tvd(prediction, self.own[rows])
+        return tvd(prediction, self.own.T.take(rows, axis=1).T)
 
     def lead(
         self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]

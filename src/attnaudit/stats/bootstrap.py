@@ -14,13 +14,13 @@ from jaxtyping import Float, Int64
 from scipy.special import ndtr, stdtrit
 
 from attnaudit.core.random import below, stream_keys
-from attnaudit.core.threads import over_rows
+from attnaudit.core.threads import on_threads
 
 RESAMPLES = 1000
 # Largest number of units; `Units` states the precision that it leaves.
 GROUPS = 4096
-# Resamples at a time. Their weights for `GROUPS` units are 1.6 MB, which fit into a core's cache.
-BLOCK = 50
+# Resamples at a time. Their weights for `GROUPS` units are 0.8 MB, which fit into a core's cache.
+BLOCK = 25
 
 Statistic = Callable[[Float[np.ndarray, "b u"]], np.ndarray]
 
@@ -85,12 +85,10 @@ def resampled(
 
     # Blocks hold the same resamples on any number of threads, because the last digit of a sum may
     # depend on the shape of the array.
-    def blocks(first: int, last: int) -> list[np.ndarray]:
-        starts = range(BLOCK * first, BLOCK * last, BLOCK)
-        return [statistic(_weights(keys[start : start + BLOCK], units)) for start in starts]
+    def block(start: int) -> np.ndarray:
+        return statistic(_weights(keys[start : start + BLOCK], units))
 
-    parts = over_rows(blocks, -(-resamples // BLOCK))
-    return np.concatenate([values for part in parts for values in part])
+    return np.concatenate(on_threads(block, range(0, resamples, BLOCK)))
 
 
 def resample_keys(seed: int, resamples: int) -> np.ndarray:

@@ -37,7 +37,7 @@ def kendall_tau(x: Ragged, y: Ragged) -> Kendall:
     # arrays. One kind of array means one compilation.
     flat_x, flat_y = (np.require(scores.values, np.float64, ["C", "W"]) for scores in (x, y))
     counts = np.empty((3, len(flat_x)), np.int64)
-    over_rows(_compare_pairs, len(x), flat_x, flat_y, x.offsets, counts)
+    over_rows(_compare_pairs, x.offsets, flat_x, flat_y, counts)
     balance = x.with_values(counts[0]).sum().astype(np.float64)
     ties_x, ties_y = (_sum_ties(x.with_values(earlier)) for earlier in counts[1:])
 
@@ -76,7 +76,7 @@ def _sum_ties(earlier: Ragged) -> _Ties:
 
 
 @njit(cache=True, nogil=True)
-def _compare_pairs(first, last, x, y, offsets, counts):
+def _compare_pairs(first, last, offsets, x, y, counts):
     """Compare every position with those before it: order, ties in ``x`` and ties in ``y``."""
     # A loop over all T(T − 1)/2 pairs in place of a merge sort: processors compare eight pairs at
     # once, which is faster up to about 1,000 tokens.

@@ -38,7 +38,7 @@ def jsd(p: Float[np.ndarray, "*n T"], q: Float[np.ndarray, "*n T"]) -> Float[np.
         p: Distributions over the last axis.
         q: Distributions of the same shape.
     """
-    return jsd_terms(p, q).sum(axis=-1)
+    return _over_classes(np.add, jsd_terms(p, q))
 
 
 def jsd_terms(p: Float[np.ndarray, "*n"], q: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
@@ -70,8 +70,9 @@ def activate(
 def _over_classes(reduction: np.ufunc, values: Float[np.ndarray, "*n C"]) -> np.ndarray:
     """Reduce the last axis."""
     if values.shape[-1] > FEW_CLASSES:
-        return reduction.reduce(values, axis=-1)
-    return functools.reduce(reduction, np.moveaxis(values, -1, 0))
+        # The order of a sum depends on the layout, which tells nothing of a single row.
+        return reduction.reduce(np.ascontiguousarray(values), axis=-1)
+    return functools.reduce(reduction, [values[..., c] for c in range(values.shape[-1])])
 
 
 def predicted_class(prediction: Float[np.ndarray, "n C"]) -> np.ndarray:

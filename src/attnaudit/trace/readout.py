@@ -119,7 +119,7 @@ class Readout:
         self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
     ) -> Float[np.ndarray, "m Q"]:
         if self.start is None:
-            return self.offset[rows] + sums
+            return sums + self.offset.T.take(rows, axis=1).T
         pooled = self.offset[rows]
         part = self.start[rows, None] + np.arange(sums.shape[1])
         np.put_along_axis(pooled, part, np.take_along_axis(pooled, part, axis=1) + sums, axis=1)

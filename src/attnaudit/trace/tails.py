@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -17,7 +16,7 @@ from attnaudit.core.errors import TraceError
 from attnaudit.core.extras import require
 from attnaudit.core.files import sha256
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.threads import cores
+from attnaudit.core.threads import on_threads
 
 GRAPH_FILE = "tail.onnx"
 ROWS = 256  # rows per call of a graph that accepts any number
@@ -131,7 +130,8 @@ class TanhTail:
         """Return the logits of every row."""
         # One product per row. A product of all rows at once would add in an order that depends on
         # their number, and results must not.
-        return np.matmul(np.tanh(pooled)[:, None], self.weight.T)[:, 0] + self.bias
+        hidden = np.tanh(pooled, order="C")
+        return np.add(np.matmul(hidden[:, None], self.weight.T)[:, 0], self.bias, order="F")
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,9 @@ class GraphTail:
         calls = max(-(-len(pooled) // size), 1)
         padded = np.zeros((calls * size, pooled.shape[1]), np.float32)
         padded[: len(pooled)] = pooled
-        parts = padded.reshape(-1, size, pooled.shape[1])
-        with ThreadPoolExecutor(cores()) as pool:
-            run = self._session.run
-            logits = list(pool.map(lambda part: run(None, {given.name: part})[0], parts))
+        parts = list(padded.reshape(-1, size, pooled.shape[1]))
+        run = self._session.run
+        logits = on_threads(lambda part: run(None, {given.name: part})[0], parts)
         return np.concatenate(logits)[: len(pooled)].astype(np.float64)
 
     @cached_property

@@ -80,7 +80,7 @@ def furthest_attention(alpha: Ragged, slab: Slab) -> Ragged:
 
     It is ``alpha`` itself where the slab holds no other.
     """
-    order = np.lexsort((alpha.values, alpha.row_of_value))
+    order = alpha.argsort()
     old, relevance = alpha.values[order].astype(np.float64), slab.relevance[order]
     n = len(alpha)
     tokens, weight = np.empty((n, 2), np.int64), np.empty(n)
@@ -88,7 +88,7 @@ def furthest_attention(alpha: Ragged, slab: Slab) -> Ragged:
     # What one token contributes is read as within the slab although its sum was rounded.
     slack = 0.1 * TOLERANCE.rounding * size
     limits = np.column_stack([slab.low, slab.high, slack])
-    over_rows(_best_vertices, n, old, relevance, alpha.offsets, limits, tokens, weight)
+    over_rows(_best_vertices, alpha.offsets, old, relevance, limits, tokens, weight)
     known = np.flatnonzero(tokens[:, 0] >= 0)
     one, other = tokens[known].T
     weight = _moved_inside(weight[known], relevance[one], relevance[other], limits[known])
@@ -149,7 +149,7 @@ def _gain(weight, old):
 
 
 @njit(cache=True, nogil=True)
-def _best_vertices(first, last, alpha, relevance, offsets, limits, tokens, weight):
+def _best_vertices(first, last, offsets, alpha, relevance, limits, tokens, weight):
     """Write the two tokens of the best vertex, and the weight of the first, for every row.
 
     Tokens of a row are sorted by attention. f falls with â and is convex in its weight λ, so while

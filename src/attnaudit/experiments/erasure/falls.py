@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import over_rows
-from attnaudit.experiments.erasure.removal import Rows, in_blocks, in_chunks, order_by
+from attnaudit.experiments.erasure.removal import Rows, Walks, in_blocks, in_chunks, order_by
 from attnaudit.stats.measures import ERASED_SHARES
 from attnaudit.trace.readout import Readout
 
@@ -66,22 +66,15 @@ def falls(
 def _falls(rows: Rows, orders: Int64[np.ndarray, "k N"]) -> Float[np.ndarray, "k m 2 S"]:
     alpha, every = rows.alpha, np.arange(len(rows.alpha))
     counts = np.stack([top_size(share, alpha.lengths) for share in ERASED_SHARES], axis=1)
-    # The sums between two shares are enough; every walk ends behind the last of them.
-    starts = alpha.offsets[:-1, None] + np.hstack([np.zeros_like(counts[:, :1]), counts])
-    parts = np.add.reduceat(rows.terms.take(orders, axis=0), starts.reshape(-1), axis=1)
-    parts = parts.reshape(len(orders), *starts.shape, -1)
-    parts[:, :, :-1][:, np.diff(starts, axis=1) == 0] = 0.0
-    alone = np.cumsum(parts, axis=2)[:, :, :-1]
-    left = np.cumsum(parts[:, :, ::-1], axis=2)[:, :, -2::-1]
     before = rows.outputs.probability(rows.outputs.own, every)
-    row = np.tile(np.repeat(every, counts.shape[1]), len(orders))
+    walk = np.repeat(np.arange(len(orders) * len(counts)), counts.shape[1])
+    count = np.tile(counts.reshape(-1), len(orders))
     after = [
-        rows.measure(sums.reshape(len(row), -1), row, rows.outputs.probability).reshape(
-            len(orders), *counts.shape
-        )
-        for sums in (left, alone)
+        Walks(rows, orders, keep).measure(walk, count, rows.outputs.probability)
+        for keep in (False, True)
     ]
-    return before[:, None, None] - np.stack(after, axis=2)
+    shape = 2, len(orders), *counts.shape
+    return before[:, None, None] - np.moveaxis(np.reshape(after, shape), 0, 2)
 
 
 def top_size(share: float, lengths: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:
@@ -105,7 +98,7 @@ def bounds(readout: Readout, alpha: Ragged) -> Float[np.ndarray, "n 2 S 2"]:
     kept = np.hstack([alpha.lengths[:, None] - removed, removed])
     means = np.full((*kept.shape, 2), np.nan)
     value = alpha.spread(sign) * value
-    over_rows(extreme_means, len(alpha), alpha.offsets, alpha.values, value, kept, means)
+    over_rows(extreme_means, alpha.offsets, alpha.values, value, kept, means)
     after = expit(means[:, :, ::-1] + (sign * offset)[:, None, None])
     return (expit(sign * logit)[:, None, None] - after).reshape(len(alpha), 2, -1, 2)
 

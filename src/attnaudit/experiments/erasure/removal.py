@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64, UInt64
+from numba import njit
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffled
-from attnaudit.core.threads import over_rows
+from attnaudit.core.threads import LEAST, cores, on_threads
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.through_tail import Measure, Outputs, has_compiled_tail
 from attnaudit.stats.measures import predicted_class
@@ -84,7 +85,7 @@ class Rows:
         """
         mass = left[:, -1:]
         sums = left[:, :-1] / np.where(mass > 0.0, mass, 1.0)
-        found = self.outputs.under_sums(rows, lambda one: sums[one], measure).astype(np.float64)
+        found = self.outputs.under_sums(rows, sums.__getitem__, measure).astype(np.float64)
         found[mass[:, 0] <= 0.0] = np.nan
         return found
 
@@ -176,11 +177,10 @@ class Walks:
             np.tile(values, len(orders)) for values in (np.arange(n), rows.alpha.lengths)
         )
         self._start = np.repeat(np.arange(len(orders)) * positions, n)
-        self._start += np.tile(rows.alpha.offsets[:-1], len(orders)) - keep
+        self._start += np.tile(rows.alpha.offsets[:-1], len(orders))
         # Sums over what is left: from the end of an order if its beginning is removed. A difference
         # from the whole sum would cancel.
-        left = added_up(rows.alpha, rows.terms.take(orders, axis=0), backwards=not keep)
-        self._left = left.reshape(-1, left.shape[2])
+        self._left = added_up(rows.alpha, rows.terms, orders, backwards=not keep)
 
     def measure(
         self, walk: Int64[np.ndarray, " m"], count: Int64[np.ndarray, " m"], measure: Measure
@@ -192,8 +192,8 @@ class Walks:
             count: Number of positions for each.
             measure: Maps predictions ``(m, C)`` and their rows ``(m,)`` to a number each.
         """
-        left = self._left.take(self._start[walk] + count, axis=0)
-        return self.rows.measure(left, self.row[walk], measure)
+        left = self._left.T.take(self._start[walk] + count - self.keep, axis=1)
+        return self.rows.measure(left.T, self.row[walk], measure)
 
     def mass(self, count: Int64[np.ndarray, " walks"]) -> Float[np.ndarray, " walks"]:
         """Return the weight that each walk has left after ``count`` positions."""
@@ -210,10 +210,10 @@ class Walks:
         Behind a network, longer rows are read at `STEPS` evenly spaced counts. Then the counts
         between the first at which it is true and the one before are read.
         """
+        if self.rows.exact:
+            return self._first_of_all(happens)
         # Each count costs a pass through a network, so an earlier flip that lasts less than a step
         # is not looked for.
-        if self.rows.exact:
-            return self._search(happens, self.lengths - 1, lambda walk, step: 1 + step)
         steps = np.minimum(self.lengths - 1, STEPS)
         spacing = (self.lengths - 2) / np.maximum(steps - 1, 1)
 
@@ -225,6 +225,16 @@ class Walks:
         low = np.where(step > 1, count(every, step - 2), 0)
         between = self._search(happens, high - low - 1, lambda walk, step: low[walk] + 1 + step)
         return np.where(between > 0, low + between, high)
+
+    def _first_of_all(self, happens: Measure) -> Int64[np.ndarray, " walks"]:
+        """Find the first count by measuring all of them."""
+        row = np.tile(self.rows.alpha.row_of_value, len(self._left) // len(self.rows.terms))
+        found = self.rows.measure(self._left, row, happens) == 1.0
+        if not self.keep:
+            found[self._start] = False  # nothing is removed there
+        count = np.arange(len(found)) - np.repeat(self._start, self.lengths) + self.keep
+        first = np.minimum.reduceat(np.where(found, count, len(found) + 1), self._start)
+        return np.where(first <= len(found), first, 0)
 
     def _search(
         self, happens: Measure, steps: Int64[np.ndarray, " walks"], count: Callable[..., Any]
@@ -245,50 +255,53 @@ class Walks:
 
 def order_by(score: Ragged) -> Int64[np.ndarray, " N"]:
     """Order the positions of each row by falling score; equal ones keep their order."""
-    order = np.empty(len(score.values), np.int64)
-    for run, shape in runs(score):
-        within = np.argsort(-score.values[run].reshape(shape), axis=1, kind="stable")
-        order[run] = within.reshape(-1)
-    return order + score.spread(score.offsets[:-1])
+    return score.with_values(-score.values).argsort()
 
 
-def added_up(rows: Ragged, terms: Float[np.ndarray, "k N D"], backwards: bool) -> np.ndarray:
-    """Sum terms cumulatively along each row, from its first or its last position.
+def added_up(
+    rows: Ragged, terms: Float[np.ndarray, "N D"], orders: Int64[np.ndarray, "k N"], backwards: bool
+) -> Float[np.ndarray, "kN D"]:
+    """Sum terms cumulatively along orders of each row, from their first or their last position.
 
     Args:
         rows: The rows, for their lengths.
-        terms: Terms of all N positions, for k orders.
+        terms: Terms of all N positions.
+        orders: Flat positions of all rows, in each order.
         backwards: Whether sums begin at the last position of a row.
 
     Returns:
-        Sums up to and including each position, in the shape of ``terms``.
+        Sums up to and including each position, order after order.
     """
-    # Each row has its own sum: one over all rows would let a row depend on those before it.
-    sums, step = np.empty_like(terms), -1 if backwards else 1
-    for run, shape in runs(rows):
-        matrix = (len(terms), *shape, terms.shape[2])
-        parts, out = terms[:, run].reshape(matrix), sums[:, run].reshape(matrix)
-        np.cumsum(parts[:, :, ::step], axis=2, out=out[:, :, ::step])
-    return sums
+    # numpy is several times faster if the long axis is contiguous.
+    sums = np.empty((terms.shape[1], *orders.shape))
+    _add_up(rows.offsets, terms, orders, backwards, sums)
+    return sums.reshape(len(sums), -1).T
+
+
+@njit(cache=True, nogil=True)
+def _add_up(offsets, terms, orders, backwards, sums):
+    """Write the sums of `added_up`, ``(D, k, N)``."""
+    for k in range(len(orders)):
+        for row in range(len(offsets) - 1):
+            start, stop = offsets[row], offsets[row + 1]
+            for d in range(terms.shape[1]):
+                total = 0.0
+                for step in range(stop - start):
+                    place = stop - 1 - step if backwards else start + step
+                    total += terms[orders[k, place], d]
+                    sums[d, k, place] = total
 
 
 def without_each(rows: Ragged, terms: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
     """Sum the terms of a row without each of its positions in turn."""
     # What comes before and behind a position is added: subtracting its term would cancel.
-    before, behind = (added_up(rows, terms[None], backwards)[0] for backwards in (False, True))
-    left, first = np.zeros_like(terms), rows.offsets[:-1]
+    every = np.arange(len(terms))[None]
+    before, behind = (added_up(rows, terms, every, backwards) for backwards in (False, True))
+    left, first = np.zeros_like(before), rows.offsets[:-1]
     left[1:] = before[:-1]
     left[first] = behind[first] = 0.0
     left[:-1] += behind[1:]
     return left
-
-
-def runs(rows: Ragged) -> Iterator[tuple[slice, tuple[int, int]]]:
-    """Yield the positions of neighbouring rows of equal length, and their shape as a matrix."""
-    ends = np.flatnonzero(np.diff(rows.lengths, append=0)) + 1
-    for first, last in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
-        start, stop = rows.offsets[[first, last]].tolist()
-        yield slice(start, stop), (last - first, (stop - start) // (last - first))
 
 
 def in_blocks(
@@ -304,25 +317,17 @@ def in_blocks(
     Yields:
         Numbers of some rows, and the result for them.
     """
-    # Rows of equal length are neighbours then, and make one matrix.
-    order = np.argsort(alpha.lengths, kind="stable")
-    longer = order[alpha.lengths[order] > 1]
-    positions = NUMBERS // (ORDERS * (readout.contribution.values.shape[1] + 1))
+    longer = np.flatnonzero(alpha.lengths > 1)
+    held = NUMBERS // (ORDERS * (readout.contribution.values.shape[1] + 1))
+    positions = min(held, max(len(alpha.values) // cores(), LEAST))
+    blocks = [longer[block] for block in alpha.take(longer).blocks(max(positions, 1))]
+    # A network may be a live model, which several threads must not call at a time.
+    at_once = on_threads if has_compiled_tail(readout) else map
 
-    def blocks(first: int, last: int) -> list[tuple[Int64[np.ndarray, " m"], Any]]:
-        part, results = longer[first:last], []
-        for block in alpha.take(part).blocks(max(positions, 1)):
-            numbers = part[block]
-            rows = Rows(readout.take(numbers), alpha.take(numbers))
-            results.append((numbers, compute(rows, numbers)))
-        return results
+    def of_block(numbers: Int64[np.ndarray, " m"]) -> Any:
+        return compute(Rows(readout.take(numbers), alpha.take(numbers)), numbers)
 
-    if has_compiled_tail(readout):
-        for results in over_rows(blocks, len(longer)):
-            yield from results
-    else:
-        # A network may be a live model, which several threads must not call at a time.
-        yield from blocks(0, len(longer))
+    yield from zip(blocks, at_once(of_block, blocks), strict=True)
 
 
 def in_chunks(number: int) -> Iterator[range]:

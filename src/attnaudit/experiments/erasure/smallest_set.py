@@ -103,8 +103,8 @@ class SmallestSet:
         """
         alpha = self.rows.alpha
         order = order_by(alpha.with_values(alpha.values * lead))
-        terms = np.column_stack([alpha.values * lead, alpha.values])[order]
-        margin, mass = added_up(alpha, terms[None], backwards=True)[0].T
+        terms = np.column_stack([alpha.values * lead, alpha.values])
+        margin, mass = added_up(alpha, terms, order[None], backwards=True).T
         # The lead is the margin divided by the weight left. Within the slack it is a tie.
         slack = alpha.spread(self.rows.slack) * mass
         loses = (margin < -slack) | (alpha.spread(wins_ties) & (margin <= slack) & (mass > 0.0))

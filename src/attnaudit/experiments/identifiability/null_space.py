@@ -12,6 +12,7 @@ fall.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -122,7 +123,7 @@ def _replace(
 
 def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) -> Movements:
     """Compute the movements of rows whose readouts are one number per token."""
-    rows, order = alpha.with_values(readout), np.lexsort((-alpha.values, alpha.row_of_value))
+    rows, order = alpha.with_values(readout), alpha.with_values(-alpha.values).argsort()
     centred = readout - alpha.spread(rows.sum() / alpha.lengths)
     size, norm = (np.sqrt(rows.with_values(part**2).sum()) for part in (centred, readout))
     differ = size > ZERO * norm
@@ -143,7 +144,8 @@ def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) -> Mo
         Ragged.from_lengths(np.where(fixed, alpha.values, weights)[top], count)
         for weights in ranges_on_line(value, alpha, zero, zero)
     )
-    return Movements(dimension, reach, reach.copy(), least, most, [end[None] for end in ends])
+    each = [ends.values[None, first:last] for first, last in pairwise(alpha.offsets.tolist())]
+    return Movements(dimension, reach, reach.copy(), least, most, each)
 
 
 def _farthest(

@@ -100,7 +100,8 @@ def _mixtures(
     The search tries the middles of all pairs, then steps from the best mixture towards each token.
     """
     size, steps = EFFORT if has_compiled_tail(outputs.readout) else EFFORT_OF_NETWORK
-    order, starts = np.lexsort((-change.values, change.row_of_value)), change.offsets[:-1, None]
+    order = change.with_values(-change.values).argsort()
+    starts = change.offsets[:-1, None]
     rank = np.arange(size)
     # Slots beyond a short row repeat its first token; `usable` keeps weight away from them.
     flat = order[np.where(rank < change.lengths[:, None], starts + rank, starts)]
