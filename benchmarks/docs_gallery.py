@@ -54,14 +54,14 @@ GALLERY = {
         "The deciding words are known: does attention find them?",
     ),
     "planted-copy": Shown(
-        "planted-copy", attnaudit.translate, {"settings": {"training.epochs": 3}},
+        "planted-copy", attnaudit.run, {"settings": {"training.epochs": 3}},
         "A translator that copies: attention and known alignments.",
     ),
     "sst": Shown("sst", attnaudit.run, {}, "Film reviews of one sentence, BiLSTM with additive attention, as in Jain & Wallace 2019."),
     "20news_sports": Shown("20news_sports", attnaudit.run, {}, "Long posts on baseball or hockey."),
     "babi1": Shown("babi1", attnaudit.run, {}, "Question answering: which sentence says where Mary is?"),
     "multi30k_en_de": Shown(
-        "multi30k_en_de", attnaudit.translate,
+        "multi30k_en_de", attnaudit.run,
         {"settings": {"training.epochs": 3, "corpus.pieces": 2000, "model.embedding": 128, "model.hidden": 128}},
         "English to German by a small translator, with attention as a matrix of words.",
     ),
