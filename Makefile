@@ -43,6 +43,7 @@ docs: $(VENV)/.installed-docs   ## make docs DATA=dir/with/corpora: what in docs
 	$(BIN)/python docs/measures_reference.py
 	$(BIN)/python docs/settings_reference.py
 	$(BIN)/python docs/log_odds_table.py
+	$(BIN)/python docs/papers_tables.py
 	$(BIN)/python -m benchmarks.docs_gallery --data-dir $(DATA) --only $(GALLERY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 

@@ -5,88 +5,77 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from attnaudit.published.compare import SEEDS_SCHEMA
-from attnaudit.published.reproduction import ENCODERS
-from attnaudit.report.reproduction.tables import markdown_table
+from attnaudit.papers import PAPERS
+from attnaudit.papers.jain2019 import ENCODERS
+from attnaudit.recipes.reproduction.records import records_of
+from attnaudit.report.paper_page import markdown_table
 from attnaudit.report.words import figure, interval
 
 PAGE = Path(__file__).with_name("jain2019.md")
-RECORDS = PAGE.parent / "records" / "jain2019"
 BEGIN, END = "<!-- log-odds -->", "<!-- end of log-odds -->"
 CORPORA = {"sst": "SST", "imdb": "IMDB", "20news_sports": "20News sports", "ag_news": "AG News"}
-MEASURES, ATTENTIONS = (
-    {"tau_gradient": "τ gradient", "tau_loo": "τ leave-one-out", "f1": "F1"},
-    ("additive", "dot", "log_odds"),
-)
+MEASURES = {"tau_gradient": "τ gradient", "tau_loo": "τ leave-one-out", "f1": "F1"}
+ATTENTIONS = ("additive", "dot", "log_odds")
+Numbers = dict[tuple[str, str, str, str], dict[str, Any]]
 
 
 def render() -> str:
-    """The page, as Markdown."""
+    """Return the page, as Markdown."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.split(END)[1]
+    after, numbers = rest.split(END)[1], _numbers()
     columns = [(measure, attention) for measure in MEASURES for attention in ATTENTIONS]
-    heads = [
-        "corpus",
-        "encoder",
-        *(f"{MEASURES[measure]}, {attention.replace('_', '-')}" for measure, attention in columns),
-    ]
+    names = (f"{MEASURES[measure]}, {name.replace('_', '-')}" for measure, name in columns)
     rows = [
         [
             title,
             encoder,
-            *(_shown(numbers.get((encoder, attention, measure))) for measure, attention in columns),
+            *(_shown(numbers.get((corpus, encoder, name, measure))) for measure, name in columns),
         ]
         for corpus, title in CORPORA.items()
-        for numbers in [_numbers(corpus)]
         for encoder in ENCODERS
-        if (encoder, "log_odds", "f1") in numbers
+        if (corpus, encoder, "log_odds", "f1") in numbers
     ]
-    return f"{before}{BEGIN}\n\n{markdown_table(heads, rows)}\n\n{_compared()}\n\n{END}{after}"
+    table = markdown_table(["corpus", "encoder", *names], rows)
+    return f"{before}{BEGIN}\n\n{table}\n\n{_compared(numbers)}\n\n{END}{after}"
 
 
-def _compared() -> str:
-    """Of how many models τ is below that of additive attention, and of how many the intervals over seeds lie apart."""
+def _compared(numbers: Numbers) -> str:
+    """Count the models whose τ is below that of additive attention, and intervals that lie apart."""
     parts: list[str] = []
-    known = [_numbers(corpus) for corpus in CORPORA]
     for measure, name in (("tau_gradient", "gradients"), ("tau_loo", "leave-one-out")):
         pairs = [
-            (numbers[encoder, "log_odds", measure], numbers[encoder, "additive", measure])
-            for numbers in known
+            (
+                numbers[corpus, encoder, "log_odds", measure],
+                numbers[corpus, encoder, "additive", measure],
+            )
+            for corpus in CORPORA
             for encoder in ENCODERS
-            if (encoder, "log_odds", measure) in numbers
+            if (corpus, encoder, "log_odds", measure) in numbers
         ]
-        below = sum(odds["ours"] < additive["ours"] for odds, additive in pairs)
-        of_seeds = [
-            (odds, additive)
-            for odds, additive in pairs
-            if min(odds["seeds"], additive["seeds"]) > 1
-        ]
+        below = sum(odds["value"] < additive["value"] for odds, additive in pairs)
+        of_seeds = [pair for pair in pairs if all(row.get("sd") is not None for row in pair)]
         apart = sum(odds["high"] < additive["low"] for odds, additive in of_seeds)
-        parts.append(
-            f"with {name} for {below} of {len(pairs)} models (intervals over seeds apart for {apart} of {len(of_seeds)})"
-        )
+        of_them = f"intervals over seeds apart for {apart} of {len(of_seeds)}"
+        parts.append(f"with {name} for {below} of {len(pairs)} models ({of_them})")
     return f"Mean τ is lower with log-odds than with additive attention: {', '.join(parts)}."
 
 
-def _numbers(corpus: str) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """The means over all instances of a corpus, by encoder, attention and measure."""
-    found = pl.read_csv(RECORDS / f"{corpus}.csv", schema=SEEDS_SCHEMA).filter(
-        group="all", statistic="mean"
-    )
+def _numbers() -> Numbers:
+    """Return the means over all instances, by corpus, encoder, attention and measure."""
+    paper = PAPERS["jain2019"]
+    records = records_of(paper, PAGE.parent / "records" / paper.name)
     return {
-        (row["encoder"], row["attention"], row["measure"]): row
-        for row in found.iter_rows(named=True)
+        (cell.corpus, cell.encoder, cell.attention, row["measure"]): row
+        for cell in paper.cells
+        for row in records.get(cell.key, {"summary": []})["summary"]
+        if row["group"] == "all"
     }
 
 
 def _shown(row: dict[str, Any] | None) -> str:
-    return (
-        "–"
-        if row is None or row["ours"] is None
-        else f"{figure(row['ours'])} {interval(row)}".strip()
-    )
+    if row is None or row["value"] is None:
+        return "–"
+    return f"{figure(row['value'])} {interval(row)}".strip()
 
 
 if __name__ == "__main__":

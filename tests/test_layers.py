@@ -27,7 +27,7 @@ LAYERS = (
     {"experiments"},
     {"plans"},
     {"calibration"},
-    {"published", "papers"},
+    {"papers"},
     {"studies", "copying"},
     {"report"},
     {"steps"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -12,11 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
+from scipy import stats
 
 from attnaudit.cli import main
-from attnaudit.cli.show import show_index
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.core.papers import SERRANO2019
@@ -26,28 +26,28 @@ from attnaudit.corpora import Corpus
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers import PAPERS, Cell, Declaration, Table
+from attnaudit.papers.published import published as published_numbers
 from attnaudit.plans.spec import RunSpec
-from attnaudit.published.compare import CELL, FARTHER
-from attnaudit.published.numbers import ONCE, Number, judged, numbers
-from attnaudit.published.reproduction import corpus_key
 from attnaudit.recipes.reading import LastCorpus
 from attnaudit.recipes.reproduction import records as sources
 from attnaudit.recipes.reproduction.cells import RUNS
-from attnaudit.recipes.reproduction.index import index
 from attnaudit.recipes.reproduction.jobs import (
     STUDIES,
     Options,
     by_delta_alpha,
     command_of,
     job_of,
-    kept,
-    over_seeds,
 )
-from attnaudit.recipes.reproduction.records import commit, load, records_of, save
-from attnaudit.recipes.reproduction.sweep import Sweep, plan_sweep, reproduce, write_markdown
-from attnaudit.recipes.reproduction.twice import not_asked_for, recorded
-from attnaudit.report.reproduction.once import Once, comparison, markdown_of
-from attnaudit.report.reproduction.tables import Column
+from attnaudit.recipes.reproduction.records import (
+    commit,
+    kept,
+    load,
+    over_seeds,
+    records_of,
+    save,
+)
+from attnaudit.recipes.reproduction.sweep import Sweep, plan_sweep, record, reproduce
+from attnaudit.report.paper_page import Reproduction, markdown_of
 from attnaudit.results import summary_row
 from tests.pages import experiments, summaries_as_pages
 
@@ -83,9 +83,13 @@ SMALLEST = Declaration(
     reasons={"planted-decisive/erasure/flip_both": "a planted corpus"},
 )  # fmt: skip
 PUBLISHED = pl.DataFrame(
-    [("planted-decisive", "", "average additive", "erasure/flip_both", 0.9, "Table 1", False), ("yahoo", "", "", "f1", 0.5, "", True)],
-    schema=numbers("serrano2019").schema, orient="row",
-)  # fmt: skip
+    [
+        {"corpus": "planted-decisive", "model": "average additive", "measure": "erasure/flip_both",
+         "paper": 0.9, "where": "Table 1"},
+        {"corpus": "yahoo", "model": "", "measure": "f1", "paper": 0.5, "where": "", "read_off": True},
+    ],
+    schema=published_numbers("serrano2019").schema,
+).with_columns(study=pl.lit(""), statistic=pl.lit("mean"), group=pl.lit("all"))  # fmt: skip
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -100,11 +104,11 @@ def published() -> Iterator[None]:
             "attnaudit.report.study_page.write_study",
             lambda folder, metadata, notes, page: page.write_text("page"),
         )
-        patch.setattr(
-            "attnaudit.published.numbers.numbers",
-            lambda name, real=numbers: PUBLISHED if name == "serrano2019" else real(name),
-        )
-        patch.setattr("attnaudit.report.reproduction.once.numbers", lambda name: PUBLISHED)
+        for place in ("papers.comparison", "papers.published", "recipes.reproduction.jobs"):
+            patch.setattr(
+                f"attnaudit.{place}.published",
+                lambda name: PUBLISHED if name == "serrano2019" else published_numbers(name),
+            )
         patch.setattr("attnaudit.recipes.reproduction.records.commit", lambda: "0123abcde")
         yield
 
@@ -146,9 +150,7 @@ def test_a_paper_is_whole(paper: Declaration) -> None:
     assert paper.left_out().startswith("--quick leaves out ")
     assert (DOCS / paper.page).exists()
     assert f"<!-- reproduce {paper.name} -->" in (DOCS / paper.page).read_text(encoding="utf-8")
-    assert bool(paper.tables) == (paper.name in ONCE)
-    if paper.tables:
-        assert {cell.study for cell in paper.cells} == {table.study for table in paper.tables}
+    assert {cell.study for cell in paper.cells} == {table.study for table in paper.tables}
 
 
 def test_what_quick_leaves_out_is_counted_by_corpus() -> None:
@@ -161,96 +163,6 @@ def test_what_quick_leaves_out_is_counted_by_corpus() -> None:
     assert paper.left_out() == "--quick leaves out all of adr; 2 of 3 cells of sst"
     assert paper.left_out(["sst"]) == "--quick leaves out 2 of 3 cells of sst"
     assert paper.left_out(["imdb"]) == "--quick leaves out nothing"
-
-
-def test_a_corpus_that_is_missing_is_named_without_the_folder_of_this_machine(
-    tmp_path: Path,
-) -> None:
-    (missing,) = not_asked_for(
-        replace(PAPERS["jain2019"], cells=(Cell("adr", encoder="cnn"),)), (), str(tmp_path)
-    )
-    assert "read corpus adr: DATA: no folder adr" in missing.reason
-    assert str(tmp_path) not in missing.reason
-
-
-def test_every_number_that_is_farther_off_has_a_reason_that_fits_or_is_listed_without_one() -> None:
-    paper = PAPERS["jain2019"]
-    found = recorded(paper, DOCS / "records" / paper.name)
-    notes = {corpus_key(corpus): notes for corpus, notes in found.corpus_notes.items()}
-    far = found.table.filter(pl.col("statistic").is_in(["mean", "median"]), agreement=FARTHER)
-    assert len(far) > 30
-    for row in far.iter_rows(named=True):
-        model, measure = f"{row['encoder']} + {row['attention']}", Column(row["measure"], "").head
-        (note,) = (
-            one
-            for one in notes[row["corpus"]]
-            if one.startswith("farther off")
-            and f"{measure} of " in one
-            and _names(one, measure, model)
-        )
-        cell = next(
-            cell
-            for cell in paper.cells
-            if (corpus_key(cell.corpus), cell.encoder, cell.attention)
-            == tuple(row[part] for part in CELL)
-        )
-        assert note.startswith("farther off, cause not known: ") or note.endswith(
-            paper.reason(cell, row["measure"])
-        )
-    shown = [note for every in notes.values() for note in every]
-    assert all(
-        any(note.endswith(f": {reason}") for note in shown) for reason in paper.reasons.values()
-    ), "a reason that nothing needs"
-
-
-def test_numbers_that_a_reason_takes_from_the_records_of_another_paper_are_in_them() -> None:
-    cited = [
-        (key.partition("/")[0], reason, other)
-        for paper in PAPERS.values()
-        for key, reason in paper.reasons.items()
-        for other in PAPERS
-        if f"({other}, by experiment)" in reason
-    ]
-    assert cited
-    for corpus, reason, other in cited:
-        records = [
-            json.loads(file.read_text())
-            for file in (DOCS / "records" / other).glob(f"{corpus}*.json")
-        ]
-        known = {
-            f"{row['value']:.3f}"
-            for record in records
-            for row in record["summary"]
-            if row["value"] is not None
-        }
-        assert set(re.findall(r"0\.\d{3}\b", reason)) <= known, reason
-
-
-def _names(note: str, measure: str, model: str) -> bool:
-    """Whether a note names a model behind a measure."""
-    names = (
-        note.partition(f"{measure} of ")[2].partition(";")[0].partition(":")[0].partition(".")[0]
-    )
-    return model in names.split(", ")
-
-
-@pytest.mark.parametrize("name", ONCE)
-def test_every_published_number_belongs_to_a_cell_or_says_why_not(name: str) -> None:
-    from attnaudit.published import numbers as module
-
-    keys = {(cell.corpus, cell.study, cell.model) for cell in PAPERS[name].cells}
-    read = pl.read_csv(Path(module.__file__).parent / "data" / f"{name}.csv")
-    assert read["where"].is_not_null().all()
-    for corpus, study, model in (
-        read.select(pl.col("corpus", "study", "model").fill_null("")).unique().iter_rows()
-    ):
-        assert (corpus, study, model) in keys
-
-
-def test_records_of_the_documentation_are_those_of_cells() -> None:
-    for paper in (PAPERS[name] for name in ONCE):
-        folder = DOCS / "records" / paper.name
-        assert {place.stem for place in folder.glob("*.json")} == records_of(paper, folder).keys()
 
 
 def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path) -> None:
@@ -294,15 +206,13 @@ def test_what_is_done_is_not_done_again(finished: Path) -> None:
 
 
 def test_published_numbers_are_compared_and_have_a_reason(finished: Path) -> None:
-    found = Once(SMALLEST, records_of(SMALLEST, finished / "records"), {}, ())
-    table = comparison(found)
-    assert dict(table.select("corpus", "agreement").iter_rows()) == {
-        "planted-decisive": "farther",
-        "yahoo": "unknown",
-    }
+    found = Reproduction(SMALLEST, records_of(SMALLEST, finished / "records"))
+    assert found.all_numbers().select("corpus", "agreement").rows() == [
+        ("planted-decisive", "farther")
+    ]
     text = markdown_of(found)
     assert "(90°)" in text
-    assert "- ○ planted-decisive, both flip (%): a planted corpus" in text
+    assert "- ○ planted-decisive, average additive, both flip (%): a planted corpus" in text
     assert "`attnaudit study uniform planted-decisive --full" in text
 
 
@@ -318,55 +228,16 @@ def test_a_quick_call_does_not_replace_what_has_more_seeds(finished: Path, tmp_p
     assert {path.name: path.read_bytes() for path in (out / "records").iterdir()} == before
 
 
-def test_tables_are_written_between_the_marks_and_without_a_run(
-    finished: Path, tmp_path: Path
-) -> None:
-    page = tmp_path / "smallest.md"
-    page.write_text(
-        "Before.\n\n<!-- reproduce serrano2019 --><!-- end of reproduce serrano2019 -->\n\nAfter.\n",
-        encoding="utf-8",
-    )
-    write_markdown(sweep(finished), page)
-    text = page.read_text(encoding="utf-8")
-    assert text.startswith("Before.\n\n<!-- reproduce serrano2019 -->\n\n")
-    assert text.endswith("\n\n<!-- end of reproduce serrano2019 -->\n\nAfter.\n")
-    assert "| planted-decisive | average additive | " in text
-    write_markdown(replace(sweep(tmp_path / "empty"), records=finished / "records"), page)
-    assert page.read_text(encoding="utf-8") == text
-    assert not (tmp_path / "empty").exists()
-    for spoiled, line in (
-        (b"no marks", "no <!-- reproduce serrano2019 -->"), ("é".encode("latin-1"), "byte 0 is no UTF-8"),
-        (b"<!-- end of reproduce serrano2019 --> after <!-- reproduce serrano2019 --> text", "no <!-- reproduce serrano2019 --> with"),
-    ):  # fmt: skip
-        page.write_bytes(spoiled)
-        with pytest.raises(InputError, match=line):
-            write_markdown(sweep(finished), page)
-        assert page.read_bytes() == spoiled
-
-
-def test_a_page_loses_neither_tables_nor_cells_that_have_no_record(
-    finished: Path, tmp_path: Path
-) -> None:
-    page = tmp_path / "smallest.md"
-    write_markdown(sweep(finished), page)
-    before = page.read_bytes()
-    records = tmp_path / "records"
-    shutil.copytree(finished / "records", records)
-    (records / "planted-decisive-uniform.json").unlink()
-    fewer = replace(sweep(tmp_path / "empty"), records=records)
-    with pytest.raises(
-        InputError,
-        match=r"sections without a record: Uniform, `planted-decisive-uniform`; expected a record for each",
-    ):
-        write_markdown(fewer, page)
-    assert page.read_bytes() == before
+def test_finished_cells_are_recorded_without_a_page(finished: Path, tmp_path: Path) -> None:
+    assert record(replace(sweep(finished), records=tmp_path / "records")) == []
+    assert records_of(SMALLEST, tmp_path / "records") == records_of(SMALLEST, finished / "records")
 
 
 @pytest.mark.parametrize(
     ("summary", "line"),
     [
         ({}, "a summary that is no list of rows"),
-        ([{"value": 1.0}], "summary: a row that lacks one"),
+        ([{"value": 1.0}], "a row that lacks one"),
     ],
 )
 def test_a_record_of_something_else_is_one_line(tmp_path: Path, summary: Any, line: str) -> None:
@@ -528,13 +399,13 @@ def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
     assert {key: record["changed"] for key, record in found.items()} == {
         key: own | ({} if key == "iid-copying" else texts) for key, own in made.items()
     }
-    for key, record in found.items():
-        words = record["command"].split()
+    for key, made_record in found.items():
+        words = made_record["command"].split()
         assert {f"{name}={value}" for name, value in made[key].items()} <= set(words)
         assert len({word.partition("=")[0] for word in words if "=" in word}) == sum(
             "=" in word for word in words
         )
-        assert ("--vectors random" in record["command"]) == (key != "iid-copying")
+        assert ("--vectors random" in made_record["command"]) == (key != "iid-copying")
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "other settings than those of the paper here: training.epochs = 2" in page
 
@@ -570,7 +441,7 @@ def test_a_study_that_cannot_be_read_is_a_reason(tmp_path: Path) -> None:
         ),
         (
             ["snell2021", "--model", "cnn"],
-            "--encoder: 'cnn'; expected none: the cells of snell2021 have no encoder to choose",
+            "--model: 'cnn'; expected none: the cells of snell2021 have no encoder to choose",
         ),
         (["serrano2019", "--study", "uniform"], "--study: 'uniform'; expected none"),
         (["wiegreffe2019", "--study", "uniforn"], "did you mean uniform?"),
@@ -585,36 +456,14 @@ def test_names_that_a_paper_lacks_are_refused(
 
 
 def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    show_index(index(tmp_path, DOCS / "records"), tmp_path / "reproduction.html", as_json=False)
+    for name in PAPERS:
+        shutil.copytree(DOCS / "records" / name, tmp_path / name / "records")
+    assert main(["reproduce", "--out", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert [f"attnaudit reproduce {name}" in shown for name in PAPERS] == [True] * 5
-    between = "means 68 lie between the authors' two values, 125 there or no farther outside than these two differ; 31 are farther off"
-    assert f"of 294 {between} by every rule of the page" in shown
-    assert "attnaudit reproduce snell2021" in (tmp_path / "reproduction.html").read_text(
-        encoding="utf-8"
-    )
-
-
-@pytest.mark.parametrize(
-    ("value", "low", "high", "expected"),
-    [
-        (0.5, 0.4, 0.6, "inside"),
-        (0.5, 0.1, 0.9, "near"),
-        (0.56, 0.54, 0.58, "farther"),
-        (0.54, 0.53, 0.55, "near"),
-        (None, None, None, "unknown"),
-    ],
-)
-def test_agreement_by_the_rule(
-    value: float | None, low: float | None, high: float | None, expected: str
-) -> None:
-    """A wide interval holds nothing, so that only the distance counts."""
-    assert (
-        judged(
-            summary_row("uniform", "f1_base", value, low, high, n=9), Number(0.5, "Table 2", False)
-        )
-        == expected
-    )
+    assert "cells recorded: 7 of 8; published numbers: 18 measured: ◉ 5, ◐ 8, ○ 5" in shown
+    page = (tmp_path / "reproduction.html").read_text(encoding="utf-8")
+    assert "attnaudit reproduce snell2021" in page
 
 
 def test_runs_are_averaged_and_groups_that_no_table_has_are_not_kept() -> None:
@@ -629,7 +478,22 @@ def test_runs_are_averaged_and_groups_that_no_table_has_are_not_kept() -> None:
     assert (mean["value"], mean["n"]) == (4.0, 4)
     assert (mean["low"], mean["high"]) == (None, None)  # of two seeds
     assert kept(SMALLEST, SMALLEST.cells[0], [mean, other]) == [mean]
+    assert (mean["sd"], mean["std"]) == (pytest.approx(2**0.5), None)
     assert over_seeds(summaries[:1]) == summaries[0]
+
+
+def test_a_mean_over_seeds_and_its_interval_are_those_of_a_hand_calculation() -> None:
+    values, stds = np.array([0.1, 0.13, 0.19]), (0.2, 0.3, 0.7)
+    (row,) = over_seeds(
+        [
+            [summary_row("x", "tau_loo", value, value, value, n=99 + k, std=std)]
+            for k, (value, std) in enumerate(zip(values, stds, strict=True))
+        ]
+    )
+    low, high = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
+    numbers = [row[name] for name in ("value", "sd", "low", "high", "std", "n")]
+    expected = [values.mean(), values.std(ddof=1), low, high, np.mean(stds), 100]
+    np.testing.assert_allclose(numbers, expected)
 
 
 def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_averaged() -> None:
@@ -657,6 +521,7 @@ def test_shares_by_band_leave_out_what_is_undefined(tmp_path: Path) -> None:
         }
     )
     table.write_parquet(tmp_path / "results" / "erasure.parquet")
+    assert list(by_delta_alpha(tmp_path / "elsewhere")) == []
     found = {row["group"]: (row["value"], row["n"]) for row in by_delta_alpha(tmp_path)}
     assert found == {
         "delta_alpha:0 to 0.05": (0.5, 2), "delta_alpha:0.05 to 0.1": (None, 0), "delta_alpha:0.1 to 0.2": (0.0, 1),
@@ -668,9 +533,10 @@ def test_a_record_keeps_its_commit_while_nothing_in_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "a.json"
-    save(place, "attnaudit run", [{"value": 1}])
+    row = summary_row("x", "f1", 1.0, n=9)
+    save(place, "attnaudit run", [row])
     monkeypatch.setattr("attnaudit.recipes.reproduction.records.commit", lambda: "fedcba987")
-    save(place, "attnaudit run", [{"value": 1}])
+    save(place, "attnaudit run", [row], seeds=[0])
     assert load(place)["commit"] == "0123abcde"
-    save(place, "attnaudit run", [{"value": 2}], "0123abcde")
-    assert load(place)["commit"] == "0123abcde, fedcba987"
+    save(place, "attnaudit run", [row | {"value": 2.0}])
+    assert load(place)["commit"] == "fedcba987"

@@ -14,14 +14,14 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import read_json
 from attnaudit.corpora import CORPORA as REGISTERED
 from attnaudit.papers import PAPERS, Cell
-from attnaudit.recipes.reproduction.cells import RUNS, found_in
-from attnaudit.recipes.reproduction.records import load
-from attnaudit.recipes.reproduction.sweep import Outcome, Sweep, reproduce, write_markdown
-from attnaudit.recipes.reproduction.twice import recorded
-from attnaudit.report.reproduction import page as sweep_page
-from attnaudit.report.reproduction.figures import agreement_figures
+from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
+from attnaudit.recipes.reproduction.records import FOLDER, load
+from attnaudit.recipes.reproduction.sweep import Outcome, Sweep, reproduce
+from attnaudit.report import paper_page
+from attnaudit.report.page import figures_section
 from tests.pages import FEW, experiments, summaries_as_pages
 
 JAIN = PAPERS["jain2019"]
@@ -41,9 +41,9 @@ WORDS = {
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick_pages() -> Iterator[None]:
-    """The page of a sweep, too, has no charts, but that of the finished one."""
+    """The page of a sweep, too, has no chart, but that of the finished one."""
     with summaries_as_pages(), experiments(*FEW, "ranges"), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep_page, "agreement_figures", lambda *arguments: [])
+        patch.setattr(paper_page, "figures_section", lambda figures: None)
         yield
 
 
@@ -75,7 +75,7 @@ def small_sweep(out: Path, data: Path, corpora: tuple[str, ...] = ("sst",), **ch
 def finished(_quick_pages: None, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("sweep")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sweep_page, "agreement_figures", agreement_figures)
+        patch.setattr(paper_page, "figures_section", figures_section)
         reproduce(small_sweep(out, data))
     return out
 
@@ -118,7 +118,7 @@ def test_a_plan_is_narrowed_by_names() -> None:
         ({"corpora": ["stt"]}, "--corpus: 'stt'"),
         (
             {"encoders": ["lstm"]},
-            "--encoder: 'lstm'; expected one of bilstm, cnn, average; did you mean bilstm?",
+            "--model: 'lstm'; expected one of bilstm, cnn, average; did you mean bilstm?",
         ),
         (
             {"quick": True, "corpora": ["imdb"]},
@@ -143,14 +143,15 @@ def test_a_sweep_ends_in_one_page_and_one_table(finished: Path) -> None:
         "sst-average-additive-s1",
     }
     table = pl.read_csv(finished / "reproduction.csv", infer_schema_length=None)
-    f1 = table.filter(measure="f1", statistic="mean").row(0, named=True)
+    cell = {"corpus": "sst", "model": "average additive"}
+    f1 = table.filter(measure="f1", statistic="mean", **cell).row(0, named=True)
     ours = [
         pl.read_json(finished / RUNS / f"sst-average-additive-s{seed}" / "summary.json").filter(
             measure="f1"
         )["value"][0]
         for seed in (0, 1)
     ]
-    assert f1["seeds"] == 2
+    assert seeds_averaged(finished) == [0, 1]
     assert f1["ours"] == pytest.approx(sum(ours) / 2)
     page = (finished / "index.html").read_text(encoding="utf-8")
     assert "runs/sst-average-additive-s1/report.html" in page
@@ -236,7 +237,8 @@ def test_the_command_prints_where_table_and_page_are(
     ]
     assert main([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert {row["corpus"] for row in told["rows"]} == {"sst"}
+    measured = [row for row in told["rows"] if row["ours"] is not None]
+    assert {(row["corpus"], row["model"]) for row in measured} == {("sst", "average additive")}
     assert (told["not_run"], told["notes"]) == ([], [])
     assert main(["reproduce", "jain2018"]) == 2
     assert (
@@ -289,13 +291,8 @@ def assert_noted(outcome: Outcome, line: str) -> None:
     assert f"- {line}\n" in markdown(outcome)
 
 
-def seeds_averaged(out: Path) -> int:
-    return (
-        pl.read_csv(out / "reproduction.csv", infer_schema_length=None)
-        .get_column("seeds")
-        .to_numpy()
-        .max()
-    )
+def seeds_averaged(out: Path) -> list[int]:
+    return load(out / FOLDER / "sst-average-additive.json")["seeds"]
 
 
 def test_nothing_that_was_asked_for_could_be_run(
@@ -347,16 +344,12 @@ def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
     assert outcome.done == 1
     line = "sst-average-additive-s2 is kept apart from sst-average-additive-s0 and not averaged with it: training.epochs = 2, there 1"
     assert outcome.notes == (line,)
-    assert_noted(outcome, f"S{line[1:]}.")
-    assert seeds_averaged(out) == 2
-    usual = next(
-        line
-        for line in markdown(outcome).splitlines()
-        if line.startswith("- Settings other than the usual: ")
-    )
-    assert {"training.epochs = 1", 'vectors = "random".'} <= set(
-        usual.partition(": ")[2].split(", ")
-    )
+    assert_noted(outcome, line)
+    assert seeds_averaged(out) == [0, 1]
+    start = "- sst-average-additive has other settings than those of the paper here: "
+    usual = next(line for line in markdown(outcome).splitlines() if line.startswith(start))
+    made = set(usual.removeprefix(start).split(", "))
+    assert {"training.epochs = 1", "vectors = random"} <= made
     assert_noted(outcome, usual.removeprefix("- "))
 
 
@@ -368,7 +361,7 @@ def test_runs_of_other_data_are_not_averaged(finished: Path, data: Path, tmp_pat
         "sst-average-additive-s2 is kept apart from sst-average-additive-s0"
     )
     assert "data.fingerprint = " in outcome.notes[0]
-    assert seeds_averaged(out) == 2
+    assert seeds_averaged(out) == [0, 1]
 
 
 def test_models_that_read_other_data_are_told(finished: Path, data: Path, tmp_path: Path) -> None:
@@ -378,7 +371,7 @@ def test_models_that_read_other_data_are_told(finished: Path, data: Path, tmp_pa
         small_sweep(copied(finished, tmp_path / "out"), other, attentions=["dot"], seeds=1)
     )
     assert outcome.notes == (
-        "the models of sst, seed 0, did not all read the same data: average + additive / average + dot",
+        "the models of sst, seed 0, did not all read the same data: average additive / average dot",
     )
 
 
@@ -394,8 +387,8 @@ def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_dif
     data, out = tmp_path / "data", tmp_path / "out"
     _write_babi(data, stories=20)
     reproduce(small_sweep(out, data, ("babi1",)))
-    runs, averaged, notes = found_in(out, JAIN)
-    assert len({run.manifest["corpus"]["fingerprint"] for run in runs}) == 2
+    averaged, notes = averaged_runs(out, JAIN)
+    assert len({run.corpus["fingerprint"] for run in averaged}) == 2
     assert (len(averaged), notes) == (2, [])
     _write_babi(data, stories=25)
     outcome = reproduce(small_sweep(out, data, ("babi1",), seeds=3))
@@ -453,7 +446,7 @@ def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(
     outcome = reproduce(small_sweep(out, data), say=lines.append)
     assert outcome.notes == ("runs/mine is no run of this sweep and is not counted",)
     assert lines == [f"note: {outcome.notes[0]}"]
-    assert_noted(outcome, "Runs/mine is no run of this sweep and is not counted.")
+    assert_noted(outcome, outcome.notes[0])
 
 
 @pytest.mark.parametrize(
@@ -508,19 +501,17 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
         reproduce(small_sweep(tmp_path / "index.html", data))
 
 
-def test_every_corpus_without_a_run_is_listed_with_what_is_known_now(
+def test_every_corpus_without_a_run_is_listed_with_what_is_known(
     finished: Path, data: Path, tmp_path: Path
 ) -> None:
-    data = copied(data, tmp_path / "data")
-    (data / "cnn_qa_sample").mkdir()
-    (data / "cnn_qa_sample" / "sample.txt").write_text("", encoding="utf-8")
-    first = reproduce(small_sweep(tmp_path / "out", data, ("adr",)))
-    assert "| CNN |  | a sample of articles cut to four sentences" in markdown(first)
-    assert "| SST |  | its files are here; it was not asked for: --corpus sst |" in markdown(first)
-    again = reproduce(small_sweep(copied(finished, tmp_path / "other"), data))
-    rows = [line for line in markdown(again).splitlines() if "read corpus" in line]
-    assert len(rows) == len(JAIN.corpora) - 2
-    assert any(row.startswith("| ADR |") for row in rows)
+    told = markdown(reproduce(small_sweep(tmp_path / "out", data, ("adr",))))
+    assert f"- cnn: {JAIN.missing['cnn']}" in told
+    assert "- adr-average-additive: read corpus adr: " in told
+    assert told.count("not run yet: attnaudit reproduce jain2019\n") == 1
+    (line,) = (line for line in told.splitlines() if "not run yet: " in line)
+    assert "sst-bilstm-additive, " in line
+    again = markdown(reproduce(small_sweep(copied(finished, tmp_path / "other"), data)))
+    assert "sst-average-additive" not in again.partition("Without a record:")[2].partition(":")[0]
 
 
 def test_a_model_of_which_the_paper_has_no_numbers_is_on_the_page(
@@ -530,151 +521,58 @@ def test_a_model_of_which_the_paper_has_no_numbers_is_on_the_page(
         small_sweep(copied(finished, tmp_path / "out"), data, attentions=["log_odds"], seeds=1)
     )
     assert outcome.done == 1
-    lines = (tmp_path / "out" / "reproduction.md").read_text(encoding="utf-8").splitlines()
-    own = [line for line in lines if line.startswith("| average + log\\_odds | ours")]
-    assert own, "its numbers stand without published ones"
-    assert not [line for line in lines if line.startswith("| average + log\\_odds | paper")]
+    assert "| sst | average log_odds | 0." in markdown(outcome)
 
 
 def test_a_corpus_that_can_be_read_no_longer_keeps_its_runs(finished: Path, tmp_path: Path) -> None:
     (tmp_path / "none").mkdir()
     outcome = reproduce(small_sweep(copied(finished, tmp_path / "out"), tmp_path / "none", seeds=3))
-    assert [(one.corpus, one.encoder, one.attention) for one in outcome.not_run] == [
-        ("sst", "average", "additive")
-    ]
+    assert [(one.corpus, one.model) for one in outcome.not_run] == [("sst", "average additive")]
     assert outcome.done == 2
 
 
-@pytest.fixture
-def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A page of the documentation with marks, next to a folder of records."""
-    monkeypatch.setattr("attnaudit.recipes.reproduction.records.commit", lambda: "0123abcde")
-    (tmp_path / "docs" / "records").mkdir(parents=True)
-    page = tmp_path / "docs" / "jain2019.md"
-    page.write_text(
-        "Written text.\n\n<!-- reproduce jain2019 -->\n\nformer\n\n<!-- end of reproduce jain2019 -->\n\nMore.\n",
-        "utf-8",
-    )
-    return page
-
-
-def written(page: Path, finished: Path, data: Path) -> str:
-    sweep = replace(small_sweep(finished, data), records=page.parent / "records" / "jain2019")
-    write_markdown(sweep, page)
-    return page.read_text(encoding="utf-8")
-
-
-def test_tables_of_the_documentation_are_those_of_the_page(
-    finished: Path, data: Path, page: Path
-) -> None:
-    made = written(page, finished, data)
-    title, _, expected = (finished / "reproduction.md").read_text(encoding="utf-8").partition("\n")
-    assert title.startswith("# ")
-    assert made.startswith("Written text.\n\n<!-- reproduce jain2019 -->\n\n")
-    assert made.endswith("\n\n<!-- end of reproduce jain2019 -->\n\nMore.\n")
-    added = [line for line in made.splitlines() if "commit 0123abcde" in line]
-    command = "attnaudit reproduce jain2019 --corpus sst --data-dir DATA --out runs/jain2019"
-    assert added == [f"- Command: {command}; commit 0123abcde."]
-    between = made.partition("-->")[2].partition("<!-- end")[0]
-    of_page = [line for line in expected.strip().splitlines() if not said_of_data(line)]
-    assert [
-        line
-        for line in between.replace(f"{added[0]}\n\n", "").strip().splitlines()
-        if not said_of_data(line)
-    ] == of_page
-    assert "| IMDB |  | not run yet: attnaudit reproduce jain2019 --corpus imdb |" in between
-
-
-def said_of_data(line: str) -> bool:
-    """A row of the table of what was not run: the page says which files are here, the documentation what is not recorded."""
-    return line.startswith("| ") and any(
-        words in line
-        for words in ("read corpus", "not run yet", "was not asked for", *JAIN.missing.values())
-    )
-
-
-def test_a_section_without_a_record_is_not_lost(finished: Path, data: Path, page: Path) -> None:
-    page.write_text(
-        page.read_text(encoding="utf-8").replace("former", "## imdb\n\nformer"), encoding="utf-8"
-    )
-    before = page.read_bytes()
-    with pytest.raises(
-        InputError,
-        match=r"jain2019\.md: sections without a record: imdb; expected a record for each; run their cells",
-    ):
-        written(page, finished, data)
-    assert page.read_bytes() == before
-
-
 def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(
-    finished: Path, data: Path, page: Path, tmp_path: Path
+    finished: Path, data: Path, tmp_path: Path
 ) -> None:
-    records = page.parent / "records" / "jain2019"
-    written(page, finished, data)
-    other = tmp_path / "other"
-    outcome = reproduce(
-        replace(small_sweep(other, data, attentions=["dot"], seeds=1), records=records)
-    )
-    assert outcome.done == 1
-    found = load(records / "sst.json")
-    assert [run["name"] for run in found["summary"]] == [
-        f"sst-average-{name}" for name in ("additive-s0", "additive-s1", "dot-s0")
-    ]
+    records, other = tmp_path / "records", tmp_path / "other"
+    shutil.copytree(finished / FOLDER, records)
+    sweep = replace(small_sweep(other, data, attentions=["dot"], seeds=1), records=records)
+    assert reproduce(sweep).done == 1
+    names = {"sst-average-additive.json", "sst-average-dot.json"}
+    assert {place.name for place in records.iterdir()} == names
     shutil.copytree(
         finished / RUNS / "sst-average-additive-s0", other / RUNS / "sst-average-additive-s0"
     )
-    before = (records / "sst.csv").read_bytes()
-    reproduce(replace(small_sweep(other, data, attentions=["dot"], seeds=1), records=records))
-    assert (records / "sst.csv").read_bytes() == before
+    before = {place.name: place.read_bytes() for place in records.iterdir()}
+    reproduce(sweep)
+    assert {place.name: place.read_bytes() for place in records.iterdir()} == before
 
 
-def test_numbers_changed_by_hand_are_not_shown(finished: Path, data: Path, page: Path) -> None:
-    written(page, finished, data)
-    numbers = page.parent / "records" / "jain2019" / "sst.csv"
-    numbers.write_text(
-        numbers.read_text(encoding="utf-8").replace("0.", "0.1", 1), encoding="utf-8"
+def test_a_record_has_what_the_comparison_needs(finished: Path) -> None:
+    """Medians by weight of all and of each class, spreads, classes and notes of the corpus."""
+    record = load(finished / FOLDER / "sst-average-additive.json")
+    assert record["class_names"] == ["negative", "positive"]
+    manifest = read_json(finished / RUNS / "sst-average-additive-s0" / "manifest.json")
+    assert manifest["notes"]
+    assert set(manifest["notes"]) <= set(record["notes"])
+    rows = {(row["measure"], row["group"]): row for row in record["summary"]}
+    assert rows["tau_gradient", "all"]["std"] > 0
+    groups = {group for measure, group in rows if measure == "median_delta_y"}
+    assert {"all max_alpha:[0, .25)", "predicted:positive max_alpha:[0, .25)"} <= groups
+    runs = (finished / RUNS / f"sst-average-additive-s{seed}" for seed in (0, 1))
+    tables = [pl.read_parquet(run / "results" / "permutation.parquet") for run in runs]
+    medians = [
+        table.filter(pl.col("max_alpha") < 0.25)["median_delta_y"].median() for table in tables
+    ]
+    assert rows["median_delta_y", "all max_alpha:[0, .25)"]["value"] == pytest.approx(
+        sum(medians) / 2  # pyright: ignore[reportArgumentType, reportCallIssue]
     )
-    with pytest.raises(InputError, match=r"sst\.csv: missing, or changed since it was recorded"):
-        recorded(JAIN, numbers.parent)
 
 
-def test_records_in_the_documentation_are_read() -> None:
-    """Those that an earlier version wrote, too."""
-    records = Path(__file__).parents[1] / "docs" / "records"
-    found = recorded(JAIN, records / "jain2019")
-    assert {"sst", "ag_news", "20news_sports"} <= {run.about.corpus for run in found.runs}
-    assert found.table.filter(corpus="sst", measure="tau_gradient")["ours"].is_not_null().all()
-
-
-def test_tables_without_a_record_and_a_folder_that_is_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError,
-        match=r"no record in .*; expected records of jain2019; run attnaudit reproduce jain2019 first",
-    ):
-        write_markdown(Sweep(tmp_path / "new", (), paper=JAIN), tmp_path / "page.md")
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(
         InputError,
         match=r"--data-dir .*nowhere: no such folder; expected the folder of the corpora",
     ):
         reproduce(small_sweep(tmp_path / "new", tmp_path / "nowhere"))
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("paper", list(PAPERS))
-def test_the_tables_of_the_documentation_are_those_of_its_records(
-    paper: str, tmp_path: Path
-) -> None:
-    page = DOCS / PAPERS[paper].page
-    copy = tmp_path / page.name
-    shutil.copy(page, copy)
-    write_markdown(
-        Sweep(
-            tmp_path / "empty",
-            (),
-            str(tmp_path),
-            paper=PAPERS[paper],
-            records=DOCS / "records" / paper,
-        ),
-        copy,
-    )
-    assert copy.read_text(encoding="utf-8") == page.read_text(encoding="utf-8")

@@ -19,7 +19,7 @@ from attnaudit.report.charts.behind import MOST, tables_behind
 from attnaudit.report.charts.copying import matrix_chart
 from attnaudit.report.charts.studies import interval_chart
 from attnaudit.report.charts.svg import drawn
-from attnaudit.report.reproduction.page import write_reproduction
+from attnaudit.report.paper_page import write_paper
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.differences import write_comparison
 from attnaudit.report.study_page import write_study
@@ -30,7 +30,7 @@ from tests.report.access import barriers
 from tests.report.heads import write_heads
 from tests.report.runs import write_run
 from tests.report.test_growth import write_page as write_dynamics
-from tests.report.test_reproduction import MODELS, _found, _run
+from tests.report.test_paper_page import _found
 from tests.report.test_site import audited
 from tests.studies.identity import identified
 from tests.studies.test_dynamics import STUDY
@@ -68,9 +68,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             write_results(folder / "adversary", adversary, adversary_traces()), {}
         ),
         "dynamics": dynamics,
-        "reproduction": lambda: write_reproduction(
-            _found([_run("sst", MODELS[0])]), folder / "reproduction"
-        ),
+        "reproduction": lambda: write_paper(_found(), folder / "reproduction"),
         "comparison": lambda: write_comparison(folder / "comparison.html", compare_runs(runs())),
         "uniform": lambda: write_study(
             write_results(

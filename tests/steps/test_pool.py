@@ -88,7 +88,7 @@ def test_trainings_of_a_study_with_teachers(tmp_path: Path) -> None:
 
 
 def test_a_paper(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnaudit.report.reproduction.page.agreement_figures", lambda *_: [])
+    monkeypatch.setattr("attnaudit.report.paper_page.figures_section", lambda *_: None)
     with summaries_as_pages(), experiments(*FEW):
         reproduce(small_sweep(tmp_path / "local", data, seeds=1))
         reproduce(small_sweep(tmp_path / "elsewhere", data, seeds=1), pool=Elsewhere())

@@ -521,8 +521,7 @@ def reproduce(
     """
     from attnaudit.cli.show import show_index, show_plan, show_reproduction
     from attnaudit.papers import declaration
-    from attnaudit.recipes.reproduction.index import index
-    from attnaudit.recipes.reproduction.sweep import Sweep, plan_sweep
+    from attnaudit.recipes.reproduction.sweep import Sweep, index, plan_sweep
     from attnaudit.recipes.reproduction.sweep import reproduce as run_sweep
 
     if paper is None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from attnaudit.hf.gate import Check, Gate
     from attnaudit.recipes.reproduction.sweep import Outcome
     from attnaudit.recipes.settings import Setting
-    from attnaudit.report.reproduction.index import Line
+    from attnaudit.report.paper_index import Line
 
 PAGES = {
     "translation.html": "translations",

@@ -1,4 +1,4 @@
-"""The papers that can be reproduced: a file for each, whose cells read as a table."""
+"""Papers that can be reproduced, a file for each, and their published numbers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,9 @@ __all__ = ["PAPERS", "Cell", "Declaration", "Table", "declaration"]
 
 
 def declaration(name: str) -> Declaration:
-    """The declaration of a paper. Raises InputError for an unknown one."""
+    """Return the declaration of a paper. Raises InputError for an unknown one."""
     if name not in PAPERS:
-        raise InputError(
-            "reproduce",
-            "PAPER",
-            repr(name),
-            f"one of {', '.join(PAPERS)}",
-            did_you_mean(name, list(PAPERS)),
-        )
+        known = f"one of {', '.join(PAPERS)}"
+        near = did_you_mean(name, list(PAPERS))
+        raise InputError("reproduce", "PAPER", repr(name), known, near)
     return PAPERS[name]

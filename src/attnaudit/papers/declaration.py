@@ -1,8 +1,8 @@
-"""What reproducing a paper means: its cells, the tables that they fill, and reasons where a number is not the published one."""
+"""What reproducing a paper means: its cells, the tables that they fill, and known reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any
@@ -10,14 +10,26 @@ from typing import Any
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.papers import Paper
 
+_OPTIONS = {"encoder": "model"}  # options that are not called as the part of a cell
+
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One command: a run (`attnaudit run`) that is audited, or with ``study`` a study (`attnaudit study`), of a corpus.
+    """One command: a run that is audited, or a study.
 
-    A run is made once with each of ``seeds`` seeds; a study sets its own. ``settings`` are dotted, as of ``--set``. A cell with ``quick``
-    is a study at the smaller scale that two cores finish in minutes. ``variant`` tells cells with other settings apart; ``config`` names a
-    transformer that is trained in place of a classifier. With ``vectors`` false the word vectors are not those of the call.
+    Attributes:
+        corpus: Its corpus.
+        seed: Seed of a run; a study sets its own.
+        encoder: Encoder of the model.
+        attention: Its attention.
+        preset: Its preset.
+        study: Name of the study; empty for a run.
+        variant: Tells cells with other settings apart.
+        config: Transformer that is trained in place of a classifier.
+        quick: Whether a study has the scale that two cores finish in minutes.
+        seeds: Number of seeds with which a run is made.
+        settings: Dotted settings, as of ``--set``.
+        vectors: Whether the word vectors are those of the call.
     """
 
     corpus: str
@@ -35,35 +47,36 @@ class Cell:
 
     @property
     def model(self) -> str:
-        """What the rows of a table say of the model: ``han bigru``; of a study its variant."""
+        """What tables say of the model: ``han bigru additive``; of a study its variant."""
         preset = "" if self.preset == "paper" else self.preset
-        return " ".join(
-            filter(None, (preset, self.encoder, self.attention, self.config, self.variant))
-        )
+        parts = (preset, self.encoder, self.attention, self.config, self.variant)
+        return " ".join(filter(None, parts))
 
     @property
     def key(self) -> str:
-        """The name without the seed, under which published numbers, reasons and records are found: ``imdb-han-bigru-additive``."""
-        return "-".join(
-            filter(
-                None, (self.corpus, self.study, *self.model.split(), "quick" if self.quick else "")
-            )
-        )
+        """Name of its record and of reasons, without the seed: ``imdb-han-bigru-additive``."""
+        parts = (self.corpus, self.study, *self.model.split(), "quick" if self.quick else "")
+        return "-".join(filter(None, parts))
 
     @property
     def name(self) -> str:
-        """The name of the cell's folder."""
+        """Name of its folder."""
         return self.key if self.study else f"{self.key}-s{self.seed}"
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the page: a row for each cell of ``study`` (``""``: of each run), a column for each of ``columns``.
+    """A table of the page, with a row for each cell of a study, or for each run.
 
-    A column is a measure, ``erasure/delta_js`` of runs and ``f1_base`` of studies, with its label; ``#n`` behind a measure counts its
-    instances, ``#undefined`` those excluded, and a label that ends in ``(%)`` shows a share in percent. ``by`` makes several rows of a
-    cell: ``model`` one for each model of a study, whose name ends its measures, any other word one for each group of instances that begins
-    with it. ``only`` are the corpora of the rows.
+    Attributes:
+        title: Its title.
+        columns: Labels by measure: ``erasure/delta_js`` of runs, ``f1_base`` of studies. ``#n``
+            after a measure counts its instances, ``#undefined`` those excluded; ``@`` names a bin
+            of the largest weight. A label that ends in ``(%)`` shows a share in percent.
+        study: The study; empty for runs.
+        by: Several rows for each cell: ``model`` for each model of a study, whose name ends its
+            measures; another word for each group of instances that begins with it.
+        only: Corpora of the rows; all by default.
     """
 
     title: str
@@ -71,18 +84,24 @@ class Table:
     study: str = ""
     by: str = ""
     only: tuple[str, ...] = ()
-    config: str = ""
 
 
 @dataclass(frozen=True)
 class Declaration:
     """A paper as cells.
 
-    ``quick`` are the cells of ``--quick``; ``settings`` hold for all cells. ``tables`` are those of the page; without any the numbers
-    are compared with two runs of the authors (`published.compare`). ``reasons`` say why a number is not the published one: by the key of a
-    cell, by its corpus, by ``corpus/measure`` or ``key/measure``; a longer name comes before a shorter one. ``missing`` says why
-    corpora have no record here. A run of a corpus with another number of classes than ``classes`` says is of another task, and not
-    compared. ``page`` is where the tables are in the documentation.
+    Attributes:
+        paper: The paper.
+        question: What it asks.
+        cells: Its cells.
+        quick: Cells of ``--quick``.
+        page: Its page in the documentation.
+        tables: Tables of its page.
+        settings: Dotted settings of all cells.
+        reasons: Why a number is not the published one, by the key or the corpus of a cell, or by
+            either and ``/measure``; the longer name is taken.
+        missing: Why corpora have no record here.
+        classes: Number of classes of corpora; a run with another number is of another task.
     """
 
     paper: Paper
@@ -90,7 +109,7 @@ class Declaration:
     cells: tuple[Cell, ...]
     quick: tuple[Cell, ...]
     page: str
-    tables: tuple[Table, ...] = ()
+    tables: tuple[Table, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -98,122 +117,110 @@ class Declaration:
 
     @property
     def name(self) -> str:
+        """Key of the paper."""
         return self.paper.key
 
     @property
     def corpora(self) -> tuple[str, ...]:
+        """All corpora, in their order."""
         return tuple(dict.fromkeys(cell.corpus for cell in self.cells))
 
     @property
     def every_cell(self) -> tuple[Cell, ...]:
-        """Those of both scales; each once, with seed 0."""
-        return tuple(
-            {cell.key: replace(cell, seed=0) for cell in (*self.cells, *self.quick)}.values()
-        )
+        """Cells of both scales, each once, with seed 0."""
+        cells = (replace(cell, seed=0) for cell in (*self.cells, *self.quick))
+        return tuple({cell.key: cell for cell in cells}.values())
 
     def left_out(self, corpora: Sequence[str] = ()) -> str:
-        """What ``--quick`` leaves out of the ``corpora``, or of all, in words."""
+        """Say what ``--quick`` leaves out of the corpora, or of all."""
         named = corpora or self.corpora
         made = {replace(cell, quick=False).key for cell in self.quick}
-        quick = [cell.key for cell in self.quick if cell.quick and cell.corpus in named]
-        whole, some = list[str](), list[str]()
+        whole, parts = list[str](), list[str]()
         for corpus in named:
             keys = {cell.key for cell in self.cells if cell.corpus == corpus}
             if not keys & made:
                 whole.append(corpus)
             elif keys - made:
-                some.append(f"{len(keys - made)} of {len(keys)} cells of {corpus}")
-        parts = ([f"all of {', '.join(whole)}"] if whole else []) + some
-        parts += (
-            ["all seeds but the first"]
-            if any(cell.seeds > 1 for cell in self.cells if not cell.study)
-            else []
-        )
-        parts += [f"the published scale of {', '.join(quick)}"] if quick else []
+                parts.append(f"{len(keys - made)} of {len(keys)} cells of {corpus}")
+        if whole:
+            parts.insert(0, f"all of {', '.join(whole)}")
+        if any(cell.seeds > 1 for cell in self.cells if not cell.study):
+            parts.append("all seeds but the first")
+        quick = [cell.key for cell in self.quick if cell.quick and cell.corpus in named]
+        if quick:
+            parts.append(f"the published scale of {', '.join(quick)}")
         return f"--quick leaves out {'; '.join(parts) or 'nothing'}"
 
     def reason(self, cell: Cell, measure: str) -> str:
-        """Why a number of a cell is not the published one; empty where no reason is known."""
+        """Return why a number of a cell is not the published one; empty if no reason is known."""
         keys = [replace(cell, quick=False).key, cell.corpus]
         named = [*(f"{key}/{measure}" for key in keys), *keys]
         return next((self.reasons[name] for name in named if name in self.reasons), "")
 
     def plan(
-        self, *, quick: bool = False, corpora: Sequence[str] = (), encoders: Sequence[str] = (), attentions: Sequence[str] = (),
-        studies: Sequence[str] = (), seeds: int | None = None,
-    ) -> list[Cell]:  # fmt: skip
-        """The cells of a call, those of one corpus and seed together; what is not named is all there is.
+        self,
+        *,
+        quick: bool = False,
+        corpora: Sequence[str] = (),
+        encoders: Sequence[str] = (),
+        attentions: Sequence[str] = (),
+        studies: Sequence[str] = (),
+        seeds: int | None = None,
+    ) -> list[Cell]:
+        """List the cells of a call, those of one corpus and seed together.
 
-        Raises InputError for an unknown name, for names that choose no cell, and for ``seeds`` with ``quick`` or of studies.
+        Args:
+            quick: Whether it is a call with ``--quick``.
+            corpora: Corpora; all by default, as for the next three.
+            encoders: Encoders.
+            attentions: Attentions.
+            studies: Studies.
+            seeds: Number of seeds of every run.
+
+        Raises:
+            InputError: For an unknown name, for names that choose no cell, or for ``seeds`` with
+                ``quick`` or of studies.
         """
-        cells = self.quick if quick else self.cells
-        options = {
-            "corpus": corpora,
-            "encoder": encoders,
-            "attention": attentions,
-            "study": studies,
-        }
-        for part, given in options.items():
-            known = list(dict.fromkeys(filter(None, (getattr(cell, part) for cell in self.cells))))
-            for name in given:
+        given = {"corpus": corpora, "encoder": encoders, "attention": attentions, "study": studies}
+        given = {part: names for part, names in given.items() if names}
+        for part, names in given.items():
+            known = list(dict.fromkeys(filter(None, (getattr(one, part) for one in self.cells))))
+            for name in names:
                 if name not in known:
-                    expected = (
-                        f"one of {', '.join(known)}"
-                        if known
-                        else f"none: the cells of {self.name} have no {part} to choose"
-                    )
-                    raise InputError(
-                        "reproduce", f"--{part}", repr(name), expected, did_you_mean(name, known)
-                    )
-        self._check_seeds(quick, seeds)
-        chosen = [
-            cell
-            for cell in cells
-            if all(not given or getattr(cell, part) in given for part, given in options.items())
-        ]
-        if not chosen:
-            known = ", ".join(
-                " ".join(filter(None, (cell.corpus, cell.study, cell.model))) for cell in cells
-            )
-            named = " ".join(
-                f"--{part} {name}" for part, given in options.items() for name in given
-            )
-            where = f"--quick {named}".rstrip() if quick else named
-            raise InputError(
-                "reproduce",
-                where,
-                "no such cell",
-                f"some of {known}",
-                "name others" + " or leave --quick out" * quick,
-            )
-        return list(_of_seeds(chosen, seeds))
-
-    def _check_seeds(self, quick: bool, seeds: int | None) -> None:
-        if seeds is None:
-            return
-        if quick:
-            raise InputError(
-                "reproduce",
-                "--seeds",
-                f"{seeds} together with --quick",
-                "one of the two",
-                "--quick has seed 0 alone",
-            )
-        if all(cell.study for cell in self.cells):
-            study = self.cells[0].study
+                    none = f"none: the cells of {self.name} have no {part} to choose"
+                    expected = f"one of {', '.join(known)}" if known else none
+                    near, where = did_you_mean(name, known), f"--{_OPTIONS.get(part, part)}"
+                    raise InputError("reproduce", where, repr(name), expected, near)
+        if seeds is not None and quick:
+            got, do = f"{seeds} together with --quick", "--quick has seed 0 alone"
+            raise InputError("reproduce", "--seeds", got, "one of the two", do)
+        if seeds is not None and all(cell.study for cell in self.cells):
             got = f"{seeds}, and every cell of {self.name} is a study"
-            raise InputError(
-                "reproduce",
-                "--seeds",
-                got,
-                "seeds of a study by its own setting",
-                f"--set {study}.seeds={seeds}",
+            do = f"--set {self.cells[0].study}.seeds={seeds}"
+            expected = "seeds of a study by its own setting"
+            raise InputError("reproduce", "--seeds", got, expected, do)
+        of_scale = self.quick if quick else self.cells
+        cells = [
+            cell
+            for cell in of_scale
+            if all(getattr(cell, part) in names for part, names in given.items())
+        ]
+        if not cells:
+            known = (" ".join(filter(None, (one.corpus, one.study, one.model))) for one in of_scale)
+            named = (
+                f"--{_OPTIONS.get(part, part)} {name}"
+                for part, names in given.items()
+                for name in names
             )
+            where = " ".join([*(["--quick"] if quick else []), *named])
+            do = "name others or leave --quick out" if quick else "name others"
+            expected = f"some of {', '.join(known)}"
+            raise InputError("reproduce", where, "no such cell", expected, do)
+        return list(_with_seeds(cells, seeds))
 
 
-def _of_seeds(cells: Iterable[Cell], seeds: int | None) -> Iterable[Cell]:
-    """Every cell with every seed, in the order of corpora and seeds."""
-    cells = list(cells)
+def _with_seeds(cells: Sequence[Cell], seeds: int | None) -> Iterator[Cell]:
+    """Yield every cell with every seed, in the order of corpora and seeds."""
     most = max(seeds or cell.seeds for cell in cells)
     for corpus, seed in product(dict.fromkeys(cell.corpus for cell in cells), range(most)):
         for cell in cells:

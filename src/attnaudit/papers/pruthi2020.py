@@ -18,8 +18,11 @@ PAIRS: dict[str, dict[str, Any]] = {
     "deceptive_en_de": {"corpus.train_kept": 0.3, "training.epochs": 10, "deceive.seeds": 1},
 }
 FIGURES = {
-    "accuracy": "accuracy", "mass": "attention on impermissible tokens", "tau_loo": "τ, leave-one-out", "tau_gradient": "τ, gradient",
-}  # fmt: skip
+    "accuracy": "accuracy",
+    "mass": "attention on impermissible tokens",
+    "tau_loo": "τ, leave-one-out",
+    "tau_gradient": "τ, gradient",
+}
 SMALL_BERT = {
     "training.epochs": 2,
     "collect.sample": 300,
@@ -29,30 +32,48 @@ SMALL_BERT = {
 
 
 def _of_pairs(trained: str) -> str:
-    return f"bilinear attention of an LSTM and, in the record of the docs, {trained}; in the paper additive attention of a biGRU"
+    ours = f"bilinear attention of an LSTM and, in the record of the docs, {trained}"
+    return f"{ours}; in the paper additive attention of a biGRU"
 
 
 DECLARATION = Declaration(
     paper=PRUTHI2020,
     question="Can attention hide the tokens that a model relies on, at no cost in accuracy?",
     cells=(
-        *(Cell(corpus, study="deceive", settings=settings, vectors=False) for corpus, settings in (TEXTS | PAIRS).items()),
-        Cell("deceptive_pronoun", study="deceive", config="small-bert", settings=SMALL_BERT, vectors=False),
+        *(
+            Cell(corpus, study="deceive", settings=settings, vectors=False)
+            for corpus, settings in (TEXTS | PAIRS).items()
+        ),
+        Cell(
+            "deceptive_pronoun",
+            study="deceive",
+            config="small-bert",
+            settings=SMALL_BERT,
+            vectors=False,
+        ),
     ),
     quick=(Cell("deceptive_pronoun", study="deceive", quick=True, vectors=False),),
     page="studies.md",
     tables=(
         Table("Classifiers (their Table 3)", FIGURES, "deceive", by="model", only=tuple(TEXTS)),
-        Table("Translators (their Table 4); accuracy is of gold tokens", {"bleu": "BLEU", **FIGURES}, "deceive", by="model",
-              only=tuple(PAIRS)),
+        Table(
+            "Translators (their Table 4); accuracy is of gold tokens",
+            {"bleu": "BLEU", **FIGURES},
+            "deceive",
+            by="model",
+            only=tuple(PAIRS),
+        ),
     ),
     reasons={
-        "deceptive_pronoun": "not the seed: in the record of the docs five lie close together; how long models train and the form of "
-                             "their attention were not varied; the direction of the effect is theirs",
+        "deceptive_pronoun": (
+            "not the seed: in the record of the docs five lie close together; how long models "
+            "train and the form of their attention were not varied; the direction of the effect "
+            "is theirs"
+        ),
         "planted-copy": _of_pairs("ten epochs"),
         "planted-reverse": _of_pairs("ten epochs"),
         "planted-bigram_flip": _of_pairs("ten epochs"),
         "deceptive_en_de": _of_pairs("ten epochs of three tenths of train"),
     },
     missing={"deceptive_occupation": "not run for the docs, which had no training texts"},
-)  # fmt: skip
+)

@@ -24,8 +24,8 @@ from attnaudit.experiments import (
     tables_of_shards,
 )
 from attnaudit.experiments.replay import network_of
+from attnaudit.papers.comparison import with_references
 from attnaudit.plans.spec import SCHEMA, experiment_settings
-from attnaudit.published.compare import with_references
 from attnaudit.report.cards.skill import OF_RUN
 from attnaudit.results.about import About
 from attnaudit.results.table import table_file, tables_in
@@ -117,7 +117,9 @@ def audited(
     plan = plan_audit(trace, names, battery.settings, replay)
     results = run_audit(plan, made / RESULTS[0], progress, tables)
     about = About.of(spec, trace_metadata(trace))
-    return with_references(results.summary, about).to_dicts(), dict(results.left_out)
+    cell = {"corpus": about.corpus, "study": "", "model": f"{about.encoder} {about.attention}"}
+    rows = with_references(results.summary, ["jain2019"], cell, about.class_names).to_dicts()
+    return rows, dict(results.left_out)
 
 
 def _quality(battery: Battery, trace: Path) -> list[str]:

@@ -217,7 +217,7 @@ class _Cells:
         return self.read(replace(spec, corpus=unplanted), self.progress)
 
     def _recipe(self, cell: Cell, progress: Progress) -> Recipe:
-        """The trace as a user would have it, what the check says of it, and the battery on it."""
+        """Collect the trace as a user would have it, and what check and battery say of it."""
         training = training_folder(self.calibration.out / TRAININGS, cell.training)
         battery = choose((), {}, "classification")
         plain = {

@@ -22,9 +22,10 @@ from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, sha256, write_json
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
+from attnaudit.papers import PAPERS
+from attnaudit.papers.comparison import with_references
 from attnaudit.plans.spec import SCHEMA, Teacher, differences
 from attnaudit.plans.training import Training, TrainingId, usual
-from attnaudit.published.numbers import with_study_references
 from attnaudit.recipes.audit import RESULTS, audit_page, audit_step, choose, report_step
 from attnaudit.recipes.classifier import TEACHER
 from attnaudit.recipes.kinds import kind_of, kind_of_corpus
@@ -283,7 +284,8 @@ class Prepared:
             summary = study.summarise(table)
             asked = pl.DataFrame(base_rows(study, traces), schema=SUMMARY_SCHEMA)
             if is_comparable:
-                summary = with_study_references(summary, study.name, self.corpus.name)
+                cell = {"corpus": self.corpus.name, "study": study.name, "model": ""}
+                summary = with_references(summary, PAPERS, cell)
             with table_file(made / RESULTS[0] / f"{study.name}.parquet") as add:
                 add(table)
             write_json(made / RESULTS[1], [*summary.to_dicts(), *asked.to_dicts()])

@@ -88,7 +88,7 @@ def train(
     corpus: Any = None,
     device: str | None = None,
 ) -> Path:
-    """Train a model without a trace; return the folder of the model. Arguments are those of `run`."""
+    """Train a model without a trace; return its folder. Arguments are those of `run`."""
     made = prepared(spec, out, progress, corpus, device=device)
     return execute(made.training(is_traced=False), out) / "model"
 

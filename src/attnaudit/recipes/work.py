@@ -16,9 +16,9 @@ from attnaudit.corpora.formats.rows import Columns
 from attnaudit.corpora.kept import keep_table
 from attnaudit.corpora.read import dialect_of
 from attnaudit.corpora.spec import CorpusSpec
+from attnaudit.papers.comparison import compare_runs as compare_with_paper
 from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.plans.transformer import TransformerTraining
-from attnaudit.published.compare import compare as compare_records
 from attnaudit.recipes import trained
 from attnaudit.recipes.audit import audit_into, report_into
 from attnaudit.recipes.compare import compare_runs
@@ -196,7 +196,7 @@ def compare(runs: str | Path | Iterable[str | Path], to: str | None = None) -> p
         return pl.concat([one.differences for one in compare_runs(folders)])
     for folder in folders:
         require_as_written(folder)
-    return compare_records(folders, PUBLISHED if to is None else to)
+    return compare_with_paper(folders, PUBLISHED if to is None else to)
 
 
 def _kept(source: Any, folder: Path, name: str, options: Mapping[str, Any]) -> Path:

@@ -1,4 +1,4 @@
-"""Intervals of medians, shares and areas under the ROC curve, and a limit for many tests."""
+"""Intervals of means, medians, shares and areas under the ROC curve, and a limit for many tests."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from scipy.special import stdtrit
 
 Z = NormalDist().inv_cdf(0.975)  # all intervals are at 95 %
 FEWEST = 20  # nothing is stated about a mean, or a difference, of fewer instances or pairs
+
+
+def mean_interval(values: Float[np.ndarray, " n"]) -> tuple[float, float]:
+    """Return the 95 % t interval of the mean of at least two values."""
+    n, mean = len(values), float(values.mean())
+    half = float(stdtrit(n - 1, 0.975)) * float(values.std(ddof=1)) / math.sqrt(n)
+    return mean - half, mean + half
 
 
 def median_interval(values: Float[np.ndarray, " n"]) -> tuple[float | None, float | None]:

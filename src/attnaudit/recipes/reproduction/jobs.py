@@ -1,10 +1,10 @@
-"""What a cell of a paper is when it is done: a run, a study, or the copying task, each with its folder and its numbers."""
+"""What a cell of a paper is when it is done: a run, a study, or the copying task."""
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,54 +17,44 @@ from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.papers import Cell, Declaration
+from attnaudit.papers.comparison import COLUMNS, medians_by_weight
+from attnaudit.papers.published import published
 from attnaudit.plans.spec import RunSpec, corpus_settings, other_settings
-from attnaudit.published.compare import FEWEST_SEEDS, interval_over_seeds, possible
 from attnaudit.recipes.copying import copying_study, run_copying, specified
 from attnaudit.recipes.reading import Read
 from attnaudit.recipes.reproduction.cells import RUNS
-from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.recipes.study import Say, StudySpec, run_study
 from attnaudit.recipes.trained import run
 from attnaudit.results import read_table, summary_row
+from attnaudit.results.record import read_record
 from attnaudit.steps.finished import check_place, read_spec, whole_manifest
 from attnaudit.steps.folder import MANIFEST
 from attnaudit.steps.pool import Pool
 from attnaudit.studies import EVERY_STUDY
 
-Say = Callable[[str], None]
 STUDIES = "studies"
 BANDS = ((0.0, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 0.4), (0.4, 1.01))
-SHARES = (64, 16, 4)  # divisors of the last step: the steps shown between the first and the last
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a call says of all cells: ``vectors`` None means the default of each corpus; ``settings`` are dotted."""
+    """What a call says of all cells.
+
+    Attributes:
+        data_dir: Folder of the corpora.
+        vectors: Word vectors; None for the default of each corpus.
+        settings: Dotted settings.
+    """
 
     data_dir: str | None = None
     vectors: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
-    def settings_of(self, cell: Cell) -> dict[str, Any]:
-        """The settings without those of studies that the cell is none of."""
-        return {
-            key: value for key, value in self.settings.items() if study_of(key) in ("", cell.study)
-        }
-
 
 def study_of(setting: str) -> str:
-    """The study that a dotted setting is of; nothing for those of runs and experiments."""
+    """Return the study that a dotted setting is of; empty for those of runs and experiments."""
     name = setting.partition(".")[0]
     return name if name in (*EVERY_STUDY, COPYING) else ""
-
-
-@dataclass(frozen=True)
-class _Job:
-    """A cell of a paper, made in the folder ``out``."""
-
-    paper: Declaration
-    cell: Cell
-    out: Path
-    options: Options
 
 
 def do_run(
@@ -76,135 +66,165 @@ def do_run(
     return time.perf_counter() - started
 
 
-class RunJob(_Job):
-    """Train, collect, audit."""
+def takes_vectors(cell: Cell) -> bool:
+    """Say whether a cell has the word vectors of the call; a corpus may ask for others."""
+    has_own = "vectors" in corpus_settings(cell.corpus, cell.encoder, cell.preset)
+    return cell.vectors and cell.study != COPYING and (bool(cell.study) or not has_own)
+
+
+@dataclass(frozen=True)
+class Job(ABC):
+    """A cell of a paper, made in the folder ``out``; all may raise InputError and RunError."""
+
+    paper: Declaration
+    cell: Cell
+    out: Path
+    options: Options
 
     @property
+    @abstractmethod
     def folder(self) -> Path:
-        return self.out / RUNS / self.cell.name
+        """Folder of what it makes."""
 
     @property
-    def spec(self) -> RunSpec:
-        cell, options = self.cell, self.options
-        own = corpus_settings(cell.corpus, cell.encoder, cell.preset)
-        vectors = (
-            None if "vectors" in own or not cell.vectors else options.vectors
-        )  # a corpus may ask for its own
-        return RunSpec.of(
-            cell.corpus, encoder=cell.encoder, attention=cell.attention, preset=cell.preset, seed=cell.seed, vectors=vectors,
-            settings={**self.paper.settings, **cell.settings, **options.settings_of(cell)}, data_dir=options.data_dir,
-        )  # fmt: skip
+    @abstractmethod
+    def spec(self) -> Any:
+        """What it does."""
 
     @property
     def plain(self) -> dict[str, Any]:
+        """What its ``spec.json`` holds."""
         return self.spec.to_json()
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Dotted settings of the cell, without those of other studies."""
+        of_call = self.options.settings.items()
+        own = {key: value for key, value in of_call if study_of(key) in ("", self.cell.study)}
+        return {**self.paper.settings, **self.cell.settings, **own}
+
     def finished(self) -> bool:
+        """Say whether it is done. Raises RunError if the folder holds something else."""
         check_place(self.folder, self.plain)
         return whole_manifest(self.folder) is not None
 
     def rows(self) -> list[dict[str, Any]]:
-        return [*read_json(self.folder / "summary.json"), *by_delta_alpha(self.folder)]
+        """Return the summary rows of what it made."""
+        return read_json(self.folder / "summary.json")
 
 
-class StudyJob(_Job):
+class RunJob(Job):
+    """Train, collect, audit."""
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the run."""
+        return self.out / RUNS / self.cell.name
+
+    @property
+    def spec(self) -> RunSpec:
+        """The run."""
+        cell, options = self.cell, self.options
+        return RunSpec.of(
+            cell.corpus,
+            encoder=cell.encoder,
+            attention=cell.attention,
+            preset=cell.preset,
+            seed=cell.seed,
+            vectors=options.vectors if takes_vectors(cell) else None,
+            settings=self.settings,
+            data_dir=options.data_dir,
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return also the medians and shares that papers have by weight."""
+        rows = [*super().rows(), *by_delta_alpha(self.folder)]
+        if published(self.paper.name)["max_alpha"].count():
+            rows += medians_by_weight(read_record(self.folder).columns(COLUMNS))
+        return rows
+
+
+class StudyJob(Job):
     """A study; those of one corpus share a folder, and with it their trainings."""
 
     @property
     def shared(self) -> Path:
-        """The folder of all studies with this one's corpus and settings."""
+        """Folder of all studies with this one's corpus and settings."""
         cell = self.cell
         parts = (cell.corpus, cell.config, cell.variant, "quick" if cell.quick else "")
         return self.out / STUDIES / "-".join(filter(None, parts))
 
     @property
     def folder(self) -> Path:
+        """Folder of the study."""
         return self.shared / self.cell.study
 
     @property
     def spec(self) -> StudySpec:
+        """The study."""
         cell, options = self.cell, self.options
         given: dict[str, Any] = {"config": cell.config} if cell.config else {}
-        if not (cell.config or is_parallel(cell.corpus)) and cell.vectors:
+        if not (cell.config or is_parallel(cell.corpus)) and takes_vectors(cell):
             given["vectors"] = options.vectors
-        settings = {**self.paper.settings, **cell.settings, **options.settings_of(cell)}
         return StudySpec.of(
-            cell.study, cell.corpus, full=not cell.quick, data_dir=options.data_dir, settings=settings, **given
-        )  # fmt: skip
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        return self.spec.to_json()
+            cell.study,
+            cell.corpus,
+            full=not cell.quick,
+            data_dir=options.data_dir,
+            settings=self.settings,
+            **given,
+        )
 
     def finished(self) -> bool:
-        if not (self.folder / MANIFEST).exists():
-            return False
-        check_place(self.folder, self.plain)
-        return whole_manifest(self.folder) is not None
+        """Say whether it is done; before, its folder may hold parts of it without a spec."""
+        return (self.folder / MANIFEST).exists() and super().finished()
 
     def do(self, progress: Progress, say: Say, pool: Pool, read: Read) -> None:
+        """Train what is not trained, and analyse it."""
         run_study(self.spec, self.shared, progress, say, pool, read)
 
-    def rows(self) -> list[dict[str, Any]]:
-        return read_json(self.folder / "summary.json")
 
-
-class CopyingJob(_Job):
+class CopyingJob(Job):
     """All seeds of the copying task, side by side."""
 
     @property
     def folder(self) -> Path:
+        """Folder of the study."""
         return self.out / STUDIES / self.cell.key
 
     @property
     def spec(self) -> Any:
-        return copying_study(
-            self.cell.corpus,
-            0,
-            {**self.cell.settings, **self.options.settings_of(self.cell)},
-            full=not self.cell.quick,
-        )
+        """The study."""
+        return copying_study(self.cell.corpus, 0, self.settings, full=not self.cell.quick)
 
     @property
     def plain(self) -> dict[str, Any]:
+        """What its ``spec.json`` holds."""
         return specified(self.spec)
 
-    def finished(self) -> bool:
-        check_place(self.folder, self.plain)
-        return whole_manifest(self.folder) is not None
-
     def do(self, progress: Progress, say: Say, pool: Pool, read: Read) -> None:
-        """In this process: all seeds are trained side by side."""
+        """Train all seeds in this process."""
         run_copying(self.spec, self.folder, progress)
-
-    def rows(self) -> list[dict[str, Any]]:
-        return read_json(self.folder / "summary.json")
-
-
-Job = RunJob | StudyJob | CopyingJob
-"""Its ``folder``; ``plain``, what its ``spec.json`` holds; ``finished``; ``do``, while `do_run` does a run; the ``rows`` of its summary.
-All raise InputError and RunError."""
 
 
 def job_of(paper: Declaration, cell: Cell, out: Path, options: Options) -> Job:
-    """The job of a cell."""
-    if not cell.study:
-        return RunJob(paper, cell, out, options)
-    return (CopyingJob if cell.study == COPYING else StudyJob)(paper, cell, out, options)
+    """Return the job of a cell."""
+    kinds: dict[str, type[Job]] = {"": RunJob, COPYING: CopyingJob}
+    return kinds.get(cell.study, StudyJob)(paper, cell, out, options)
 
 
-def settings_changed(paper: Declaration, cell: Cell, folder: Path) -> dict[str, Any]:
-    """The dotted settings with which the finished cell in ``folder`` was made and that are not those of the paper's declaration.
+def settings_changed(job: Job) -> dict[str, Any]:
+    """Return the dotted settings of a finished cell that are not those of the paper's declaration.
 
     A cell that takes the word vectors of the call is declared with a file of them, whichever it is.
     """
-    made, usual = (
-        read_spec(folder),
-        job_of(paper, cell, folder, Options(vectors="a file" if cell.vectors else None)).plain,
-    )
+    cell = job.cell
+    vectors = "a file" if cell.vectors else None
+    usual = job_of(job.paper, cell, job.out, Options(vectors=vectors))
+    made = read_spec(job.folder)
     if made.get("vectors") not in ("corpus", "random"):
         made.pop("vectors", None)
-    found = other_settings(made, usual)
+    found = other_settings(made, usual.plain)
     renamed = {key.removeprefix("experiments."): value for key, value in found.items()}
     return {
         f"{cell.study}.{key.removeprefix('study.')}" if key.startswith("study.") else key: value
@@ -213,134 +233,44 @@ def settings_changed(paper: Declaration, cell: Cell, folder: Path) -> dict[str, 
 
 
 def command_of(paper: Declaration, cell: Cell, changed: Mapping[str, Any] | None = None) -> str:
-    """The command that makes a cell, with settings that are ``changed``, wherever data and vectors are."""
-    chosen = {
-        "preset": "" if cell.preset == "paper" else cell.preset,
+    """Return the command that makes a cell, wherever data and vectors are.
+
+    Args:
+        paper: The paper.
+        cell: The cell.
+        changed: Its settings that are not those of the paper.
+    """
+    settings = {**paper.settings, **cell.settings, **(changed or {})}
+    preset = "" if cell.preset == "paper" else cell.preset
+    needs_data, is_study = cell.corpus in REGISTERED and cell.study != COPYING, bool(cell.study)
+    options = {
+        "preset": preset,
         "model": cell.config or cell.encoder,
         "attention": cell.attention,
+        "data-dir": "DATA" if needs_data else "",
+        "vectors": settings.pop("vectors", "VECTORS" if takes_vectors(cell) else ""),
+        "device": settings.pop("device", ""),
     }
-    parts = ["attnaudit", *(("study", cell.study) if cell.study else ("run",)), cell.corpus]
-    parts += ["--full"] if cell.study and not cell.quick else []
-    parts += [f"--{name} {value}" for name, value in chosen.items() if value]
-    if cell.study != COPYING:
-        parts += ["--data-dir DATA"] if cell.corpus in REGISTERED else []
-        parts += ["--vectors VECTORS"] if cell.vectors and "vectors" not in (changed or {}) else []
-    settings = {**paper.settings, **cell.settings, **(changed or {})}
-    parts += [f"--vectors {settings.pop('vectors')}"] if "vectors" in settings else []
-    parts += [f"--device {settings.pop('device')}"] if "device" in settings else []
-    parts += [
-        f"--set {key}={','.join(map(str, value)) if isinstance(value, tuple | list) else value}"
-        for key, value in settings.items()
-    ]
+    parts = ["attnaudit", *(["study", cell.study] if is_study else ["run"]), cell.corpus]
+    parts += ["--full"] if is_study and not cell.quick else []
+    parts += [f"--{name} {value}" for name, value in options.items() if value]
+    for key, value in settings.items():
+        shown = ",".join(map(str, value)) if isinstance(value, tuple | list) else value
+        parts.append(f"--set {key}={shown}")
     return " ".join(parts)
 
 
-def over_seeds(summaries: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
-    """The summaries of runs that differ in their seed as one: means, with the t interval of the mean; of a single run its own.
+def by_delta_alpha(run: Path) -> Iterator[dict[str, Any]]:
+    """Yield a summary row for each band of Δα: the share of negative ΔJS there.
 
-    An interval never goes beyond what a measure can be; over two seeds it would say too little, and there is none.
+    Nothing is yielded for a run without the experiment.
     """
-    rows = [row for summary in summaries for row in summary]
-    if len(summaries) < 2:
-        return [dict(row) for row in rows]
-    found: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    for row in rows:
-        found.setdefault((row["experiment"], row["measure"], row["group"]), []).append(row)
-    return [_mean(same) for same in found.values()]
-
-
-def _mean(same: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    known = pl.DataFrame(
-        [
-            {name: row[name] for name in ("value", "low", "high")}
-            for row in same
-            if row["value"] is not None
-        ]
-    )
-    counted = (
-        name
-        for name in ("n", "undefined", "texts")
-        if all(row.get(name) is not None for row in same)
-    )
-    merged = {
-        **same[0],
-        **{name: round(sum(row[name] for row in same) / len(same)) for name in counted},
-        "std": None,
-    }
-    if not known.height:
-        return merged
-    low, high = possible(same[0]["measure"])
-    inside = all(
-        low <= number <= high for row in known.iter_rows() for number in row if number is not None
-    )
-    bounds = (
-        (low, high) if inside else (-math.inf, math.inf)
-    )  # a count, say, whose range nothing names
-    around = interval_over_seeds(known["value"].to_numpy(), known, bounds)
-    if 1 < known.height < FEWEST_SEEDS:
-        around |= {"low": None, "high": None}
-    return {
-        **merged,
-        "value": known["value"].mean(),
-        "low": around["low"],
-        "high": around["high"],
-        "std": around["sd"],
-    }
-
-
-def by_delta_alpha(run: Path) -> list[dict[str, Any]]:
-    """The share of negative ΔJS where Δα lies in a band of `BANDS`: a summary row for each band; none without the experiment."""
     table = run / "results" / "erasure.parquet"
     if not table.exists():
-        return []
+        return
     gaps = read_table(table).select("delta_js", "delta_alpha").drop_nulls("delta_js").collect()
-    return [
-        _negative(
-            gaps.filter(pl.col("delta_alpha") >= low, pl.col("delta_alpha") < high), low, high
-        )
-        for low, high in BANDS
-    ]
-
-
-def _negative(inside: pl.DataFrame, low: float, high: float) -> dict[str, Any]:
-    share = float((inside["delta_js"].to_numpy() < 0).mean()) if inside.height else None
-    return summary_row(
-        "erasure",
-        "negative_delta_js",
-        share,
-        n=inside.height,
-        group=f"delta_alpha:{low:g} to {min(high, 1):g}",
-    )
-
-
-def kept(paper: Declaration, cell: Cell, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Of a summary what tables have: all instances, and the groups that a table of the paper shows."""
-    groups = tuple(
-        f"{table.by}:"
-        for table in paper.tables
-        if table.study == cell.study and table.by not in ("", "model")
-    )
-    known = [
-        dict(row)
-        for row in rows
-        if row["group"] == "all" or row["group"].startswith(groups or ("\0",))
-    ]
-    steps = steps_shown(
-        {
-            int(row["group"].removeprefix("step:"))
-            for row in known
-            if row["group"].startswith("step:")
-        }
-    )
-    return [
-        row
-        for row in known
-        if not row["group"].startswith("step:") or int(row["group"].removeprefix("step:")) in steps
-    ]
-
-
-def steps_shown(steps: Iterable[int]) -> list[int]:
-    """The first two, the last, and those nearest to a few fractions of the last: most happens early."""
-    steps = sorted(steps)
-    expected = (*steps[:2], *(steps[-1] / share for share in SHARES), steps[-1]) if steps else ()
-    return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in expected})
+    for low, high in BANDS:
+        inside = gaps.filter(pl.col("delta_alpha") >= low, pl.col("delta_alpha") < high)
+        share: Any = (inside["delta_js"] < 0).mean()
+        where = {"n": inside.height, "group": f"delta_alpha:{low:g} to {min(high, 1):g}"}
+        yield summary_row("erasure", "negative_delta_js", share, **where)

@@ -1,122 +1,164 @@
-"""Records of finished cells: small files that tables are written from, with the command, the commit of the code and the numbers.
+"""Records of finished cells: small files that tables are written from.
 
-A record outlives the folder of its run or study, and recording some cells leaves the records of others as they are.
+A record has the command, the commit of the code and the numbers. It outlives the folder of its run
+or study, and recording some cells leaves the records of others as they are.
 """
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json, write_json
 from attnaudit.papers import Cell, Declaration
+from attnaudit.papers.comparison import possible
+from attnaudit.papers.published import ALL
+from attnaudit.stats.inference import mean_interval
 
 FOLDER = "records"
-SOURCE = Path(__file__).parents[1]
+SOURCE = Path(__file__).parents[2]
+SHARES = (64, 16, 4)  # divisors of the last step: the steps shown between the first and the last
+FEWEST_SEEDS = 3  # of an interval over seeds
 _NEEDED = {"experiment", "measure", "group", "value", "low", "high", "n"}
+Row = Mapping[str, Any]
 
 
-def save(
-    record: Path, command: str, summary: Sequence[Mapping[str, Any]], former: str = "", **more: Any
-) -> None:
-    """Write the ``record`` of what ``command`` has made, with ``more`` that tables need; one with the same numbers keeps its commit.
+def save(record: Path, command: str, summary: Sequence[Row], **more: Any) -> None:
+    """Write the record of what a command has made; one with the same numbers keeps its commit.
 
-    ``former`` are the commits of those numbers that were recorded before and are kept.
+    Args:
+        record: File of the record.
+        command: The command.
+        summary: Summary rows.
+        **more: What tables need besides.
     """
     made = {"command": command, "summary": list(summary), **more}
     if record.exists() and _numbers(load(record)) == _numbers(made):
         return
     record.parent.mkdir(parents=True, exist_ok=True)
-    commits = dict.fromkeys(filter(None, (*former.split(", "), commit())))
-    write_json(record, {**made, "commit": ", ".join(commits)})
+    write_json(record, {**made, "commit": commit()})
 
 
-def _numbers(record: Mapping[str, Any]) -> dict[str, Any]:
+def _numbers(record: Row) -> dict[str, Any]:
     return {name: value for name, value in record.items() if name not in ("commit", "seeds")}
 
 
 def load(record: Path) -> dict[str, Any]:
-    """``{"command", "commit", "summary", …}``, the summary a list of rows. Raises InputError for what is none, RunError for no JSON."""
-    found = read_json(record)
+    """Read a record. Raises InputError for what is none, RunError for no JSON."""
+    found, got = read_json(record), ""
     if not (isinstance(found, dict) and {"command", "commit", "summary"} <= found.keys()):
-        raise InputError(
-            "read record",
-            str(record),
-            "no command, commit and summary",
-            "a record",
-            "remove it, and record its cell again",
-        )
-    if not (
-        isinstance(found["summary"], list)
-        and all(isinstance(row, dict) for row in found["summary"])
-    ):
-        raise InputError(
-            "read record",
-            str(record),
-            "a summary that is no list of rows",
-            "a record",
-            "remove it, and record its cell again",
-        )
+        got = "no command, commit and summary"
+    elif not isinstance(found["summary"], list):
+        got = "a summary that is no list of rows"
+    elif not all(isinstance(row, dict) and row.keys() >= _NEEDED for row in found["summary"]):
+        got = f"in its summary a row that lacks one of {', '.join(sorted(_NEEDED))}"
+    if got:
+        do = "remove it, and record its cell again"
+        raise InputError("read record", str(record), got, "a record", do)
     return found
 
 
 def records_of(paper: Declaration, folder: Path) -> dict[str, dict[str, Any]]:
-    """The records of a paper's cells by their keys. Raises InputError for one whose rows are none of a summary."""
+    """Read the records of a paper's cells, by their keys. Raises InputError."""
     places = {cell.key: place_of(folder, cell) for cell in paper.every_cell}
-    found = {key: load(place) for key, place in places.items() if place.exists()}
-    for key, record in found.items():
-        if any(not row.keys() >= _NEEDED for row in record["summary"]):
-            got, expected = (
-                "a row that lacks one of them",
-                f"rows with {', '.join(sorted(_NEEDED))}",
-            )
-            raise InputError(
-                "read record",
-                f"{places[key]}: summary",
-                got,
-                expected,
-                "remove it, and record its cell again",
-            )
-    return found
+    return {key: load(place) for key, place in places.items() if place.exists()}
 
 
 def place_of(folder: Path, cell: Cell) -> Path:
-    """Where the record of a cell is."""
+    """Return where the record of a cell is."""
     return folder / f"{cell.key}.json"
 
 
-def beside(page: Path) -> Path | None:
-    """The folder ``records`` next to a page, or next to a folder above it; None where there is none."""
-    return next(
-        (parent / FOLDER for parent in page.resolve().parents if (parent / FOLDER).is_dir()), None
-    )
+def over_seeds(summaries: Sequence[Sequence[Row]]) -> list[dict[str, Any]]:
+    """Average the summaries of runs that differ in their seed; that of a single run is its own.
+
+    The interval is the t interval of the mean, and never goes beyond what a measure can be; over
+    two seeds it would say too little, and there is none. ``std`` is the mean of the runs', and
+    ``sd`` that of the values over seeds.
+    """
+    if len(summaries) == 1:
+        return [dict(row) for row in summaries[0]]
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in (row for summary in summaries for row in summary):
+        found.setdefault((row["experiment"], row["measure"], row["group"]), []).append(row)
+    return [_mean(rows) for rows in found.values()]
+
+
+def _mean(rows: Sequence[Row]) -> dict[str, Any]:
+    counts = {
+        name: round(np.mean([row[name] for row in rows]))
+        for name in ("n", "undefined", "texts")
+        if all(row.get(name) is not None for row in rows)
+    }
+    merged, known = {**rows[0], **counts}, [row for row in rows if row["value"] is not None]
+    stds = [row["std"] for row in rows if row.get("std") is not None]
+    merged["std"] = float(np.mean(stds)) if stds else None
+    if not known:
+        return merged
+    values = np.array([row["value"] for row in known])
+    low: Any = known[0]["low"]
+    high: Any = known[0]["high"]
+    if len(values) > 1:
+        merged["sd"] = float(values.std(ddof=1))
+        low, high = mean_interval(values) if len(values) >= FEWEST_SEEDS else (None, None)
+    if low is not None:
+        least, most = possible(rows[0]["measure"])
+        numbers = [row[name] for row in known for name in ("value", "low", "high")]
+        # Nothing says where a count, for example, ends.
+        if all(number is None or least <= number <= most for number in numbers):
+            low, high = max(low, least), min(high, most)
+    return merged | {"value": float(values.mean()), "low": low, "high": high}
+
+
+def kept(paper: Declaration, cell: Cell, rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """Choose what tables have: all instances, and the groups that a table of the paper shows."""
+    tables = (table for table in paper.tables if table.study == cell.study)
+    groups = tuple(f"{table.by}:" for table in tables if table.by not in ("", "model"))
+    known = [
+        dict(row)
+        for row in rows
+        if row["group"].partition(" ")[0] == ALL or row["group"].startswith(groups)
+    ]
+    steps = {_step(row) for row in known} - {None}
+    shown = {None, *steps_shown(steps)}
+    return [row for row in known if _step(row) in shown]
+
+
+def _step(row: Row) -> int | None:
+    kind, _, step = row["group"].partition(":")
+    return int(step) if kind == "step" else None
+
+
+def steps_shown(steps: Iterable[Any]) -> list[int]:
+    """Choose the first two, the last, and a few early ones: most happens early."""
+    steps = sorted(steps)
+    expected = (*steps[:2], *(steps[-1] / share for share in SHARES), steps[-1]) if steps else ()
+    return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in expected})
 
 
 @cache
 def commit() -> str:
-    """The commit of the source code, ``…-changed`` where files of it are changed; of an installed package its version."""
+    """Return the commit of the source code, or the version of an installed package.
+
+    A commit ends in ``-changed`` where files of the source are changed.
+    """
     try:
-        _git(
-            "ls-files", "--error-unmatch", "__init__.py"
-        )  # a repository around an installed package has not this source
-        found, changed = (
-            _git(*command)
-            for command in (
-                ("rev-parse", "--short=9", "HEAD"),
-                ("status", "--porcelain", "--", "."),
-            )
-        )
+        # A repository around an installed package has not this source.
+        _git("ls-files", "--error-unmatch", "__init__.py")
+        found = _git("rev-parse", "--short=9", "HEAD")
+        changed = _git("status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):
         return f"version {version('attnaudit')}"
     return f"{found}-changed" if changed else found
 
 
 def _git(*command: str) -> str:
-    return subprocess.run(
-        ["git", "-C", str(SOURCE), *command], capture_output=True, check=True, text=True
-    ).stdout.strip()
+    arguments = ["git", "-C", str(SOURCE), *command]
+    return subprocess.run(arguments, capture_output=True, check=True, text=True).stdout.strip()

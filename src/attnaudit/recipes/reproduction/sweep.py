@@ -1,24 +1,21 @@
-"""A paper reproduced: every cell that is not done yet, a record of each that is, and the page over all records."""
+"""A paper reproduced: every cell that is not done yet, a record of each that is, and the page."""
 
 from __future__ import annotations
 
 import contextlib
-import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import write_text
 from attnaudit.core.progress import Progress, silent, within
+from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.papers import PAPERS, Cell, Declaration
-from attnaudit.published.numbers import ONCE
-from attnaudit.published.reproduction import NotRun
 from attnaudit.recipes.reading import LastCorpus
-from attnaudit.recipes.reproduction.cells import RUNS, Finished, found_in
+from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
 from attnaudit.recipes.reproduction.jobs import (
     STUDIES,
     CopyingJob,
@@ -29,34 +26,41 @@ from attnaudit.recipes.reproduction.jobs import (
     command_of,
     do_run,
     job_of,
-    kept,
-    over_seeds,
     settings_changed,
     study_of,
 )
-from attnaudit.recipes.reproduction.records import FOLDER, load, place_of, records_of, save
-from attnaudit.recipes.reproduction.twice import (
-    not_asked_for,
-    not_run_of,
-    record_corpora,
-    recorded,
-    reproduction_of,
+from attnaudit.recipes.reproduction.records import (
+    FOLDER,
+    kept,
+    load,
+    over_seeds,
+    place_of,
+    records_of,
+    save,
 )
+from attnaudit.recipes.study import Say
 from attnaudit.steps import SERIAL, Call, Planned, Pool
 from attnaudit.steps.finished import read_spec, whole_manifest
 from attnaudit.steps.folder import MANIFEST
 
-Say = Callable[[str], None]
-_SECTION = re.compile(r"^(?:#+ (.*)|- (`[^`]+`): `attnaudit)", re.MULTILINE)
-PAGE, MARKDOWN, TABLE = "index.html", "reproduction.md", "reproduction.csv"
+if TYPE_CHECKING:
+    from attnaudit.report.paper_index import Line
+
+PAGE, MARKDOWN = "index.html", "reproduction.md"
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Which cells of a ``paper``, how, and where: below ``out`` are ``runs``, ``studies`` and the page ``index.html``.
+    """Which cells of a paper are done, how, and where.
 
-    ``vectors`` None means the default of each corpus; ``settings`` are dotted settings of every cell; ``records`` is the folder of the
-    paper's records, by default ``out/records``.
+    Attributes:
+        out: Folder of ``runs``, ``studies`` and the page ``index.html``.
+        cells: The cells.
+        data_dir: Folder of the corpora.
+        vectors: Word vectors; None for the default of each corpus.
+        settings: Dotted settings of every cell.
+        paper: The paper.
+        records: Folder of the records; by default below ``out``.
     """
 
     out: Path
@@ -69,51 +73,59 @@ class Sweep:
 
     @property
     def kept(self) -> Path:
+        """Folder of the records."""
         return self.records or self.out / FOLDER
 
     def job(self, cell: Cell) -> Job:
-        return job_of(
-            self.paper, cell, self.out, Options(self.data_dir, self.vectors, self.settings)
-        )
+        """Return the job of a cell."""
+        options = Options(self.data_dir, self.vectors, self.settings)
+        return job_of(self.paper, cell, self.out, options)
 
     def check(self) -> None:
-        """Raise InputError where there is no file of word vectors, and for a setting of a study that no cell is of.
+        """Check what is asked for.
 
-        RunError where ``out`` holds something else than a reproduction.
+        Raises:
+            InputError: For a folder or file that is missing, or a setting of a study that no cell
+                is of.
+            RunError: If ``out`` holds something else than a reproduction.
         """
         _check_out(self.out)
         if self.data_dir is not None and not Path(self.data_dir).expanduser().is_dir():
-            raise InputError(
-                "reproduce",
-                f"--data-dir {self.data_dir}",
-                "no such folder",
-                "the folder of the corpora",
-            )
+            where, expected = f"--data-dir {self.data_dir}", "the folder of the corpora"
+            raise InputError("reproduce", where, "no such folder", expected)
         asked = sorted({cell.study for cell in self.cells if cell.study})
         for key in self.settings:
             if study_of(key) not in ("", *asked):
+                got = "a setting of a study that no requested cell is of"
                 expected = f"a setting of {', '.join(asked)}" if asked else "no setting of a study"
-                raise InputError(
-                    "reproduce",
-                    f"--set {key}",
-                    "a setting of a study that no requested cell is of",
-                    expected,
-                )
-        if (
-            self.vectors not in (None, "corpus", "random")
-            and not Path(self.vectors).expanduser().is_file()
-        ):
-            raise InputError(
-                "reproduce",
-                "--vectors",
-                repr(self.vectors),
-                "corpus, random or a file of word vectors",
-            )
+                raise InputError("reproduce", f"--set {key}", got, expected)
+        if self.vectors in (None, "corpus", "random"):
+            return
+        if not Path(self.vectors).expanduser().is_file():
+            expected = "corpus, random or a file of word vectors"
+            raise InputError("reproduce", "--vectors", repr(self.vectors), expected)
+
+
+@dataclass(frozen=True, order=True)
+class NotRun:
+    """A cell that could not be done, whichever its seed, and why."""
+
+    corpus: str
+    model: str
+    study: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The page, how many of the cells asked for are ``done``, why others are not, and what else the page should tell."""
+    """The page, and what it is of.
+
+    Attributes:
+        page: The page.
+        done: How many of the cells asked for are done.
+        not_run: Why others are not.
+        notes: What else the page tells.
+    """
 
     page: Path
     done: int
@@ -122,26 +134,36 @@ class Outcome:
 
 
 def reproduce(
-    sweep: Sweep, progress: Progress | None = None, say: Say = lambda line: None, pool: Pool = SERIAL
-) -> Outcome:  # fmt: skip
+    sweep: Sweep,
+    progress: Progress = silent,
+    say: Say = lambda line: None,
+    pool: Pool = SERIAL,
+) -> Outcome:
     """Do the cells that are not done yet, record all that are, and write the page.
 
-    The ``pool`` does runs, each as a whole, and then of one study after another the trainings.
+    A corpus, or word vectors, that cannot be read are a reason on the page. The same call resumes
+    an interrupted one.
 
-    A corpus that cannot be read, because its files are not here, say, or a cell whose word vectors cannot, is listed on the page with the
-    reason. The same call resumes an interrupted one. Raises InputError where there is no file of word vectors, RunError where the place
-    holds something else than a reproduction, or a cell's folder something else than the cell.
+    Args:
+        sweep: The cells.
+        progress: Callback.
+        say: Called with a line for the user.
+        pool: Does runs, each as a whole, and then of one study after another the trainings.
+
+    Raises:
+        InputError: As `Sweep.check`.
+        RunError: As `Sweep.check`, or if the folder of a cell holds something else.
     """
     sweep.check()
     pending = [cell for cell in sweep.cells if not sweep.job(cell).finished()]
-    work = _Work(sweep, progress or silent, say)
+    work = _Work(sweep, progress, say)
     try:
         if pending:
             work.do_all(pending, pool)
     finally:
         with contextlib.suppress(OSError):
             (sweep.out / RUNS).rmdir()  # only where it is empty
-    return write_page(sweep, work.failed, say)
+    return _write(sweep, work.failed, say)
 
 
 def plan_sweep(sweep: Sweep) -> list[Planned]:
@@ -165,36 +187,25 @@ class _Work:
         """Do the runs, then the studies."""
         by_name = {cell.name: cell for cell in cells}
         jobs = [self.sweep.job(cell) for cell in cells]
-        for done in pool.do(
-            self._calls([job for job in jobs if isinstance(job, RunJob)]), self.progress
-        ):
+        runs = [job for job in jobs if isinstance(job, RunJob)]
+        for done in pool.do(self._calls(runs), self.progress):
             self._report(by_name[done.call.name], done.answer, done.error)
         for job in jobs:
-            if not isinstance(job, RunJob):
+            if isinstance(job, StudyJob | CopyingJob):
                 self._do_study(job, pool)
 
     def _calls(self, jobs: Sequence[RunJob]) -> Iterator[Call]:
-        """A call for each run; those that share a corpus and a seed follow each other, and the corpus is read once."""
+        """Yield the runs; those of one corpus and seed follow each other and read it once."""
         for job in jobs:
             spec = job.spec
             try:
-                corpus = self.read(
-                    spec, within(f"{job.cell.corpus} s{job.cell.seed}", self.progress)
-                )
+                reading = within(f"{job.cell.corpus} s{job.cell.seed}", self.progress)
+                corpus = self.read(spec, reading)
             except InputError as error:
                 self._skip(job.cell.corpus, job.cell, error)
                 continue
-            arguments = {"spec": spec, "folder": job.folder}
-            yield Call(
-                job.cell.name,
-                do_run,
-                job.folder,
-                arguments,
-                corpus,
-                (),
-                spec.device,
-                MANIFEST,
-            )
+            call = job.cell.name, do_run, job.folder, {"spec": spec, "folder": job.folder}
+            yield Call(*call, corpus, (), spec.device, MANIFEST)
 
     def _do_study(self, job: StudyJob | CopyingJob, pool: Pool) -> None:
         started, error = time.perf_counter(), None
@@ -216,206 +227,99 @@ class _Work:
 
     def _skip(self, name: str, cell: Cell, error: InputError) -> None:
         """Keep the reason, and say it once."""
-        if str(error) not in (
-            reason for other, reason in self.failed.items() if other.corpus == cell.corpus
-        ):
+        said = {reason for other, reason in self.failed.items() if other.corpus == cell.corpus}
+        if str(error) not in said:
             self.say(f"{name} is skipped: {error}")
         self.failed[cell] = str(error)
 
 
-def write_page(sweep: Sweep, failed: dict[Cell, str], say: Say) -> Outcome:
+def _write(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
     """Record what is finished, whichever call made it, and write the page over all that is."""
-    runs, averaged, notes = found_in(sweep.out, sweep.paper)
+    from attnaudit.report.paper_page import Reproduction, write_paper
+
+    notes = record(sweep)
     for note in notes:
         say(f"note: {note}")
-    if sweep.paper.name not in ONCE:
-        return _page_of_runs(sweep, failed, runs, averaged, notes)
-    done = record(sweep, averaged)
-    from attnaudit.report.reproduction.once import Once, write_once
-
-    page = write_once(
-        Once(
-            sweep.paper,
-            records_of(sweep.paper, sweep.kept),
-            {cell.key: reason for cell, reason in failed.items()},
-            tuple(notes),
-        ),
-        sweep.out,
+    records, pages = records_of(sweep.paper, sweep.kept), dict[str, dict[int, str]]()
+    for cell in (cell for cell in sweep.paper.every_cell if not cell.study):
+        for seed in records.get(cell.key, {}).get("seeds", ()):
+            page = f"{RUNS}/{replace(cell, seed=seed).name}/report.html"
+            if (sweep.out / page).exists():
+                pages.setdefault(cell.key, {})[seed] = page
+    reasons = {cell.key: reason for cell, reason in failed.items()}
+    page = write_paper(Reproduction(sweep.paper, records, reasons, notes, pages), sweep.out)
+    not_run = dict.fromkeys(
+        NotRun(cell.corpus, cell.model, cell.study, reason) for cell, reason in failed.items()
     )
-    not_run = tuple(
-        NotRun(cell.corpus, cell.encoder, cell.attention, reason) for cell, reason in failed.items()
-    )
-    return Outcome(page, len({cell.name for cell in sweep.cells} & done), not_run, tuple(notes))
+    done = len(set(sweep.cells) - failed.keys())
+    return Outcome(page, done, tuple(not_run), tuple(notes))
 
 
-def _page_of_runs(
-    sweep: Sweep,
-    failed: dict[Cell, str],
-    runs: Sequence[Finished],
-    averaged: Sequence[Finished],
-    notes: list[str],
-) -> Outcome:
-    """The page of a paper whose numbers are compared with two runs of its authors."""
-    from attnaudit.report.reproduction.page import write_reproduction
-    from attnaudit.report.reproduction.tables import reasons_of
+def record(sweep: Sweep) -> list[str]:
+    """Record every finished cell of a folder, but those of fewer seeds than their record has.
 
-    record_corpora(sweep.paper, sweep.out, sweep.kept)
-    have_runs = {one.cell.corpus for one in runs}
-    not_run = not_run_of(failed, have_runs)
-    not_asked = not_asked_for(
-        sweep.paper, have_runs | {cell.corpus for cell in failed}, sweep.data_dir
-    )
-    found = reproduction_of(averaged, sweep.paper)
-    corpus_notes = {
-        corpus: (*reasons_of(sweep.paper, corpus, found.table), *made)
-        for corpus, made in found.corpus_notes.items()
-    }
-    content = replace(
-        found, corpus_notes=corpus_notes, not_run=(*not_run, *not_asked), notes=tuple(notes)
-    )
-    done = set(sweep.cells) & {one.cell for one in runs}
-    return Outcome(write_reproduction(content, sweep.out), len(done), not_run, tuple(notes))
-
-
-def record(sweep: Sweep, averaged: Sequence[Finished]) -> set[str]:
-    """Record the runs that are averaged, by cell, and every finished study; returns the names of the cells that are done."""
-    paper, done = sweep.paper, {run.cell.name for run in averaged}
-    for _, same in groupby(
-        sorted(averaged, key=lambda run: (run.cell.key, run.cell.seed)),
-        key=lambda run: run.cell.key,
-    ):
-        runs = list(same)
-        cell = runs[0].cell
-        summaries = [sweep.job(run.cell).rows() for run in runs]
-        seeds = [run.cell.seed for run in runs]
-        place = place_of(sweep.kept, cell)
-        if place.exists() and len(load(place).get("seeds", [])) > len(seeds):
-            continue
-        classes = len(runs[0].manifest["corpus"]["class_names"])
-        _save(sweep, cell, runs[0].folder, over_seeds(summaries), seeds=seeds, classes=classes)
-    for cell in (cell for cell in paper.every_cell if cell.study):
-        job = sweep.job(cell)
-        if whole_manifest(job.folder) is None:
-            continue
-        done.add(cell.name)
-        place = place_of(sweep.kept, cell)
-        seeds = read_spec(job.folder).get("study", {}).get("seeds")
-        if place.exists() and isinstance(seeds, int) and (load(place).get("seeds") or 0) > seeds:
-            continue
-        _save(
-            sweep,
-            cell,
-            job.folder,
-            job.rows(),
-            **({"seeds": seeds} if isinstance(seeds, int) else {}),
-        )
-    return done
-
-
-def _save(
-    sweep: Sweep, cell: Cell, folder: Path, rows: Sequence[Mapping[str, Any]], **more: Any
-) -> None:
-    """The record of a cell whose finished run or study is in ``folder``; it says what was ``changed`` of the settings declared."""
-    changed = settings_changed(sweep.paper, cell, folder)
-    more |= {"changed": changed} if changed else {}
-    save(
-        place_of(sweep.kept, cell),
-        command_of(sweep.paper, cell, changed),
-        kept(sweep.paper, cell, rows),
-        **more,
-    )
-
-
-def write_markdown(sweep: Sweep, file: Path) -> None:
-    """Record what is finished in ``out``, run nothing, and write the tables of all records between the marks of ``file``.
-
-    A file without marks is refused, unless it is new. So is one that has a section that no record fills, and a paper without any record.
-    Raises InputError.
+    Returns:
+        Notes on runs that are not counted.
     """
-    from attnaudit.report.reproduction.once import Once, markdown_of
-    from attnaudit.report.reproduction.page import markdown
-
-    paper = sweep.paper
-    _, averaged, _ = found_in(sweep.out, paper)
-    once = paper.name in ONCE
-    if once:
-        record(sweep, averaged)
-    else:
-        record_corpora(paper, sweep.out, sweep.kept)
-    if not any(sweep.kept.glob("*.json")):
-        do = f"run attnaudit reproduce {paper.name} first, or name the folder with --records DIR"
-        raise InputError(
-            "reproduce",
-            f"--markdown {file}",
-            f"no record in {sweep.kept}",
-            f"records of {paper.name}",
-            do,
+    runs, notes = averaged_runs(sweep.out, sweep.paper)
+    for _, same in groupby(runs, key=lambda run: run.cell.key):
+        alike = list(same)
+        first = alike[0]
+        notes_of = (note for run in alike for note in run.manifest["notes"])
+        differs = REGISTERED[first.cell.corpus].differs if first.cell.corpus in REGISTERED else ()
+        _record(
+            sweep,
+            sweep.job(first.cell),
+            over_seeds([sweep.job(run.cell).rows() for run in alike]),
+            seeds=[run.cell.seed for run in alike],
+            class_names=list(first.corpus["class_names"]),
+            notes=list(dict.fromkeys([*differs, *notes_of])),
         )
-    if once:
-        text = markdown_of(Once(paper, records_of(paper, sweep.kept), {}, ()))
-    else:
-        text = markdown(recorded(paper, sweep.kept)).partition("\n")[2]  # without its title
-    write_between(file, paper.name, text.strip())
+    for job in (sweep.job(cell) for cell in sweep.paper.every_cell if cell.study):
+        if whole_manifest(job.folder) is not None:
+            seeds = read_spec(job.folder).get("study", {}).get("seeds")
+            _record(sweep, job, job.rows(), **({"seeds": seeds} if seeds else {}))
+    return notes
 
 
-def write_between(file: Path, name: str, text: str) -> None:
-    """Write ``text`` between the marks ``<!-- reproduce NAME -->`` and ``<!-- end of reproduce NAME -->``; a new file gets them."""
-    begin, end = f"<!-- reproduce {name} -->", f"<!-- end of reproduce {name} -->"
-    try:
-        page = file.read_text(encoding="utf-8") if file.exists() else f"{begin}{end}\n"
-    except UnicodeDecodeError as error:
-        raise InputError(
-            "reproduce",
-            f"--markdown {file}",
-            f"byte {error.start} is no UTF-8",
-            "a page in UTF-8",
-            "save it as UTF-8",
-        ) from error
-    before, begun, rest = page.partition(begin)
-    former, ended, after = rest.partition(end)
-    if not begun or not ended:
-        raise InputError(
-            "reproduce",
-            f"--markdown {file}",
-            f"no {begin} with {end} behind it",
-            "a file with these marks, or a new one",
-        )
-    made = set(_sections(text))
-    if lost := [name for name in _sections(former) if name not in made]:
-        got = f"sections without a record: {', '.join(lost)}"
-        raise InputError(
-            "reproduce",
-            f"--markdown {file}",
-            got,
-            "a record for each",
-            "run their cells, or remove the sections",
-        )
-    write_text(file, f"{before}{begin}\n\n{text}\n\n{end}{after}")
+def _record(sweep: Sweep, job: Job, rows: Sequence[Mapping[str, Any]], **more: Any) -> None:
+    """Write the record of a cell, which says what was changed of the settings declared."""
+    place = place_of(sweep.kept, job.cell)
+    if place.exists() and _seeds(load(place)) > _seeds(more):
+        return
+    changed = settings_changed(job)
+    more |= {"changed": changed} if changed else {}
+    command = command_of(sweep.paper, job.cell, changed)
+    save(place, command, kept(sweep.paper, job.cell, rows), **more)
 
 
-def _sections(text: str) -> Iterator[str]:
-    """The headings of a page, and the cells whose commands it lists."""
-    for found in _SECTION.finditer(text):
-        yield found[1] or found[2]
+def _seeds(record: Mapping[str, Any]) -> int:
+    seeds = record.get("seeds", 0)
+    return seeds if isinstance(seeds, int) else len(seeds)
+
+
+def index(out: Path) -> list[Line]:
+    """Write ``reproduction.html``, the index of the papers below ``out``, and return its lines."""
+    from attnaudit.report.paper_index import line_of, write_index
+    from attnaudit.report.paper_page import Reproduction
+
+    lines = []
+    for paper in PAPERS.values():
+        found = Reproduction(paper, records_of(paper, out / paper.name / FOLDER))
+        link = f"{paper.name}/{PAGE}"
+        lines.append(line_of(found, link if (out / link).exists() else ""))
+    write_index(lines, out / "reproduction.html")
+    return lines
 
 
 def _check_out(out: Path) -> None:
-    """Raise RunError unless ``out`` is free or holds a reproduction, be it one that was stopped before its first page."""
+    """Raise RunError unless ``out`` is free or holds a reproduction, be it without a page yet."""
     if out.exists() and not out.is_dir():
-        raise RunError(
-            "reproduce", str(out), "a file", "a folder to write into", "choose another --out"
-        )
-    names = (
-        {path.name for path in out.iterdir() if not path.name.startswith(".")}
-        if out.exists()
-        else set()
-    )
+        expected = "a folder to write into"
+        raise RunError("reproduce", str(out), "a file", expected, "choose another --out")
+    found = out.iterdir() if out.exists() else ()
+    names = {path.name for path in found if not path.name.startswith(".")}
     if not names <= {RUNS, STUDIES, FOLDER} and MARKDOWN not in names:
         got = "a folder that is not empty and holds no sweep"
-        raise RunError(
-            "reproduce",
-            str(out),
-            got,
-            "a new or empty folder, or that of an earlier sweep",
-            "choose another --out",
-        )
+        expected = "a new or empty folder, or that of an earlier sweep"
+        raise RunError("reproduce", str(out), got, expected, "choose another --out")

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments import EXPERIMENTS
-from attnaudit.published.reference import MAX_ALPHA_BINS
+from attnaudit.papers.published import MAX_ALPHA_BINS
 from attnaudit.report.cards import card
 from attnaudit.report.charts.palette import (
     LegendEntry,

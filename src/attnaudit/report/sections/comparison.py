@@ -10,35 +10,45 @@ from rich.console import Console
 from rich.table import Table
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.experiments import measure_label
-from attnaudit.published import compare as published
-from attnaudit.published.reference import published_corpus
+from attnaudit.papers.comparison import AGREEMENTS, compare_runs, legend_of, tally
+from attnaudit.papers.published import published_corpus
 from attnaudit.report.page import Section
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.report.words import figure, interval
 from attnaudit.results.record import RunRecord
 
+PAPER = "jain2019"
 VECTORS_DIFFER = (
     "Their models began with word vectors trained on much other text (fastText; on clinical notes, "
     "on those): a run that began with others, see vectors in its settings, is another model and may "
     "lie farther off."
 )
-_STYLES = {"cell": "green", "corpus": "yellow", "ours": "yellow", "farther": "red"}
+_STYLES = {"between": "green", "spread": "green", "farther": "red", "unknown": "dim"}
 _MEDIAN = {"median_delta_y": "median Δŷ", "emax_jsd": "ε-max JSD"}
-_COLUMNS = ("measure", "group", "paper", "re-run", "ours", "95 % interval", "spread", "ours lies")
-_TITLES = ("Measure", "Instances", "Paper", "Re-run", "This run", *_COLUMNS[5:6], "Spread")
+_COLUMNS = ("measure", "group", "paper", "re-run", "ours", "95 % interval", "spread", "agrees")
+_TITLES = (
+    "Measure",
+    "Instances",
+    "Paper",
+    "Re-run",
+    "This run",
+    *_COLUMNS[5:6],
+    "Spread",
+    "Agrees",
+)
 _WORDS = (0, 1, 7)  # columns that are no numbers
 
 
 def comparison_section(record: RunRecord) -> Section | None:
     """Compare a run; None if the paper has not its corpus, or if it is a transformer."""
-    if published_corpus(record.about.corpus) is None or "gate" in record.about.metadata:
+    about = record.about
+    if published_corpus(PAPER, about.corpus) is None or "gate" in about.metadata:
         return None
     content: dict[str, Any] = {"reason": ""}
     try:
-        frame = published.compare([record])
+        frame = compare_runs([record])
     except InputError as error:
         content["reason"] = str(error)
     else:
@@ -47,14 +57,16 @@ def comparison_section(record: RunRecord) -> Section | None:
             "Means, spreads and shares": frame.filter(~medians),
             "Medians by largest attention weight": frame.filter(medians),
         }
-        titles = enumerate((*_TITLES, "Agreement"))
         content |= {
             "sentence": comparison_sentence(frame),
+            "legend": legend_of(frame["agreement"]),
             "notes": _notes(frame),
             "vectors_differ": VECTORS_DIFFER,
-            "columns": [(title, k, "" if k in _WORDS else "num") for k, title in titles],
+            "columns": [
+                (title, k, "" if k in _WORDS else "num") for k, title in enumerate(_TITLES)
+            ],
             "parts": [
-                (title, list(map(_marked, part.iter_rows(named=True))))
+                (title, list(map(_marked, part.to_dicts())))
                 for title, part in parts.items()
                 if part.height
             ],
@@ -64,8 +76,8 @@ def comparison_section(record: RunRecord) -> Section | None:
 
 def _marked(row: dict[str, Any]) -> list[str]:
     """Return the texts of a row, with its agreement marked."""
-    *texts, ours, limits, spread, agreement = _texts(row)
-    degree = Markup('<span class="degree {}">{}</span>').format(_degree(row), agreement)
+    *texts, ours, limits, spread, mark = _texts(row)
+    degree = Markup('<span class="degree {}">{}</span>').format(row["agreement"], mark)
     return [*texts, Markup("<b>{}</b>").format(ours), limits, spread, degree]
 
 
@@ -74,57 +86,30 @@ def _notes(frame: pl.DataFrame) -> list[str]:
 
 
 def comparison_sentence(frame: pl.DataFrame) -> str:
-    """Say how many numbers keep to the authors' spread; what is counted adds up."""
-    numbers = published.agreement_counts(frame)
-    once = numbers.pop(published.PUBLISHED_ONCE, 0)
-    numbers.pop(published.NOT_MEASURED, None)
-    alone = (
-        f"{count(once, 'further number')} {'was' if once == 1 else 'were'} published only once, so "
-        "no spread is known: shown, not counted."
-        if once
-        else ""
-    )
-    if not numbers:
-        return alone or "None of the published numbers was measured in this run."
-    degrees = ("WITHIN_CELL", "WITHIN_CORPUS", "WITHIN_OURS", "ABOVE_SEARCH", "FARTHER")
-    cell, corpus, near, above, far = (numbers.get(getattr(published, d), 0) for d in degrees)
-    between = published.between_theirs(frame)
-    ours = f"; for {near} more a published value lies within our interval" if near else ""
-    exact = f"; {above} more exceed what their search found" if above else ""
-    farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
-    counted = (
-        f"Of {count(sum(numbers.values()), 'number')} published from two runs of the authors, "
-        f"{between} of ours lie between their two values and {cell - between} more outside them by "
-        f"no more than their difference; {corpus} more by no more than their largest difference for "
-        f"this kind of number on this corpus{ours}{exact}{farther}."
-    )
-    most = published.spread_on_corpus(str(frame["corpus"][0]), "tau_gradient", "mean", None)
-    yardstick = (
-        f"On this corpus the authors' two runs differ by as much as {figure(most)} in mean τ."
-        if most is not None
-        else ""
-    )
-    return " ".join(filter(None, (counted, alone, yardstick)))
+    """Say how many of the published numbers were measured, and how they agree."""
+    measured = frame.filter(pl.col("ours").is_not_null())["agreement"]
+    if not len(measured):
+        return "None of the published numbers was measured in this run."
+    return f"Published numbers that were measured in this run: {len(measured)}. {tally(measured)}."
 
 
 def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> None:
-    """Print the frame of `compare`, a table for each run, without the standard deviations."""
+    """Print the frame of `compare_runs`, a table for each run, without standard deviations."""
     console = console or Console()
     for (run,), part in frame.group_by("run", maintain_order=True):
         first = part.row(0, named=True)
-        model = f"{first['encoder']} + {first['attention']} on {first['corpus']}"
-        title = as_markup(f"{run}: {model}, compared with Jain & Wallace 2019")
-        table = Table(title=title, title_justify="left")
+        title = f"{run}: {first['model']} on {first['corpus']}, compared with Jain & Wallace 2019"
+        table = Table(title=as_markup(title), title_justify="left")
         for k, column in enumerate(_COLUMNS):
             table.add_column(column, justify="left" if k in _WORDS else "right")
-        for entry in part.filter(pl.col("statistic") != "std").iter_rows(named=True):
-            *texts, agreement = map(as_markup, _texts(entry))
-            table.add_row(*texts, f"[{_STYLES.get(_degree(entry), 'dim')}]{agreement}[/]")
+        for entry in part.filter(pl.col("statistic") != "std").to_dicts():
+            *texts, mark = map(as_markup, _texts(entry))
+            table.add_row(*texts, f"[{_STYLES.get(entry['agreement'], 'yellow')}]{mark}[/]")
         console.print(table)
-        for note in _notes(part):
-            console.print(f"note: {printable(note)}", markup=False, highlight=False)
-        console.print(comparison_sentence(part), markup=False, highlight=False)
-    console.print(VECTORS_DIFFER, markup=False, highlight=False)
+        for line in (*(f"note: {note}" for note in _notes(part)), comparison_sentence(part)):
+            console.print(printable(line), markup=False, highlight=False)
+    for line in (legend_of(frame["agreement"]), VECTORS_DIFFER):
+        console.print(line, markup=False, highlight=False)
 
 
 def _texts(row: dict[str, Any]) -> list[str]:
@@ -139,8 +124,5 @@ def _texts(row: dict[str, Any]) -> list[str]:
         "–" if row[source] is None else figure(row[source], places)
         for source in ("paper", "rerun", "ours", "spread")
     )
-    return [name, group, paper, rerun, ours, interval(row, places), spread, row["agreement"]]
-
-
-def _degree(row: dict[str, Any]) -> str:
-    return published.DEGREES.get(row["agreement"], "unknown")
+    mark = AGREEMENTS[row["agreement"]][0]
+    return [name, group, paper, rerun, ours, interval(row, places), spread, mark]

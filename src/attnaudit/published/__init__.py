@@ -1,1 +1,0 @@
-"""Published numbers and how ours compare with them."""

@@ -1,0 +1,348 @@
+"""The page of a reproduction: its tables with the published numbers, and what agrees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from attnaudit.core.files import atomic, write_text
+from attnaudit.core.numbers import count
+from attnaudit.papers import Cell, Declaration, Table
+from attnaudit.papers.comparison import (
+    AGREEMENTS,
+    RULE,
+    compare,
+    is_other_task,
+    legend_of,
+    tally,
+)
+from attnaudit.papers.published import ALL, sources
+from attnaudit.report.charts.agreement import agreement_chart
+from attnaudit.report.charts.svg import Figure, drawn
+from attnaudit.report.models import figure_and_model, model_label
+from attnaudit.report.page import Section, figures_section, write_page
+from attnaudit.report.sections.numbers import group_label
+from attnaudit.studies import EVERY_STUDY
+
+PERCENT = "(%)"
+STATISTICS = {"mean": "Means", "share": "shares", "std": "standard deviations", "median": "medians"}
+NO_REASON = "no reason is known"
+CAPTION = (
+    "Every published mean, share and median against ours with its 95 % interval, if both lie in "
+    "[−1, 1]. Of two published values their mean is drawn."
+)
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What was done of a paper.
+
+    Attributes:
+        paper: The paper.
+        records: Records by the keys of cells.
+        failed: Why cells could not be done, by key.
+        notes: What else is to be known.
+        pages: Links to the pages of runs, by key and seed.
+    """
+
+    paper: Declaration
+    records: Mapping[str, Record]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    pages: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+
+    def record(self, cell: Cell) -> tuple[Record | None, str]:
+        """Return the record of a cell, else that of ``--quick``, and which one it is."""
+        if cell.key in self.records:
+            return self.records[cell.key], ""
+        return self.records.get(replace(cell, quick=True).key), "--quick"
+
+    def is_compared(self, cell: Cell, record: Record) -> bool:
+        """Say whether a record has as many classes as the paper's corpus."""
+        names = record.get("class_names", ())
+        same = not names or len(names) == self.paper.classes.get(cell.corpus, len(names))
+        return same and not is_other_task(self.paper.name, cell.corpus, names)
+
+    def comparison(self, cell: Cell) -> pl.DataFrame:
+        """Compare a cell with its published numbers."""
+        record, _ = self.record(cell)
+        if record is None or not self.is_compared(cell, record):
+            record = {"summary": []}
+        published = {"corpus": cell.corpus, "study": cell.study, "model": cell.model}
+        names = record.get("class_names", ())
+        return compare(self.paper.name, published, record["summary"], names)
+
+    def all_numbers(self) -> pl.DataFrame:
+        """Compare all cells."""
+        return pl.concat(map(self.comparison, self.paper.cells))
+
+
+class Entry(NamedTuple):
+    """A number of ours with its interval and the published ones; ``agreement`` is empty if none."""
+
+    text: str
+    agreement: str = ""
+
+    @property
+    def mark(self) -> str:
+        """Mark of the agreement."""
+        return AGREEMENTS[self.agreement][0] if self.agreement else ""
+
+
+class Row(NamedTuple):
+    """What a row is of, and an entry for each column."""
+
+    labels: list[str]
+    entries: list[Entry]
+    commit: str
+
+
+class Filled(NamedTuple):
+    """A table with its rows; ``reasons`` are (numbers, reason) of those that are farther off."""
+
+    title: str
+    heads: list[str]
+    rows: list[Row]
+    tally: str
+    reasons: list[tuple[str, str]]
+
+
+def write_paper(found: Reproduction, folder: Path) -> Path:
+    """Write ``index.html``, ``reproduction.csv`` and ``reproduction.md``. Raises RunError."""
+    paper, content, numbers = found.paper, _content(found), found.all_numbers()
+    title = f"Reproduction of {paper.paper.citation}"
+    write_text(folder / "reproduction.md", f"# {title}\n\n{_markdown(found, content)}")
+    with atomic(folder / "reproduction.csv") as temporary:
+        numbers.write_csv(temporary)
+    tables = enumerate(content["tables"], 1)
+    links = [(table.title.partition(" (")[0], f"#table-{k}") for k, table in tables]
+    sections: list[Section | None] = [Section("paper", content, (("Verdict", "#verdict"), *links))]
+    if numbers["ours"].count():
+        label = "Our numbers against the published ones"
+        panel = drawn("", agreement_chart(numbers), "agreement", label)
+        sections.append(figures_section([Figure("agreement", label, CAPTION, (panel,))]))
+    return write_page(
+        folder / "index.html",
+        sections,
+        f"Did “{paper.paper.title}” reproduce?",
+        paper.question,
+        title=title,
+        styles=("report.css", "paper.css"),
+    )
+
+
+def markdown_of(found: Reproduction) -> str:
+    """Return the page as Markdown, without its title and figure."""
+    return _markdown(found, _content(found))
+
+
+def _content(found: Reproduction) -> dict[str, Any]:
+    used = {"unknown", *found.all_numbers().filter(pl.col("ours").is_not_null())["agreement"]}
+    filled = (_filled(found, table) for table in found.paper.tables)
+    return {
+        "tables": [table for table in filled if table.rows],
+        "rule": f"{legend_of(used)} {RULE}",
+        "verdict": _verdict(found),
+        "agreements": AGREEMENTS,
+        "missing": list(_missing(found)),
+        "notes": [*found.notes, *_remarks(found)],
+        "commands": [
+            (key, record["command"], record["commit"], found.pages.get(key, {}))
+            for key, record in found.records.items()
+        ],
+    }
+
+
+def _verdict(found: Reproduction) -> list[str]:
+    """Say what was measured of what was published."""
+    keys = {cell.key for cell in found.paper.cells}
+    whole, numbers = len(keys & found.records.keys()), found.all_numbers()
+    quick = len(found.records) - whole
+    of_quick = f", and {count(quick, 'cell')} of --quick" if quick else ""
+    quoted = (f"{number} from {name}" for name, number in sources(found.paper.name).items())
+    known = (
+        f"Published numbers that this package has: {', '.join(quoted)}. The paper may give more."
+    )
+    measured = numbers.filter(pl.col("ours").is_not_null())
+    counted = [
+        f"{STATISTICS[name]} {tally(part['agreement'])}"
+        for (name,), part in measured.group_by("statistic", maintain_order=True)
+    ]
+    agree = "No published number can be compared with a record."
+    if counted:
+        agree = (
+            f"Published numbers that are measured here: {measured.height}. {'; '.join(counted)}."
+        )
+    return [f"{whole} of {len(keys)} cells are recorded{of_quick}.", known, agree]
+
+
+def _remarks(found: Reproduction) -> Iterator[str]:
+    """Yield what is not as the paper says, of each record and of the corpora of all."""
+    of_corpora: dict[str, None] = {}
+    for cell in found.paper.every_cell:
+        record = found.records.get(cell.key, {})
+        if changed := record.get("changed"):
+            settings = ", ".join(f"{name} = {value}" for name, value in changed.items())
+            yield f"{cell.key} has other settings than those of the paper here: {settings}"
+        if record and not found.is_compared(cell, record):
+            here = len(record["class_names"])
+            other = f"{here} classes here, another number than in the paper: not compared"
+            of_corpora[f"{cell.corpus} has {other}"] = None
+        of_corpora |= dict.fromkeys(f"{cell.corpus}: {note}" for note in record.get("notes", ()))
+    yield from of_corpora
+
+
+def _missing(found: Reproduction) -> Iterator[tuple[str, str]]:
+    """Yield the cells without a record, with reasons; those of a missing corpus are one line."""
+    paper, reasons = found.paper, dict[str, list[str]]()
+    absent = [cell for cell in paper.cells if found.record(cell)[0] is None]
+    for cell in absent:
+        yet = f"not run yet: attnaudit reproduce {paper.name}"
+        if cell.key in found.failed or cell.corpus not in paper.missing:
+            reasons.setdefault(found.failed.get(cell.key, yet), []).append(cell.key)
+    yield from ((", ".join(keys), reason) for reason, keys in reasons.items())
+    gone = {cell.corpus for cell in absent}
+    yield from ((corpus, why) for corpus, why in paper.missing.items() if corpus in gone)
+
+
+def _filled(found: Reproduction, table: Table) -> Filled:
+    of_study = [cell for cell in found.paper.cells if cell.study == table.study]
+    cells = [cell for cell in of_study if not table.only or cell.corpus in table.only]
+    with_model = any(cell.model for cell in cells)
+    rows, reasons = list[Row](), dict[str, list[str]]()
+    for cell in cells:
+        record, scale = found.record(cell)
+        if record is None:
+            continue
+        chosen = found.comparison(cell).filter(pl.col("statistic") != "std")
+        theirs = {(row["measure"], _place(row)): row for row in chosen.to_dicts()}
+        for group, own in _groups(table, record["summary"]):
+            model = [cell.model or "–"] if with_model else []
+            labels = [cell.corpus, *model, *([_label(table, group)] if table.by else [])]
+            entries = []
+            for column, head in table.columns.items():
+                entries.append(entry := _entry(own, theirs, column, head, group))
+                if entry.agreement == "farther":
+                    measure = (
+                        f"{column}_{group}" if table.by == "model" else column.partition("@")[0]
+                    )
+                    reason = found.paper.reason(cell, measure) or NO_REASON
+                    far = ", ".join(part for part in (*labels, head) if part != "–")
+                    reasons.setdefault(reason, []).append(f"○ {far}")
+            labels[0] += f" ({scale})" if scale else ""
+            rows.append(Row(labels, entries, record["commit"] or "–"))
+    by = {"delta_alpha": "Δα", "predicted": "texts"}.get(table.by, table.by)
+    model = ["variant" if table.by == "model" else "model"] if with_model else []
+    heads = ["corpus", *model, *([by] if by else []), *table.columns.values()]
+    counted = tally(entry.agreement for row in rows for entry in row.entries)
+    why = [("; ".join(numbers), reason) for reason, numbers in reasons.items()]
+    return Filled(table.title, heads, rows, counted, why)
+
+
+def _groups(table: Table, summary: Sequence[Record]) -> Iterator[tuple[str, dict[str, Record]]]:
+    """Yield the groups, or models, that a table has rows of, with summary rows by column."""
+    rows: dict[str, dict[str, Record]] = {}
+    for row in summary:
+        group, _, bin_ = row["group"].partition(" max_alpha:")
+        measures = [row["measure"], f"{row['experiment']}/{row['measure']}"]
+        if table.by == "model":
+            known = EVERY_STUDY[table.study].measures
+            name, group = figure_and_model(row["measure"], known)
+            measures = [name] if group and row["group"] == ALL else []
+        elif not (group == ALL and table.by in ("", "predicted")):
+            measures = measures if table.by and group.startswith(f"{table.by}:") else []
+        for measure in measures:
+            rows.setdefault(group, {})[f"{measure}@{bin_}" if bin_ else measure] = row
+    columns = {column.partition("#")[0] for column in table.columns}
+    yield from ((group, own) for group, own in rows.items() if columns & own.keys())
+
+
+def _label(table: Table, group: str) -> str:
+    if table.by == "model":
+        return model_label(group)
+    return group_label(group) if table.by == "predicted" else group.partition(":")[2]
+
+
+def _place(row: Record) -> str:
+    """Return the group of a published number, with its bin."""
+    return row["group"] if row["max_alpha"] is None else f"{row['group']}@{row['max_alpha']}"
+
+
+def _entry(
+    own: Mapping[str, Record], theirs: Mapping[Any, Record], column: str, head: str, group: str
+) -> Entry:
+    column, _, counted = column.partition("#")
+    row = own.get(column)
+    if counted:
+        return Entry("–" if row is None else str(row[counted]))
+    measure, _, bin_ = column.partition("@")
+    place = f"{group}@{bin_}" if bin_ else group
+    found = theirs.get((f"{measure}_{group}", ALL)) or theirs.get((measure, place))
+    shown = "" if found is None else f" ({_published(found, head)})"
+    if row is None or row["value"] is None:
+        return Entry(f"–{shown}")
+    ends = ""
+    if row["low"] is not None:
+        ends = f" [{_number(row['low'], head)}, {_number(row['high'], head)}]"
+    text = f"{_number(row['value'], head)}{ends}"
+    if found is None or found["agreement"] == "unknown":
+        return Entry(text)
+    return Entry(f"{text}{shown}", found["agreement"])
+
+
+def _published(row: Record, head: str) -> str:
+    """Write one published value, or those of the paper and of the re-run."""
+    values = (row[name] for name in ("paper", "rerun") if row[name] is not None)
+    texts = "; ".join(_number(value, head, "3g") for value in values)
+    quoted = "" if row["where"] == "result files" else "°"
+    return f"{'≈' if row['read_off'] else ''}{texts}{quoted}"
+
+
+def _number(value: float, head: str, form: str = "") -> str:
+    if head.endswith(PERCENT):
+        return f"{100 * value:.{form or '1f'}}"
+    return f"{value:.{form or '3f'}}"
+
+
+def _markdown(found: Reproduction, content: Mapping[str, Any]) -> str:
+    paper = found.paper
+    parts = [
+        f"{paper.paper.citation}, {paper.paper.title}: {paper.question}",
+        *content["verdict"],
+        content["rule"],
+        "\n".join(f"- {plain(note)}" for note in content["notes"]),
+    ]
+    for table in content["tables"]:
+        rows = [
+            [*row.labels, *(f"{one.mark} {one.text}".strip() for one in row.entries), row.commit]
+            for row in table.rows
+        ]
+        parts += [f"### {table.title}", table.tally]
+        parts += [markdown_table([*table.heads, "commit"], rows), _listed(table.reasons)]
+    if content["missing"]:
+        parts += ["Without a record:", _listed(content["missing"])]
+    if content["commands"]:
+        commands = (f"- `{key}`: `{command}`" for key, command, _, _ in content["commands"])
+        parts += ["Commands:", "\n".join(commands)]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _listed(pairs: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(f"- {plain(what)}: {plain(reason)}" for what, reason in pairs)
+
+
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table of Markdown; nothing without rows."""
+    lines = [heads, ["---"] * len(heads), *rows] if rows else []
+    return "\n".join("| " + " | ".join(map(plain, line)) + " |" for line in lines)
+
+
+def plain(text: str) -> str:
+    """Write text on one line, with characters of Markdown and HTML escaped."""
+    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(text.split()))

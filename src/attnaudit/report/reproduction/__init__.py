@@ -1,1 +1,0 @@
-"""The page of a paper's whole sweep: figures, tables, and the page around them."""

@@ -1,0 +1,316 @@
+"""Published numbers beside ours: the right cell, the right class, and an honest judgement."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+from scipy.stats import binom
+
+from attnaudit.core.errors import InputError
+from attnaudit.papers import PAPERS
+from attnaudit.papers.comparison import AGREEMENTS, compare_runs, judge, possible, with_references
+from attnaudit.papers.published import match_groups, published, published_corpus
+from attnaudit.report.sections.comparison import (
+    comparison_section,
+    comparison_sentence,
+    print_comparison,
+)
+from attnaudit.results import SUMMARY_SCHEMA, summary_row
+from attnaudit.results.about import About
+from attnaudit.results.record import RunRecord
+from attnaudit.stats.inference import median_interval
+from tests.report.runs import write_run
+from tests.traces import make_trace
+
+
+def _record(
+    corpus: str = "sst",
+    classes: tuple[str, ...] = ("negative", "positive"),
+    method: str = "exact",
+    **values: float,
+) -> RunRecord:
+    """A run whose summary has ``measure__group`` = value, underscores in groups for nothing else."""
+    rows = []
+    for name, value in values.items():
+        measure, group = name.split("__")
+        group = group if group == "all" else f"predicted:{group}"
+        rows.append(
+            {
+                "experiment": "x",
+                "measure": measure,
+                "group": group,
+                "value": value,
+                "std": 0.2,
+                "low": value,
+                "high": value,
+                "n": 9,
+            }
+        )
+    about = About.of({"corpus": {"name": corpus}, "model": {"encoder": "bilstm", "attention": "additive"},
+                      "experiments": {"adversary": {"method": method}}}, {"class_names": list(classes)})  # fmt: skip
+    return RunRecord("run", pl.DataFrame(rows, schema=SUMMARY_SCHEMA), about)
+
+
+def _cell(frame: pl.DataFrame, measure: str, group: str, statistic: str = "mean") -> dict:
+    return frame.row(
+        by_predicate=(pl.col("measure") == measure)
+        & (pl.col("group") == group)
+        & (pl.col("statistic") == statistic),
+        named=True,
+    )
+
+
+def test_sst_numbers_are_those_of_the_published_tables():
+    frame = compare_runs([_record(tau_gradient__negative=0.36)])
+    tau = _cell(frame, "tau_gradient", "predicted:negative")
+    assert (tau["paper"], tau["rerun"], tau["ours"]) == (0.395443, 0.343248, 0.36)
+    assert tau["spread"] == pytest.approx(0.052195)
+    assert tau["agreement"] == "between"
+    assert _cell(frame, "significant_gradient", "predicted:negative", "share")["paper"] == 0.59
+    assert _cell(frame, "f1", "all")["rerun"] == 0.7835
+    assert _cell(frame, "emax_jsd", "predicted:positive")["paper"] == 0.48232
+    assert _cell(frame, "tau_gradient_loo", "all")["paper"] is None
+    assert _cell(frame, "tau_gradient_loo_minus_tau_gradient", "all")["rerun"] == 0.304715
+    assert set(frame["measure"]) >= {"accuracy", "roc_auc", "median_delta_y", "tau_loo"}
+
+
+@pytest.mark.parametrize(
+    ("ours", "agreement"),
+    [
+        (0.37, "between"),
+        (0.343248 - 0.0521, "spread"),
+        (0.343248 - 0.0523, "corpus"),
+        (0.395443 + 0.143, "corpus"),
+        (0.395443 + 0.144, "farther"),
+    ],
+)
+def test_spread_means_no_farther_outside_than_the_two_are_from_each_other(
+    ours: float, agreement: str
+):
+    row = _cell(
+        compare_runs([_record(tau_gradient__negative=ours)]), "tau_gradient", "predicted:negative"
+    )
+    assert row["agreement"] == agreement
+    means = published("jain2019").filter(pl.col("measure").str.starts_with("tau_"), corpus="sst")
+    spreads = means.filter(statistic="mean").select(pl.col("paper") - pl.col("rerun"))
+    assert row["corpus_spread"] == pytest.approx(np.nanmax(np.abs(spreads.to_numpy())))
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (0.5, 0.4, 0.6, "inside"),
+        (0.5, 0.1, 0.9, "near"),
+        (0.56, 0.54, 0.58, "farther"),
+        (0.54, 0.53, 0.55, "near"),
+        (None, None, None, "unknown"),
+    ],
+)
+def test_agreement_with_a_number_that_was_published_once(
+    value: float | None, low: float | None, high: float | None, expected: str
+):
+    """A wide interval holds nothing, so that only the distance counts."""
+    theirs = {"measure": "f1_base", "statistic": "mean", "paper": 0.5, "rerun": None}
+    assert judge(theirs, {"value": value, "low": low, "high": high}) == expected
+
+
+def test_a_number_published_once_has_no_spread():
+    row = _cell(compare_runs([_record(tau_gradient__all=0.36)]), "tau_gradient", "all")
+    assert row["spread"] is None
+    assert row["agreement"] in ("inside", "near", "farther")
+    assert _cell(compare_runs([_record()]), "tau_gradient", "all")["agreement"] == "unknown"
+
+
+def test_a_number_farther_off_whose_interval_holds_a_published_value_is_told_apart():
+    record = _record(roc_auc__all=0.88)
+    wide = RunRecord(
+        "run", record.summary.with_columns(low=pl.lit(0.85), high=pl.lit(0.91)), record.about
+    )
+    row = _cell(compare_runs([wide]), "roc_auc", "all")
+    assert row["agreement"] == "inside"
+    assert _cell(compare_runs([record]), "roc_auc", "all")["agreement"] == "farther"
+
+
+def test_an_interval_of_half_of_what_a_measure_can_be_agrees_with_nothing():
+    record = _record(roc_auc__all=0.5)
+    judged = {}
+    for high in (0.98, 0.999):
+        summary = record.summary.with_columns(low=pl.lit(0.49), high=pl.lit(high))
+        judged[high] = _cell(
+            compare_runs([RunRecord("run", summary, record.about)]), "roc_auc", "all"
+        )["agreement"]
+    assert judged == {0.98: "inside", 0.999: "farther"}
+
+
+def test_an_exact_maximum_above_their_search_is_called_that_and_a_lower_one_is_not():
+    above = _cell(
+        compare_runs([_record(emax_jsd__negative=0.65)]), "emax_jsd", "predicted:negative"
+    )
+    assert above["agreement"] == "above"
+    assert "exact maximum" in above["note"]
+    assert (
+        _cell(compare_runs([_record(emax_jsd__negative=0.2)]), "emax_jsd", "predicted:negative")[
+            "agreement"
+        ]
+        == "farther"
+    )
+    searched = _cell(
+        compare_runs([_record(method="relaxed", emax_jsd__negative=0.65)]),
+        "emax_jsd",
+        "predicted:negative",
+    )
+    assert (searched["agreement"], searched["note"]) == ("farther", "")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_no_number_is_published_twice(paper: str):
+    numbers = published(paper)
+    keys = ["corpus", "study", "model", "measure", "statistic", "group", "max_alpha"]
+    assert not numbers.select(keys).is_duplicated().any()
+    assert numbers.select(pl.any_horizontal(pl.col("paper", "rerun").is_not_null()).all()).item()
+    assert numbers["where"].is_not_null().all()
+
+
+def test_snli_classes_are_matched_by_name_although_the_revisions_order_them_differently():
+    names = ("contradiction", "entailment", "neutral")
+    frame = compare_runs(
+        [_record("snli", names, emax_jsd__contradiction=0.48, emax_jsd__neutral=0.41)]
+    )
+    row = _cell(frame, "emax_jsd", "predicted:contradiction")
+    assert (row["paper"], row["rerun"]) == (0.48818, 0.49067)
+    assert _cell(frame, "emax_jsd", "predicted:neutral")["paper"] == 0.40255
+    assert "median_delta_y" not in set(frame["measure"])
+
+
+def test_classes_match_by_name_first_and_by_order_with_a_note():
+    def groups(*names: str) -> dict[str, str]:
+        return {name: name for name in names}
+
+    theirs = ["all", "predicted:negative", "predicted:positive"]
+    matched, note = match_groups(theirs, ("pos", "neg"))
+    assert (matched["predicted:negative"], matched["predicted:positive"], note) == (
+        *("predicted:neg", "predicted:pos"), "",
+    )  # fmt: skip
+    by_order, note = match_groups(theirs, ("0", "1"))
+    assert (by_order["predicted:negative"], by_order["predicted:positive"]) == (
+        *("predicted:0", "predicted:1"),
+    )  # fmt: skip
+    assert "by order: negative = 0, positive = 1" in note
+    assert (
+        match_groups(["predicted:0", "predicted:1"], ("a", "b"))[0]["predicted:1"] == "predicted:b"
+    )
+    assert match_groups(theirs, ())[0] == groups(*theirs)
+
+
+def test_names_of_corpora_are_found_however_they_are_written():
+    assert published_corpus("jain2019", "agnews") == "ag_news"
+    assert published_corpus("jain2019", "babi_qa1_10k") == "babi1"
+    assert published_corpus("jain2019", "mr") is None
+
+
+def test_what_a_measure_can_be():
+    assert possible("tau_loo") == (-1, 1)
+    assert possible("tau_loo", "std") == (0, 1)
+    assert possible("tau_gradient_loo_minus_tau_loo") == (-2, 2)
+    assert possible("emax_jsd", "median") == possible("emax_jsd_upper") == (0, np.log(2))
+    names = ("f1", "accuracy", "roc_auc", "median_delta_y", "certified", "significant_loo")
+    assert {possible(name) for name in names} == {(0, 1)}
+
+
+def test_a_summary_has_the_reruns_numbers_beside_it_where_there_are_some():
+    rows = [summary_row("prediction", "f1", 0.8, n=9), summary_row("prediction", "own", 0.8, n=9)]
+    summary = pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+    cell = {"corpus": "sst", "study": "", "model": "bilstm additive"}
+    known = with_references(summary, ["jain2019"], cell, ("negative", "positive"))
+    assert known.select("reference", "source").rows() == [(0.7835, "jain2019 rerun"), (None, None)]
+    assert with_references(summary, PAPERS, cell | {"corpus": "mr"}).equals(summary)
+    assert with_references(summary, PAPERS, cell, ("a", "b", "c")).equals(summary)  # another task
+    study = pl.DataFrame([summary_row("uniform", "f1_base", 0.8, n=9)], schema=SUMMARY_SCHEMA)
+    known = with_references(study, PAPERS, {"corpus": "sst", "study": "uniform", "model": ""})
+    assert known.select("reference", "source").rows() == [(0.831, "wiegreffe2019")]
+
+
+@pytest.mark.parametrize(
+    ("record", "to", "message"),
+    [
+        (_record("sts"), "jain2019", "did you mean sst"),
+        (_record(), "jain2018", "did you mean jain2019"),
+        (
+            _record("agnews", ("world", "sports", "business", "science")),
+            "jain2019",
+            "4 classes; expected 2",
+        ),
+        (
+            RunRecord(
+                "run",
+                pl.DataFrame(schema=SUMMARY_SCHEMA),
+                About(corpus="sst", encoder="bilstn", attention="dot"),
+            ),
+            "jain2019",
+            "mean bilstm",
+        ),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_in_one_line(record: RunRecord, to: str, message: str):
+    with pytest.raises(InputError, match=message) as refusal:
+        compare_runs([record], to)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_run_folder_gives_medians_by_bin_computed_from_its_tables(tmp_path: Path):
+    folder = write_run(tmp_path / "run", make_trace(200, (6, 30), sharpness=1.0))
+    frame = compare_runs([folder])
+    row = frame.filter(
+        measure="median_delta_y", group="predicted:positive", max_alpha="[.25, .5)"
+    ).row(0, named=True)
+    table = pl.read_parquet(folder / "results" / "permutation.parquet")
+    kept = table.filter(
+        pl.col("predicted") == "positive", pl.col("max_alpha") >= 0.25, pl.col("max_alpha") < 0.5
+    )["median_delta_y"]
+    assert row["ours"] == kept.median()
+    assert row["n"] == len(kept)
+    assert row["low"] <= row["ours"] <= row["high"]
+    assert frame["run"].unique().to_list() == ["run"]
+
+
+def test_median_interval_covers_as_promised():
+    assert median_interval(np.arange(5.0)) == (None, None)
+    assert median_interval(np.arange(6.0)) == (0.0, 5.0)
+    for n in (6, 17, 100):
+        low, high = median_interval(np.arange(float(n)))
+        assert low is not None
+        assert high is not None
+        covered = binom.cdf(high, n, 0.5) - binom.cdf(
+            low, n, 0.5
+        )  # the k-th value lies below the median when more than k-1 are below
+        assert covered >= 0.95
+
+
+def test_the_comparison_is_told_in_a_sentence_and_a_table():
+    record = _record(tau_gradient__negative=0.37, f1__all=0.99, emax_jsd__negative=0.65)
+    frame = compare_runs([record])
+    # A mean and its deviation of 0.2, twice, and an F1.
+    sentence = comparison_sentence(frame)
+    counted = [int(number) for number in re.findall(r"\d+", sentence)]
+    assert (counted[0], sum(counted[1:])) == (5, 5)
+    assert "● 1" in sentence
+    assert "△ 1" in sentence
+    console = Console(record=True, width=160)
+    print_comparison(frame, console)
+    text = console.export_text()
+    assert all(word in text for word in ("0.40", "△ above what their search found", sentence))
+    unmeasured = comparison_sentence(frame.with_columns(ours=None))
+    assert unmeasured == "None of the published numbers was measured in this run."
+    assert set(frame["agreement"]) <= AGREEMENTS.keys()
+
+
+def test_a_corpus_of_nobody_has_no_comparison_and_a_wrong_one_has_a_reason():
+    assert comparison_section(_record("planted-decisive")) is None
+    section = comparison_section(_record("agnews", ("a", "b", "c")))
+    assert section is not None
+    assert "3 classes" in section.content["reason"]

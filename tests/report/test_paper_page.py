@@ -1,0 +1,323 @@
+"""The page of a paper: every number from its records, every reason told, and counts that add up."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser
+from polars.testing import assert_frame_equal
+
+from attnaudit.core.errors import RunError
+from attnaudit.papers import PAPERS, Cell
+from attnaudit.papers.comparison import AGREEMENTS, SCHEMA
+from attnaudit.papers.published import published
+from attnaudit.recipes.reproduction.records import records_of
+from attnaudit.report.paper_page import Reproduction, markdown_of, write_paper
+from attnaudit.results import summary_row
+
+EVIL = "</td><script>alert(1)</script>"
+JAIN = PAPERS["jain2019"]
+CLASSES = {"sst": ("negative", "positive"), "snli": ("contradiction", "entailment", "neutral")}
+MODELS = ("bilstm additive", "bilstm dot", "average additive", "average dot")
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+class Page(HTMLParser):
+    """Text, ids, links and scripts of a page, and whether its tags are balanced."""
+
+    VOID = frozenset({"meta", "link", "br", "rect", "line", "path", "circle", "input"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if "style" not in self.open:
+            self.text += data
+
+
+def _record(corpus: str = "sst", model: str = MODELS[0], shift: float = 0.0) -> dict[str, Any]:
+    """Make a record whose means are the authors' re-run's plus ``shift``."""
+    numbers = published("jain2019").filter(corpus=corpus, model=model)
+    stds = {
+        (row["measure"], row["group"]): row["rerun"]
+        for row in numbers.filter(statistic="std").to_dicts()
+    }
+    rows = []
+    for row in numbers.filter(pl.col("statistic") != "std").to_dicts():
+        theirs = row["paper"] if row["rerun"] is None else row["rerun"]
+        value, own = theirs + shift, (row["measure"], row["group"])
+        group = row["group"] + (f" max_alpha:{row['max_alpha']}" if row["max_alpha"] else "")
+        ends = (value - 0.01, value + 0.01)
+        made = summary_row("x", row["measure"], value, *ends, n=100, group=group, std=stds.get(own))
+        rows.append(made)
+    rows.append(summary_row("adversary", "certified", 0.97, 0.96, 0.98, n=100))
+    names = list(CLASSES.get(corpus, ()))
+    more = {"class_names": names, "notes": [], "seeds": [0]}
+    return {"command": "attnaudit run", "commit": "0123abcde", "summary": rows, **more}
+
+
+def _key(corpus: str, model: str) -> str:
+    return f"{corpus}-{model.replace(' ', '-')}"
+
+
+def _found(records: Mapping[str, Any] | None = None, **changed) -> Reproduction:
+    if records is None:
+        records = {_key("sst", MODELS[0]): _record()}
+    return Reproduction(JAIN, records, **changed)
+
+
+def _page(found: Reproduction, folder: Path) -> tuple[str, Page]:
+    text = write_paper(found, folder).read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def test_every_measured_number_is_shown():
+    key = _key("sst", MODELS[0])
+    record, columns = _record(), {c for table in JAIN.tables for c in table.columns}
+    before, missing = markdown_of(_found({key: record})), []
+    for k, row in enumerate(record["summary"]):
+        bin_ = row["group"].partition(" max_alpha:")[2]
+        column = f"{row['measure']}@{bin_}" if bin_ else row["measure"]
+        if column not in columns:
+            continue
+        for name in ("value", "low"):
+            other = [*record["summary"]]
+            other[k] = row | {name: row[name] + 0.2345}
+            if markdown_of(_found({key: record | {"summary": other}})) == before:
+                missing.append((name, row["measure"], row["group"]))
+    assert missing == []
+
+
+def test_one_changed_number_changes_page_table_and_markdown(tmp_path: Path):
+    record, key = _record(), _key("sst", MODELS[0])
+    write_paper(_found({key: record}), tmp_path / "a")
+    rows = [
+        row | ({"value": 0.4567} if row["measure"] == "f1" else {}) for row in record["summary"]
+    ]
+    write_paper(_found({key: record | {"summary": rows}}), tmp_path / "b")
+    shown = {
+        "index.html": "0.457 [",
+        "reproduction.md": "0.457 \\[",
+        "reproduction.csv": ",0.4567,",
+    }
+    for name, number in shown.items():
+        before, after = ((tmp_path / folder / name).read_text(encoding="utf-8") for folder in "ab")
+        assert (number in before, number in after) == (False, True)
+
+
+def test_a_row_has_ours_its_interval_both_published_values_and_a_mark():
+    found = _found()
+    text = markdown_of(found)
+    theirs = published("jain2019").filter(
+        corpus="sst", model=MODELS[0], measure="tau_gradient", statistic="mean", group="predicted:negative"
+    ).row(0, named=True)  # fmt: skip
+    paper, ours = theirs["paper"], theirs["rerun"]
+    interval = f"\\[{ours - 0.01:.3f}, {ours + 0.01:.3f}\\]"
+    assert f"| ● {ours:.3f} {interval} ({paper:.3g}; {ours:.3g}) |" in text
+    assert "| sst | bilstm additive | predicted negative | " in text
+
+
+def test_the_counts_of_a_page_add_up():
+    shifts = zip(MODELS, (0.0, 0.03, -0.05, -0.9), strict=True)
+    records = {_key("sst", model): _record("sst", model, shift) for model, shift in shifts}
+    found = _found(records)
+    text, numbers = markdown_of(found), found.all_numbers()
+    measured = numbers.filter(pl.col("ours").is_not_null())
+    assert f"4 of {len(JAIN.cells)} cells are recorded." in text
+    assert f"Published numbers that are measured here: {measured.height}. Means" in text
+    sentence = re.search(r"Means (.*?);", text)
+    assert sentence is not None
+    means = measured.filter(statistic="mean")
+    shown = {mark: int(number) for mark, number in re.findall(r"(\S) (\d+)", sentence[1])}
+    marks = {name: mark for name, (mark, _) in AGREEMENTS.items()}
+    assert shown == {
+        marks[name]: count for name, count in means["agreement"].value_counts().iter_rows()
+    }
+    assert {"●", "○"} <= shown.keys()
+    lines = text.splitlines()
+    table = lines[lines.index("### Prediction score") :]
+    in_rows = re.findall(r"\| ([●◕◒◉◐△○]) ", "\n".join(table[4 : table.index("", 4)]))
+    assert table[2] == ", ".join(
+        f"{mark} {in_rows.count(mark)}" for mark in marks.values() if mark in in_rows
+    )
+
+
+def test_every_number_that_is_farther_off_has_a_reason_or_is_listed_without_one():
+    text = markdown_of(_found({_key("sst", MODELS[0]): _record(shift=-0.9)}))
+    marked = sum(line.count("| ○ ") for line in text.splitlines() if line.startswith("| sst"))
+    listed = sum(line.count("○ sst, ") for line in text.splitlines() if line.startswith("- "))
+    assert marked == listed > 20
+    assert "no reason is known" in text
+
+
+def test_a_corpus_with_other_classes_is_not_compared():
+    record = _record() | {"class_names": ["a", "b", "c"]}
+    found = _found({_key("sst", MODELS[0]): record})
+    assert found.all_numbers()["ours"].null_count() == found.all_numbers().height
+    text = markdown_of(found)
+    assert "- sst has 3 classes here, another number than in the paper: not compared" in text
+    assert not re.search(r"\| [●◕◒◉◐△○] ", text)
+
+
+def test_a_page_is_balanced_and_fetches_nothing(tmp_path: Path):
+    records = {
+        _key(corpus, model): _record(corpus, model)
+        for corpus in ("sst", "babi1", "snli")
+        for model in MODELS
+    }
+    pages = {key: {0: f"runs/{key}-s0/report.html"} for key in records}
+    text, page = _page(_found(records, pages=pages), tmp_path)
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert {link for link in page.links if link.startswith("#")} <= {f"#{one}" for one in page.ids}
+    assert "url(http" not in text
+    assert all(not link.startswith(("http", "//")) for link in page.links)
+    assert text.count("<caption") == page.tags.count("table")
+    assert "runs/sst-bilstm-dot-s0/report.html" in page.links
+
+
+def test_reasons_notes_and_names_are_shown_and_stay_text(tmp_path: Path):
+    record = _record() | {"notes": [f"vectors differ {EVIL}"], "command": EVIL, "commit": EVIL}
+    failed = {_key("snli", MODELS[0]): f"data not here: {EVIL}", "imdb-cnn-dot": "interrupted"}
+    found = _found({_key("sst", MODELS[0]): record}, failed=failed, notes=[f"note {EVIL}"])
+    plain, _ = _page(_found(), tmp_path / "plain")
+    text, page = _page(found, tmp_path)
+    assert text.count("<script") == plain.count("<script")
+    assert page.open == []
+    assert f"snli-bilstm-additive: data not here: {EVIL}" in page.text
+    assert f"sst: vectors differ {EVIL}" in page.text
+    assert f"note {EVIL}" in page.text
+    assert "imdb-cnn-dot: interrupted" in page.text
+    markdown = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
+    assert "<script" not in markdown.replace("\\<", "").replace(f"`{EVIL}`", "")
+
+
+def test_nothing_run_gives_a_page_that_says_so(tmp_path: Path):
+    found = _found({}, failed={_key("sst", MODELS[0]): "data not here: sst/train.txt"})
+    _, page = _page(found, tmp_path)
+    markdown = (tmp_path / "reproduction.md").read_text(encoding="utf-8")
+    for text in (page.text, markdown):
+        assert f"0 of {len(JAIN.cells)} cells are recorded." in text
+        assert "No published number can be compared with a record." in text
+        assert "data not here: sst/train.txt" in text
+        assert "not run yet: attnaudit reproduce jain2019" in text
+        assert JAIN.missing["adr"] in text
+    read = pl.read_csv(tmp_path / "reproduction.csv", schema=SCHEMA)
+    assert read["ours"].null_count() == read.height > 0
+
+
+def test_a_cell_of_which_the_paper_has_no_numbers_is_on_the_page():
+    found = _found({"sst-bilstm-log_odds": _record()})
+    (line,) = (
+        line for line in markdown_of(found).splitlines() if "| sst | bilstm log\\_odds | 0." in line
+    )
+    assert "(" not in line
+
+
+def test_a_record_of_quick_is_shown_where_there_is_no_other():
+    cell = Cell("sst", study="uniform")
+    paper = replace(PAPERS["wiegreffe2019"], cells=(cell,), quick=(replace(cell, quick=True),))
+    summary = [summary_row("uniform", "f1_base", 0.83, 0.8, 0.85, n=9)]
+    record = {"command": "attnaudit study", "commit": "0123abcde", "summary": summary}
+    quick = markdown_of(Reproduction(paper, {"sst-uniform-quick": record}))
+    assert "0 of 1 cells are recorded, and 1 cell of --quick." in quick
+    assert "| sst (--quick) | ◉ 0.830" in quick
+    both = {"sst-uniform-quick": record, "sst-uniform": record}
+    assert "--quick)" not in markdown_of(Reproduction(paper, both))
+
+
+def test_the_table_comes_back_from_csv_as_it_was(tmp_path: Path):
+    records = {
+        _key(corpus, model): _record(corpus, model, 0.013)
+        for corpus in ("sst", "snli")
+        for model in MODELS
+    }
+    found = _found(records)
+    write_paper(found, tmp_path)
+    read = pl.read_csv(tmp_path / "reproduction.csv", schema=SCHEMA)
+    texts = pl.col("note", "study").fill_null("")
+    assert_frame_equal(read.with_columns(texts), found.all_numbers(), check_exact=True)
+
+
+def test_the_page_opens_offline_fits_a_phone_and_draws_in_both_schemes(
+    browser: Browser, tmp_path: Path
+):
+    records = {
+        _key(corpus, model): _record(corpus, model)
+        for corpus in ("sst", "snli")
+        for model in MODELS
+    }
+    path = write_paper(_found(records), tmp_path)
+    for scheme, width in (("light", 400), ("dark", 1200)):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900},
+            color_scheme=scheme,  # pyright: ignore[reportArgumentType]
+            offline=True,
+        )
+        page = context.new_page()
+        heard: list[str] = []
+        page.on("request", lambda request, heard=heard: heard.append(request.url))
+        page.on("console", lambda message, heard=heard: heard.append(message.text))
+        page.goto(path.as_uri())
+        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+        assert [one for one in heard if one not in (path.as_uri(), "data:,")] == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        picture = np.asarray(
+            Image.open(io.BytesIO(page.locator(".chart").first.screenshot())).convert("RGB"),
+            dtype=float,
+        )
+        assert (picture.max(axis=2) - picture.min(axis=2) > 40).mean() > 0.004, "axes and no data"
+        context.close()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(RunError, match="file"):
+        write_paper(_found({}), tmp_path / "file" / "out")
+
+
+def test_the_text_of_the_documentation_says_what_its_tables_say():
+    """The means of docs/jain2019.md: how many there are, and how many agree."""
+    paper = JAIN
+    found = Reproduction(paper, records_of(paper, DOCS / "records" / paper.name)).all_numbers()
+    means = found.filter(pl.col("ours").is_not_null(), statistic="mean")["agreement"]
+    text = " ".join((DOCS / "jain2019.md").read_text(encoding="utf-8").split())
+
+    def said(name: str) -> str:
+        number = (means == name).sum()
+        return f"{number} ({number / len(means):.0%})".replace("%", " %")
+
+    assert (
+        f"Of the {len(means)} means that are measured below, {said('between')} lie between" in text
+    )
+    assert f"and {said('spread')} more are within their spread" in text
+    assert f"{said('farther')} are farther off" in text
