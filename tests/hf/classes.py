@@ -100,6 +100,23 @@ AUDITED: dict[str, dict[str, Any]] = {
     "BertForMaskedLM": {}, "BertLMHeadModel": {"is_decoder": True}, "CTRLLMHeadModel": {"dff": 48}, "GPT2LMHeadModel": {},
     "MarianMTModel": _STACKS, "OpenAIGPTLMHeadModel": {},
 }  # fmt: skip
+MECHANISMS = {
+    "BertForSequenceClassification",  # an encoder with absolute positions
+    "XLNetForSequenceClassification",  # relative positions
+    "RoFormerForSequenceClassification",  # rotary positions
+    "DebertaV2ForSequenceClassification",  # disentangled attention
+    "ModernBertForSequenceClassification",  # local and global attention
+    "ConvBertForSequenceClassification",  # convolutions beside attention
+    "BartForSequenceClassification",  # a classifier with encoder and decoder
+    "GPT2LMHeadModel",  # a decoder
+    "LlamaForCausalLM",  # grouped queries
+    "BloomForCausalLM",  # ALiBi
+    "GptOssForCausalLM",  # sinks, windows and experts
+    "DeepseekV3ForCausalLM",  # latent attention
+    "T5ForConditionalGeneration",  # biases of positions that layers hand on
+    "MarianMTModel",  # an encoder with a decoder
+}
+"""Classes that stand for the others; `make test-all` tries them all."""
 _LINEAR = {"layer_types": ["linear_attention", "full_attention"]}
 _CONVOLVING = {"layer_types": ["conv", "full_attention"]}
 HYBRIDS: dict[str, dict[str, Any]] = {
@@ -125,10 +142,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"num_encoder_layers": 2, "num_decoder_layers": 2, "num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4, "ngram": 2},
         "2 × 4 × 21 × 13",
     ),
-    "RobertaForCausalLM": ({"is_decoder": False}, "logits that follow from later tokens"),
+    "RobertaForCausalLM": ({"is_decoder": False}, "attention to later tokens"),
     "ViTForImageClassification": ({"image_size": 8, "patch_size": 4}, "a model of pixel_values"),
-    "XLMWithLMHeadModel": ({"emb_dim": 32, "n_layers": 2, "n_heads": 4}, "logits that follow from later tokens"),
-    "XLNetLMHeadModel": ({"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}, "logits that follow from later tokens"),
+    "XLMWithLMHeadModel": ({"emb_dim": 32, "n_layers": 2, "n_heads": 4}, "attention to later tokens"),
+    "XLNetLMHeadModel": ({"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}, "attention to later tokens"),
     "YosoForSequenceClassification": ({}, "no attention"),
 }  # fmt: skip
 _WITHOUT = {

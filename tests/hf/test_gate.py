@@ -21,7 +21,7 @@ from attnaudit.hf.layers import Probe
 from attnaudit.hf.model import reading
 from attnaudit.trace.tails import GRAPH_FILE
 from attnaudit.training.loop import evaluating
-from tests.hf.classes import AUDITED, REFUSED, tiny
+from tests.hf.classes import AUDITED, MECHANISMS, REFUSED, tiny
 from tests.hf.exact import assert_exact_under_any_attention
 
 WITHOUT_GRAPH = {
@@ -40,7 +40,10 @@ CONVOLVE = {
 }  # tokens with their neighbours
 
 
-@pytest.mark.parametrize("name", AUDITED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in MECHANISMS else pytest.mark.slow) for name in AUDITED],
+)
 def test_classes_that_pass_do_so_exactly(name: str, tmp_path: Path) -> None:
     model = tiny(name)
     gate = check_model(model)
@@ -78,6 +81,8 @@ def test_classes_that_cannot_be_audited_are_refused(name: str) -> None:
 def test_a_hundred_classes_are_tried() -> None:
     assert len(AUDITED) >= 100
     assert len({*AUDITED, *REFUSED}) == len(AUDITED) + len(REFUSED)
+    assert len(MECHANISMS) == 14
+    assert AUDITED.keys() >= MECHANISMS
 
 
 @pytest.mark.parametrize(

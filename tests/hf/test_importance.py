@@ -7,28 +7,24 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from captum.attr import LayerIntegratedGradients
 from numpy.testing import assert_allclose
-from scipy.optimize import linprog
-from torch import Tensor, nn
+from torch import Tensor
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import Attention, forward
 from attnaudit.hf.encode import encode
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.importance import MEASURES, USUAL, importance
-from attnaudit.hf.importance import measured as measured_together
-from attnaudit.hf.importance.case import Case, frozen, queries_read
-from attnaudit.hf.importance.gradients import alpha_gradients, attributions
-from attnaudit.hf.importance.values import norms
+from attnaudit.hf.importance import MEASURES, USUAL, measure, require_measures
+from attnaudit.hf.importance.case import Case, Graph
+from attnaudit.hf.importance.gradients import attributions
+from attnaudit.hf.model import frozen, positions_per_pass, require_task
 from attnaudit.hf.products import fast_products
 from attnaudit.hf.texts import Texts
 from tests.hf.classes import tiny
@@ -71,10 +67,21 @@ def case_of(name: str, double: bool = False, **settings: Any) -> Case:
     )
 
 
+def importance(case: Case, names: Any = USUAL) -> dict[str, Ragged]:
+    """Values of all texts of a case, measured in batches as a trace does."""
+    texts = case.texts
+    out = {name: np.zeros(len(texts.ids.values), np.float32) for name in names}
+    size = positions_per_pass(case.model, case.budget)
+    with frozen(case.model), fast_products(case.model):
+        for rows in texts.batches(size, case.gate.batching):
+            for name, values in measure(replace(case, texts=texts.take(rows)), names).items():
+                out[name][texts.ids.positions(rows)] = values
+    return {name: texts.ids.with_values(values) for name, values in out.items()}
+
+
 @cache
 def measured(name: str, measure: str) -> Ragged:
-    case = case_of(name)
-    return importance(case.model, case.gate, case.texts, [measure], steps=8)[measure]
+    return importance(replace(case_of(name), steps=8), [measure])[measure]
 
 
 def alone(case: Case, row: int) -> Case:
@@ -91,8 +98,8 @@ def predicted(case: Case, inputs: dict[str, Tensor]) -> Tensor:
 
 def query_of(case: Case) -> int:
     """The query that the prediction for one text reads."""
-    if isinstance(case.texts.written, Ragged):
-        return len(case.texts.written[0]) - 1
+    if case.texts.written is not None:
+        return len(case.texts.written.ids[0]) - 1
     return (
         len(case.texts.ids[0]) - 1
         if require_task(case.model) == "causal-lm" or case.decoder_reads_text
@@ -162,139 +169,6 @@ def test_what_a_sink_takes_is_shared_by_the_tokens() -> None:
     case = case_of("GptOssForCausalLM")
     assert all(attention.sink for attention in case.attentions)
     assert_allclose(measured("GptOssForCausalLM", "rollout").sum(), 1, atol=1e-5)
-
-
-def naive_flow(case: Case) -> list[float]:
-    """The largest flow to each token, as a linear program over the edges of the graph."""
-    both, layers = len(case.attentions) == 6, mean_weights(case)
-    edges: list[tuple[str, str, float]] = []
-
-    def add(stage: str, below: str, weights: np.ndarray | None, size: int) -> None:
-        for query in range(size):
-            edges.extend(
-                (f"{stage}.{query}", f"{below}.{key}", 0.5 * w)
-                for key, w in enumerate([] if weights is None else weights[query])
-            )
-
-    def layer(stage: str, below: str, weights: np.ndarray, keys: str | None = None) -> None:
-        add(stage, keys or below, weights, len(weights))
-        add(stage, below, np.eye(len(weights)), len(weights))
-
-    layer("t1", "t0", layers[0])
-    layer("t2", "t1", layers[1])
-    if both:
-        for number, (own, across) in enumerate(((layers[2], layers[3]), (layers[4], layers[5]))):
-            layer(f"d{2 * number + 1}", f"d{2 * number}", own)
-            layer(f"d{2 * number + 2}", f"d{2 * number + 1}", across, "t2")
-    top = f"{'d4' if both else 't2'}.{query_of(case)}"
-    nodes = sorted({end for edge in edges for end in edge[:2]})
-    out = []
-    for token in range(len(case.texts.ids[0])):
-        sinks = {f"t0.{token}", *([f"d0.{token + 1}"] if case.decoder_reads_text else [])}
-        inner = [node for node in nodes if node != top and node not in sinks]
-        balance = np.array(
-            [[(end == node) - (begin == node) for begin, end, _ in edges] for node in inner],
-            dtype=float,
-        )
-        into = np.array([float(end in sinks) for _, end, _ in edges])
-        solved = linprog(
-            -into,
-            A_eq=balance,
-            b_eq=np.zeros(len(inner)),
-            bounds=[(0, capacity) for *_, capacity in edges],
-        )
-        out.append(-solved.fun)
-    return out
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration", BOTH],
-)
-def test_flow(name: str) -> None:
-    case, found = case_of(name), measured(name, "flow")
-    row = 2 if len(case.attentions) == 6 else 1
-    assert_allclose(found[row], naive_flow(alone(case, row)), atol=1e-5)
-    for row in range(3):
-        one = alone(case, row)
-        reached = 0.5 + 0.5 * mean_weights(one)[0].sum(axis=0)
-        assert (found[row] <= (reached + (1 if case.decoder_reads_text else 0)) + 1e-5).all()
-        assert (found[row] <= 1 + 1e-6).all()
-
-
-OUTPUT = {
-    "BertForSequenceClassification": "bert.encoder.layer.1.attention.output.dense.weight",
-    "DistilBertForSequenceClassification": "distilbert.transformer.layer.1.attention.out_lin.weight",
-    "RobertaForSequenceClassification": "roberta.encoder.layer.1.attention.output.dense.weight",
-    "ModernBertForSequenceClassification": "model.layers.1.attn.Wo.weight",
-    "GPT2LMHeadModel": "transformer.h.1.attn.c_proj.weight",
-    "LlamaForCausalLM": "model.layers.1.self_attn.o_proj.weight",
-    "T5ForConditionalGeneration": "decoder.block.1.layer.1.EncDecAttention.o.weight",
-    "BartForConditionalGeneration": "model.decoder.layers.1.encoder_attn.out_proj.weight",
-    "XLNetForSequenceClassification": "transformer.layer.1.rel_attn.o",
-}
-
-
-@torch.no_grad()
-def received(case: Case, name: str) -> Tensor:
-    """``alpha_t · f(x_t)`` of every head and token at the query."""
-    last = case.attentions[-1]
-    matrix = dict(case.model.named_parameters())[OUTPUT[name]].detach()
-    matrix = (
-        matrix.flatten(1) if matrix.dim() == 3 else matrix.T if name.startswith("GPT2") else matrix
-    )  # (E, H · D)
-    heads, width = last.values.shape[1], last.values.shape[3]
-    query = len(case.texts.ids[0]) - 1 if name.startswith("XLNet") else query_of(case)
-    return torch.stack(
-        [
-            torch.stack(
-                [
-                    last.weights[0, h, query, t] * (matrix[:, h * width : (h + 1) * width] @ v)
-                    for t, v in enumerate(last.values[0, h])
-                ]
-            )
-            for h in range(heads)
-        ]
-    )
-
-
-@pytest.mark.parametrize("name", OUTPUT)
-def test_norm(name: str) -> None:
-    if name.startswith("XLNet"):  # padding changes its logits
-        one = alone(case_of(name), 0)
-        assert_allclose(
-            MEASURES["norm"].compute(one)[0], received(one, name).sum(dim=0).norm(dim=-1), rtol=1e-4
-        )
-        return
-    same(name, "norm", lambda case: received(case, name).sum(dim=0).norm(dim=-1))
-    by_head, known = norms(alone(case_of(name), 1))
-    assert all(known)
-    if name.endswith("Generation"):  # of a layer of the encoder, the mean over its queries
-        first = alone(case_of(name), 1).attentions[0]
-        path = (
-            "encoder.block.0.layer.0.SelfAttention.o"
-            if name.startswith("T5")
-            else "model.encoder.layers.0.self_attn.out_proj"
-        )
-        head = attrgetter(path)(case_of(name).model).weight.detach()[:, 8:16]
-        assert_allclose(
-            by_head[0][0, 1],
-            first.weights[0, 1].mean(dim=0) * (first.values[0, 1] @ head.T).norm(dim=1),
-            rtol=1e-4,
-        )
-    assert_allclose(
-        by_head[-1][0], received(alone(case_of(name), 1), name).norm(dim=-1), rtol=1e-4, atol=1e-6
-    )
-
-
-def test_norm_without_an_output_matrix_is_that_of_the_values() -> None:
-    case = alone(case_of("ConvBertForSequenceClassification"), 0)
-    last = case.attentions[-1]
-    expected = (
-        (last.weights[0, :, 0, :, None] * last.values[0]).transpose(0, 1).flatten(1).norm(dim=-1)
-    )
-    assert_allclose(MEASURES["norm"].compute(case)[0], expected, rtol=1e-4)
-    assert norms(case)[1] == [False, False]
 
 
 VALUES = {
@@ -382,7 +256,7 @@ def test_a_word_is_masked_and_the_position_that_is_read_stays() -> None:
     own = tokenizer("pieces", special="", mask_token=None, unk_token="[PAD]")
     case = Case(model, check_model(model), encode(model, own, given))
     assert case.texts.nothing == 1
-    for row, found in enumerate(importance(model, case.gate, case.texts, ["loo_mask"])["loo_mask"]):
+    for row, found in enumerate(importance(case, ["loo_mask"])["loo_mask"]):
         ids, words = torch.from_numpy(case.texts.ids[row].copy()), case.texts.word_id[row]
 
         def read_at_the_end(ids: Tensor) -> Tensor:
@@ -431,7 +305,7 @@ def scaled(
     probability = (logits if require_task(case.model) == "classification" else logits[-1]).softmax(
         dim=-1
     )
-    return float(probability[case.predicted[0] if output is None else output])
+    return float(probability[int(case.prediction[0].argmax()) if output is None else output])
 
 
 EMBEDDING = {
@@ -445,9 +319,7 @@ EMBEDDING = {
 @pytest.mark.parametrize("held", [False, True])
 def test_gradient_times_input_is_a_finite_difference(name: str, held: bool) -> None:
     case = case_of(name, double=True)
-    found = importance(
-        case.model, case.gate, case.texts, ["gradient" if held else "gradient_input"]
-    )
+    found = importance(case, ["gradient" if held else "gradient_input"])
     one = alone(case, 1)
     exchange = (lambda attention: one.attentions[attention.index].weights) if held else None
     tokens = range(0, len(case.texts.ids[1]), 5)
@@ -489,7 +361,7 @@ def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
     logits = forward(case.model, case.inputs, exchange).output.logits[0]
     return float(
         (logits if require_task(case.model) == "classification" else logits[-1]).softmax(dim=-1)[
-            case.predicted[0]
+            int(case.prediction[0].argmax())
         ]
     )
 
@@ -501,66 +373,96 @@ def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
 def test_alpha_gradients_are_finite_differences(name: str) -> None:
     case = alone(case_of(name, double=True), 1)
     with frozen(case.model):
-        found = alpha_gradients(case, range(len(case.attentions)))
-        last = alpha_gradients(case, [len(case.attentions) - 1])
-    assert list(found) == list(range(len(case.attentions)))
-    assert list(last) == [len(case.attentions) - 1]
-    torch.testing.assert_close(last[max(last)], found[max(found)])
+        found = slopes_of(case, range(len(case.attentions)))
+        (last,) = slopes_of(case, [len(case.attentions) - 1])
+    torch.testing.assert_close(last, found[-1])
     places = [(index, head, key) for index in range(len(found)) for head, key in ((0, 0), (3, 2))]
     expected = [slope(lambda step, place=place: moved(case, place, step), 1e-3) for place in places]
     own = [float(found[index][0, head, key]) for index, head, key in places]
     assert_allclose(own, expected, rtol=5e-3, atol=5e-3 * max(map(abs, expected)))
-    assert any((one < 0).any() for one in found.values())
+    assert any((one < 0).any() for one in found)
     with frozen(case.model):
-        together = alpha_gradients(case_of(name, double=True), range(len(found)))
-    for index, one in found.items():
-        batched, keys = together[index], one.shape[2]
+        together = slopes_of(case_of(name, double=True), range(len(found)))
+    for batched, one in zip(together, found, strict=True):
+        keys = one.shape[2]
         torch.testing.assert_close(batched[1:2, :, :keys], one, atol=1e-6, rtol=1e-4)
         assert not batched[1, :, keys:].any()
 
 
-def test_integrated_gradients_are_captums() -> None:
-    case = replace(case_of("BertForSequenceClassification"), steps=12)
-    ids, mask = case.inputs["input_ids"], case.inputs["attention_mask"]
-    baseline = torch.where(case.special, ids, 1)
+def slopes_of(case: Case, numbers: Any) -> list[Tensor]:
+    slopes = case.graph.slopes_of_weights(numbers)
+    return [case.at_query(number, one) for number, one in slopes.items()]
 
-    def probability(ids: Tensor, mask: Tensor) -> Tensor:
-        return case.model(input_ids=ids, attention_mask=mask).logits.softmax(dim=-1)
 
-    captum = LayerIntegratedGradients(probability, case.model.bert.embeddings.word_embeddings)
-    expected: Any = captum.attribute(
-        ids, baseline, target=case.predicted, additional_forward_args=(mask,), n_steps=12
+def naive_attributions(case: Case) -> np.ndarray:
+    """A sum of many slopes along the path, with the embeddings of BERT by their name."""
+    module: Any = case.model.bert.embeddings.word_embeddings
+    ids, output = case.inputs["input_ids"], int(case.prediction[0].argmax())
+    end = module(ids).detach()
+    begin = torch.where(
+        torch.from_numpy(case.texts.special[0])[None, :, None], end, module.weight[1]
     )
+    total = torch.zeros_like(end)
+    for k in range(400):
+        leaf = (begin + (k + 0.5) / 400 * (end - begin)).detach().requires_grad_()
+        logits = case.model(inputs_embeds=leaf).logits
+        (part,) = torch.autograd.grad(logits.softmax(dim=-1)[0, output], leaf)
+        total += part / 400
+    return (total * (end - begin)).sum(dim=-1)[0].detach().numpy()
+
+
+def test_integrated_gradients_are_an_integral() -> None:
+    """Of one text and of a batch, in parts of any size."""
+    case = replace(case_of("BertForSequenceClassification"), steps=40)
     with frozen(case.model):
-        found, _ = attributions(case)
-    torch.testing.assert_close(found, (expected.sum(dim=-1) * mask).float(), atol=1e-5, rtol=1e-3)
+        found = attributions(case)
+        within = attributions(replace(case, budget=3 * case.mask.shape[1]))
+        for row in range(3):
+            expected = naive_attributions(alone(case, row))
+            assert_allclose(found[row, : len(expected)], expected, atol=2e-4)
+    torch.testing.assert_close(within, found, atol=1e-5, rtol=1e-4)
     assert (found < 0).any()
-    assert_allclose(found[case.special], 0)
+    assert not found[0, : len(case.texts.special[0])][torch.from_numpy(case.texts.special[0])].any()
 
 
 @pytest.mark.parametrize(
     "name", ["BertForSequenceClassification", "GPT2LMHeadModel", "T5ForConditionalGeneration", BOTH]
 )
 def test_integrated_gradients_sum_to_what_is_gained(name: str) -> None:
+    """The gain over a text whose own tokens are padding, which only exact integrals give."""
     case = alone(case_of(name), 0)
-    with frozen(case.model):
-        errors = [float(attributions(replace(case, steps=steps))[1]) for steps in (2, 200)]
-        within = replace(case, steps=9, budget=3 * len(case.texts.ids[0]))
-        torch.testing.assert_close(
-            attributions(within)[0], attributions(replace(case, steps=9))[0], atol=1e-5, rtol=1e-4
+    special = torch.from_numpy(case.texts.special[0])
+    begun = {**case.inputs, "input_ids": torch.where(special, case.inputs["input_ids"], 1)}
+    if case.decoder_reads_text:
+        begun["decoder_input_ids"] = torch.cat(
+            [
+                torch.tensor([[case.model.config.decoder_start_token_id]]),
+                begun["input_ids"][:, :-1],
+            ],
+            dim=1,
         )
+        begun["decoder_input_ids"][:, 1] = 1
+    output = int(case.prediction[0].argmax())
+    with frozen(case.model):
+        gained = predicted(case, case.inputs)[output] - predicted(case, begun)[output]
+        errors = [
+            float((attributions(replace(case, steps=steps)).sum() - gained).abs())
+            for steps in (2, 200)
+        ]
     assert errors[1] < 2e-3 < errors[0]
+
+
+def test_integrated_gradients_need_captum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnaudit.core.extras.find_spec", lambda name: None)
+    with pytest.raises(RunError, match=r"without captum.*pip install 'attnaudit\[captum\]'"):
+        attributions(case_of("BertForSequenceClassification"))
 
 
 @pytest.mark.parametrize("name", [*NAMES, BOTH])
 def test_a_text_has_the_importance_that_it_has_alone(name: str) -> None:
-    case = case_of(name)
-    single = importance(
-        case.model, case.gate, case.texts.take(np.array([2])), [*USUAL, "flow"], steps=8
-    )
-    for measure, found in single.items():
+    for name_of, found in importance(alone(case_of(name), 2)).items():
         assert found.values.dtype == np.float32
-        assert_allclose(found.values, measured(name, measure)[2], atol=2e-5, rtol=2e-3)
+        assert_allclose(found.values, measured(name, name_of)[2], atol=2e-5, rtol=2e-3)
 
 
 @pytest.mark.parametrize("batching", ["of one length", "none"])
@@ -577,7 +479,7 @@ def test_batches_that_a_model_forbids_are_not_made(
 
     monkeypatch.setattr(type(case.gate), "batching", batching)
     handle = case.model.register_forward_pre_hook(noted, with_kwargs=True)
-    found = importance(case.model, case.gate, case.texts, steps=4)
+    found = importance(case)
     handle.remove()
     assert all(mask.all() for mask in masks)
     assert (max(shape[0] for shape in shapes) == 1) == (batching == "none")
@@ -595,14 +497,8 @@ def test_no_pass_is_longer_than_the_budget() -> None:
         ),
         with_kwargs=True,
     )
-    found = importance(
-        case.model,
-        case.gate,
-        case.texts,
-        ["loo", "gradient", "integrated_gradients", "value_zeroing"],
-        budget=64,
-        steps=8,
-    )
+    names = ["loo", "gradient", "integrated_gradients", "value_zeroing"]
+    found = importance(replace(case, budget=64, steps=8), names)
     handle.remove()
     assert max(sizes) <= 64
     assert_allclose(
@@ -645,9 +541,9 @@ def test_the_model_is_handed_back_as_it_was(failing: bool) -> None:
     before = state()
     if failing:
         with pytest.raises(InputError, match=r"that is no finite number, in instances 0, 1, 2;"):
-            importance(model, case.gate, case.texts, steps=4)
+            importance(replace(case, model=model))
     else:
-        importance(model, case.gate, case.texts, steps=4)
+        importance(replace(case, model=model))
     assert repr(state()) == repr(before)
 
 
@@ -661,62 +557,19 @@ def test_a_text_whose_numbers_overflow_is_named_and_no_other_of_its_batch() -> N
         InputError,
         match=r"gradient that is no finite number, in instances 1; expected finite numbers",
     ):
-        importance(model, case.gate, case.texts, ["gradient"])
+        importance(replace(case, model=model), ["gradient"])
 
 
-def test_what_cannot_be_measured_is_refused_with_one_line() -> None:
-    case = case_of("BertForSequenceClassification")
-    with pytest.raises(
-        InputError, match=r"rollouts: an unknown measure; expected one of .*; did you mean rollout"
-    ):
-        importance(case.model, case.gate, case.texts, ["rollouts"])
-    with pytest.raises(InputError, match="flow: a text of 16 tokens; expected 5 at most"):
-        importance(case.model, case.gate, case.texts, ["flow"], longest=5)
-    pooled = case_of("ModernBertForSequenceClassification", classifier_pooling="mean")
-    with pytest.raises(
-        InputError, match="a prediction that reads 16 queries of the last attention"
-    ):
-        importance(pooled.model, pooled.gate, pooled.texts, ["rollout"])
-    assert importance(pooled.model, pooled.gate, pooled.texts, ["loo", "gradient"])[
-        "loo"
-    ].values.any()
-
-
-class Saturated(nn.Module):
-    """One attention, of which the logits read one query; those of a text that begins with 0 do not move."""
-
-    def __init__(self, last: bool) -> None:
-        super().__init__()
-        self.last = last
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        embedded = torch.sin(input_ids[..., None] * torch.arange(1.0, 5.0))[:, None]
-        mixed = ((embedded @ embedded.transpose(2, 3)).softmax(dim=-1) @ embedded)[:, 0]
-        ends = (
-            attention_mask.sum(dim=1) - 1
-            if self.last
-            else torch.zeros(len(input_ids), dtype=torch.long)
-        )
-        moves = (input_ids[:, 0] != 0).float()[:, None]
-        return SimpleNamespace(logits=mixed[torch.arange(len(ends)), ends] * moves)
-
-
-@pytest.mark.parametrize("last", [False, True])
-def test_a_text_whose_logits_do_not_move_is_read_where_the_others_are(last: bool) -> None:
-    ids, mask = (
-        torch.tensor([[5, 6, 7], [0, 8, 9], [3, 4, 0]]),
-        torch.tensor([[1, 1, 1], [1, 1, 1], [1, 1, 0]]),
-    )
-    found = queries_read(Saturated(last), {"input_ids": ids, "attention_mask": mask})
-    assert found.tolist() == ([2, 2, 1] if last else [0, 0, 0])
+def test_an_unknown_measure_is_refused() -> None:
+    with pytest.raises(InputError, match=r"rollouts: .*did you mean rollout"):
+        require_measures(["rollouts"])
 
 
 def test_no_text_gives_nothing() -> None:
     case = case_of("BertForSequenceClassification")
     none: Encoded = case.texts.take(np.arange(0))
-    assert {
-        name: len(found) for name, found in importance(case.model, case.gate, none).items()
-    } == dict.fromkeys(USUAL, 0)
+    found = importance(replace(case, texts=none))
+    assert {name: len(values) for name, values in found.items()} == dict.fromkeys(USUAL, 0)
 
 
 @pytest.mark.parametrize(
@@ -756,29 +609,34 @@ def test_parts_of_a_weight_are_not_kept_for_onednn() -> None:
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel"])
 def test_gradients_by_onednn_are_those_of_the_model(name: str) -> None:
     case = case_of(name)
+
+    def slopes() -> list[Any]:
+        held, through = Graph(case, held=True), Graph(case)
+        return [through.slopes_of_weights([0, 1]), through.slopes(), held.slopes()]
+
     with frozen(case.model):
-        own = replace(case).graph
+        expected = slopes()
         with fast_products(case.model):
-            fast = replace(case).graph
-            found = [fast.of_weights([0, 1]), *(fast.of_embeddings(held) for held in (False, True))]
-        expected = [own.of_weights([0, 1]), *(own.of_embeddings(held) for held in (False, True))]
+            found = slopes()
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
     assert not torch.allclose(found[1][0], found[2][0], rtol=1e-2)
 
 
-def test_all_that_needs_no_other_text_is_of_one_pass() -> None:
-    case, passes = replace(case_of("BertForSequenceClassification")), [0]
+def test_measures_that_need_no_other_text_share_a_pass() -> None:
+    """The gradient with attention held fixed has a second one; leave-one-out frees both."""
+    case, passes = replace(case_of("BertForSequenceClassification")), 0
 
-    def counted(module: Any, arguments: Any) -> None:
-        passes[0] += 1
+    def count(module: Any, arguments: Any) -> None:
+        nonlocal passes
+        passes += 1
 
-    handle = case.model.register_forward_pre_hook(counted)
+    handle = case.model.register_forward_pre_hook(count)
     with frozen(case.model):
-        alpha_gradients(case, [1])
-        measured_together(case, [name for name in USUAL if name != "loo"])
-        assert passes == [1]
+        case.graph.slopes_of_weights([1])
+        measure(case, [name for name in USUAL if name != "loo"])
+        assert passes == 2
         graph = weakref.ref(case.graph)
-        measured_together(case, ["loo"])
+        measure(case, ["loo"])
     handle.remove()
     assert graph() is None
-    assert passes[0] > 1
+    assert passes > 2

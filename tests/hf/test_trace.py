@@ -19,13 +19,12 @@ from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.experiments.adversary import some_classes
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.through_tail import Outputs
-from attnaudit.hf import trace as trace_module
 from attnaudit.hf.capture import Pass, forward
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import MEASURES
+from attnaudit.hf.importance.case import Graph
 from attnaudit.hf.network import Replay
-from attnaudit.hf.replay import Query
 from attnaudit.hf.trace import SINK, choose_layers, collect_shards, windows
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace, write_shards
@@ -117,7 +116,7 @@ def naive(model: Any, gate: Gate, texts: Encoded, trace: Trace, alphas: list[Rag
             else weights.split(1)
         )
         logits = torch.cat(
-            [whole(model, inputs, Query(gate.task, query), {number: part}) for part in together]
+            [whole(model, inputs, gate.task, query, {number: part}) for part in together]
         )
         for (k, row), prediction in zip(each, logits.double().softmax(dim=-1).numpy(), strict=True):
             found[k, row] = prediction
@@ -222,15 +221,15 @@ def test_a_text_that_the_model_treats_otherwise_is_replayed_whole(
     gate, texts = check_model(model), random_texts(model, 3)
     columns = {
         name: Ragged.from_rows([np.tile(row, 5)[:20] for row in getattr(texts, name)])
-        for name in ("ids", "special", "word_id")
+        for name in ("ids", "word_id")
     }
-    texts = replace(texts, **columns, tokens=[["t"] * 20] * 3, words=[["t"] * 20] * 3)
+    texts = replace(texts, **columns, tokens=[["t"] * 20] * 3)
     trace = Trace.read(
         collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate)
     )
     if bug:
         monkeypatch.setattr(
-            "attnaudit.hf.network.way_of_text", lambda model, states, numbers, way: way
+            "attnaudit.hf.network.way_of_text", lambda model, states, attentions, way: way
         )
     assert (differences(model, gate, texts, trace) <= 1e-5) == (not bug)
     monkeypatch.setattr(some_classes, "READ", 60)
@@ -243,13 +242,8 @@ def test_words_alone_are_shuffled_in_the_model_itself(layers: str, tmp_path: Pat
     """Behind a graph and by replay, special tokens keep the weights that they have in the model."""
     model = tiny("BertForSequenceClassification")
     gate, texts = check_model(model), random_texts(model, 3)
-    special = texts.special.values.copy()
-    special[np.concatenate([texts.ids.offsets[:-1], texts.ids.offsets[1:] - 1])] = True
-    texts = replace(
-        texts,
-        special=texts.special.with_values(special),
-        word_id=texts.word_id.with_values(np.where(special, -1, texts.word_id.values)),
-    )
+    texts.word_id.values[texts.ids.offsets[:-1]] = -1
+    texts.word_id.values[texts.ids.offsets[1:] - 1] = -1
     trace = Trace.read(collected(model, gate, texts, tmp_path, layers), Replay(model, gate))
     words = ~trace.ragged("special").values.astype(bool)
     of_part, own = trace.readout.of_part(trace.alpha, words)
@@ -386,7 +380,7 @@ def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(
     trace = Trace.read(
         collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate)
     )
-    lengths = (texts.ids if texts.written is None else texts.written).lengths
+    lengths = texts.read.ids.lengths
     assert trace.alpha.lengths.tolist() == lengths[trace.instance].tolist()
     assert windows(model, gate, choose_layers(gate, "all"), texts) == []
 
@@ -499,35 +493,38 @@ def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(
     positions: list[int] = []
 
     def run(model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
-        positions.append(
-            sum(
-                value.numel()
-                for name, value in inputs.items()
-                if name in ("input_ids", "decoder_input_ids")
-            )
-        )
+        sizes = [ids.numel() for name, ids in inputs.items() if name.endswith("input_ids")]
+        positions.append(sum(sizes))
         return forward(model, inputs, *more, **options)
 
-    monkeypatch.setattr("attnaudit.hf.importance.backward.forward", run)
+    monkeypatch.setattr("attnaudit.hf.importance.case.forward", run)
     monkeypatch.setattr("attnaudit.hf.resume.forward", run)
+    outputs = 3 if name.startswith("Bert") else 99
     made = collect_shards(
-        model, texts, gate, choose_layers(gate), tmp_path, class_names=[str(k) for k in range(3 if name.startswith("Bert") else 99)],
-        scores=("gradient", "loo"), budget=60, shard_texts=2,
-    )  # fmt: skip
+        model,
+        texts,
+        gate,
+        choose_layers(gate),
+        tmp_path,
+        class_names=[str(k) for k in range(outputs)],
+        scores=("gradient", "loo"),
+        budget=60,
+        shard_texts=2,
+    )
     gc.collect()
     gc.freeze()  # what lives by now is not looked at again
     try:
         for shard in made:
             shards.append(weakref.ref(shard))
             gc.collect()
-            found = [one for one in gc.get_objects() if type(one) is trace_module._Text]
-            alive.append((sum(reference() is not None for reference in shards), len(found)))
-            del found
+            graphs = [one for one in gc.get_objects() if type(one) is Graph]
+            alive.append((sum(reference() is not None for reference in shards), len(graphs)))
+            del graphs
     finally:
         gc.unfreeze()
     assert len(alive) == 3
     assert max(count for count, _ in alive) <= 2
-    assert max(count for _, count in alive) <= 4
+    assert max(count for _, count in alive) == 0
     assert max(positions) <= 60
 
 
@@ -655,9 +652,11 @@ def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(
     attention.forward = lies
     gate, texts = check_model(model), random_texts(model, 3)
     long = texts.take(np.array([0]))
-    long = replace(long, **{
-        name: Ragged.from_rows([np.tile(getattr(long, name)[0], 5)[:20]]) for name in ("ids", "special", "word_id")
-    }, tokens=[["t"] * 20], words=[["t"] * 20])  # fmt: skip
+    columns = {
+        name: Ragged.from_rows([np.tile(getattr(long, name)[0], 5)[:20]])
+        for name in ("ids", "word_id")
+    }
+    long = replace(long, **columns, tokens=[["t"] * 20])
     collected(model, gate, texts, tmp_path / "short", "all")
     with pytest.raises(
         InputError, match=r"it fails on texts of up to 20 tokens .*; expected a model that treats"
