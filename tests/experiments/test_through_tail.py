@@ -336,7 +336,7 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setattr(
             removal,
             "added_up",
-            lambda rows, terms, backwards: honest_sums(rows, terms, not backwards),
+            lambda rows, terms, orders, backwards: honest_sums(rows, terms, orders, not backwards),
         )
     else:
         monkeypatch.setattr(Rows, "measure", not_rescaled)
