@@ -31,7 +31,7 @@ def figure(value: float) -> str:
     return f"{value:.{max(2 - math.floor(math.log10(value)), 0)}f}"
 
 
-def write_plot(path: Path, chart: alt.LayerChart, label: str) -> None:
+def write_plot(path: Path, chart: alt.LayerChart | alt.FacetChart, label: str) -> None:
     """Write an SVG file that reads on light and on dark pages."""
     svg = render(chart.properties(width=520), path.stem, label)
     write_text(path, svg.replace("</title>", f"</title>{_INK}", 1))

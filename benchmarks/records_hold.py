@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -136,7 +136,8 @@ def summaries(folder: Path) -> pl.DataFrame:
         if ".unfinished" not in path.parts
         for row in json.loads(path.read_text(encoding="utf-8"))
     ]
-    columns = dict.fromkeys(KEY, pl.String) | dict.fromkeys(("value", "n", *ENDS), pl.Float64)
+    columns: dict[str, Any] = dict.fromkeys(KEY, pl.String)
+    columns |= dict.fromkeys(("value", "n", *ENDS), pl.Float64)
     return pl.DataFrame(rows, schema=columns, infer_schema_length=None)
 
 

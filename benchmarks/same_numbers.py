@@ -225,7 +225,8 @@ def _leaves(found: Any, path: str = "") -> Iterator[tuple[str, float | None, str
 def _gaps(ours: pl.Series, theirs: pl.Series) -> np.ndarray:
     """Return the differences of numbers; infinity for other values that differ."""
     if ours.dtype.is_nested():
-        lengths = [series.cast(pl.List(series.dtype.inner)).list.len() for series in (ours, theirs)]
+        nested: Any = ours.dtype
+        lengths = [series.cast(pl.List(nested.inner)).list.len() for series in (ours, theirs)]
         same = lengths[0].equals(lengths[1], null_equal=True)
         return _gaps(ours.explode(), theirs.explode()) if same else np.array([np.inf])
     if not (ours.dtype.is_numeric() and theirs.dtype.is_numeric()):

@@ -102,7 +102,9 @@ def run_missing(options: argparse.Namespace) -> None:
             _planted(f"planted-s{seed}", seed, options)
 
 
-def _made(source: str, name: str, seed: int, options: argparse.Namespace, **audit: Any) -> Path:
+def _made(
+    source: str, name: str, seed: int, options: argparse.Namespace, audit: Mapping[str, Any]
+) -> Path:
     """The audit of a model that is trained on a corpus with a seed, made unless ``--done``."""
     data, run = str(options.data_dir), options.out / name
     settings = {key: value for key, value in audit["settings"].items() if key == "corpus.seed"}
@@ -117,7 +119,7 @@ def _made(source: str, name: str, seed: int, options: argparse.Namespace, **audi
 
 def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
     settings = {"collect.scores": ("all",), "collect.max_tokens": LONGEST}
-    run = _made("sst", name, seed, options, settings=settings)
+    run = _made("sst", name, seed, options, {"settings": settings})
     if (run / "manifest.json").exists():
         known = {*MEASURES, *(tuple(measure.split(".")) for measure in OF_HEADS)}
         summary = read_summary(run / "summary.json").to_dicts()
@@ -129,8 +131,8 @@ def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
 
 def _planted(name: str, seed: int, options: argparse.Namespace) -> None:
     settings = {"corpus.seed": seed, "collect.scores": ("all",)}
-    chosen = ["prediction", "plausibility"]
-    run = _made(PLANTED, name, seed, options, seed=seed, settings=settings, experiments=chosen)
+    audit = {"settings": settings, "experiments": ["prediction", "plausibility"], "seed": seed}
+    run = _made(PLANTED, name, seed, options, audit)
     if (run / "manifest.json").exists():
         found = (f"{known}{score}" for known in KNOWN for score in ("attention", *SCORES, "chance"))
         kept = [("prediction", "accuracy"), *(("plausibility", measure) for measure in found)]
