@@ -80,7 +80,7 @@ def _behind(layers: Sequence[tuple[str, Mapping[str, Any]]], rows: Rows) -> str:
     bins = min(BINS, MOST // parts.height) if parts.height <= MOST else 0
     known = known.with_columns(all=0).join(parts, on=["all", *groups], nulls_equal=True)
     if bins and "line" in marks:
-        steps = pl.DataFrame({"x": np.linspace(known["x"].min(), known["x"].max(), bins + 1)})
+        steps = pl.DataFrame({"x": _edges(known, bins)})
         at = steps.with_columns(at=pl.col("x") + _SLACK).join(parts.select("part"), how="cross")
         lines = known.rename({"x": "at"}).sort("at")
         found = (
@@ -94,11 +94,16 @@ def _behind(layers: Sequence[tuple[str, Mapping[str, Any]]], rows: Rows) -> str:
     return ""
 
 
+def _edges(known: pl.DataFrame, bins: int) -> np.ndarray:
+    x = known["x"].to_numpy()
+    return np.linspace(x.min(), x.max(), bins + 1)
+
+
 def _quartiles(
     known: pl.DataFrame, groups: Sequence[str], bins: int, fields: Mapping[str, str]
 ) -> str:
     """Describe points by equal intervals of x: how many, and the quartiles of y."""
-    edges = np.linspace(known["x"].min(), known["x"].max(), bins + 1)
+    edges = _edges(known, bins)
     place = np.clip(np.searchsorted(edges, known["x"], side="right") - 1, 0, bins - 1)
     ends = [_text(float(edge)) for edge in edges]
     names = [f"{low} to {high}" for low, high in pairwise(ends)]
@@ -126,8 +131,9 @@ def _fields(encodings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the fields that marks encode, in the order of `_CHANNELS`, with titles."""
     titles: dict[str, str] = {}
     for channel in _CHANNELS:
-        for part in (encoding.get(channel) for encoding in encodings):
-            field = part.get("field") if isinstance(part, Mapping) else None
+        parts = (encoding.get(channel) for encoding in encodings)
+        for part in (part for part in parts if isinstance(part, Mapping)):
+            field = part.get("field")
             if isinstance(field, str) and field not in _COORDINATES:
                 title = part.get("title") if field not in _STATISTICS else None
                 titles[field] = titles.get(field) or (title if isinstance(title, str) else "")
