@@ -23,9 +23,9 @@ import transformers
 from transformers.models.auto import modeling_auto as auto
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.probe import probe_of
+from attnaudit.hf.layers import Probe
+from attnaudit.hf.model import reading
 from tests.hf.classes import AUDITED, DECODERS, HYBRIDS, REFUSED, USUAL, WITH_BOTH, configured, tiny
 from tests.hf.exact import assert_exact_under_any_attention
 
@@ -120,7 +120,7 @@ def built(name: str) -> tuple[Any, str]:
             if size <= MOST:
                 model = tiny(name, **settings)
                 with torch.no_grad():
-                    model(**probe_of(model).inputs)
+                    model(**Probe.of(model).inputs)
                 return model, ""
             why = f"{size:,} parameters"
         except Exception as error:  # noqa: BLE001 - whatever a class makes of settings that are not its own
