@@ -46,9 +46,9 @@ function once(compute) {
 // The smallest and the largest of values; NaN is undefined.
 const endsOf = once((values) => {
   let low = Infinity, high = -Infinity;
-  for (const value of values) {
-    if (value < low) low = value;
-    if (value > high) high = value;
+  for (let row = 0; row < values.length; row += 1) {
+    if (values[row] < low) low = values[row];
+    if (values[row] > high) high = values[row];
   }
   return [low, high];
 });
@@ -60,15 +60,22 @@ function stepOf(values) {
 }
 
 // Decimals of a column: none if all values are whole, to the steps in which they are stored.
-const decimalsOf = once((values) => (values.every((value) => Number.isNaN(value)
-  || Math.abs(value - Math.round(value)) <= stepOf(values)) ? 0 : 3));
+const decimalsOf = once((values) => {
+  const step = stepOf(values);
+  const whole = (value) => Number.isNaN(value) || Math.abs(value - Math.round(value)) <= step;
+  return values.every(whole) ? 0 : 3;
+});
 
 // Which of `count` equal intervals between its ends each value is in; NO_BIN if it is undefined.
 const NO_BIN = 255;
 function binned(values, count) {
   const [low, high] = endsOf(values), scale = high > low ? count / (high - low) : 0;
-  return Uint8Array.from(values, (value) => (Number.isNaN(value) ? NO_BIN
-    : Math.min((value - low) * scale, count - 1)));
+  const bins = new Uint8Array(values.length);
+  for (let row = 0; row < bins.length; row += 1) {
+    const bin = Math.min((values[row] - low) * scale, count - 1);
+    bins[row] = Number.isNaN(bin) ? NO_BIN : bin;
+  }
+  return bins;
 }
 
 // A closed table behind a chart, drawn by `table()` while it is open.
@@ -117,13 +124,9 @@ function histogram(title, values, change) {
     show = (value) => figure(value, digits);
   const two = low < high && values.every((value) => !(value > low && value < high));
   const count = two ? 2 : high > low ? BARS : 1, bin = binned(values, count);
-  const counted = (fits) => {
-    const rows = new Uint32Array(NO_BIN + 1);
-    for (let row = 0; row < bin.length; row += 1) if (fits(row)) rows[bin[row]] += 1;
-    return rows;
-  };
-  const total = counted(() => true),
-    layers = ["of-all", "of-fit"].map((name) => svg("path", { class: name }));
+  const total = new Uint32Array(NO_BIN + 1);
+  for (let row = 0; row < bin.length; row += 1) total[bin[row]] += 1;
+  const layers = ["of-all", "of-fit"].map((name) => svg("path", { class: name }));
   const brush = svg("rect", { class: "brush", y: 0, height: HIGH });
   const ends = high > low
     ? [["start", 0, low], ["middle", WIDE / 2, (low + high) / 2], ["end", WIDE, high]]
@@ -191,7 +194,10 @@ function histogram(title, values, change) {
     box, legend,
     // `failed` has bits of the filters that a row does not pass; `others`, those of other charts.
     update(failed, others, range) {
-      fitting = counted((row) => (failed[row] & others) === 0);
+      fitting = new Uint32Array(NO_BIN + 1);
+      for (let row = 0; row < bin.length; row += 1) {
+        if ((failed[row] & others) === 0) fitting[bin[row]] += 1;
+      }
       draw();
       const [start, end] = (range && known ? range
         : [low, low]).map(scaled([low, high], [0, WIDE]));
@@ -214,31 +220,37 @@ function plane(change, open) {
 
   // One picture of all points: 25,000 rectangles would take most of the time of a brush.
   function drawPoints() {
-    const { x, y, across, up, failed, others } = shown, ratio = devicePixelRatio || 1;
-    if (placed.x !== x || placed.y !== y) {
-      placed = { x, y, left: Float32Array.from(x, (v) => across(v)),
-        top: Float32Array.from(y, (v) => up(v)) };
-    }
+    const { x, y, failed, others } = shown, ratio = window.devicePixelRatio || 1;
+    const side = Math.round(SIDE * ratio);
     [canvas.width, canvas.height] = [WIDE, HIGH].map((size) => Math.round(size * ratio));
-    const pen = canvas.getContext("2d"), image = pen.createImageData(canvas.width, canvas.height);
-    const pixels = new Uint32Array(image.data.buffer), side = Math.round(SIDE * ratio),
-      { left, top } = placed;
-    const layers = [0, 1].map(() => new Uint8Array(pixels.length));
-      // how many points are at each pixel
-    for (let row = 0; row < left.length; row += 1) {
-      if (Number.isNaN(left[row] + top[row])) continue;
-      const layer = layers[(failed[row] & others) === 0 ? 1 : 0];
-      const [across, down] = [left[row], top[row]].map((at) => Math.round(at * ratio - side / 2));
-      for (let k = 0; k < side ** 2; k += 1) {
-        const pixel = (down + Math.floor(k / side)) * canvas.width + across + (k % side);
-        if (layer[pixel] < MOST) layer[pixel] += 1;
+    if (placed.x !== x || placed.y !== y || placed.ratio !== ratio) place(ratio, side);
+    const pen = canvas.getContext("2d"), wide = canvas.width;
+    const image = pen.createImageData(wide, canvas.height), { at } = placed;
+    const pixels = new Uint32Array(image.data.buffer);
+    const grey = new Uint8Array(pixels.length), blue = new Uint8Array(pixels.length);
+    for (let row = 0; row < at.length; row += 1) {
+      if (at[row] < 0) continue;
+      const layer = (failed[row] & others) === 0 ? blue : grey;
+      for (let start = at[row]; start < at[row] + side * wide; start += wide) {
+        for (let k = start; k < start + side; k += 1) if (layer[k] < MOST) layer[k] += 1;
       }
     }
     inks ??= ["grey-point", "blue-point"].map(inkOf);
-    layers.forEach((layer, k) => layer.forEach((count, pixel) => {
-      if (count) pixels[pixel] = inks[k][count];
-    }));
+    for (let k = 0; k < pixels.length; k += 1) {
+      pixels[k] = blue[k] ? inks[1][blue[k]] : inks[0][grey[k]];
+    }
     pen.putImageData(image, 0, 0);
+  }
+
+  // The first pixel of each row's point; −1 if a measure is undefined.
+  function place(ratio, side) {
+    const { x, y, across, up } = shown, at = new Int32Array(x.length).fill(-1);
+    const pixel = (value) => Math.round(value * ratio - side / 2);
+    for (let row = 0; row < at.length; row += 1) {
+      if (Number.isNaN(x[row] + y[row])) continue;
+      at[row] = pixel(up(y[row])) * canvas.width + pixel(across(x[row]));
+    }
+    placed = { x, y, ratio, at };
   }
 
   // A class's colour by the number of points over each other: a picture knows no variables.
@@ -271,10 +283,10 @@ function plane(change, open) {
   });
 
   function nearest(at) {
-    const { left, top } = placed, { failed, others } = shown;
+    const { x, y, across, up, failed, others } = shown;
     let best = null, least = NEAR ** 2;
-    for (let row = 0; row < left.length; row += 1) {
-      const far = (left[row] - at.x * WIDE) ** 2 + (top[row] - at.y * HIGH) ** 2;
+    for (let row = 0; row < x.length; row += 1) {
+      const far = (across(x[row]) - at.x * WIDE) ** 2 + (up(y[row]) - at.y * HIGH) ** 2;
       if (far < least && (failed[row] & others) === 0) [best, least] = [row, far];
     }
     return best === null ? change(null, null) : open(best);

@@ -136,12 +136,14 @@ function textsOf({ columns: { words, lengths }, facts: { texts, vocabulary } }) 
       const asked = parts.slice(0, 31), every = 2 ** asked.length - 1;
       const bits = Uint32Array.from(lower, (word) => asked.reduce(
         (seen, part, bit) => seen | (word.includes(part) ? 1 << bit : 0), 0));
-      return Uint8Array.from(times(texts, (k) => {
+      const found = new Uint8Array(texts);
+      for (let k = 0; k < texts; k += 1) {
         let seen = 0;
         for (let i = at[k]; i < at[k + 1]; i += 1) seen |= bits[words[i]];
         for (let i = at[texts + k]; i < at[texts + k + 1]; i += 1) seen |= bits[words[i]];
-        return seen === every;
-      }));
+        found[k] = seen === every ? 1 : 0;
+      }
+      return found;
     },
   };
 }

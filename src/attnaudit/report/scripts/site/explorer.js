@@ -42,7 +42,6 @@ function explorer(root, data) {
   root.replaceChildren(form, element("div", "board", element("div", "", small, add), right),
     element("p", "note", key), opened, list, pages.box);
   for (const select of [across, up]) measureOptions(select, data.measures);
-  for (let row = 0; row < data.rows; row += 1) rowsByName.set(data.name(row), row);
 
   const packed = (range) => range?.map((end) => (Number.isFinite(end) ? end : "")).join("..");
   const chosen = () => (fields.get("charts") ?? data.initial.charts.join(",")).split(",")
@@ -210,6 +209,7 @@ function explorer(root, data) {
     if (opened.dataset.name === name) return;
     opened.dataset.name = name;
     if (!name) return;
+    for (let row = rowsByName.size; row < data.rows; row += 1) rowsByName.set(data.name(row), row);
     const row = rowsByName.get(name), { unit } = data;
     const title = row === undefined ? `No ${unit} ${name} here`
       : `${unit[0].toUpperCase()}${unit.slice(1)} ${name}`;
