@@ -31,7 +31,7 @@ BEHIND_A_TAIL = 100
 # Longest row, in tokens, that takes all of its orders: 6! = 720.
 ENUMERATED = 6
 # Numbers in one call of the readout at 200 shuffles a row. With 12,800 a row has 64 times as many.
-BLOCK = 1 << 19
+BLOCK = 1 << 18
 # Standard errors of the rank on each side of the median.
 _REACH = 3.0
 

@@ -318,11 +318,13 @@ def in_blocks(
         Numbers of some rows, and the result for them.
     """
     longer = np.flatnonzero(alpha.lengths > 1)
-    held = NUMBERS // (ORDERS * (readout.contribution.values.shape[1] + 1))
-    positions = min(held, max(len(alpha.values) // cores(), LEAST))
-    blocks = [longer[block] for block in alpha.take(longer).blocks(max(positions, 1))]
     # A network may be a live model, which several threads must not call at a time.
-    at_once = on_threads if has_compiled_tail(readout) else map
+    threads, at_once = (cores(), on_threads) if has_compiled_tail(readout) else (1, map)
+    # A block for each thread; a longest row more in each leaves none for another block.
+    each = len(alpha.values) // threads + int(alpha.lengths.max(initial=0))
+    held = NUMBERS // (ORDERS * (readout.contribution.values.shape[1] + 1))
+    positions = max(min(held, max(each, LEAST)), 1)
+    blocks = [longer[block] for block in alpha.take(longer).blocks(positions)]
 
     def of_block(numbers: Int64[np.ndarray, " m"]) -> Any:
         return compute(Rows(readout.take(numbers), alpha.take(numbers)), numbers)
