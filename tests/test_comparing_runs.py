@@ -211,9 +211,9 @@ def test_texts_that_are_cut_are_to_be_read_at_one_length(cut: int) -> None:
     one, two = of_texts("one", whole), of_texts("two", other)
     for pairs in (pair(one, two), pair(two, one)):
         [note] = pairs.notes
-        assert ("texts are cut at other lengths: run both with the same --max-tokens" in note) == (
-            cut == 60
-        )
+        assert (
+            "texts are cut at other lengths: run both with the same corpus.max_tokens" in note
+        ) == (cut == 60)
         assert ("--set corpus.seed=NUMBER" in note) == (cut != 60)
 
 
@@ -223,7 +223,7 @@ def test_texts_that_are_read_otherwise_are_to_be_read_alike() -> None:
     masked = [["the", "dose", "was", "qqq", "."] for _ in range(60)]
     one, two = of_texts("one", whole), of_texts("two", masked)
     with pytest.raises(
-        InputError, match="with the same --tokenizer, --lowercase and --digits"
+        InputError, match=r"with the same settings corpus\.tokenizer, lowercase and digits"
     ) as raised:
         pair(one, two)
     assert "corpus.seed" not in str(raised.value)
@@ -238,7 +238,9 @@ def test_texts_of_two_tokenizers_that_are_cut_at_one_length_are_to_be_read_alike
     by_signs = [
         ["do", "n't", "take", f"dose{row}", "twice", ",", "or", "more"][:most] for row in range(60)
     ]
-    with pytest.raises(InputError, match="with the same --tokenizer, --lowercase and --digits"):
+    with pytest.raises(
+        InputError, match=r"with the same settings corpus\.tokenizer, lowercase and digits"
+    ):
         pair(of_texts("one", by_spaces), of_texts("two", by_signs))
 
 

@@ -76,7 +76,7 @@ def test_invalid_utf8_costs_its_row(tmp_path: Path, kind: str, line: int):
     # In jsonl the line begins with {"text": ".
     assert_skipped(path, 0, f"byte 0xe9 at character {13 if kind == 'jsonl' else 3}")
     assert refused(path).where.endswith(f"(line {line})")
-    assert "--encoding" in refused(path).do
+    assert "corpus.encoding" in refused(path).do
 
 
 def test_parquet_that_is_not_utf8_is_no_parquet(tmp_path: Path):
@@ -96,7 +96,7 @@ def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path, kin
         "one column 'text'",
     )
     assert "did you mean Text?" in error.do
-    assert "--text-column (text= in Python)" in error.do
+    assert "--column text=NAME (text= in Python)" in error.do
     assert refused(path, text="Text").expected == "one column 'label'"
 
 
@@ -187,7 +187,7 @@ def test_classes_that_cannot_be_learned(tmp_path: Path):
     assert (refused(path).where, refused(path).got) == (str(path), "only rows of class 1")
     path = write(tmp_path / "b.csv", [(f"text {row}", f"score {row}") for row in range(50)])
     assert refused(path).got == "50 different labels in 50 rows"
-    assert "--label-column" in refused(path).do
+    assert "--column label=" in refused(path).do
     assert "too few of each class" in refused(write(tmp_path / "c.csv", ROWS[:4])).got
     rare = [(f"text {row}", row // 10) for row in range(12)]
     assert refused(write(tmp_path / "d.csv", rare)).got == "only 1 row of class 0 for dev"
@@ -308,7 +308,7 @@ def test_long_texts_are_named(tmp_path: Path):
     whole, cut = read_corpus(folder).notes, read_corpus(folder, max_tokens=100).notes
     for notes, told in ((whole, "longer than 10000 tokens kept whole"), (cut, "cut to 100 tokens")):
         assert any(f"1 row of train {told} (longest 200000, row 0)" in note for note in notes)
-    assert any("--max-tokens" in note for note in whole)
+    assert any("corpus.max_tokens" in note for note in whole)
 
 
 @pytest.mark.parametrize(

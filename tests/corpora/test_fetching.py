@@ -203,7 +203,7 @@ def test_hostile_and_useless_files_leave_nothing(
     site = offer(known=False, tiny_zip=content)
     error = fails(tmp_path, check=lambda place: void(check_source("tiny", data_dir=place)))
     assert error.where == site.url("/tiny.zip")
-    assert set(tmp_path.parent.rglob("out.txt")) == set()
+    assert not any((place / "out.txt").exists() for place in (tmp_path, tmp_path.parent))
 
 
 def void(_: object) -> None:

@@ -64,7 +64,8 @@ def test_long_fields_and_empty_lines(tmp_path: Path) -> None:
     corpus = read_corpus(path)
     assert sum(map(len, corpus.splits.values())) == 1 + len(ROWS)
     assert any(
-        "longer than 10000 tokens kept whole (longest 60000, row 0); --max-tokens cuts them" in note
+        "longer than 10000 tokens kept whole (longest 60000, row 0); corpus.max_tokens cuts them"
+        in note
         for note in corpus.notes
     )
 

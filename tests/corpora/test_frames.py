@@ -67,7 +67,7 @@ def test_bad_rows_and_columns_are_named(make: Any) -> None:
     ]
     error = refused(table, text="Text")
     assert (error.got, error.expected) == ("columns text, label", "one column 'Text'")
-    assert "encoding=" in refused(table, encoding="latin-1").got
+    assert "corpus.encoding" in refused(table, encoding="latin-1").got
 
 
 def test_what_pandas_has_for_missing_values_is_null_and_categories_are_their_names() -> None:

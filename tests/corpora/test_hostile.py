@@ -17,7 +17,7 @@ from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
 from attnaudit.corpora.fetch import fetch_corpus
-from attnaudit.corpora.formats import columnar, lines
+from attnaudit.corpora.formats import lines, tables
 
 from .writing import ROWS, encoded, refused
 
@@ -72,7 +72,7 @@ def test_a_parquet_file_of_more_than_its_size_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(lines, "FREE", 1 << 16)
-    monkeypatch.setattr(columnar, "_FREE_ROWS", 1000)
+    monkeypatch.setattr(tables, "_FREE_ROWS", 1000)
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table(table), path, compression="zstd")
     assert refused(path).where == str(path)
@@ -125,7 +125,7 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
     for number, raw in enumerate([content.getvalue(), b"PAR1" + bytes(100), *wide]):
         (path := tmp_path / f"{number}.csv").write_bytes(raw)
         assert refused(path).where == str(path)
-        assert "--encoding utf-16" in refused(path).do
+        assert "corpus.encoding" in refused(path).do
 
 
 def test_what_steers_a_terminal_is_shown_as_an_escape(

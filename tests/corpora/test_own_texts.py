@@ -77,14 +77,14 @@ def test_encodings(tmp_path: Path, encoding: str, kind: str) -> None:
     path.write_bytes("\n".join(lines).encode(encoding))
     assert first(path, encoding=encoding) == ["un", "café", "naïf", "long"]
     if encoding != "utf-8-sig":
-        assert "--encoding" in refused(path).do
+        assert "corpus.encoding" in refused(path).do
 
 
 def test_a_header_that_is_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("text,label,opinión\na,b,c\n".encode("latin-1"))
     error = refused(path)
-    assert (error.where, error.do) == (f"{path}: header", "name its --encoding")
+    assert (error.where, error.do) == (f"{path}: header", "set corpus.encoding")
     assert "byte 0xf3 at character 5" in error.got
 
 
@@ -95,11 +95,11 @@ def test_delimiters(tmp_path: Path) -> None:
         "columns text;label",
         "one column 'text'",
     )
-    assert "--delimiter" in refused(path).do
+    assert "corpus.delimiter" in refused(path).do
     assert first(path, delimiter=";")[:2] == ["take", "20"]
     quoted = ['"text";"label"', *(f'"text {row}";"{row % 2}"' for row in range(40))]
     path.write_text("\n".join(quoted))
-    assert "--delimiter" in refused(path).do
+    assert "corpus.delimiter" in refused(path).do
     assert first(path, delimiter=";")[0] == "text"
     path = table(tmp_path / "b.csv", delimiter="\t")
     assert first(path, delimiter="tab") == first(path, delimiter="\t")
@@ -119,9 +119,9 @@ def test_values_that_are_none(tmp_path: Path, option: str, value: str) -> None:
 
 def test_formats_that_state_it_themselves(tmp_path: Path) -> None:
     (lines := tmp_path / "a.jsonl").write_text('{"text": "a", "label": "b"}\n')
-    assert "--delimiter" in refused(lines, delimiter=";").got
+    assert "corpus.delimiter" in refused(lines, delimiter=";").got
     (whole := tmp_path / "a.parquet").write_bytes(b"PAR1")
-    assert "--encoding" in refused(whole, encoding="latin-1").got
+    assert "corpus.encoding" in refused(whole, encoding="latin-1").got
 
 
 @pytest.mark.parametrize(
@@ -181,4 +181,4 @@ def test_a_wrong_encoding_is_named(
     path.write_bytes("\n".join(lines if kind == "jsonl" else table).encode(written))
     error = refused(path, encoding=given)
     assert got in error.got
-    assert "--encoding" in error.do
+    assert "corpus.encoding" in error.do

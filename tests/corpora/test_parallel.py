@@ -13,6 +13,7 @@ from attnaudit.corpora.corpus import Pairs, ParallelCorpus
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.tokenise import Pieces, Words, learn_pieces
 from attnaudit.corpora.spec import ParallelSpec
+from attnaudit.plans.spec import TranslationSpec
 from tests.pairs import edit, reversed_pairs, write_pairs
 
 
@@ -239,9 +240,11 @@ def test_pairs_in_another_encoding(tmp_path: Path, encoding: str) -> None:
         for path in folder.iterdir():
             path.write_bytes(path.read_text(encoding="utf-8").encode(of))
     assert read(other, encoding=encoding).fingerprint == read(plain).fingerprint
-    with pytest.raises(InputError, match="--encoding"):
+    with pytest.raises(InputError, match=r"corpus\.encoding"):
         read(other)
-    with pytest.raises(InputError, match=r"line 3\): a target with invalid ASCII .* --encoding"):
+    with pytest.raises(
+        InputError, match=r"line 3\): a target with invalid ASCII .* corpus.encoding"
+    ):
         read(plain, encoding="ascii")
     with pytest.raises(InputError, match=r"setting corpus\.encoding: 'utf8x'"):
         read(plain, encoding="utf8x")
@@ -254,10 +257,7 @@ def test_the_encoding_of_a_registered_corpus_is_its_own() -> None:
         read_parallel(ParallelSpec("multi30k_en_de", encoding="latin-1"))
 
 
-def test_an_encoding_is_recorded_only_where_it_is_set() -> None:
-    from attnaudit.plans.spec import TranslationSpec
-
-    assert "encoding" not in TranslationSpec.of("pairs").to_json()["corpus"]
-    assert (
-        TranslationSpec.of("pairs", encoding="latin-1").to_json()["corpus"]["encoding"] == "latin-1"
-    )
+@pytest.mark.parametrize("encoding", [None, "latin-1"])
+def test_an_encoding_is_recorded(encoding: str | None) -> None:
+    spec = TranslationSpec.of("pairs", encoding=encoding)
+    assert spec.to_json()["corpus"]["encoding"] == encoding

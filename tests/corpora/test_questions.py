@@ -113,7 +113,7 @@ def test_a_missing_column_and_one_with_two_uses(tmp_path: Path, kind: str) -> No
     error = refused(path, text="passage", label="answer", question="asks")
     assert (error.where, error.expected) == (str(path), "one column 'asks'")
     assert "did you mean ask?" in error.do
-    assert "--question-column" in error.do
+    assert "--column question=" in error.do
     for name in ("passage", "answer"):
         error = refused(path, text="passage", label="answer", question=name)
         assert error.expected == "a column of its own for each"

@@ -316,7 +316,7 @@ CORPORA: dict[str, tuple[str, Callable[[Path], Path], tuple[str, ...], str]] = {
     "no prompt": (WRITER, bytes_of(b"", "mine.txt"), (), "mine.txt: an empty file; expected a file with rows"),
     "prompts in another encoding": (
         WRITER, bytes_of("the café\nmill\n".encode("latin-1"), "mine.txt"), (),
-        "mine.txt: row 0 (line 1): invalid UTF-8 (byte 0xe9 at character 7); expected a text; read the file with the --encoding",
+        "mine.txt: row 0 (line 1): invalid UTF-8 (byte 0xe9 at character 7); expected a text; name the encoding in which it was saved",
     ),
     "prompts in UTF-16": (
         WRITER, bytes_of("the mill\n".encode("utf-16"), "mine.txt"), (), "mine.txt: NUL bytes, as in UTF-16 or an archive",

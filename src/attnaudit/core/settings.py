@@ -31,27 +31,23 @@ def setting(
     help: str,
     default: Any = MISSING,
     *,
-    flag: str = "",
-    metavar: str | None = None,
     least: float | None = None,
     above: float | None = None,
     most: float | None = None,
     only: str = "",
 ) -> Any:
-    """Declare a dataclass field with its help text, option and bounds.
+    """Declare a dataclass field with its help text and bounds.
 
     Args:
         help: Description of the setting.
         default: Default value; without one the field is required.
-        flag: Option on the command line; without one the setting is only reachable by ``--set``.
-        metavar: Placeholder for the value in the help.
         least: Inclusive lower bound.
         above: Exclusive lower bound.
         most: Inclusive upper bound.
         only: Kind of section that uses the setting (`refuse_unused`); empty for all.
     """
-    facts = {"help": help, "flag": flag, "metavar": metavar, "only": only}
-    return field(default=default, metadata={**facts, "least": least, "above": above, "most": most})
+    facts = {"help": help, "only": only, "least": least, "above": above, "most": most}
+    return field(default=default, metadata=facts)
 
 
 def check_settings(section: Any, name: str) -> None:

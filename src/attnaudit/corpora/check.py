@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from html.entities import html5
 from itertools import chain
 from pathlib import Path
@@ -15,13 +16,12 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.progress import Progress, silent
-from attnaudit.core.settings import from_plain
-from attnaudit.corpora.corpus import SPLITS, Corpus, Split
+from attnaudit.corpora.corpus import SPLITS, Corpus, SkippedRow, Split
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
 from attnaudit.corpora.read import counts_compared, read_corpus, repeated_rows
 from attnaudit.corpora.registry import CORPORA, is_parallel
-from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
+from attnaudit.corpora.spec import ParallelSpec, spec_of
 
 # Words are lower case here, and may be split at a sign: Ã© may appear as «ã» «©». The second byte
 # of a UTF-8 character in latin-1 or cp1252, without quotation marks and dashes:
@@ -36,16 +36,6 @@ _DAMAGE = {
     # The number of an entity, and what is glued to it, may be masked.
     "HTML entity": r"& ?(?:# ?\w|([a-z]{2,8}) ?;)",
 }
-_TABLES = (
-    "classes",
-    "published",
-    "lengths",
-    "words",
-    "repeated",
-    "damage",
-    "rationale",
-    "skipped",
-)
 _AROUND = 12  # characters shown on each side of damage
 Row = dict[str, Any]
 Expected = Mapping[str, tuple[int, ...]]
@@ -115,19 +105,12 @@ def check_source(source: str | Path, *, progress: Progress = silent, **options: 
 
 def _of_pairs(source: str | Path, progress: Progress, **options: Any) -> Corpus:
     """Read pairs as texts of one class, each with its translation. Raises InputError."""
-    usual = {field.name: field.default for field in fields(CorpusSpec)}
-    given = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in options.items()
-        if name not in usual or value != usual[name]
-    }
-    spec = from_plain(ParallelSpec, {"source": str(source), **given}, "corpus")
-    read = read_parallel(spec, progress=progress)
-    splits = {}
+    spec = spec_of(ParallelSpec, source, options)
+    read, splits = read_parallel(spec, progress=progress), {}
     for name, pairs in read.splits.items():
-        source_, target = ([text.split() for text in side] for side in (pairs.source, pairs.target))
+        texts, translations = (list(map(str.split, side)) for side in (pairs.source, pairs.target))
         label = np.zeros(len(pairs), np.int32)
-        splits[name] = Split(pairs.instance, source_, label, question=target)
+        splits[name] = Split(pairs.instance, texts, label, question=translations)
     whole = read.fingerprint, read.notes, read.skipped, "translation"
     return Corpus(read.name, ("pairs",), splits, spec.chosen_min_df, *whole)
 
@@ -143,62 +126,70 @@ def check_corpus(
         differs: Ways in which it is known to be another one.
     """
     splits = {name: corpus.splits[name] for name in SPLITS if name in corpus.splits}
-    train = splits["train"]
-    together = ([*text, *(asked or ())] for text, asked in _both(train))
-    vocabulary = Vocabulary.build(together, corpus.min_df)
-    rows: dict[str, list[Row]] = {name: [] for name in _TABLES}
+
+    def each(table: Callable[[Split], Iterable[Row]]) -> list[Row]:
+        return [{"split": name, **row} for name, split in splits.items() for row in table(split)]
+
+    texts = ([*text, *(asked or ())] for text, asked in _both(splits["train"]))
+    vocabulary = Vocabulary.build(texts, corpus.min_df)
     compared = counts_compared(expected or {}, splits)
-    names = ("split", "published", "here", "same")
-    rows["published"] = [dict(zip(names, row, strict=True)) for row in compared]
-    for name, split in splits.items():
-        for label, number in enumerate(np.bincount(split.label, minlength=len(corpus.class_names))):
-            own = {"class": corpus.class_names[label], "rows": int(number)}
-            rows["classes"].append({"split": name, **own})
-        found = {
-            "lengths": _lengths(split, corpus.task),
-            "words": [_words(split, vocabulary)],
-            "damage": _damage(split),
-            "rationale": _rationale(split),
-        }
-        for table, own in found.items():
-            rows[table] += [{"split": name, **row} for row in own]
-    rows["repeated"] = repeated_rows(splits)
-    for reason, number in sorted(Counter(row.reason for row in corpus.skipped).items()):
-        first = next(row for row in corpus.skipped if row.reason == reason)
-        own = {"rows": number, "file": first.file, "first_row": first.row}
-        rows["skipped"].append({"reason": reason, **own})
-    tables = {name: pl.DataFrame(own, infer_schema_length=None) for name, own in rows.items()}
-    about = corpus.name, corpus.task, corpus.min_df, corpus.fingerprint
-    return CorpusCheck(*about, notes=corpus.notes, differs=tuple(differs), **tables)
+    tables = {
+        "classes": each(partial(_classes, corpus.class_names)),
+        "published": [
+            dict(zip(("split", "published", "here", "same"), row, strict=True)) for row in compared
+        ],
+        "lengths": each(partial(_lengths, corpus.task)),
+        "words": each(partial(_words, vocabulary)),
+        "repeated": repeated_rows(splits),
+        "damage": each(_damage),
+        "rationale": each(_rationale),
+        "skipped": _skipped(corpus.skipped),
+    }
+    return CorpusCheck(
+        corpus.name,
+        corpus.task,
+        corpus.min_df,
+        corpus.fingerprint,
+        notes=corpus.notes,
+        differs=tuple(differs),
+        **{name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in tables.items()},
+    )
+
+
+def _skipped(skipped: Sequence[SkippedRow]) -> list[Row]:
+    first = {row.reason: row for row in reversed(skipped)}
+    return [
+        {"reason": reason, "rows": rows, "file": first[reason].file, "first_row": first[reason].row}
+        for reason, rows in sorted(Counter(row.reason for row in skipped).items())
+    ]
+
+
+def _classes(names: Sequence[str], split: Split) -> Iterator[Row]:
+    for name, rows in zip(names, np.bincount(split.label, minlength=len(names)), strict=True):
+        yield {"class": name, "rows": int(rows)}
 
 
 def _both(split: Split) -> Iterator[tuple[list[str], list[str] | None]]:
     return zip(split.tokens, split.question or [None] * len(split), strict=True)
 
 
-def _lengths(split: Split, task: str) -> Iterator[Row]:
+def _lengths(task: str, split: Split) -> Iterator[Row]:
     parts = ("source", "target") if task == "translation" else ("text", "question")
     for part, texts in zip(parts, (split.tokens, split.question), strict=True):
         if texts:
-            sizes = np.array(list(map(len, texts)))
-            least, median, most, largest = np.quantile(sizes, (0, 0.5, 0.95, 1))
-            yield {
-                "part": part,
-                "min": int(least),
-                "median": median,
-                "p95": most,
-                "max": int(largest),
-            }
+            lengths = list(map(len, texts))
+            median, most = np.quantile(lengths, (0.5, 0.95)).tolist()
+            ends = {"min": min(lengths), "median": median, "p95": most, "max": max(lengths)}
+            yield {"part": part, **ends}
 
 
-def _words(split: Split, vocabulary: Vocabulary) -> Row:
+def _words(vocabulary: Vocabulary, split: Split) -> Iterator[Row]:
     counts = Counter(word for both in _both(split) for words in both for word in words or ())
     unknown = [number for word, number in counts.items() if word not in vocabulary]
-    total = counts.total()
-    return {
-        "words": total,
+    yield {
+        "words": counts.total(),
         "different": len(counts),
-        "unknown": sum(unknown) / total if total else None,
+        "unknown": sum(unknown) / counts.total() if counts else None,
         "unknown_different": len(unknown) / len(counts) if counts else None,
     }
 

@@ -88,8 +88,8 @@ def _entry(name: str, address: str | None) -> CorpusEntry:
     """Return a corpus that has files, with another address if given. Raises InputError."""
     entry = CORPORA.find(name, "fetch")
     if entry.generate is not None:
-        do = f"attnaudit {'translate' if entry.task == 'translation' else 'run'} {name}"
-        raise _failed(entry, name, "a generated corpus", "a corpus that has files", do)
+        expected = "a corpus that has files"
+        raise _failed(entry, name, "a generated corpus", expected, f"attnaudit run {name}")
     if address is None:
         return entry
     if len(entry.downloads) != 1 or not address.lower().startswith(("http://", "https://")):

@@ -15,9 +15,9 @@ from attnaudit.core.numbers import count
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, SkippedRow, keyed
 from attnaudit.corpora.formats.layouts import Layout, first_that_fits
-from attnaudit.corpora.formats.lines import bad_file, numbered_lines, require_utf8
+from attnaudit.corpora.formats.lines import Dialect, bad_file, numbered_lines, require_utf8
 from attnaudit.corpora.formats.readers import beside
-from attnaudit.corpora.formats.tables import Dialect, listed
+from attnaudit.corpora.formats.tables import listed
 from attnaudit.corpora.prepare.gathering import Gathered, Gathering, gather
 from attnaudit.corpora.registry import CORPORA, CorpusEntry, corpus_sources
 from attnaudit.corpora.spec import ParallelSpec, generated, refuse_generated, refuse_own
@@ -113,7 +113,7 @@ def _read(
     for split in splits:
         found = gather(sources[split], split, how)
         pairs, note = _pairs(found, encoding)
-        share = {"train": spec.train_kept, "test": spec.test_kept}.get(split, 1.0)
+        share = {"train": spec.train_kept, "test": spec.test_kept}.get(split) or 1.0
         order = keyed(seed, "kept pairs", split).permutation(len(pairs))
         size = max(1, round(share * len(pairs)))
         read[split] = pairs.take(np.sort(order[:size])) if share < 1 else pairs

@@ -15,16 +15,14 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
-from attnaudit.core.settings import coerce, from_plain
+from attnaudit.core.settings import coerce
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split, Task, fingerprint
 from attnaudit.corpora.formats.frames import frame_name, frame_sources
-from attnaudit.corpora.formats.lines import bad_file, require_utf8
-from attnaudit.corpora.formats.rows import Columns, SplitSource
+from attnaudit.corpora.formats.lines import Dialect, bad_file, require_utf8
+from attnaudit.corpora.formats.rows import Columns, SplitSource, require_splits
 from attnaudit.corpora.formats.tables import (
-    Dialect,
     file_source,
     listed,
-    require_splits,
     split_tables,
     stem_and_format,
 )
@@ -46,7 +44,14 @@ from attnaudit.corpora.registry import (
     missing_corpus,
     task_of,
 )
-from attnaudit.corpora.spec import CorpusSpec, Preset, generated, refuse_generated, refuse_own
+from attnaudit.corpora.spec import (
+    CorpusSpec,
+    Preset,
+    generated,
+    refuse_generated,
+    refuse_own,
+    spec_of,
+)
 
 _IN_MEMORY = "(a table in memory)"  # the source in the specification of such a corpus
 _UNTELLING = {"all", "data"}  # names of files that say nothing about the corpus
@@ -94,8 +99,7 @@ def read_corpus(
         # A path is never a registered name.
         is_path = isinstance(source, Path) and str(source) in CORPORA
         given = _IN_MEMORY if in_memory else f"./{source}" if is_path else str(source)
-        paths = {key: str(value) for key, value in options.items() if isinstance(value, Path)}
-        spec = from_plain(CorpusSpec, {"source": given, **options, **paths}, "corpus")
+        spec = spec_of(CorpusSpec, given, options)
     coerce(preset, Preset, "preset")
     seed = seed if spec.seed is None else spec.seed
     entry, notes = CORPORA.get(spec.source), ()
@@ -108,7 +112,7 @@ def read_corpus(
         refuse_own(spec)
         name = entry.name
         if entry.task == "translation":
-            expected, do = "a corpus of single texts", f"attnaudit translate {name}"
+            expected, do = "a corpus of single texts", f"attnaudit run {name}"
             raise bad_file(name, "a corpus of pairs", expected, do)
         _, sources, notes = corpus_sources(entry, spec.data_dir)
     elif in_memory:
@@ -119,9 +123,8 @@ def read_corpus(
     how, parting = _gathering(spec, preset, progress, raw), entry.parting if entry else Parting()
     in_order = [split for split in ("all", *SPLITS) if split in sources]
     gathered = {split: gather(sources[split], split, how) for split in in_order}
-    shares = {"train_kept": spec.train_kept, "test_kept": spec.test_kept}
-    shares = {name: share for name, share in shares.items() if share is not None}
-    parted = replace(parting, **shares)
+    kept = spec.train_kept or parting.train_kept, spec.test_kept or parting.test_kept
+    parted = replace(parting, train_kept=kept[0], test_kept=kept[1])
     examples, drawn = divided(gathered, how, entry is not None, parted, seed)
     classes = (entry.class_names if entry else ()) or learnt_classes(examples["train"])
     splits = {split: as_split(examples[split], how.classes or classes) for split in SPLITS}
@@ -151,39 +154,38 @@ def read_corpus(
 
 def refuse_words(spec: CorpusSpec) -> None:
     """Raise InputError for an option of words if raw texts are read."""
-    names = ("tokenizer", "lowercase", "max_tokens", "min_df", "removed", "planted")
-    given = {name: getattr(spec, name) is not None for name in names}
-    given |= {"digits": spec.digits == "mask", "sentences": spec.sentences == "lines"}
-    for name in (name for name, is_given in given.items() if is_given):
-        got = "an option of words for a model with a tokenizer of its own"
-        where = f"setting corpus.{name}"
-        raise InputError("read settings", where, got, "no such option", "leave it out")
+    words = ("tokenizer", "lowercase", "max_tokens", "min_df", "removed", "planted")
+    for name in (*words, "digits", "sentences"):
+        if getattr(spec, name) not in (None, "keep", "rule"):
+            got = "an option of words for a model with a tokenizer of its own"
+            where = f"setting corpus.{name}"
+            raise InputError("read settings", where, got, "no such option", "leave it out")
 
 
 def _gathering(spec: CorpusSpec, preset: str, progress: Progress, raw: bool) -> Gathering:
-    entry = CORPORA.get(spec.source)
-    tokenise, language = str.split, "en" if spec.tokenizer is None else spec.tokenizer
-    if entry:
-        words = Tokeniser(entry.mask_digits, entry.whole_words)
-        clean = entry.clean
-        tokenise = lambda text: words(clean(text))  # noqa: E731
-    elif not raw:
-        tokenise = Tokeniser(spec.digits == "mask", "", language, spec.lowercase is not False)
     how = Gathering(
-        tokenise,
+        str.split,
         spec.on_bad_row == "skip",
         spec.max_tokens,
         has_question=task_of(spec) != "classification",
         progress=progress,
         lines=spec.sentences == "lines",
-        encoding=None if entry else dialect_of(spec).encoding,
         raw=raw,
     )
-    if entry is None:
-        return how
-    bounds = entry.of_preset(entry.bounds, preset, Bounds())
-    classes = tuple(map(str, range(len(entry.class_names)))) or None
-    return replace(how, bounds=bounds, classes=classes, answers=entry.answers)
+    if entry := CORPORA.get(spec.source):
+        words = Tokeniser(entry.mask_digits, entry.whole_words)
+        return replace(
+            how,
+            tokenise=lambda text: words(entry.clean(text)),
+            bounds=entry.of_preset(entry.bounds, preset, Bounds()),
+            classes=tuple(map(str, range(len(entry.class_names)))) or None,
+            answers=entry.answers,
+        )
+    if not raw:
+        language = "en" if spec.tokenizer is None else spec.tokenizer
+        words = Tokeniser(spec.digits == "mask", "", language, spec.lowercase is not False)
+        how = replace(how, tokenise=words)
+    return replace(how, encoding=dialect_of(spec).encoding)
 
 
 def word_rules(spec: CorpusSpec, preset: str) -> Callable[[str], list[str]]:
@@ -235,13 +237,11 @@ def gathering_remarks(gathered: Mapping[str, Gathered], max_tokens: int | None) 
         longer = [example for example in rows.examples if example.length > limit]
         if longer:
             longest = max(longer, key=lambda example: example.length)
-            told = f"{count(len(longer), 'row')}{of}"
+            done, do = f"cut to {limit} tokens", ""
+            if max_tokens is None:
+                done, do = f"longer than {limit} tokens kept whole", "; corpus.max_tokens cuts them"
             where = f"longest {longest.length}, row {longest.instance}"
-            yield (
-                f"{told} longer than {limit} tokens kept whole ({where}); --max-tokens cuts them"
-                if max_tokens is None
-                else f"{told} cut to {limit} tokens ({where})"
-            )
+            yield f"{count(len(longer), 'row')}{of} {done} ({where}){do}"
 
 
 def _class_remarks(

@@ -7,7 +7,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -154,12 +154,8 @@ def read_texts(
     registered = isinstance(source, str) and source in CORPORA
     given = {"source": str(source), **plain}
     if kind == "seq2seq":
-        flags = {option.name: option.metadata["flag"] for option in fields(CorpusSpec)}
         for name in filter(plain.__contains__, OF_TABLES):
-            where, got = (
-                f"{flags[name]} ({name}= in Python)",
-                "an option of tables for a model of pairs",
-            )
+            where, got = f"setting corpus.{name}", "an option of tables for a model of pairs"
             raise InputError("read settings", where, got, "a folder of pairs alone", "leave it out")
         if not (registered and CORPORA[str(source)].generate is not None):
             given = {"max_words": sys.maxsize, **given}  # the length of the model cuts them
@@ -290,8 +286,8 @@ def _of_list(values: Sequence[Any], kind: ModelTask, options: Mapping[str, Any])
             do = "items of one kind, none of them empty"
             raise InputError(OPERATION, where, f"{value!r:.60}", expected, do)
     if kind != "seq2seq":
-        columns = dict(zip(("text", "question"), zip(*values, strict=True), strict=True))
-        table = pl.DataFrame(columns if second else {"text": values})
+        sides = zip(*values, strict=True) if second else [values]
+        table = pl.DataFrame(dict(zip(("text", "question"), sides, strict=False)))
         return _of_table(table, kind, {"question": "question"} if second else {})
     if not second:
         got = "a text alone for an encoder–decoder"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
-from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.steps import Folder
 from attnaudit.trace import Trace
 
@@ -160,8 +159,6 @@ def refuse_options(
     operation: str, what: str, options: Mapping[str, Any], known: Iterable[str], instead: str
 ) -> None:
     """Raise InputError for the first of ``options`` that is not ``known``."""
-    flags = {one.name: one.metadata["flag"] for one in fields(CorpusSpec)}
     for name, value in options.items():
         if name not in known:
-            got = f"{flags.get(name, f'--{name}')} {value}"
-            raise InputError(operation, what, got, f"no such option: {instead}")
+            raise InputError(operation, what, f"{name} {value}", f"no such option: {instead}")

@@ -27,9 +27,9 @@ SAME_SPLIT = (
 )
 SAME_READING = (
     "texts are read in different ways (case, digits, tokenizer): read both alike, files of your "
-    "own with the same --tokenizer, --lowercase and --digits"
+    "own with the same settings corpus.tokenizer, lowercase and digits"
 )
-SAME_LENGTH = "texts are cut at other lengths: run both with the same --max-tokens"
+SAME_LENGTH = "texts are cut at other lengths: run both with the same corpus.max_tokens"
 _MASKED = "qqq"  # a masked word with a digit, as in the corpora of Jain & Wallace 2019
 B = "_b"  # suffix of the second run's columns in the table of instances
 HIGHER, LOWER, NOT_SHOWN = "b is higher", "b is lower", "no difference shown"

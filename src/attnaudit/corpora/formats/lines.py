@@ -7,6 +7,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,36 @@ def bad_file(where: object, got: str, expected: str, do: str = "") -> InputError
 def most_inflated(packed: int) -> int:
     """Return the most bytes that a file of ``packed`` bytes may hold."""
     return max(FREE, RATIO * packed)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Encoding and delimiter of a file of texts; an empty delimiter is the one of its ending.
+
+    Raises:
+        InputError: For an unknown encoding, or a delimiter that is no single character.
+    """
+
+    encoding: str = "utf-8"
+    delimiter: str = ""
+
+    def __post_init__(self) -> None:
+        operation, setting = "read settings", "setting corpus"
+        if len(self.delimiter) > 1 or self.delimiter in ('"', "\r", "\n"):
+            where, expected = f"{setting}.delimiter", "one character, or tab"
+            raise InputError(operation, where, repr(self.delimiter), expected)
+        try:
+            "\n".encode(self.encoding)
+        except (LookupError, ValueError) as error:
+            where, expected = f"{setting}.encoding", "a name such as utf-8, latin-1 or cp1252"
+            raise InputError(operation, where, repr(self.encoding), expected) from error
+
+    def refuse(self, where: object, kind: str, *options: str) -> None:
+        """Raise InputError for an option that a kind of table states itself."""
+        for option in options:
+            if getattr(self, option) != getattr(Dialect, option):
+                got = f"setting corpus.{option} for {kind}, which states it"
+                raise bad_file(where, got, "a csv or tsv file", "leave it out")
 
 
 @contextlib.contextmanager
@@ -89,7 +120,7 @@ def numbered_lines(
         most = most_inflated(path.stat().st_size)
         # UTF-16, archives and parquet have such bytes, texts have none.
         if b"\0" in file.peek(512)[:512] and "\n".encode(encoding) == b"\n":
-            got, do = "NUL bytes, as in UTF-16 or an archive", "try --encoding utf-16, or unpack it"
+            got, do = "NUL bytes, as in UTF-16 or an archive", "set corpus.encoding, or unpack it"
             raise InputError(operation, str(path), got, expected, do)
         # Decoded before it is cut into lines, since a line end in UTF-16 is not one byte.
         text = io.TextIOWrapper(file, encoding, "surrogateescape", newline="\n")
@@ -104,7 +135,7 @@ def numbered_lines(
                     raise InputError(operation, where, got, "shorter lines", "is it a text?")
                 yield number, line.removeprefix("\ufeff") if number == 1 else line
         except UnicodeError as error:
-            where, do = f"{path}: line {number + 1}", "name its encoding with --encoding"
+            where, do = f"{path}: line {number + 1}", "set corpus.encoding"
             raise InputError(operation, where, str(error), expected, do) from error
     if number == 0:
         raise InputError(operation, str(path), "an empty file", "a file with rows")

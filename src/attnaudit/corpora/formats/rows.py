@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from attnaudit.corpora.formats.lines import bad_file, invalid_utf8
 
 SPLITS = ("train", "dev", "test")
+SPLIT_NAMES = {name: name for name in SPLITS} | dict.fromkeys(("valid", "val", "validation"), "dev")
 Task = Literal["classification", "question_answering", "inference", "translation"]
 Span = tuple[int, int]  # characters from the first to before the second
 _WHOLE_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.0*)?", re.ASCII)
@@ -110,7 +111,7 @@ class Columns:
 
 def column_option(name: str) -> str:
     """Name the option that names a column."""
-    return f"--{name}-column ({name}= in Python)"
+    return f"--column {name}=NAME ({name}= in Python)"
 
 
 def require_columns(path: Path, present: list[str], columns: Columns) -> None:
@@ -124,10 +125,17 @@ def require_columns(path: Path, present: list[str], columns: Columns) -> None:
         near = difflib.get_close_matches(name.lower(), lower)
         do = f"did you mean {' or '.join(lower[one] for one in near)}? " if near else ""
         # A header of one field with such a mark has another delimiter.
-        do += "is it another --delimiter? " if re.fullmatch(r".*[;\t|].*", listed) else ""
+        do += "set corpus.delimiter, or " if re.fullmatch(r".*[;\t|].*", listed) else ""
         do += f"name it with {column_option(option)}"
         got = f"columns {listed}{', …' if present[12:] else ''}"
         raise bad_file(path, got, f"one column '{name}'", do)
+
+
+def require_splits(found: Collection[str], where: object, names: str, do: str) -> None:
+    """Raise InputError unless train and test are among the splits that were found."""
+    for split in ("train", "test"):
+        if split not in found:
+            raise bad_file(where, f"no {split} split among {names}", f"a table {split}", do)
 
 
 class BadCell(ValueError):

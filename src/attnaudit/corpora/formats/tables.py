@@ -1,59 +1,40 @@
-"""Tables in files: csv, tsv and jsonl here, parquet in `columnar`; and the file of each split."""
+"""Tables in files: csv, tsv, jsonl, parquet, and texts on lines; and the file of each split."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.numbers import count
-from attnaudit.corpora.formats.columnar import parquet_records
+from attnaudit.corpora.formats.frames import BATCH, frame_records
 from attnaudit.corpora.formats.lines import (
     LONGEST_LINE,
+    Dialect,
     bad_file,
     filled_lines,
     invalid_utf8,
+    most_inflated,
     numbered_lines,
+    opened,
+    whole_bytes,
 )
-from attnaudit.corpora.formats.rows import Columns, Record, Row, SplitSource, require_columns
+from attnaudit.corpora.formats.rows import (
+    SPLIT_NAMES,
+    Columns,
+    Record,
+    Row,
+    SplitSource,
+    require_columns,
+)
 
-DEV_NAMES = ("dev", "valid", "val", "validation")
-SPLIT_NAMES = {"train": "train", "test": "test"} | dict.fromkeys(DEV_NAMES, "dev")
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """Encoding and delimiter of a file of texts; an empty delimiter is the one of its ending.
-
-    Raises:
-        InputError: For an unknown encoding, or a delimiter that is no single character.
-    """
-
-    encoding: str = "utf-8"
-    delimiter: str = ""
-
-    def __post_init__(self) -> None:
-        operation, setting = "read settings", "setting corpus"
-        if len(self.delimiter) > 1 or self.delimiter in ('"', "\r", "\n"):
-            where, expected = f"{setting}.delimiter", "one character, or tab"
-            raise InputError(operation, where, repr(self.delimiter), expected)
-        try:
-            "\n".encode(self.encoding)
-        except (LookupError, ValueError) as error:
-            where, expected = f"{setting}.encoding", "a name such as utf-8, latin-1 or cp1252"
-            raise InputError(operation, where, repr(self.encoding), expected) from error
-
-    def refuse(self, where: object, kind: str, *options: str) -> None:
-        """Raise InputError for an option that a kind of table states itself."""
-        for option in options:
-            if getattr(self, option) != getattr(Dialect, option):
-                got = f"--{option} ({option}= in Python) for {kind}, which states it"
-                raise bad_file(where, got, "a csv or tsv file", "leave it out")
+_FREE_ROWS = 1_000_000  # a parquet file with more has no more rows than bytes
 
 
 def csv_fields(path: Path, dialect: Dialect = Dialect()) -> Iterator[tuple[int, list[str]]]:
@@ -70,7 +51,7 @@ def csv_fields(path: Path, dialect: Dialect = Dialect()) -> Iterator[tuple[int, 
             begins = reader.line_num + 1
     except csv.Error as error:
         where = f"{path}: row that begins in line {begins}"
-        do = "correct its quotation marks or line ends, or name its --delimiter"
+        do = "correct its quotation marks or line ends, or set corpus.delimiter"
         raise bad_file(where, str(error), "fields quoted as in RFC 4180", do) from error
 
 
@@ -99,7 +80,7 @@ def _csv(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Reco
     _, header = next(fields, (0, []))
     names = [name.strip() for name in header]
     if wrong := next(filter(None, (invalid_utf8(name, dialect.encoding) for name in names)), ""):
-        raise bad_file(f"{path}: header", wrong, "readable names", "name its --encoding")
+        raise bad_file(f"{path}: header", wrong, "readable names", "set corpus.encoding")
     if columns and columns.rationale is not None:
         raise bad_file(path, "a table without lists", "jsonl or parquet for rationales")
     if columns:
@@ -135,8 +116,52 @@ def _lines(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Re
 
 
 def _parquet(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Record]:
+    """Read a parquet file; only the columns asked for are decoded.
+
+    Raises:
+        InputError: For a missing column, one without texts, numbers or lists, a damaged file, and
+            one with more rows or characters than a file of its size may hold.
+    """
+    import polars as pl
+
     dialect.refuse(path, "a parquet file", "delimiter", "encoding")
-    return parquet_records(path, columns)
+    with opened(path):
+        packed = path.stat().st_size
+    try:
+        table = pl.scan_parquet(io.BytesIO(whole_bytes(path)) if path.suffix == ".gz" else path)
+        names = table.collect_schema().names()
+        if columns:
+            require_columns(path, names, columns)
+            names = list(dict.fromkeys(name for _, name in columns if name in names))
+        rows = table.select(pl.len()).collect().item()
+        if rows > max(_FREE_ROWS, packed):
+            raise _too_large(path, f"{rows} rows", packed)
+        batches = table.select(names).collect_batches(chunk_size=BATCH, maintain_order=True)
+        yield from frame_records(_bounded(path, batches, packed), path, columns)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        got = f"no readable parquet ({' '.join(str(error).split())})"
+        raise bad_file(path, got, "a whole parquet file") from error
+
+
+def _bounded(path: Path, batches: Iterable[Any], packed: int) -> Iterator[Any]:
+    """Raise InputError for more characters and numbers than a file of this size may hold."""
+    import polars as pl
+
+    held, most = 0, most_inflated(packed)
+    for batch in batches:
+        for column in batch:
+            if column.dtype in (pl.String, pl.Categorical, pl.Enum):
+                held += column.cast(pl.String).str.len_bytes().sum()
+            elif column.dtype == pl.List:
+                held += column.list.len().sum()
+        if held > most:
+            raise _too_large(path, f"more than {most} characters", packed)
+        yield batch
+
+
+def _too_large(path: Path, got: str, packed: int) -> InputError:
+    do = "do not trust it; if you do, write it again as csv"
+    return bad_file(path, f"{got} in {packed} bytes", "a smaller table", do)
 
 
 READERS: dict[str, Callable[[Path, Columns | None, Dialect], Iterator[Record]]] = {
@@ -148,7 +173,6 @@ READERS: dict[str, Callable[[Path, Columns | None, Dialect], Iterator[Record]]] 
     ".txt": _lines,
 }
 TABLES = [kind for kind in READERS if kind != ".txt"]  # with labels
-KNOWN = f"{', '.join(TABLES)}, perhaps with .gz"
 
 
 def stem_and_format(path: Path) -> tuple[str, str]:
@@ -173,8 +197,9 @@ def records(
     """
     kind = kind or stem_and_format(path)[1]
     if kind not in READERS:
+        expected = f"one of {', '.join(TABLES)}, perhaps with .gz"
         hint = did_you_mean(kind, READERS)
-        raise bad_file(path, f"a file of format '{kind}'", f"one of {KNOWN}", hint)
+        raise bad_file(path, f"a file of format '{kind}'", expected, hint)
     return READERS[kind](path, columns, dialect)
 
 
@@ -201,13 +226,6 @@ def split_tables(folder: Path, formats: Collection[str] = TABLES) -> dict[str, P
                 raise bad_file(folder, got, f"one file for {split}", "move one of them away")
             found[split] = path
     return found
-
-
-def require_splits(found: Collection[str], where: object, names: str, do: str) -> None:
-    """Raise InputError unless train and test are among the splits that were found."""
-    for split in ("train", "test"):
-        if split not in found:
-            raise bad_file(where, f"no {split} split among {names}", f"a table {split}", do)
 
 
 def listed(folder: Path) -> str:

@@ -184,11 +184,12 @@ def usable_examples(
 
 
 def _bad_row(out: Gathered, row: Row, how: Gathering, got: str) -> Exception:
-    do = "correct the row, or skip such rows: --on-bad-row skip"
+    do = "correct the row, or skip such rows: --set corpus.on_bad_row=skip"
     if how.encoding and "(byte" in got:  # or every row with an accent would be skipped
-        do = "read the file with the --encoding in which it was saved, such as cp1252 or latin-1"
+        do = "name the encoding in which it was saved, such as --set corpus.encoding=cp1252"
     parts = {"a text": True, "a question": how.has_question, "a label": how.labels == "all"}
-    expected = " and ".join(part for part, is_needed in parts.items() if is_needed)
+    *first, last = (part for part, is_needed in parts.items() if is_needed)
+    expected = " and ".join(filter(None, (", ".join(first), last)))
     return bad_file(row.where(out.path), got, expected, do)
 
 
@@ -366,6 +367,6 @@ def _drop_unknown(rows: Gathered, known: Sequence[str], registered: bool, skip_b
             rows.skipped.append(SkippedRow(str(rows.path), one.instance, got))
         else:
             where, expected = f"{rows.path}: row {one.instance}", f"one of {first_names(known)}"
-            do = "add rows of that class to train, or skip such rows: --on-bad-row skip"
+            do = "add rows of that class to train, or skip such rows: --set corpus.on_bad_row=skip"
             raise bad_file(where, got, expected, do)
     rows.examples = [example for example in rows.examples if example.label in classes]

@@ -8,15 +8,15 @@ So it is known which words decide, and what replacing a word must do (`swapped`,
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.corpora.corpus import Corpus, Split, fingerprint, keyed
 from attnaudit.corpora.planted import BAD, COLD_FIRST, GOOD, WARM_FIRST
+from attnaudit.corpora.spec import PlantedRule
 
-PlantedRule = Literal["decisive", "twice", "majority", "last", "many", "decoy", "random"]
 RULES: tuple[str, ...] = get_args(PlantedRule)
 ROWS = {"train": 2000, "dev": 100, "test": 80}  # at most so many rows of each split
 WORDS = 24  # at most so many words of a text, around what is marked in it
