@@ -6,6 +6,7 @@ Of the calls that a test makes of a function, the first are checked.
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -65,8 +66,9 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
-    """The folder of real corpora beside the checkout."""
-    folder = Path(__file__).parents[2] / "shared" / "data"
+    """The folder of real corpora: `ATTNAUDIT_DATA`, or beside the checkout."""
+    beside = Path(__file__).parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("ATTNAUDIT_DATA", beside))
     if not folder.is_dir():
         pytest.skip(f"no real corpora at {folder}")
     return folder

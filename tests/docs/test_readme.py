@@ -20,7 +20,7 @@ from attnaudit.corpora.planted import planted_corpus
 from attnaudit.plans.spec import demo_spec
 from tests.pages import FEW, experiments, summaries_as_pages
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MARKED = re.compile(r"<!-- run -->\n```(?P<language>sh|python)\n(?P<body>.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://)([^)#]+)\)")
 OF_THE_SITE = {

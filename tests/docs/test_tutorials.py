@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TUTORIALS = sorted((Path(__file__).parents[1] / "docs" / "tutorials").glob("*.ipynb"))
+TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.ipynb"))
 SHOWN = {
     "audit_a_dataframe": ("aa-claim", "<svg", "aa-tokens"),
     "own_torch_model": ("aa-claim", "aa-tokens", "median Δŷ"),

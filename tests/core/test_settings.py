@@ -105,7 +105,7 @@ def test_dynamics_says_that_epochs_have_no_effect(source: str) -> None:
 
 
 def test_the_page_of_studies_has_every_scale() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "studies.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
     for name, scale in scales().items():
         row = f"| `{name}` | {_code(scale.quick)} | {_code(scale.full)} |"
         assert row in page, row

@@ -15,7 +15,7 @@ import pytest
 from tests.tails import graph_trace
 from tests.traces import make_trace
 
-SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
+SOURCE = Path(__file__).parents[2] / "src" / "attnaudit"
 
 LAYERS = (
     {"core"},
