@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from docs import calibration_record, calibration_tables
 from playwright.sync_api import Browser
 
 from attnaudit.calibration import CONSTRUCTIONS, construction
@@ -18,6 +17,7 @@ from attnaudit.corpora.prepare import planting
 from attnaudit.recipes import calibration
 from attnaudit.recipes.calibration import Calibration, calibrate
 from attnaudit.trace import Trace
+from docs import calibration_record, calibration_tables
 from tests.report.access import barriers
 from tests.report.conftest import browser  # noqa: F401
 
