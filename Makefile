@@ -20,10 +20,10 @@ test: $(VENV)/.installed-dev chromium  ## what a change is likely to break
 test-all: $(VENV)/.installed-dev chromium ## what make test leaves out
 	$(PYTEST) -m slow
 
-OLDEST = $(shell sed -n 's/.*"transformers>=\([0-9.]*\),.*/\1/p' pyproject.toml)
-test-oldest: $(VENV)/.installed-dev ## the tests of transformers with the oldest version of that library that pyproject.toml allows
-	$(PIP) install --no-deps --upgrade --target build/transformers-$(OLDEST) "transformers==$(OLDEST).*"
-	PYTHONPATH=build/transformers-$(OLDEST) OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -W ignore::DeprecationWarning tests/hf
+OLDEST = $(shell sed -n 's/^  "\(numba\|numpy\|polars\|pydantic\|transformers\)>=\([0-9.]*\)[",].*/\1==\2.*/p' pyproject.toml)
+test-oldest: $(VENV)/.installed-dev ## with the oldest numba, numpy, polars, pydantic and transformers that pyproject.toml allows
+	$(PIP) install --upgrade --target build/oldest $(OLDEST)
+	PYTHONPATH=build/oldest OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -W ignore::DeprecationWarning tests/core tests/corpora tests/experiments tests/hf tests/stats
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
