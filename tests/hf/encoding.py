@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encoded import Encoded, Written
 from attnaudit.hf.model import task_of
+from attnaudit.trace.words import join_tokens
 
 
 def random_texts(
@@ -36,6 +38,12 @@ def random_texts(
         nothing=1,
         written=target,
     )
+
+
+def words_of(found: Encoded) -> list[list[str]]:
+    """The words of every text, without signs for white space and for parts of a character."""
+    words = join_tokens(found.tokens, found.word_id)
+    return [[re.sub("[␣↵]|‹[^›]*›", "", word) for word in row] for row in words]
 
 
 def _words(ids: Ragged) -> Ragged:

@@ -154,7 +154,7 @@ def test_what_is_no_folder_is_one_line(name: str, message: str, tmp_path: Path) 
 def test_the_command_shows_checks_and_layers(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["audit", str(saved, "--check")]) == 0
+    assert main(["audit", str(saved), "--check"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(
         "BertForSequenceClassification can be audited: classification, read at position 0; texts in one batch: any"
@@ -168,7 +168,7 @@ def test_the_command_says_what_else_mixes_tokens(
 ) -> None:
     tiny("ConvBertForSequenceClassification").save_pretrained(tmp_path)
     capsys.readouterr()
-    assert main(["audit", str(tmp_path, "--check")]) == 0
+    assert main(["audit", str(tmp_path), "--check"]) == 0
     first, note, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("ConvBertForSequenceClassification can be audited")
     assert note.startswith(
@@ -179,7 +179,7 @@ def test_the_command_says_what_else_mixes_tokens(
 def test_the_command_gives_the_same_as_json(
     saved: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["audit", str(saved, "--check"), "--json"]) == 0
+    assert main(["audit", str(saved), "--check", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert {check["name"]: check["figure"] for check in shown["checks"]}["same weights"] == 0
     without = ("batched", "padded", "other layers", "other ways")
@@ -198,7 +198,7 @@ def test_a_model_that_predicts_nothing_to_audit_ends_with_status_2(
 ) -> None:
     tiny("BertForMaskedLM").save_pretrained(tmp_path)
     capsys.readouterr()
-    assert main(["audit", str(tmp_path, "--check")]) == 2
+    assert main(["audit", str(tmp_path), "--check"]) == 2
     assert "so no audit" in capsys.readouterr().out
 
 
@@ -207,7 +207,7 @@ def test_a_model_that_is_refused_ends_with_status_2(
 ) -> None:
     tiny("FNetForSequenceClassification").save_pretrained(tmp_path)
     capsys.readouterr()
-    assert main(["audit", str(tmp_path, "--check")]) == 2
+    assert main(["audit", str(tmp_path), "--check"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith(

@@ -11,12 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
+from numpy.testing import assert_array_equal
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
-from attnaudit.hf.encoded import Encoded, at_positions, positions_of
+from attnaudit.hf.encoded import Encoded, Written, at_positions, positions_of
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.network import Replay
 from attnaudit.hf.texts import Texts
@@ -37,7 +38,7 @@ def drawn(texts: Encoded, seed: int = 0) -> dict[int, int]:
     """The position of every instance."""
     found = at_positions(texts, "one", seed)
     assert found.written is not None
-    return dict(zip(found.instance.tolist(), found.written.lengths.tolist(), strict=True))
+    return dict(zip(found.instance.tolist(), found.written.ids.lengths.tolist(), strict=True))
 
 
 def test_the_draw_depends_on_seed_and_instance_alone() -> None:
@@ -52,10 +53,9 @@ def test_the_draw_depends_on_seed_and_instance_alone() -> None:
 def test_every_position_is_drawn_equally_often() -> None:
     texts = pairs(1).take(np.zeros(6000, np.int64))
     written = Ragged.from_rows([np.arange(4)] * 6000)
-    texts = replace(
-        texts, instance=np.arange(6000), written=written, next_ids=written, forced=written.with_values(np.zeros(24000, bool)),
-        written_tokens=[list("abcd")] * 6000,
-    )  # fmt: skip
+    forced = written.with_values(np.zeros(24000, bool))
+    target = Written(written, written, [list("abcd")] * 6000, written, forced)
+    texts = replace(texts, instance=np.arange(6000), written=target)
     count = Counter(drawn(texts).values())
     assert sorted(count) == [1, 2, 3, 4]
     assert all(abs(number - 1500) < 150 for number in count.values())
@@ -63,20 +63,19 @@ def test_every_position_is_drawn_equally_often() -> None:
 
 def test_tokens_that_are_given_are_never_predicted() -> None:
     texts = pairs(40)
-    assert texts.forced is not None
-    forced = np.zeros(len(texts.forced.values), bool)
-    forced[texts.forced.offsets[1:] - 1] = (
-        texts.forced.lengths > 1
-    )  # as the language code that ends a target of mBART
-    texts = replace(texts, forced=texts.forced.with_values(forced))
-    for positions in ("one", "all", "last"):
-        found = at_positions(texts, positions)
-        assert found.forced is not None
-        assert not found.forced.values[found.forced.offsets[1:] - 1].any()
-    last = at_positions(texts, "last")
-    assert last.written is not None
     assert texts.written is not None
-    assert last.written.lengths.tolist() == np.maximum(texts.written.lengths - 1, 1).tolist()
+    own = texts.written.forced
+    forced = np.zeros(len(own.values), bool)
+    # As the language code that ends a target of mBART.
+    forced[own.offsets[1:] - 1] = own.lengths > 1
+    texts = replace(texts, written=replace(texts.written, forced=own.with_values(forced)))
+    for positions in ("one", "all", "last"):
+        found = at_positions(texts, positions).written
+        assert found is not None
+        assert not found.forced.values[found.forced.offsets[1:] - 1].any()
+    last = at_positions(texts, "last").written
+    assert last is not None
+    assert last.ids.lengths.tolist() == np.maximum(own.lengths - 1, 1).tolist()
 
 
 def test_all_positions_are_every_prefix_once() -> None:
@@ -86,11 +85,12 @@ def test_all_positions_are_every_prefix_once() -> None:
     assert found.written is not None
     expected = [
         (row, row_ids[: size + 1].tolist())
-        for row, row_ids in enumerate(texts.written)
+        for row, row_ids in enumerate(texts.written.ids)
         for size in range(len(row_ids))
     ]
     assert [
-        (row, ids.tolist()) for row, ids in zip(found.instance.tolist(), found.written, strict=True)
+        (row, ids.tolist())
+        for row, ids in zip(found.instance.tolist(), found.written.ids, strict=True)
     ] == expected
 
 
@@ -118,7 +118,7 @@ def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(
         Replay(model, gate),
     )
     assert texts.written is not None
-    assert len(trace) == 4 * texts.written.lengths.sum()  # heads
+    assert len(trace) == 4 * texts.written.ids.lengths.sum()  # heads
     passes = [forward(model, texts.batch([row])) for row in range(len(texts))]
     stack = {
         layer.path: number
@@ -132,8 +132,8 @@ def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(
         )
         whole = passes[instance].attentions[number].weights[0, head, query]
         np.testing.assert_allclose(trace.alpha[row], whole[: len(trace.alpha[row])], atol=1e-5)
-        assert int(trace.array("label")[row]) == int(texts.next_ids[instance][query])  # type: ignore[index]
-        source, written = texts.tokens[instance], texts.written_tokens[instance][: query + 1]  # type: ignore[index]
+        assert int(trace.array("label")[row]) == int(texts.written.next_ids[instance][query])
+        source, written = texts.tokens[instance], texts.written.tokens[instance][: query + 1]
         assert (trace.tokens(row), trace.cell("question", row)) == (
             (source, written) if cross else (written, source)
         )
@@ -183,7 +183,6 @@ def test_a_prompt_ends_where_it_ends_unless_positions_are_asked_for() -> None:
         size = len(every.ids[row])
         assert label == (ids[size] if size < len(ids) else -1)
         assert every.tokens[row] == texts.tokens[int(every.instance[row])][:size]
-        assert "".join(every.words[row]) == "".join(every.tokens[row])
 
 
 def test_a_prompt_ends_before_the_tokens_that_a_tokenizer_appends() -> None:
@@ -197,7 +196,7 @@ def test_a_prompt_ends_before_the_tokens_that_a_tokenizer_appends() -> None:
     )
     found = at_positions(ended, "last")
     assert found.tokens == plain.tokens
-    assert found.words == plain.words
+    assert_array_equal(found.word_id.values, plain.word_id.values)
     assert found.label is None
     assert (
         found.notes[-1]

@@ -144,7 +144,6 @@ def test_pairs_need_one_split_and_have_any_length(tmp_path: Path) -> None:
         read_texts(tmp_path, "seq2seq", split="dev")
     model = tiny("BartForConditionalGeneration", vocab_size=SIZE)
     encoded = encode(model, tokenizer("pieces", "$A [SEP]"), texts)
-    assert encoded.cut == 1
     assert "1 of 2 texts is longer than 64 tokens, the limit of the model, and cut" in notes_of(
         texts, encoded, None
     )

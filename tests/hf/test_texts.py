@@ -20,6 +20,7 @@ from attnaudit.hf.encode import encode, limits_of, load_tokenizer, notes_of, out
 from attnaudit.hf.texts import Texts, read_texts
 from attnaudit.trace.words import join_tokens, to_words
 from tests.hf.classes import tiny
+from tests.hf.encoding import words_of
 from tests.hf.tokenizing import SIZE, tokenizer
 
 KINDS = {
@@ -67,7 +68,7 @@ def test_pieces_are_the_tokenizers_and_read_as_the_text(kind: str) -> None:
         special = found.special[row].tolist()
         assert special == [True, *[False] * (len(special) - 2), True]
         assert (found.tokens[row][0], found.tokens[row][-1]) == ("[CLS]", "[SEP]")
-        assert "".join(found.words[row][1:-1]).rstrip("␣") == "".join(text.split())
+        assert "".join(words_of(found)[row][1:-1]) == "".join(text.split())
         assert not any("Ġ" in token or "▁" in token or "##" in token for token in found.tokens[row])
         ids = found.word_id[row]
         assert_array_equal(ids == -1, special)
@@ -80,7 +81,7 @@ def test_words_are_parted_at_white_space_and_punctuation_by_every_tokenizer(kind
     found = encode(
         small(KINDS[kind]), tokenizer(kind), given("The baker found, again,  a WOODEN ladder!")
     )
-    assert found.words[0] == [
+    assert words_of(found)[0] == [
         "[CLS]",
         "The",
         "baker",
@@ -100,12 +101,12 @@ def test_a_tokenizer_without_words_of_its_own_has_words_all_the_same() -> None:
     own = tokenizer("pieces")
     own.backend_tokenizer.pre_tokenizer = None
     found = encode(small("BertForSequenceClassification"), own, given("the baker, again"))
-    assert found.words[0][1:-1] == ["the", "baker", ",", "again"]
+    assert words_of(found)[0][1:-1] == ["the", "baker", ",", "again"]
 
 
 def test_a_character_of_several_pieces_is_shown_once() -> None:
     found = encode(small("RobertaForSequenceClassification"), tokenizer("bytes"), given("a 😀 b"))
-    assert found.words[0][1:-1] == ["a", "😀", "b"]
+    assert words_of(found)[0][1:-1] == ["a", "😀", "b"]
     assert "".join(found.tokens[0]).count("😀") == 1
     assert all(found.tokens[0])
 
@@ -142,7 +143,7 @@ def test_a_pair_is_one_row_whose_words_count_on() -> None:
     assert found.ids[0].tolist() == both["input_ids"]
     assert found.type_ids is not None
     assert found.type_ids[0].tolist() == both["token_type_ids"]
-    assert found.words[0] == ["[CLS]", "the", "baker", "[SEP]", "a", "ladder", "[SEP]"]
+    assert words_of(found)[0] == ["[CLS]", "the", "baker", "[SEP]", "a", "ladder", "[SEP]"]
     words = found.word_id[0]
     assert_array_equal(np.unique(words), [-1, 0, 1, 2, 3])
 
@@ -189,7 +190,7 @@ def test_texts_longer_than_the_model_are_cut_and_counted() -> None:
     long = " ".join(["the"] * 100 + ["mill"])
     model = small("BertForSequenceClassification")
     found = encode(model, tokenizer("wordpiece"), given(long, "the mill"))
-    assert (found.cut, found.ids.lengths.tolist()) == (1, [64, 4])
+    assert found.ids.lengths.tolist() == [64, 4]
     assert found.notes == (
         "1 of 2 texts is longer than 64 tokens, the limit of the model, and cut",
     )
@@ -217,7 +218,7 @@ def test_a_prompt_is_cut_at_its_start_and_the_tokenizer_is_as_before() -> None:
     found = encode(small("GPT2LMHeadModel"), own, prompt, max_tokens=6)
     assert found.tokens[0][0] == "[CLS]"
     assert "".join(found.tokens[0]).endswith("themill")
-    assert (found.cut, len(found.tokens[0]), found.label) == (1, 6, None)
+    assert (len(found.notes), len(found.tokens[0]), found.label) == (1, 6, None)
     assert (own.truncation_side, (own.backend_tokenizer.truncation or {}).get("max_length")) == (
         "right",
         7,
@@ -263,7 +264,7 @@ def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name: str) -> N
     )
     found = encode(model, own, pairs)
     assert found.written is not None
-    assert found.next_ids is not None
+    written = found.written
     batch = found.batch([0, 1])
     assert (batch["input_ids"].shape, set(batch)) == (
         (2, found.ids.lengths.max()),
@@ -271,21 +272,16 @@ def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name: str) -> N
     )
     for row, target in enumerate(("a ladder", "one")):
         labels = own(target)["input_ids"]
-        assert found.next_ids[row].tolist() == labels
-        assert found.written[row].tolist() == [model.config.decoder_start_token_id, *labels[:-1]]
-    assert found.written_tokens is not None
-    assert "".join(found.written_tokens[0][1:]) == "␣aladder"
-    assert found.written_word_id is not None
-    assert join_tokens(found.written_tokens, found.written_word_id)[0][1:] == ["␣a", "ladder"]
-    short = found.take(np.array([0, 0])).up_to(np.array([1, 2]))
-    assert short.written is not None
-    assert short.written_word_id is not None
-    assert short.written_word_id.lengths.tolist() == [1, 2]
-    assert short.written_word_id.values[[0, 1]].tolist() == [-1, -1]
-    assert [row.tolist() for row in short.written] == [
-        found.written[0][:1].tolist(),
-        found.written[0][:2].tolist(),
-    ]
+        assert written.next_ids[row].tolist() == labels
+        assert written.ids[row].tolist() == [model.config.decoder_start_token_id, *labels[:-1]]
+    assert "".join(written.tokens[0][1:]) == "␣aladder"
+    assert join_tokens(written.tokens, written.word_id)[0][1:] == ["␣a", "ladder"]
+    short = found.take(np.array([0, 0])).up_to(np.array([1, 2])).written
+    assert short is not None
+    assert short.word_id.lengths.tolist() == [1, 2]
+    assert short.word_id.values[[0, 1]].tolist() == [-1, -1]
+    for row in (0, 1):
+        assert_array_equal(short.ids[row], written.ids[0][: row + 1])
 
 
 def test_rationales_mark_the_pieces_of_their_characters() -> None:
@@ -315,7 +311,7 @@ def test_pieces_are_summed_to_words() -> None:
     )
     scores = found.ids.with_values(np.random.default_rng(0).random(len(found.ids.values)))
     words = to_words(scores, found.word_id)
-    assert words.lengths.tolist() == [len(row) for row in found.words]
+    assert words.lengths.tolist() == [len(row) for row in words_of(found)]
     np.testing.assert_allclose(words.sum(), scores.sum())
     for row, ids in enumerate(found.word_id):
         naive: list[float] = []
@@ -469,7 +465,10 @@ def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path: Path) -> No
     with pytest.raises(InputError, match="row 1: a text without a token"):
         encode(model, own, given("one", "\u200b"))
     skipped = encode(model, own, given("one", "\u200b", "mill"), on_empty="skip")
-    assert (len(skipped), skipped.empty, skipped.instance.tolist()) == (2, 1, [0, 2])
+    assert (skipped.instance.tolist(), skipped.notes[-1:]) == (
+        [0, 2],
+        ("1 text without a token skipped",),
+    )
     with pytest.raises(InputError, match="max_tokens: 2"):
         encode(model, own, given("one"), max_tokens=2)
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Pairs in the pieces of translators' own tokenizers, slow ones of sentencepiece among them, each side in its own vocabulary."""
+"""Pairs in the pieces of translators' own tokenizers, each side in its own vocabulary."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError
-from attnaudit.hf.encode import encode, load_tokenizer, output_names
+from attnaudit.hf.encode import encode, load_tokenizer
 from attnaudit.hf.texts import Texts
 from attnaudit.trace import Trace
-from tests.hf.classes import tiny
+from tests.hf.encoding import words_of
 from tests.hf.translators import KINDS, pairs, target, translator
 
 SOURCES = ("the WOODEN ladder", "It's  3.5 😀 zürich", "a mill near the river")
@@ -47,24 +47,23 @@ def test_both_sides_are_in_the_tokenizers_own_pieces(kind: str, translators: Any
     folder, model, _ = translators[kind]
     own = load_tokenizer(folder, "seq2seq")
     found = encode(model, own, given(*SOURCES))
-    assert found.next_ids is not None
     assert found.written is not None
-    assert found.written_tokens is not None
+    words = words_of(found)
     for row, text in enumerate(SOURCES):
         assert found.ids[row].tolist() == own(text)["input_ids"]
-        assert found.next_ids[row].tolist() == own(text_target=target(text))["input_ids"]
-        assert found.written[row][0] in (
+        assert found.written.next_ids[row].tolist() == own(text_target=target(text))["input_ids"]
+        assert found.written.ids[row][0] in (
             model.config.decoder_start_token_id,
-            found.next_ids[row][-1],
+            found.written.next_ids[row][-1],
         )  # of mBART the language code
-        words = [
+        own_words = [
             word
             for word, special in zip(
-                found.words[row], _of_words(found.special[row], found.word_id[row]), strict=True
+                words[row], _of_words(found.special[row], found.word_id[row]), strict=True
             )
             if not special
         ]
-        assert "".join(words).replace("␣", "") == "".join(text.split())
+        assert "".join(own_words) == "".join(text.split())
 
 
 def _of_words(special: np.ndarray, word_id: np.ndarray) -> list[bool]:
@@ -77,59 +76,24 @@ def _of_words(special: np.ndarray, word_id: np.ndarray) -> list[bool]:
 def test_language_codes_are_given_and_the_end_is_predicted(kind: str, translators: Any) -> None:
     _, model, own = translators[kind]
     found = encode(model, own, given(*SOURCES))
-    assert found.forced is not None
-    assert found.next_ids is not None
-    names = [own.convert_ids_to_tokens(row.tolist()) for row in found.next_ids]
+    assert found.written is not None
+    names = [own.convert_ids_to_tokens(row.tolist()) for row in found.written.next_ids]
     forced = [
         [name for name, mark in zip(row, marks, strict=True) if mark]
-        for row, marks in zip(names, found.forced, strict=True)
+        for row, marks in zip(names, found.written.forced, strict=True)
     ]
-    code = {"m2m100": ["__de__"], "mbart": ["ro_RO"], "nllb": ["deu_Latn"]}.get(kind, [])
+    code = {"mbart": ["ro_RO"], "nllb": ["deu_Latn"]}.get(kind, [])
     assert forced == [code] * len(SOURCES)
     cut = encode(model, own, given(*SOURCES), max_tokens=6)
-    assert cut.forced is not None
+    assert cut.written is not None
     assert cut.ids.lengths.max() <= 6
-    ends = cut.next_ids is not None and np.isin(cut.next_ids.values, [own.eos_token_id])
-    assert (
-        cut.forced.values | ~np.asarray(ends)
-    ).all()  # the end of a text that is cut is none of its own
-    assert cut.cut > 0
-
-
-def test_pieces_of_sentencepiece_are_where_they_are_in_the_text(translators: Any) -> None:
-    _, model, own = translators["marian"]
-    found = encode(model, own, given(">>xx<< the  WOODEN ladder", "a mill"))
-    assert found.tokens[0][0] == ">>xx<<"
-    assert found.words[0][:2] == [">>xx<<", "the"]
-    assert "".join(found.tokens[1]) == "amill</s>"
-    assert found.tokens[1][-1] == "</s>"
-    assert found.special[1].tolist() == [*[False] * (len(found.tokens[1]) - 1), True]
-
-
-def test_outputs_are_named_by_the_vocabulary_of_targets(translators: Any) -> None:
-    _, model, own = translators["marian, vocabularies apart"]
-    names = output_names(model, own, ())
-    assert len(names) == model.config.decoder_vocab_size
-    assert list(names) == [
-        name for name, _ in sorted(own.target_encoder.items(), key=lambda entry: entry[1])
-    ]
+    ends = cut.written.next_ids.values == own.eos_token_id
+    # The end of a text that is cut is none of its own.
+    assert (cut.written.forced.values | ~ends).all()
+    assert "the limit of max_tokens, and cut" in cut.notes[-1]
 
 
 def test_what_cannot_be_read_is_one_line(translators: Any) -> None:
-    _, model, own = translators["marian"]
-    with pytest.raises(
-        InputError,
-        match=r"given, test, row 1: a text with pieces beyond sentencepiece; expected .*; remove them",
-    ):
-        encode(model, own, given("one", "the end </s> of it"))
-    with pytest.raises(
-        InputError, match=r"a slow tokenizer \(MarianTokenizer\); expected a fast tokenizer"
-    ):
-        encode(
-            tiny("BertForSequenceClassification"),
-            own,
-            Texts("given", "classification", ["a"], np.arange(1), ["test"], ""),
-        )
     _, model, own = translators["mbart"]
     own = type(own)(vocab=own._vocab, src_lang="en_XX")
     with pytest.raises(
@@ -139,10 +103,10 @@ def test_what_cannot_be_read_is_one_line(translators: Any) -> None:
         encode(model, own, given("one"))
 
 
-def test_a_folder_of_marian_is_audited_at_positions_of_the_targets(
+def test_a_folder_is_audited_at_positions_of_the_targets(
     translators: Any, tmp_path: Path, capsys: Any
 ) -> None:
-    folder, _, own = translators["marian"]
+    folder, _, own = translators["t5"]
     command = [
         "audit",
         str(folder),

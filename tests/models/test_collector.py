@@ -48,6 +48,24 @@ def test_batch_size_padding_and_shards_do_not_matter(encoder: str, has_question:
     assert_same(together, sharded)
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("ends", [True, False])
+def test_recurrent_layers_are_left_in_the_mode_that_they_were_in(
+    training: bool, ends: bool
+) -> None:
+    model, split = tiny_model("bilstm", "additive").train(training), tiny_split(LENGTHS)
+    next(model.parameters()).requires_grad_(False)
+    wanted = [weight.requires_grad for weight in model.parameters()]
+    shards = collect_shards(model, split, shard_rows=3)
+    next(shards)
+    if ends:
+        list(shards)
+    else:
+        shards.close()  # as by an error of what reads the shards
+    assert {module.training for module in model.modules()} == {training}
+    assert [weight.requires_grad for weight in model.parameters()] == wanted
+
+
 @pytest.mark.parametrize("encoder", ["bigru", "cnn", "none"])
 def test_batches_and_shards_of_texts_of_sentences(
     encoder: str, monkeypatch: pytest.MonkeyPatch

@@ -258,7 +258,7 @@ def audit(
       attnaudit audit models/bert --check
       attnaudit audit models/bert reviews.csv --column text=body --out runs/bert
       attnaudit audit models/bert sst --data-dir data --layers all --sample 50
-      attnaudit audit models/marian pairs/ --set collect.cross=true
+      attnaudit audit models/t5 pairs/ --set collect.cross=true
       attnaudit audit path/to/trace --engine ray --address 10.0.0.1:6379
     """
     if check:
