@@ -6,9 +6,9 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-import scipy  # imports its parts on use; they take as long as all other imports of an audit
+import scipy  # imports its parts on use: importing scipy.stats takes as long as a small audit
 from jaxtyping import Float, Int64
-from scipy.special import stdtrit
+from scipy.special import bdtr, bdtrik, stdtrit
 
 Z = NormalDist().inv_cdf(0.975)  # all intervals are at 95 %
 FEWEST = 20  # nothing is stated about a mean, or a difference, of fewer instances or pairs
@@ -31,7 +31,10 @@ def median_interval(values: Float[np.ndarray, " n"]) -> tuple[float | None, floa
         Lower and upper end, both None for fewer than 6 values.
     """
     n = len(values)
-    k = int(scipy.stats.binom.ppf(0.025, n, 0.5)) if n else 0
+    # The quantile of the binomial.
+    k = math.ceil(bdtrik(0.025, n, 0.5)) if n else 0
+    if k and bdtr(k - 1, n, 0.5) >= 0.025:  # rounded up from a whole number
+        k -= 1
     if k < 1:
         return None, None
     ordered = np.sort(values)

@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy  # imports its parts on use: two classes need no program
 from jaxtyping import Float
-from scipy.optimize import linprog
 
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.stats.measures import LN2
@@ -125,7 +125,7 @@ def solve(task: Task, box: Box) -> Solution:
     # Weights sum to 1, and what some classes gain others lose.
     goal[:k], sums[0, :k], sums[1, k : k + 2 * c] = -slope, 1.0, np.repeat([1.0, -1.0], c)
     limits = np.column_stack([lower, upper])
-    found = linprog(goal, matrix, right, sums, [1.0, 0.0], limits, options=OPTIONS)
+    found = scipy.optimize.linprog(goal, matrix, right, sums, [1.0, 0.0], limits, options=OPTIONS)
     if found.x is None:
         return Solution(None, -np.inf if found.status == 2 else np.inf)
     prices, free = np.minimum(found.ineqlin.marginals, 0.0), found.eqlin.marginals
