@@ -1,15 +1,17 @@
 """Is attention a faithful explanation of what a model does?
 
-    trace = attnaudit.collect(attnaudit.load_model("RUN/model"), corpus)      # or Trace.read(path)
+    trace = attnaudit.collect(attnaudit.load_model("RUN/model"), corpus)  # or Trace.read(path)
     results = attnaudit.audit(trace)
     results["adversary"].table
-    results.show()      # in a notebook the verdict card; trace.heatmap(0), results.figure("adversary")
+    results.show()  # the verdict card in a notebook; also trace.heatmap(0)
 
-    folder = attnaudit.run("planted-decisive", settings={"training.epochs": 4})      # as attnaudit run does
-    attnaudit.study("uniform", "planted-decisive", settings={"uniform.seeds": 2})    # as attnaudit study does
+    # The commands run and study.
+    folder = attnaudit.run("planted-decisive", settings={"training.epochs": 4})
+    attnaudit.study("uniform", "planted-decisive", settings={"uniform.seeds": 2})
 
-    trace = attnaudit.hf.collect(model, tokenizer, "reviews.csv")      # a model of the transformers library
-    trace = attnaudit.torch.collect(net, batches, attention="pool")    # any torch module with a pooling attention
+    # A model of the transformers library; any torch module that pools by attention.
+    trace = attnaudit.hf.collect(model, tokenizer, "reviews.csv")
+    trace = attnaudit.torch.collect(net, batches, attention="pool")
 
 Audits, reports and comparisons never import torch; to train, install `attnaudit[train]`, for
 translators `attnaudit[translate]`.
@@ -82,10 +84,8 @@ __all__ = [
 ]
 render_by("attnaudit.report.notebook")
 _OF_TORCH = ("collect", "load_model")
-_PARTS = {
-    "hf": "hf",
-    "torch": "train",
-}  # modules with functions of their own, and the extras that they need
+# Modules with functions of their own, and the extras that they need.
+_PARTS = {"hf": "hf", "torch": "train"}
 
 
 def __dir__() -> list[str]:
