@@ -25,7 +25,7 @@ from attnaudit.experiments.rows import importance_scores, over_words
 from attnaudit.hf.importance import MEASURES as SCORES
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes.reproduction.records import load, save
-from attnaudit.recipes.trained import train
+from attnaudit.recipes.trained import train_into
 from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
 from attnaudit.report.models import figure_and_model, model_label
 from attnaudit.results.record import read_summary
@@ -112,7 +112,7 @@ def _made(
         spec = TransformerTraining.of(
             source, config=CONFIG, seed=seed, settings=settings, data_dir=data
         )
-        model = train(spec, options.out / "models" / name)
+        model = train_into(spec, options.out / "models" / name, further=()) / "model"
         audit_transformer(TransformerSpec.of(model, source, data_dir=data, **audit), run)
     return run
 

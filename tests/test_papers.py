@@ -33,10 +33,8 @@ from attnaudit.recipes.reproduction import records as sources
 from attnaudit.recipes.reproduction.cells import RUNS
 from attnaudit.recipes.reproduction.jobs import (
     STUDIES,
-    Options,
     by_delta_alpha,
     command_of,
-    job_of,
 )
 from attnaudit.recipes.reproduction.records import (
     commit,
@@ -132,7 +130,7 @@ def test_every_cell_has_a_spec_and_a_command_that_names_its_settings(
 ) -> None:
     assert cell.corpus in REGISTERED or cell.study == "copying" or is_parallel(cell.corpus)
     with experiments():
-        assert job_of(paper, cell, tmp_path, Options(str(tmp_path))).spec is not None
+        assert Sweep(tmp_path, [], str(tmp_path), paper=paper).job(cell).spec is not None
     command = command_of(paper, cell)
     assert command.startswith(
         f"attnaudit study {cell.study} {cell.corpus}" if cell.study else "attnaudit run "

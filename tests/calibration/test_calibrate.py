@@ -97,7 +97,7 @@ def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_pat
         pass
 
     def stop(line: str) -> None:
-        if line.startswith("dial_permuted"):
+        if line.startswith("taught"):
             raise StoppedError
 
     with pytest.raises(StoppedError):
@@ -128,7 +128,7 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     assert found["degree"] is None  # two constructions are not enough for halves
     monkeypatch.chdir(tmp_path)
     assert main([*given, "--out", str(done), "--dry-run"]) == 0
-    assert "0 of 2 missing" in capsys.readouterr().out
+    assert "0 of 6 missing" in capsys.readouterr().out
     assert main([*given, "--set=calibration.constructions=guided"]) == 2
     assert "guided_single" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -27,7 +27,7 @@ from attnaudit.hf.texts import texts_of
 from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
 from attnaudit.hf.train import Network, adamw, build_transformer, second_text
 from attnaudit.plans.transformer import TransformerTraining
-from attnaudit.recipes.trained import plan_run, train
+from attnaudit.recipes.trained import plan_run, train_into
 from attnaudit.steps import read_manifest
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.texts import objective_loss
@@ -61,9 +61,13 @@ def options() -> list[str]:
     ]
 
 
+def trained_model(chosen: TransformerTraining, out: Path, progress: Progress = silent) -> Path:
+    return train_into(chosen, out, progress, further=()) / "model"
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(spec(), tmp_path_factory.mktemp("models") / "bert")
+    return trained_model(spec(), tmp_path_factory.mktemp("models") / "bert")
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +152,7 @@ def test_another_seed_makes_other_weights_and_the_same_tokenizer(
     trained: Path, tmp_path: Path
 ) -> None:
     settings = {"corpus.seed": 0, "training.epochs": 1}
-    other = bytes_of(train(spec(seed=1, settings=settings), tmp_path / "m"))
+    other = bytes_of(trained_model(spec(seed=1, settings=settings), tmp_path / "m"))
     assert other["tokenizer.json"] == bytes_of(trained)["tokenizer.json"]
     assert other["model.safetensors"] != bytes_of(trained)["model.safetensors"]
 
@@ -161,18 +165,18 @@ def test_a_training_that_was_stopped_ends_with_the_same_bytes(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(spec(), tmp_path / "m", stop)
+        trained_model(spec(), tmp_path / "m", stop)
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [".unfinished", "spec.json"]
     assert not any(one.is_done for one in plan_run(spec(), tmp_path / "m"))
     begun: list[str] = []
-    train(spec(), tmp_path / "m", lambda what, done, total: begun.append(what))
+    trained_model(spec(), tmp_path / "m", lambda what, done, total: begun.append(what))
     assert {what for what in begun if what.startswith("train")} == {"train, epoch 3 of 3"}
     assert bytes_of(tmp_path / "m" / "model") == bytes_of(trained)
 
 
 def test_a_finished_training_is_left_as_it_is(trained: Path) -> None:
     before = {path.name: path.stat().st_mtime_ns for path in trained.iterdir()}
-    train(spec(), trained.parent)
+    trained_model(spec(), trained.parent)
     assert {path.name: path.stat().st_mtime_ns for path in trained.iterdir()} == before
     assert plan_run(spec(), trained.parent)[0].is_done
 
@@ -181,14 +185,14 @@ def test_a_damaged_file_is_made_again(trained: Path, tmp_path: Path) -> None:
     place = tmp_path / "m"
     shutil.copytree(trained.parent, place)
     (place / "model" / "model.safetensors").write_bytes(b"damaged")
-    assert bytes_of(train(spec(), place)) == bytes_of(trained)
+    assert bytes_of(trained_model(spec(), place)) == bytes_of(trained)
 
 
 def test_another_spec_is_refused_with_what_differs(trained: Path) -> None:
     with pytest.raises(
         RunError, match=r"another run: model\.dropout = 0\.3, there 0\.1, seed = 1, there 0"
     ):
-        train(spec(seed=1, settings={"model.dropout": 0.3}), trained.parent)
+        trained_model(spec(seed=1, settings={"model.dropout": 0.3}), trained.parent)
 
 
 def test_the_tokenizer_learned_is_always_the_same(corpus: Corpus) -> None:
@@ -301,7 +305,7 @@ def test_deception_takes_attention_off_the_impermissible_words(
         "deceive.strength": 10.0,
     }
     chosen = spec(settings=settings)
-    folder = train(chosen, tmp_path / "m")
+    folder = trained_model(chosen, tmp_path / "m")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     network = Network(load_pretrained(folder), tokenizer, chosen.architecture, watched=True).eval()
     split = pieces_of(network, read_corpus(chosen.corpus), words=words).splits["train"]
@@ -316,7 +320,7 @@ def test_deception_takes_attention_off_the_impermissible_words(
 
 def test_a_causal_model_learns_next_tokens(tmp_path: Path) -> None:
     chosen = spec(config="tiny-gpt2", settings={"training.learning_rate": 0.005})
-    folder = train(chosen, tmp_path / "gpt2")
+    folder = trained_model(chosen, tmp_path / "gpt2")
     history = history_of(folder)
     assert history[0]["dev"] < history[-1]["dev"]
     uninformed = np.log(len(AutoTokenizer.from_pretrained(folder)))

@@ -61,36 +61,36 @@ def made(out: Path) -> dict[str, bytes]:
     return found
 
 
-def number(held: Any, progress: Progress, device: str, *, number: int) -> int:
+def number(held: Any, out: Path, progress: Progress, device: str, number: int) -> int:
     return number
 
 
-def text_of(held: Any, progress: Progress, device: str, *, source: Path) -> tuple[str, Any]:
+def text_of(held: Any, source: Path, progress: Progress, device: str) -> tuple[str, Any]:
     return source.read_text(encoding="utf-8"), held
 
 
-def refused(held: Any, progress: Progress, device: str) -> None:
+def refused(held: Any, out: Path, progress: Progress, device: str) -> None:
     raise InputError("read", "row 3", "nothing", "a label", "add one")
 
 
-def broken(held: Any, progress: Progress, device: str) -> None:
+def broken(held: Any, out: Path, progress: Progress, device: str) -> None:
     raise ZeroDivisionError
 
 
-def killed(held: Any, progress: Progress, device: str) -> None:
+def killed(held: Any, out: Path, progress: Progress, device: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def sleep(held: Any, progress: Progress, device: str) -> None:
+def sleep(held: Any, out: Path, progress: Progress, device: str) -> None:
     time.sleep(3600)
 
 
-def touch_later(held: Any, progress: Progress, device: str, *, file: Path, seconds: float) -> None:
+def touch_later(held: Any, out: Path, progress: Progress, device: str, seconds: float) -> None:
     """End before the file is there, as where a folder shows late what another machine wrote."""
-    threading.Timer(seconds, file.touch).start()
+    threading.Timer(seconds, (out / "a").touch).start()
 
 
-def hold(held: Any, progress: Progress, device: str, *, folder: Path, marks: Path) -> str:
+def hold(held: Any, folder: Path, progress: Progress, device: str, marks: Path) -> str:
     """Write into a folder as its only process, and leave a mark for each try."""
     (marks / f"{time.monotonic_ns()}").touch()
     with claimed(folder):
@@ -98,14 +98,14 @@ def hold(held: Any, progress: Progress, device: str, *, folder: Path, marks: Pat
     return "held"
 
 
-def threads(held: Any, progress: Progress, device: str) -> list[int]:
+def threads(held: Any, out: Path, progress: Progress, device: str) -> list[int]:
     """Count the threads that work split by rows and torch take."""
     import torch
 
     return [cores(), torch.get_num_threads()]
 
 
-def gpus(held: Any, progress: Progress, device: str) -> tuple[str, int]:
+def gpus(held: Any, out: Path, progress: Progress, device: str) -> tuple[str, int]:
     """Return the device of a model, and how many GPUs Ray has given to the call."""
     import ray
 

@@ -23,7 +23,7 @@ from attnaudit.recipes.trained import SHARD_ROWS, run
 from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
 from attnaudit.results.table import tables_in
 from attnaudit.steps import SERIAL, Call
-from attnaudit.steps.pieces import do_missing, whole
+from attnaudit.steps.pieces import do_missing, piece
 from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.tracing import texts as tracing_texts
 from tests.hf.classes import tiny
@@ -38,13 +38,13 @@ __all__ = ["data"]
 
 
 def test_calls_are_done_in_their_order_and_say_how_far_they_are(tmp_path: Path) -> None:
-    def work(held: int, progress: Progress, device: str | None, *, more: int) -> int:
-        assert device is None
+    def work(more: int, held: int, out: Path, progress: Progress, device: str | None) -> int:
+        assert (out, device) == (tmp_path, None)
         progress("train", 1, 2)
         return held + more
 
     shown = list[tuple[str, int, int]]()
-    some = [Call(f"call {k}", work, tmp_path, {"more": k}, 10) for k in range(2)]
+    some = [Call(f"call {k}", partial(work, k), tmp_path, 10) for k in range(2)]
     found = SERIAL.do(some, lambda *one: shown.append(one), 2)
     assert [done.result() for done in found] == [10, 11]
     assert shown == [("call 0 (1 of 2) · train", 1, 2), ("call 1 (2 of 2) · train", 1, 2)]
@@ -177,12 +177,11 @@ def test_tables_of_a_file_are_written_and_read_in_parts(
 def test_a_damaged_piece_is_made_again(tmp_path: Path, damage: Callable[[Path], Any]) -> None:
     done = list[int]()
 
-    def work(held: None, progress: Progress, device: str | None, *, number: int) -> None:
-        with whole(tmp_path / str(number)) as made:
-            (made / "file").write_text(str(number))
+    def work(number: int, held: None, made: Path, *_: Any) -> None:
+        (made / "file").write_text(str(number))
         done.append(number)
 
-    some = [Call(f"call {k}", work, tmp_path / str(k), {"number": k}) for k in range(3)]
+    some = [piece(f"call {k}", partial(work, k), tmp_path / str(k)) for k in range(3)]
     do_missing(SERIAL, some, silent)
     damage(tmp_path / "1" / "file")
     do_missing(SERIAL, some, silent)

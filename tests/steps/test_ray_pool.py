@@ -54,6 +54,9 @@ EPOCHS = {"corpus.size": 200, "training.epochs": 40, "training.patience": None}
 SPEC = RunSpec.of("planted-decisive", encoder="bilstm", settings={**SMALL, **EPOCHS})
 
 
+made_by = partial(Call, last="")
+
+
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """The head, which does no calls, and two nodes of one CPU."""
@@ -168,7 +171,7 @@ from attnaudit.core.progress import silent
 from attnaudit.steps import Call
 from attnaudit.steps.ray_pool import RayPool
 
-def sleep(held, progress, device):
+def sleep(held, out, progress, device):
     time.sleep(1000)
 
 try:
@@ -310,24 +313,24 @@ def test_an_audit_of_several_files(pool: RayPool, tmp_path: Path) -> None:
 
 def test_a_worker_that_is_lost_each_time_is_one_line(pool: RayPool, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"mortal: its worker is lost each time \(WorkerCrashed"):
-        list(pool.do([Call("mortal", calls.killed, tmp_path / "x")], silent))
+        list(pool.do([made_by("mortal", calls.killed, tmp_path / "x")], silent))
 
 
 def test_an_error_in_the_input_is_a_value_and_a_fault_is_raised(
     pool: RayPool, tmp_path: Path
 ) -> None:
-    (refused,) = pool.do([Call("one", calls.refused, tmp_path / "x")], silent)
+    (refused,) = pool.do([made_by("one", calls.refused, tmp_path / "x")], silent)
     with pytest.raises(InputError, match="read: row 3: nothing; expected a label; add one"):
         refused.result()
     with pytest.raises(ZeroDivisionError):
-        list(pool.do([Call("one", calls.broken, tmp_path / "x")], silent))
+        list(pool.do([made_by("one", calls.broken, tmp_path / "x")], silent))
 
 
 def test_calls_under_way_end_with_their_command(pool: RayPool, tmp_path: Path) -> None:
     done = pool.do(
         [
-            Call("quick", calls.number, tmp_path, {"number": 1}),
-            Call("endless", calls.sleep, tmp_path),
+            made_by("quick", partial(calls.number, number=1), tmp_path),
+            made_by("endless", calls.sleep, tmp_path),
         ],
         silent,
     )
@@ -340,7 +343,7 @@ def test_calls_under_way_end_with_their_command(pool: RayPool, tmp_path: Path) -
 def test_a_head_that_is_silent_is_one_line(
     pool: RayPool, stop_the_head: Callable[[], None], tmp_path: Path
 ) -> None:
-    endless = (Call(f"{k}", calls.number, tmp_path, {"number": k}) for k in count())
+    endless = (made_by(f"{k}", partial(calls.number, number=k), tmp_path) for k in count())
     done = pool.do(endless, silent)
     next(done)
     stop_the_head()
@@ -365,7 +368,7 @@ def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(
         for k in range(60):
             taken.append(k)
             after = ("59",) if k == 0 else ()
-            yield Call(f"{k}", calls.number, tmp_path, {"number": k}, after=after)
+            yield made_by(f"{k}", partial(calls.number, number=k), tmp_path, after=after)
 
     cpus = int(ray.cluster_resources()["CPU"])
     for done in pool.do(some(), lambda *one: shown.append(one), 60):
@@ -381,7 +384,7 @@ def test_paths_mean_the_same_on_a_worker_and_what_is_held_arrives(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("source").write_text("words")
-    call = Call("read", calls.text_of, Path("source"), {"source": Path("source")}, {"held": [1]})
+    call = made_by("read", calls.text_of, Path("source"), {"held": [1]})
     (done,) = pool.do([call], silent)
     assert done.result() == ("words", {"held": [1]})
 
@@ -390,7 +393,7 @@ def test_what_a_slow_folder_shows_late_is_waited_for(
     pool: RayPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     soon, late = (
-        Call("late", calls.touch_later, tmp_path, {"file": tmp_path / "a", "seconds": s}, last="a")
+        made_by("late", partial(calls.touch_later, seconds=s), tmp_path, last="a")
         for s in (2.0, 60.0)
     )
     assert [done.error for done in pool.do([soon], silent)] == [None]
@@ -404,7 +407,7 @@ def test_a_call_whose_folder_is_busy_is_tried_again(pool: RayPool, tmp_path: Pat
     """As of a worker that lives on a while after its driver was killed."""
     marks, place = tmp_path / "marks", tmp_path / "place"
     marks.mkdir()
-    call = Call("one", calls.hold, place, {"folder": place, "marks": marks}, last="made")
+    call = made_by("one", partial(calls.hold, marks=marks), place, last="made")
     with claimed(place):
         release = threading.Event()
         done = list[Any]()
@@ -418,7 +421,7 @@ def test_a_call_whose_folder_is_busy_is_tried_again(pool: RayPool, tmp_path: Pat
 
 
 def test_a_call_has_the_threads_of_its_cpu(pool: RayPool, tmp_path: Path) -> None:
-    (done,) = pool.do([Call("threads", calls.threads, tmp_path)], silent)
+    (done,) = pool.do([made_by("threads", calls.threads, tmp_path)], silent)
     assert done.result() == [1, 1]
 
 
@@ -431,7 +434,9 @@ def test_a_gpu_is_given_where_settings_want_one(
         with pytest.raises(InputError, match=f"'{device}'; expected one of auto, cpu on this"):
             pool.device(device)
     node = cluster.add_node(**NODE, num_gpus=1)
-    some = [Call(device, calls.gpus, tmp_path, device=device) for device in ("auto", "cuda", "cpu")]
+    some = [
+        made_by(device, calls.gpus, tmp_path, device=device) for device in ("auto", "cuda", "cpu")
+    ]
     found = {done.call.name: done.result() for done in RayPool(cluster.address).do(some, silent)}
     cluster.remove_node(node)
     assert found == {"auto": ("cuda", 1), "cuda": ("cuda", 1), "cpu": ("cpu", 0)}
@@ -445,7 +450,7 @@ def test_a_node_that_cannot_do_the_work_is_one_line(
     cluster: Any, pool: RayPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has another version, no such package, or another folder at the path."""
-    call, here = Call("one", calls.number, tmp_path / "x", {"number": 1}), os.getpid()
+    call, here = made_by("one", partial(calls.number, number=1), tmp_path / "x"), os.getpid()
 
     def elsewhere(probe: Path) -> str:
         return _reply(probe if os.getpid() == here else probe.with_name("another"))

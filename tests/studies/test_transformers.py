@@ -18,7 +18,7 @@ from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.recipes.studies import plan_study
 from attnaudit.recipes.study import StudySpec, run_study
-from attnaudit.recipes.trained import train
+from attnaudit.recipes.trained import train_into
 from attnaudit.report.models import model_label
 from attnaudit.studies import TRANSFORMER_STUDIES
 from attnaudit.studies.uncovering import UNCOVERING, uncovering
@@ -63,7 +63,7 @@ def measures(folder: Path, study: str) -> dict[str, dict[str, Any]]:
 
 
 def test_the_base_is_the_model_that_hf_train_gives(folder: Path, tmp_path: Path) -> None:
-    alone = train(training_spec(), tmp_path / "alone")
+    alone = train_into(training_spec(), tmp_path / "alone", further=()) / "model"
     saved = training(folder, "base-s0") / "model"
     for name in ("model.safetensors", "tokenizer.json"):
         assert (saved / name).read_bytes() == (alone / name).read_bytes()

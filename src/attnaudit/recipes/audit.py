@@ -29,7 +29,7 @@ from attnaudit.plans.spec import SCHEMA, experiment_settings
 from attnaudit.report.cards.skill import OF_RUN
 from attnaudit.results.about import About
 from attnaudit.results.table import table_file, tables_in
-from attnaudit.steps import SERIAL, Call, Folder, Pool, Recipe, Step, execute, held
+from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, execute, held
 from attnaudit.steps.finished import (
     read_manifest,
     read_spec,
@@ -38,7 +38,7 @@ from attnaudit.steps.finished import (
     trace_shown,
 )
 from attnaudit.steps.folder import SPEC, is_free
-from attnaudit.steps.pieces import DIGESTS, do_missing, is_whole, whole
+from attnaudit.steps.pieces import do_missing, is_whole, piece, whole
 from attnaudit.steps.versions import OF_TRANSFORMERS, versions
 from attnaudit.trace import Trace, tail_file, trace_files, trace_metadata, trace_task
 
@@ -84,42 +84,135 @@ def choose(
     return Battery(chosen, {name: resolved.get(name, {}) for name in chosen}, chosen=bool(names))
 
 
-def audited(
-    battery: Battery,
-    trace: Path,
-    made: Path,
-    spec: Mapping[str, Any],
-    progress: Progress,
-    replay: Any = None,
-    tables: Tables = tables_of_shards,
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """Write the tables of the experiments into ``made``.
+@dataclass(frozen=True)
+class Audit:
+    """The experiments on a trace, and what they need.
 
-    Where labels are known, the quality of the model is measured even next to experiments that were
-    asked for by name: what may be concluded from them depends on it.
-
-    Args:
-        battery: The experiments.
+    Attributes:
         trace: Folder or file of the trace.
-        made: Folder to write into.
+        battery: The experiments.
         spec: Names the corpus and model, for the published numbers of the same.
         progress: Callback.
         replay: Model of a trace without a tail of its own, or its folder.
-        tables: Computes the tables of the shards.
-
-    Returns:
-        The summary rows, and the reason for each experiment that was left out.
-
-    Raises:
-        TraceError: If an experiment that was asked for by name cannot use the trace.
+        pool: What audits the files of the trace.
     """
-    names = [*battery.names, *_quality(battery, trace)] if battery.chosen else None
-    plan = plan_audit(trace, names, battery.settings, replay)
-    results = run_audit(plan, made / RESULTS[0], progress, tables)
-    about = About.of(spec, trace_metadata(trace))
-    cell = {"corpus": about.corpus, "study": "", "model": f"{about.encoder} {about.attention}"}
-    rows = with_references(results.summary, ["jain2019"], cell, about.class_names).to_dicts()
-    return rows, dict(results.left_out)
+
+    trace: Path
+    battery: Battery
+    spec: Mapping[str, Any]
+    progress: Progress = silent
+    replay: Any = None
+    pool: Pool = SERIAL
+
+    def inputs(self) -> tuple[Any, ...]:
+        """Return what the results follow from."""
+        battery = self.battery
+        return trace_digests(self.trace), list(battery.names), battery.settings, battery.chosen
+
+    def measure(self, made: Path, place: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+        """Write the tables of the experiments.
+
+        Where labels are known, the quality of the model is measured even next to experiments that
+        were asked for by name: what may be concluded from them depends on it.
+
+        Args:
+            made: Folder to write into.
+            place: Folder of what a stopped audit resumes from.
+
+        Returns:
+            The summary rows, and the reason for each experiment that was left out.
+
+        Raises:
+            TraceError: If an experiment that was asked for by name cannot use the trace.
+        """
+        battery = self.battery
+        names = [*battery.names, *_quality(battery, self.trace)] if battery.chosen else None
+        plan = plan_audit(self.trace, names, battery.settings, self.replay)
+        results = run_audit(plan, made / RESULTS[0], self.progress, self._tables(place))
+        about = About.of(self.spec, trace_metadata(self.trace))
+        cell = {"corpus": about.corpus, "study": "", "model": f"{about.encoder} {about.attention}"}
+        rows = with_references(results.summary, ["jain2019"], cell, about.class_names).to_dicts()
+        return rows, dict(results.left_out)
+
+    def step(self, writes_spec: bool = False) -> Step:
+        """Audit into ``results/`` and ``summary.json``.
+
+        With ``writes_spec`` it also writes ``spec.json``: an audit may replace an earlier one.
+        """
+
+        def inputs(folder: Folder) -> Sequence[Any]:
+            return *self.inputs(), *([self.spec["trace"]] if writes_spec else [])
+
+        def work(folder: Folder, made: Path) -> dict[str, Any]:
+            rows, left_out = self.measure(made, folder.pieces)
+            write_json(made / RESULTS[1], rows)
+            if writes_spec:
+                write_with_digest(made / SPEC, self.spec)
+            return {"left_out": left_out}
+
+        return Step("audit", inputs, (*([SPEC] if writes_spec else []), *RESULTS), work)
+
+    def recipe(self, facts: Mapping[str, Any]) -> Recipe:
+        """Return the recipe of an audit in a folder of its own, with its page."""
+        report = report_step(self.progress, audit_page(self.trace))
+        return Recipe(None, [self.step(writes_spec=True), report], lambda folder: facts)
+
+    def _tables(self, place: Path) -> Tables:
+        """Return what computes the tables; those that took long are kept in ``place``."""
+        if not self.pool.shares:
+            return partial(tables_of_shards, keep=partial(_kept_table, place))
+        if not isinstance(self.replay, str | Path | None):
+            got, expected = "a model in memory", "the folder of a model, which workers read"
+            raise InputError("audit", "replay", got, expected, "save it first")
+        return partial(self._tables_of_files, place)
+
+    def _tables_of_files(
+        self,
+        place: Path,
+        experiments: Mapping[str, Experiment],
+        shards: Iterable[Trace],
+        rows: int,
+        progress: Progress,
+    ) -> Iterator[tuple[str, pl.DataFrame]]:
+        """Compute the tables by a call for each file; only the first shard is read here."""
+        settings = {name: asdict(experiment) for name, experiment in experiments.items()}
+        of_all = {"settings": settings, "fixed": next(iter(shards)).fixed, "replay": self.replay}
+        calls = [
+            piece(f"audit {file.name}", partial(audit_file, file, **of_all), place / file.stem)
+            for file in trace_files(self.trace)
+        ]
+        do_missing(self.pool, calls, progress)
+        for call in calls:
+            for name in experiments:
+                yield from ((name, rows) for rows in tables_in(call.writes / f"{name}.parquet"))
+
+
+def audit_file(
+    file: Path,
+    held: None,
+    made: Path,
+    progress: Progress,
+    device: str | None,
+    *,
+    settings: Mapping[str, Mapping[str, Any]],
+    fixed: Mapping[str, Any],
+    replay: str | Path | None,
+) -> None:
+    """Write the table of every experiment on one file of a trace, in any process."""
+    is_replayed = replay is not None and trace_metadata(file)["tail"] == "replay"
+    model = _network(file, replay) if is_replayed else None
+    with ExitStack() as files:
+        add = {name: files.enter_context(table_file(made / f"{name}.parquet")) for name in settings}
+        for shard in Trace.shards(file, model, fixed):
+            for name, values in settings.items():
+                progress(name, 0, 0)
+                add[name](make_experiment(name, values)(shard))
+
+
+@lru_cache(1)
+def _network(trace: Path, replay: str | Path) -> Any:
+    """Check the model of a trace once for all of its files that this process audits."""
+    return network_of(trace, replay)
 
 
 def _quality(battery: Battery, trace: Path) -> list[str]:
@@ -130,44 +223,32 @@ def _quality(battery: Battery, trace: Path) -> list[str]:
     return [name]
 
 
-def audit_step(
-    trace: Path,
-    battery: Battery,
-    spec: Mapping[str, Any],
-    progress: Progress,
-    replay: Any = None,
-    pool: Pool = SERIAL,
-    writes_spec: bool = False,
-) -> Step:
-    """Audit ``trace`` into ``results/`` and ``summary.json``.
+def _kept_table(
+    place: Path, name: str, number: int, make: Callable[[], pl.DataFrame]
+) -> pl.DataFrame:
+    """Return the table of an experiment on a shard: the one that is kept, else what is made."""
+    kept = place / f"{number:05d}-{name}"
+    if is_whole(kept):
+        with (kept / f"{name}.arrow").open("rb") as file:
+            return pl.read_ipc(file)  # in a path polars would read [1] as a pattern
+    table = make()
+    with whole(kept) as made, atomic(made / f"{name}.arrow") as temporary:
+        table.write_ipc(temporary)
+    return table
 
-    With ``writes_spec`` it also writes ``spec.json``: an audit may replace an earlier one.
+
+def report_step(progress: Progress, pages: Mapping[str, Page], *further: Any) -> Step:
+    """Write pages.
+
+    Args:
+        progress: Callback.
+        pages: Writers of pages by file name.
+        *further: What the pages follow from besides the spec and the steps before.
     """
 
     def inputs(folder: Folder) -> Sequence[Any]:
-        place = [spec["trace"]] if writes_spec else []
-        of_battery = list(battery.names), battery.settings, battery.chosen
-        return trace_digests(trace), *of_battery, *place
-
-    def work(folder: Folder, made: Path) -> dict[str, Any]:
-        tables = tables_on(pool, trace, folder.pieces(step.key(folder)), replay)
-        rows, left_out = audited(battery, trace, made, spec, progress, replay, tables)
-        write_json(made / RESULTS[1], rows)
-        if writes_spec:
-            write_with_digest(made / SPEC, spec)
-        return {"left_out": left_out}
-
-    step = Step("audit", inputs, (*([SPEC] if writes_spec else []), *RESULTS), work)
-    return step
-
-
-def report_step(progress: Progress, pages: Mapping[str, Page]) -> Step:
-    """Write ``pages``, by file name, from the results."""
-
-    def inputs(folder: Folder) -> Sequence[Any]:
-        names = ("collect", "translate", "audit")
-        made_from = {name: folder.records[name].files for name in names if name in folder.records}
-        return made_from, sha256(folder.out / SPEC)
+        before = {name: one.files for name, one in folder.records.items() if name != "report"}
+        return before, sha256(folder.out / SPEC), *further
 
     def work(folder: Folder, made: Path) -> None:
         progress("write the report", 0, 0)
@@ -233,10 +314,8 @@ def audit_into(
         "chosen": battery.chosen,
         "experiments": {name: battery.settings[name] for name in battery.names},
     }
-    audit = audit_step(trace, battery, spec, progress, replay, pool, writes_spec=True)
-    steps = [audit, report_step(progress, audit_page(trace))]
-    facts = {"kind": "audit", "versions": versions(*_packages(trace, replay))}
-    return execute(Recipe(None, steps, lambda folder: facts), out)
+    audit = Audit(trace, battery, spec, progress, replay, pool)
+    return execute(audit.recipe({"versions": versions(*_packages(trace, replay))}), out)
 
 
 def _packages(trace: Path, replay: Any) -> tuple[str, ...]:
@@ -297,87 +376,3 @@ def _check_place(out: Path) -> None:
     got = "a folder that holds a run" if has_spec else got
     expected = "a new folder, or one of an earlier audit"
     raise RunError("audit", str(out), got, expected, "choose another --out")
-
-
-def tables_on(pool: Pool, trace: Path, place: Path, replay: Any = None) -> Tables:
-    """Return what computes the tables of a trace's shards.
-
-    Those that took long are kept in ``place``, so that an audit that was stopped resumes.
-    """
-    if not pool.shares:
-        return partial(tables_of_shards, keep=partial(_kept_table, place))
-    if replay is not None and not isinstance(replay, str | Path):
-        got, expected = "a model in memory", "the folder of a model, which workers read"
-        raise InputError("audit", "replay", got, expected, "save it first")
-    return partial(_tables_of_files, pool, trace, place, None if replay is None else Path(replay))
-
-
-def _kept_table(
-    place: Path, name: str, number: int, make: Callable[[], pl.DataFrame]
-) -> pl.DataFrame:
-    """Return the table of an experiment on a shard: the one that is kept, else what is made."""
-    kept = place / f"{number:05d}-{name}"
-    if is_whole(kept):
-        with (kept / f"{name}.arrow").open("rb") as file:
-            return pl.read_ipc(file)  # in a path polars would read [1] as a pattern
-    table = make()
-    with whole(kept) as made, atomic(made / f"{name}.arrow") as temporary:
-        table.write_ipc(temporary)
-    return table
-
-
-def _tables_of_files(
-    pool: Pool,
-    trace: Path,
-    place: Path,
-    replay: Path | None,
-    experiments: Mapping[str, Experiment],
-    shards: Iterable[Trace],
-    rows: int,
-    progress: Progress,
-) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Compute the tables by a call for each file; the first shard alone is read here."""
-    first = next(iter(shards))
-    settings = {name: asdict(experiment) for name, experiment in experiments.items()}
-    calls = []
-    for file in trace_files(trace):
-        folder = place / file.stem
-        arguments = {
-            "file": file,
-            "settings": settings,
-            "fixed": first.fixed,
-            "folder": folder,
-            "replay": replay,
-        }
-        calls.append(Call(f"audit {file.name}", audit_file, folder, arguments, last=DIGESTS))
-    do_missing(pool, calls, progress)
-    for call in calls:
-        for name in experiments:
-            yield from ((name, rows) for rows in tables_in(call.writes / f"{name}.parquet"))
-
-
-def audit_file(
-    nothing: None,
-    progress: Progress,
-    device: str | None,
-    *,
-    file: Path,
-    settings: Mapping[str, Mapping[str, Any]],
-    fixed: Mapping[str, Any],
-    folder: Path,
-    replay: Path | None,
-) -> None:
-    """Write the table of every experiment on one file of a trace, in any process."""
-    model = None if replay is None else _network(file, replay)
-    with whole(folder) as made, ExitStack() as files:
-        add = {name: files.enter_context(table_file(made / f"{name}.parquet")) for name in settings}
-        for shard in Trace.shards(file, model, fixed):
-            for name, values in settings.items():
-                progress(name, 0, 0)
-                add[name](make_experiment(name, values)(shard))
-
-
-@lru_cache(1)
-def _network(trace: Path, replay: Path) -> Any:
-    """Check the model of a trace once for all of its files that this process audits."""
-    return network_of(trace, replay)

@@ -6,9 +6,8 @@ results, ``OUT/calibration`` the tables, the degree and the page. A killed calib
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,17 @@ from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import facts
 from attnaudit.plans.spec import SCHEMA, RunSpec
 from attnaudit.plans.training import Training
-from attnaudit.recipes.audit import RESULTS, audit_step, choose
+from attnaudit.recipes.audit import RESULTS, Audit, choose, report_step
 from attnaudit.recipes.classifier import INTERVENTIONS, TEACHER
 from attnaudit.recipes.reading import LastCorpus
-from attnaudit.recipes.study import TRAININGS, finished_at, key_of, taught, training_folder
-from attnaudit.recipes.trained import train_into
+from attnaudit.recipes.study import (
+    TRAININGS,
+    Say,
+    do_trainings,
+    key_of,
+    training_calls,
+    training_folder,
+)
 from attnaudit.results.measures import direction_of
 from attnaudit.steps import Folder, Planned, Recipe, Step, check_place, execute
 from attnaudit.steps.finished import trace_digests
@@ -47,8 +52,6 @@ SOURCES: dict[str, dict[str, Any]] = {
     "movies_rationales": {"corpus.max_tokens": 400},
 }
 FULL_SEEDS = 5
-MADE = {"teach": TEACHER, "intervene": INTERVENTIONS}  # by steps of a training
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -104,10 +107,28 @@ class Calibration:
         return sorted(once, key=lambda cell: (self.corpora.index(cell.corpus), cell.seed))
 
     @cached_property
-    def teachers(self) -> set[str]:
-        """Keys of the trainings that others take as given."""
-        taught_by = (cell.training.teacher for cell in self.cells)
-        return {key_of(teacher) for teacher in taught_by if isinstance(teacher, Training)}
+    def trainings(self) -> list[Training]:
+        """All trainings, each once and after its teacher."""
+        every = [
+            one
+            for cell in self.cells
+            for one in (cell.training.teacher, cell.training)
+            if isinstance(one, Training)
+        ]
+        return list({key_of(one): one for one in every}.values())
+
+    @property
+    def missing(self) -> list[Training]:
+        """Trainings that are not done, or have not left all that is asked for."""
+        every, store = self.trainings, self.out / TRAININGS
+        teachers = [key_of(one.teacher) for one in every if isinstance(one.teacher, Training)]
+
+        def is_made(one: Training) -> bool:
+            taught = [TEACHER] if key_of(one) in teachers else []
+            place = training_folder(store, one)
+            return all((place / name).exists() for name in (MANIFEST, INTERVENTIONS, *taught))
+
+        return [one for one in every if not is_made(one)]
 
     def audit_of(self, cell: Cell) -> Path:
         """Return the folder of a model's audit."""
@@ -143,18 +164,27 @@ def calibrate(
         RunError: If the place holds another calibration.
     """
     require("train", "calibrate")
-    place = calibration.out / PLACE
+    place, store = calibration.out / PLACE, calibration.out / TRAININGS
     do = f"give its options, or remove {place} (trainings and audits stay)"
+    report = report_step(progress, {"report.html": _write_page})
     recipe = Recipe(
         calibration.to_json(),
-        [_score_step(calibration, progress), Step("report", _scored, ("report.html",), _report)],
-        lambda folder: {"kind": "calibration", "command": calibration.command},
+        [_score_step(calibration, progress), report],
+        lambda folder: {"command": calibration.command},
         f"{do}, or choose another --out",
     )
-    check_place(place, calibration.to_json(), recipe.do)
-    work, number = _Cells(calibration, progress, say), len(calibration.cells)
-    for done, cell in enumerate(calibration.cells, 1):
-        work.do(cell, f"{done} of {number}")
+    check_place(place, recipe.spec or {}, recipe.do)
+    read = LastCorpus()
+    missing = calibration.missing
+    calls = training_calls(
+        missing, store, lambda spec: read(_unplanted(spec), progress), ["intervene"]
+    )
+    do_trainings(calls, len(missing), progress, say)
+    for number, cell in enumerate(calibration.cells, 1):
+        label = f"{cell.name} ({number} of {len(calibration.cells)})"
+        training = training_folder(store, cell.training)
+        audit = _audit_recipe(calibration.audit_of(cell), cell, training, within(label, progress))
+        execute(audit, calibration.audit_of(cell))
     return execute(recipe, place)
 
 
@@ -167,80 +197,41 @@ def plan_calibration(calibration: Calibration) -> list[Planned]:
     ]
 
 
-def _report(folder: Folder, made: Path) -> None:
+def _write_page(folder: Path, page: Path) -> None:
     from attnaudit.report.calibration_page import write_calibration
 
-    write_calibration(folder.out, made / "report.html")
+    write_calibration(folder, page)
 
 
-def _scored(folder: Folder) -> Sequence[Any]:
-    return (folder.records["score"].files,)
+def _unplanted(spec: RunSpec) -> RunSpec:
+    """Return the spec of a corpus before words are planted into it.
+
+    A file is read once, whatever the seed of what is planted.
+    """
+    is_generated = CORPORA[spec.corpus.source].generate is not None
+    seed = spec.corpus.seed if is_generated else 0
+    return replace(spec, corpus=replace(spec.corpus, planted=None, seed=seed))
 
 
-@dataclass
-class _Cells:
-    """Trains and audits the models one after another."""
+def _audit_recipe(out: Path, cell: Cell, training: Path, progress: Progress) -> Recipe:
+    """Collect the trace as a user would have it, and what check and battery say of it."""
+    battery = choose((), {}, "classification")
+    shown = {"trace": f"{AUDITS}/{cell.name}/trace", "experiments": battery.settings}
+    plain = {"schema": SCHEMA, "kind": "audit", **shown}
 
-    calibration: Calibration
-    progress: Progress
-    say: Say
-    read: LastCorpus = field(default_factory=LastCorpus)
+    def inputs(folder: Folder) -> Sequence[Any]:
+        shards, found = trace_digests(training / "trace"), sha256(training / INTERVENTIONS)
+        return shards, found, cell.name
 
-    def do(self, cell: Cell, of_all: str) -> None:
-        """Train and audit a model, unless it is done."""
-        started, place = time.perf_counter(), self.calibration.audit_of(cell)
-        is_done = (place / MANIFEST).exists()
-        progress = within(f"{cell.name} ({of_all})", self.progress)
-        if isinstance(cell.training.teacher, Training):
-            self._train(cell.training.teacher, progress, ["teach"])
-        teaches = key_of(cell.training) in self.calibration.teachers
-        self._train(cell.training, progress, ["intervene", *(["teach"] if teaches else [])])
-        execute(self._recipe(cell, progress), place)
-        if not is_done:
-            self.say(f"{cell.name}: {time.perf_counter() - started:.0f} s ({of_all})")
+    def show(folder: Folder, made: Path) -> None:
+        trace = Trace.read(training / "trace")
+        shown = cell.audited(trace)
+        shown.write(made / "trace")
+        found: Mapping[str, float] = read_json(training / INTERVENTIONS)
+        write_json(made / CHECK, checked(cell.construction, found, trace, shown))
 
-    def _train(self, training: Training, progress: Progress, further: Sequence[str]) -> None:
-        store = self.calibration.out / TRAININGS
-        folder = training_folder(store, training)
-        if finished_at(folder) is None or not all((folder / MADE[one]).exists() for one in further):
-            corpus = self._corpus(training.spec)
-            train_into(taught(training, store), folder, progress, corpus, further)
-
-    def _corpus(self, spec: Any) -> Any:
-        """Read the corpus of a training before words are planted into it.
-
-        A file is read once, whatever the seed of what is planted.
-        """
-        is_generated = CORPORA[spec.corpus.source].generate is not None
-        seed = spec.corpus.seed if is_generated else 0
-        unplanted = replace(spec.corpus, planted=None, seed=seed)
-        return self.read(replace(spec, corpus=unplanted), self.progress)
-
-    def _recipe(self, cell: Cell, progress: Progress) -> Recipe:
-        """Collect the trace as a user would have it, and what check and battery say of it."""
-        training = training_folder(self.calibration.out / TRAININGS, cell.training)
-        battery = choose((), {}, "classification")
-        plain = {
-            "schema": SCHEMA,
-            "kind": "audit",
-            "trace": f"{AUDITS}/{cell.name}/trace",
-            "experiments": battery.settings,
-        }
-
-        def inputs(folder: Folder) -> Sequence[Any]:
-            shards, found = trace_digests(training / "trace"), sha256(training / INTERVENTIONS)
-            return shards, found, cell.name
-
-        def show(folder: Folder, made: Path) -> None:
-            trace = Trace.read(training / "trace")
-            shown = cell.audited(trace)
-            shown.write(made / "trace")
-            found: Mapping[str, float] = read_json(training / INTERVENTIONS)
-            write_json(made / CHECK, checked(cell.construction, found, trace, shown))
-
-        audit = audit_step(self.calibration.audit_of(cell) / "trace", battery, plain, progress)
-        steps = [Step("show", inputs, ("trace", CHECK), show), audit]
-        return Recipe(plain, steps, lambda folder: {"kind": "audit"})
+    audit = Audit(out / "trace", battery, plain, progress).step()
+    return Recipe(plain, [Step("show", inputs, ("trace", CHECK), show), audit])
 
 
 def _score_step(calibration: Calibration, progress: Progress) -> Step:

@@ -12,7 +12,7 @@ from attnaudit.core.files import content_key, sha256, write_json
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.plans.spec import RunSpec
-from attnaudit.recipes.kind import Further, Job, Kind, Notes
+from attnaudit.recipes.kind import Further, Job, Kind, Notes, corpus_seed
 from attnaudit.steps.finished import trace_digests
 from attnaudit.studies import STUDIES
 
@@ -68,16 +68,12 @@ def _intervene(job: Job, model: AttentionModel, origin: Mapping[str, Any], made:
 class Classifiers(Kind):
     """Of a `RunSpec` and a `Corpus`."""
 
-    name, needs = "run", ("train",)
+    name, needs, studies = "run", ("train",), STUDIES
+    trained_by = ("model", "training", "vectors", "preset", "seed", "objective")
     further: ClassVar = {
         "teach": Further((TEACHER,), _teach),
         "intervene": Further((INTERVENTIONS,), _intervene),
     }
-
-    @property
-    def studies(self) -> Mapping[str, type]:
-        """Return the studies of classifiers."""
-        return STUDIES
 
     def spec(self, source: str | Path, **options: Any) -> RunSpec:
         """Make a `RunSpec`."""
@@ -99,8 +95,7 @@ class Classifiers(Kind):
         from attnaudit.trace import Trace
 
         if spec.corpus.planted is not None:
-            seed = spec.seed if spec.corpus.seed is None else spec.corpus.seed
-            corpus = with_planted(corpus, spec.corpus.planted, seed)
+            corpus = with_planted(corpus, spec.corpus.planted, corpus_seed(spec))
         if spec.corpus.removed is not None:
             corpus = without_words(corpus, spec.corpus.removed)
         if spec.teacher is None:
@@ -110,16 +105,10 @@ class Classifiers(Kind):
         key = content_key(corpus.fingerprint, trace_digests(place), spec.teacher.column)
         return taught, key
 
-    def training_inputs(self, job: Job) -> Sequence[Any]:
-        """Return the settings, and the digest of a file of word vectors."""
-        vectors, plain = Path(job.spec.vectors), job.plain
-        parts = {name: plain[name] for name in ("model", "training", "vectors", "preset", "seed")}
-        if plain["objective"] is not None:
-            # What a teacher says is in the fingerprint, wherever its trace lies.
-            parts["objective"] = plain["objective"]
-        if job.spec.probe is not None:
-            parts |= {name: plain[name] for name in ("probe", "collect")}
-        return parts, sha256(vectors) if vectors.is_file() else None
+    def read_by(self, job: Job) -> Sequence[Any]:
+        """Return the digest of a file of word vectors."""
+        vectors = Path(job.spec.vectors)
+        return (sha256(vectors) if vectors.is_file() else None,)
 
     def build(self, job: Job) -> tuple[AttentionModel, Notes]:
         """Make the vocabulary, the word vectors and the model."""
@@ -153,7 +142,7 @@ class Classifiers(Kind):
             ids = vocabulary.ids(train.tokens)
             odds = word_log_odds(ids, train.label, len(vocabulary), len(names))
             model.attention.odds.copy_(torch.from_numpy(odds))
-        return model, {"vectors": vectors.note}
+        return model, {"remarks": [vectors.note]}
 
     def fit(self, job: Job, model: AttentionModel, **options: Any) -> list[Epoch]:
         """Train the model in place."""
@@ -172,13 +161,9 @@ class Classifiers(Kind):
         plain = {name: job.plain[name] for name in ("preset", "vectors")}
         return {**asdict(model.settings), **plain}
 
-    def remarks(self, notes: Notes) -> list[str]:
-        """Say where the word vectors come from."""
-        return [notes["vectors"]]
-
-    def with_remarks(self, origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
-        """Add the remarks as notes of their own."""
-        return {**origin, "notes": list(remarks)}
+    def network(self, model: AttentionModel) -> AttentionModel:
+        """Return the model, which is a torch module."""
+        return model
 
     def traced(self, job: Job) -> Split:
         """Return the test split."""
@@ -197,16 +182,6 @@ class Classifiers(Kind):
 
         settings = asdict(job.spec.collect)
         return collect_shards(model, rows, **settings, metadata=origin, progress=progress)
-
-    def collect_inputs(self, job: Job) -> Sequence[Any]:
-        """Return the settings of the trace."""
-        return (job.plain["collect"],)
-
-    def facts(self, job: Job) -> dict[str, dict[str, Any]]:
-        """Return the seeds of the experiments and the names of the classes."""
-        experiments = job.spec.experiments.items()
-        seeds = {name: values["seed"] for name, values in experiments if "seed" in values}
-        return {"seeds": seeds, "corpus": {"class_names": list(job.corpus.class_names)}}
 
 
 CLASSIFIERS = Classifiers()

@@ -8,7 +8,7 @@ killed study resumes from its last checkpoint.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +24,7 @@ from attnaudit.core.settings import override
 from attnaudit.core.threads import cores
 from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.plans.spec import SCHEMA
-from attnaudit.recipes.audit import RESULTS
+from attnaudit.recipes.audit import RESULTS, report_step
 from attnaudit.recipes.kind import refuse_options
 from attnaudit.results.table import read_table, table_file
 from attnaudit.steps import Folder, Recipe, Step, execute
@@ -110,10 +110,10 @@ def run_copying(
     plain = specified(study)
     steps = [
         _train_step(study, progress, threads or cores()),
-        Step("analyse", _trained, RESULTS[1:], _analyse),
-        _report_step(plain, progress),
+        Step("analyse", lambda folder: [folder.records["train"].files], RESULTS[1:], _analyse),
+        report_step(progress, {"report.html": _write_page}),
     ]
-    return execute(Recipe(plain, steps, lambda folder: {"kind": "study"}), Path(out))
+    return execute(Recipe(plain, steps), Path(out))
 
 
 def config_of(study: Copying) -> CopyingConfig:
@@ -166,24 +166,13 @@ def _train_step(study: Copying, progress: Progress, threads: int) -> Step:
     return Step("train", lambda folder: (asdict(study), list(_MEASURES)), RESULTS[:1], work)
 
 
-def _trained(folder: Folder) -> Sequence[Any]:
-    return (folder.records["train"].files,)
-
-
 def _analyse(folder: Folder, made: Path) -> None:
     results = folder.out / RESULTS[0]
     curves, final = (read_table(results / f"{name}.parquet").collect() for name in (CURVES, FINAL))
     write_json(made / RESULTS[1], summarise(curves, final).to_dicts())
 
 
-def _report_step(plain: Mapping[str, Any], progress: Progress) -> Step:
-    def inputs(folder: Folder) -> Sequence[Any]:
-        return folder.records["analyse"].files, *_trained(folder), plain
+def _write_page(folder: Path, page: Path) -> None:
+    from attnaudit.report.copying_page import write_copying
 
-    def work(folder: Folder, made: Path) -> None:
-        from attnaudit.report.copying_page import write_copying
-
-        progress("write the report", 0, 0)
-        write_copying(folder.out, made / "report.html")
-
-    return Step("report", inputs, ("report.html",), work)
+    write_copying(folder, page)

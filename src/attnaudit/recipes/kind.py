@@ -12,8 +12,15 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
 from attnaudit.steps import Folder
 from attnaudit.trace import Trace
+from attnaudit.training.probe import Probe
 
 Notes = dict[str, Any]  # what a step leaves in the manifest
+Rows = list[dict[str, Any]]  # of a summary
+
+
+def corpus_seed(spec: Any) -> int:
+    """Return the seed of a corpus: of its splits, of generated texts and of samples."""
+    return spec.seed if spec.corpus.seed is None else spec.corpus.seed
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,11 @@ class Job:
     corpus: Any
     device: str
     progress: Progress
+
+    def sample(self, rows: Any, size: int | None) -> Any:
+        """Draw rows of a split, the same in all trainings of a study; None: all."""
+        probe = Probe(size=len(rows) if size is None else size, seed=corpus_seed(self.spec))
+        return rows.take(probe.rows(rows.instance))
 
 
 @dataclass(frozen=True)
@@ -59,23 +71,23 @@ class Kind(ABC):
     Attributes:
         name: Its name in ``spec.json`` and in the manifest.
         needs: Extras of the installation that have its packages.
+        trained_by: Parts of ``spec.json`` that a trained model follows from, as far as they are
+            there, besides the fingerprint of the corpus.
         further: What else can be made with a trained model, by the name of the step.
-        usual: Those of `further` that belong to a whole run.
+        usual: Those of `further` that belong to a whole run; its summary follows from them too.
         tables: Files of an audit besides those of its experiments.
         pages: Writers of pages besides the audit's, by file name.
+        studies: Studies of such models, by name.
     """
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
+    trained_by: ClassVar[tuple[str, ...]]
     further: ClassVar[Mapping[str, Further]] = {}
     usual: ClassVar[tuple[str, ...]] = ()
     tables: ClassVar[tuple[str, ...]] = ()
     pages: ClassVar[Mapping[str, Callable[[Path, Path], Any]]] = {}
-
-    @property
-    @abstractmethod
-    def studies(self) -> Mapping[str, type]:
-        """Studies of such models, by name."""
+    studies: ClassVar[Mapping[str, type]]
 
     @abstractmethod
     def spec(self, source: str | Path, **options: Any) -> Any:
@@ -89,13 +101,13 @@ class Kind(ABC):
         """Return the corpus to train on, and its fingerprint."""
         return corpus, corpus.fingerprint
 
-    @abstractmethod
-    def training_inputs(self, job: Job) -> Sequence[Any]:
-        """Return what a trained model follows from besides the fingerprint and the device."""
+    def read_by(self, job: Job) -> Sequence[Any]:
+        """Return what else a trained model follows from."""
+        return ()
 
     @abstractmethod
     def build(self, job: Job) -> tuple[Any, Notes]:
-        """Make a model before training, and notes on how it came about."""
+        """Make a model before training, and notes; ``remarks`` among them are for readers."""
 
     @abstractmethod
     def fit(self, job: Job, model: Any, **options: Any) -> list[Any]:
@@ -107,20 +119,11 @@ class Kind(ABC):
 
     def network(self, model: Any) -> Any:
         """Return the torch module of a model."""
-        return model
+        return model.model
 
     @abstractmethod
     def described(self, job: Job, model: Any) -> dict[str, Any]:
         """Return what a trace says of its model."""
-
-    def remarks(self, notes: Notes) -> list[str]:
-        """Return what a reader should know of a training, from its notes."""
-        return notes.get("remarks", [])
-
-    def with_remarks(self, origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
-        """Add remarks to what a trace says of its origin."""
-        notes = [*origin["corpus"]["notes"], *remarks]
-        return {**origin, "corpus": {**origin["corpus"], "notes": notes}}
 
     def task(self, job: Job) -> str:
         """Return the task that a trace says it is of."""
@@ -136,23 +139,9 @@ class Kind(ABC):
     ) -> Iterator[Trace]:
         """Trace rows with a model."""
 
-    @abstractmethod
-    def collect_inputs(self, job: Job) -> Sequence[Any]:
-        """Return what the trace follows from besides the model."""
-
-    def audit_inputs(self, job: Job, folder: Folder) -> Sequence[Any]:
-        """Return what the results follow from besides the trace."""
-        return list(job.spec.experiments), job.spec.experiments, False
-
-    def rows(
-        self, job: Job, folder: Folder, made: Path, audited: list[dict[str, Any]]
-    ) -> list[dict[str, Any]]:
+    def rows(self, job: Job, folder: Folder, made: Path, audited: Rows) -> Rows:
         """Return all summary rows, those of the experiments included; write `tables` too."""
         return audited
-
-    def facts(self, job: Job) -> dict[str, dict[str, Any]]:
-        """Return what the manifest says besides, by section."""
-        return {}
 
 
 def refuse_options(

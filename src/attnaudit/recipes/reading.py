@@ -9,6 +9,7 @@ from typing import Any
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress
+from attnaudit.recipes.kind import corpus_seed
 from attnaudit.recipes.kinds import kind_of
 
 Read = Callable[[Any, Progress], Any]  # the corpus of a specification
@@ -25,10 +26,9 @@ class LastCorpus:
 
     def __call__(self, spec: Any, progress: Progress) -> Any:
         """Return the corpus of ``spec``. Raises InputError."""
-        seed = spec.seed if spec.corpus.seed is None else spec.corpus.seed
         plain = spec.to_json()["corpus"].items()
         how = {name: value for name, value in plain if name not in _AFTER_READING}
-        key = content_key(spec.kind, how, seed, getattr(spec, "preset", None))
+        key = content_key(spec.kind, how, corpus_seed(spec), getattr(spec, "preset", None))
         if key != self.key:
             self.key, self.found = "", None  # free before the next is read
             try:

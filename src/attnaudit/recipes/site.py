@@ -1,4 +1,7 @@
-"""A site over runs, audits, studies, reproductions, comparisons and calibrations: what each folder is, and what is copied of it."""
+"""A site over runs, audits, studies, reproductions, comparisons and calibrations.
+
+What each folder is decides which of its pages are copied, and which data are read.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, count
 from pathlib import Path
 from typing import Any
 
@@ -24,79 +27,69 @@ from attnaudit.report.cards.skill import no_skill_of_run
 from attnaudit.results.record import read_record
 from attnaudit.results.summary import SummaryRows
 from attnaudit.steps.finished import read_spec, require_as_written, require_finished, require_text
-from attnaudit.steps.folder import MANIFEST
+from attnaudit.steps.folder import MANIFEST, SPEC
 
 PAGE, INDEX, MARK, DATA = "report.html", "index.html", "site.json", "data"
 PAIRED_ROWS = 1_000_000  # compared for a site, in about a minute
 HEADINGS = ("Studies", "Reproductions", "Comparisons", "Calibrations")
+# Files that tell of what a folder is that has no spec of a run or a study.
+_MARKED = {
+    "reproduction.csv": "Reproductions",
+    "differences.parquet": "Comparisons",
+    "degree.json": "Calibrations",
+}
 _TITLE = re.compile(r"<title>(.*?)(?: – attnaudit)?</title>", re.DOTALL)
 
 
 @dataclass
 class _Found:
-    """What the folders of a site are: ``runs`` by the place that they get in it, ``pages`` to copy, the further ones by heading."""
+    """What the folders of a site are.
+
+    Attributes:
+        runs: Folders of runs by their place in the site.
+        pages: Pages to copy, by their address.
+        further: Addresses of pages that are not of runs, by heading.
+    """
 
     runs: dict[str, Path] = field(default_factory=dict)
     pages: dict[str, Path] = field(default_factory=dict)
     further: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, folder: Path, place: str) -> None:
-        """Put ``folder`` at ``place``. Raises RunError where it holds nothing that a site shows."""
+        """Put a folder at a place. Raises RunError if it holds nothing that a site shows."""
         require_text(folder)
         if not folder.is_dir():
-            raise RunError(
-                "report",
-                str(folder),
-                "no such folder",
-                "runs, audits, studies or reproductions",
-                "name folders that are there",
-            )
-        if (folder / "reproduction.csv").exists() and (folder / INDEX).exists():
-            self._add_pages("Reproductions", folder, place, [INDEX])
-            for manifest in sorted((folder / "runs").glob(f"*/{MANIFEST}")):
-                self._add_run(manifest.parent, f"{place}/runs/{manifest.parent.name}")
-            for studies in sorted(
-                {
-                    manifest.parent.parent
-                    for manifest in (folder / "studies").glob(f"*/*/{MANIFEST}")
-                }
-            ):
-                self._add_studies(studies, f"{place}/studies/{studies.name}")
-            for manifest in sorted((folder / "studies").glob(f"*/{MANIFEST}")):
-                self._add_pages(
-                    "Studies", manifest.parent, f"{place}/studies/{manifest.parent.name}", [PAGE]
-                )
-        elif (folder / "differences.parquet").exists():
-            self._add_pages("Comparisons", folder, place, [PAGE])
+            expected = "runs, audits, studies or reproductions"
+            raise _refusal(folder, "no such folder", expected, "name folders that are there")
+        heading = next((_MARKED[name] for name in _MARKED if (folder / name).exists()), "")
+        if heading == "Reproductions":
+            self._add_pages(heading, folder, place, [INDEX])
+            for child in sorted([*folder.glob("runs/*"), *folder.glob("studies/*")]):
+                if any(child.glob(MANIFEST)) or any(child.glob(f"*/{MANIFEST}")):
+                    self.add(child, f"{place}/{child.relative_to(folder).as_posix()}")
+        elif heading:
+            self._add_pages(heading, folder, place, [PAGE])
         elif (folder / "calibration" / PAGE).exists():
-            self._add_pages("Calibrations", folder / "calibration", place, [PAGE])
-        elif (folder / "degree.json").exists():
-            self._add_pages("Calibrations", folder, place, [PAGE])
-        elif not (folder / "spec.json").exists() and any(folder.glob(f"*/{MANIFEST}")):
+            self.add(folder / "calibration", place)
+        elif not (folder / SPEC).exists() and any(folder.glob(f"*/{MANIFEST}")):
             self._add_studies(folder, place)
         else:
             require_finished(folder)
-            kind = read_spec(folder).get("kind")
-            if kind == "study":
+            if read_spec(folder).get("kind") == "study":
                 self._add_pages("Studies", folder, place, [PAGE])
             else:
                 self._add_run(folder, place)
 
     def _add_studies(self, folder: Path, place: str) -> None:
-        """All studies of one model, and the audit of it."""
+        """Add all studies of one model, and the audit of it."""
         studies = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}"))
         kinds = {name: read_spec(folder / name).get("kind") for name in studies}
-        if "study" not in kinds.values():
-            raise RunError(
-                "report",
-                str(folder),
-                "a folder without a run or a study",
-                "a run directory",
-                "name the runs themselves",
-            )
         own = [f"{name}/{PAGE}" for name, kind in kinds.items() if kind == "study"]
-        own = [*([INDEX] if (folder / INDEX).is_file() else []), *own]
-        self._add_pages("Studies", folder, place, own)
+        if not own:
+            got, do = "a folder without a run or a study", "name the runs themselves"
+            raise _refusal(folder, got, "a run directory", do)
+        index = [INDEX] if (folder / INDEX).is_file() else []
+        self._add_pages("Studies", folder, place, [*index, *own])
         for name, kind in kinds.items():
             if kind in AUDITED:
                 self._add_run(folder / name, f"{place}/{name}")
@@ -104,64 +97,56 @@ class _Found:
     def _add_run(self, folder: Path, place: str) -> None:
         _check_run(folder)
         self.runs[place] = folder
-        for page in folder.glob("*.html"):
-            self.pages[f"{place}/{page.name}"] = page
+        self.pages |= {f"{place}/{page.name}": page for page in folder.glob("*.html")}
 
     def _add_pages(self, heading: str, folder: Path, place: str, names: Sequence[str]) -> None:
         for name in names:
             if not (folder / name).is_file():
-                raise RunError(
-                    "report",
-                    str(folder / name),
-                    "no such page",
-                    "a finished folder",
-                    "run the command that makes it again",
-                )
+                do = "run the command that makes it again"
+                raise _refusal(folder / name, "no such page", "a finished folder", do)
             self.pages[f"{place}/{name}"] = folder / name
-        self.further.setdefault(heading, []).extend(f"{place}/{name}" for name in names)
+            self.further.setdefault(heading, []).append(f"{place}/{name}")
 
 
-def site_into(
-    runs: Sequence[str | Path], out: str | Path, progress: Progress | None = None
-) -> Path:
-    """Write a site over finished ``runs`` into the folder ``out``, or one file where ``out`` ends in ``.html``; returns its page.
+def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress = silent) -> Path:
+    """Write a site over finished work; one that is there is replaced once the new one is whole.
 
-    ``runs`` are runs, audits, folders of studies, of a reproduction with its runs and studies, of comparisons or of a calibration. A site
-    that is there is replaced once the new one is whole. Raises RunError where ``out`` holds something else, and for a folder that cannot
-    be shown.
+    Args:
+        runs: Folders of runs, audits, studies, a reproduction, comparisons or a calibration.
+        out: Folder of the site, or one file for all data, without further pages, if it ends in
+            ``.html``.
+        progress: Callback.
+
+    Returns:
+        The page.
+
+    Raises:
+        RunError: If ``out`` holds something else, and for a folder that cannot be shown.
     """
-    out, progress = Path(out), progress or silent
+    out = Path(out)
     single = out.suffix == ".html"
-    before = _site_files(out, single)
-    found = _Found()
-    folders = [Path(run) for run in runs]
+    _check_out(out, single)
+    found, folders = _Found(), [Path(run) for run in runs]
     for folder, place in zip(folders, _names(folders), strict=True):
         found.add(folder, place)
     if single and not found.runs:
-        expected, do = (
-            "a run: one file holds the data of runs, and no further pages",
-            "choose a folder by --out",
-        )
-        raise RunError("report", ", ".join(map(str, runs)), "no run", expected, do)
-    with _staged(out, single, before) as staging:
+        where, do = ", ".join(map(str, runs)), "choose a folder by --out"
+        expected = "a run: one file holds the data of runs, and no further pages"
+        raise _refusal(where, "no run", expected, do)
+    with _staged(out, single) as staging:
         _write(staging, found, single, progress)
     return out if single else out / INDEX
 
 
 def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> None:
-    """Everything of a site into ``staging``, a folder, or for a ``single`` file its path."""
-    from attnaudit.report.site.page import (
-        OVERVIEW,
-        Further,
-        overview,
-        write_index,
-    )  # charts and templates: slow to import
+    """Write a site into a folder, or into one file."""
+    # Charts and templates take long to import.
+    from attnaudit.report.site.packing import script
+    from attnaudit.report.site.page import OVERVIEW, Further, overview, write_index
 
     kept: dict[str, str] = {}
 
     def keep(key: str, packed: str) -> None:
-        from attnaudit.report.site.packing import script
-
         if single:
             kept[key] = packed
         else:
@@ -172,37 +157,34 @@ def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> No
     for number, (place, folder) in enumerate(found.runs.items()):
         progress("read runs", number, len(found.runs))
         run, packed_texts = _read(folder, place, number, keep)
-        key = texts.setdefault(content_key(packed_texts), f"texts-{len(texts)}")
-        if key == f"texts-{len(texts) - 1}":
-            keep(key, packed_texts)
+        fingerprint = content_key(packed_texts)
+        if fingerprint not in texts:
+            texts[fingerprint] = f"texts-{len(texts)}"
+            keep(texts[fingerprint], packed_texts)
         page = "" if single else f"{place}/{PAGE}"
-        shown.append(replace(run, page=page, texts=key))
+        shown.append(replace(run, page=page, texts=texts[fingerprint]))
     progress("write the site", len(found.runs), len(found.runs))
     keep(OVERVIEW, overview(shown))
-    further = (
-        []
-        if single
-        else [
-            Further(name, tuple(_titles(found, found.further[name])))
-            for name in HEADINGS
-            if name in found.further
-        ]
-    )
     pairs = _pairs(list(found.runs.values()), shown, keep)
     if single:
-        write_index(staging, shown, further, pairs, kept)
+        write_index(staging, shown, [], pairs, kept)
         return
+    further = [
+        Further(name, tuple(_titles(found, found.further[name])))
+        for name in HEADINGS
+        if name in found.further
+    ]
     for address, page in found.pages.items():
         write_text(staging / address, _text_of(page))
     write_index(staging / INDEX, shown, further, pairs)
-    files = sorted(
-        path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()
-    )
-    write_json(staging / MARK, {"schema": SCHEMA, "kind": "site", "files": [*files, MARK]})
+    files = [path.relative_to(staging).as_posix() for path in _files(staging)]
+    write_json(staging / MARK, {"schema": SCHEMA, "kind": "site", "files": [*sorted(files), MARK]})
 
 
-def _read(folder: Path, place: str, number: int, keep: Any) -> tuple[Any, str]:
-    """A run as the site shows it, its columns and weights kept, and its texts."""
+def _read(
+    folder: Path, place: str, number: int, keep: Callable[[str, str], None]
+) -> tuple[Any, str]:
+    """Return a run as the site shows it, its columns and weights kept, and its texts."""
     from attnaudit.report.site.contents import contents, known_figures
     from attnaudit.report.site.page import SiteRun
 
@@ -213,10 +195,10 @@ def _read(folder: Path, place: str, number: int, keep: Any) -> tuple[Any, str]:
     keep(columns, held.columns)
     keep(weights, held.weights)
     notice = no_skill_of_run(SummaryRows.of(record.summary))
-    return SiteRun(
-        printable(place.replace("/runs/", "/")), "", record.about, known_figures(record), held.measures, held.rows, held.instances, notice,
-        columns, weights,
-    ), held.texts  # fmt: skip
+    name = printable(place.replace("/runs/", "/"))
+    sizes = held.measures, held.rows, held.instances
+    named = name, "", record.about, known_figures(record)
+    return SiteRun(*named, *sizes, notice, columns, weights), held.texts
 
 
 def _pairs(
@@ -247,28 +229,18 @@ def _pairs(
 
 
 def _check_run(folder: Path) -> None:
-    """Raise RunError unless ``folder`` is a finished run of this schema, with its page, as its manifest lists it."""
+    """Check that a folder is a finished run of this schema, with its page. Raises RunError."""
     require_as_written(folder)
     spec = read_spec(folder)
     if spec.get("kind") not in AUDITED:
-        raise RunError(
-            "report",
-            str(folder),
-            f"a folder of kind {spec.get('kind')}",
-            "a run, an audit, a study",
-            "name runs/…",
-        )
+        got, expected = f"a folder of kind {spec.get('kind')}", "a run, an audit, a study"
+        raise _refusal(folder, got, expected, "name runs/…")
     if spec.get("schema") != SCHEMA:
         got, do = f"schema {spec.get('schema')}", "run it again with this version of attnaudit"
-        raise RunError("report", str(folder / "spec.json"), got, f"schema {SCHEMA}", do)
+        raise _refusal(folder / SPEC, got, f"schema {SCHEMA}", do)
     if not (folder / PAGE).is_file():
-        raise RunError(
-            "report",
-            str(folder),
-            f"no {PAGE}",
-            "a run with its page",
-            f"write it with attnaudit report {folder}",
-        )
+        do = f"write it with attnaudit report {folder}"
+        raise _refusal(folder, f"no {PAGE}", "a run with its page", do)
 
 
 def _titles(found: _Found, addresses: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -278,93 +250,63 @@ def _titles(found: _Found, addresses: Sequence[str]) -> Iterator[tuple[str, str]
 
 
 def _text_of(page: Path) -> str:
-    """A page of a folder. Raises RunError where it cannot be read."""
+    """Read a page of a folder. Raises RunError."""
     try:
         return page.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         do = f"write it with attnaudit report {page.parent}, or run the command that made it again"
-        raise RunError(
-            "report", str(page), " ".join(str(error).split()), "a page written by attnaudit", do
-        ) from error
+        raise _refusal(page, str(error), "a page written by attnaudit", do) from error
 
 
-def _site_files(out: Path, single: bool) -> bool:
-    """Whether a site is at ``out`` already. Raises RunError where something else is."""
-    if single:
-        if out.is_dir():
-            raise RunError(
-                "report", str(out), "a folder", "a file to write", "choose another --out"
-            )
-        if out.exists() and 'id="site-data"' not in out.read_text(
-            encoding="utf-8", errors="replace"
-        ):
-            raise RunError(
-                "report",
-                str(out),
-                "a file that is no site",
-                "a new file, or an earlier site",
-                "choose another --out",
-            )
-        return out.exists()
-    expected, do = "a new or empty folder, or an earlier site", "choose another --out"
-    if not out.exists():
-        return False
-    if not out.is_dir():
-        raise RunError("report", str(out), "a file", expected, do)
-    if not (out / MARK).is_file():
-        held = min(
-            (path.name for path in out.iterdir()), default=None
-        )  # whatever it is, it is not searched
-        if held is not None:
-            raise RunError(
-                "report",
-                str(out),
-                f"a folder that is not empty and holds no site ({held})",
-                expected,
-                do,
-            )
-        return True
-    held = sorted(
-        path.relative_to(out).as_posix()
-        for path in out.rglob("*")
-        if path.is_file() or path.is_symlink()
-    )
-    mark = read_json(out / MARK)
-    listed = mark.get("files") if isinstance(mark, dict) and mark.get("kind") == "site" else None
-    foreign = (
-        held if not isinstance(listed, list) else [name for name in held if name not in listed]
-    )
-    if foreign:
-        raise RunError(
-            "report",
-            str(out),
-            f"it holds a file that is not of the site: {foreign[0]}",
-            expected,
-            do,
-        )
-    return True
+def _check_out(out: Path, single: bool) -> None:
+    """Raise RunError if something else than a site is at ``out``."""
+    got = ""
+    if single and out.is_dir():
+        got = "a folder"
+    elif single and out.exists():
+        is_site = 'id="site-data"' in out.read_text(encoding="utf-8", errors="replace")
+        got = "" if is_site else "a file that is no site"
+    elif out.is_dir():
+        mark = read_json(out / MARK) if (out / MARK).is_file() else None
+        listed = mark.get("files", ()) if isinstance(mark, dict) else ()
+        names = (path.relative_to(out).as_posix() for path in _files(out))
+        foreign = next((name for name in names if name not in listed), "")
+        got = f"it holds a file that is not of the site: {foreign}" if foreign else ""
+    elif out.exists():
+        got = "a file"
+    if got:
+        place = "a new file" if single else "a new or empty folder"
+        raise _refusal(out, got, f"{place}, or an earlier site", "choose another --out")
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.rglob("*") if path.is_file() or path.is_symlink())
+
+
+def _refusal(where: str | Path, got: str, expected: str, do: str) -> RunError:
+    return RunError("report", str(where), got, expected, do)
 
 
 @contextmanager
-def _staged(out: Path, single: bool, before: bool) -> Iterator[Path]:
-    """A place next to ``out`` to write into, which takes the place of ``out`` once all is written, and is removed after an error."""
+def _staged(out: Path, single: bool) -> Iterator[Path]:
+    """Yield a place next to ``out``, which replaces it unless there is an error."""
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
     except OSError as error:
         raise unwritable(out, error) from error
+    made, before = scratch / out.name, scratch / "before"
     try:
-        made = scratch / out.name
         if not single:
             made.mkdir(mode=0o755)
         yield made
-        if before and not single:
-            out.replace(scratch / "before")
+        if out.is_dir():
+            out.replace(before)
         try:
             made.replace(out)
         except OSError:
-            if before and not single:
-                (scratch / "before").replace(out)
+            if before.exists():
+                before.replace(out)
             raise
     except OSError as error:
         raise unwritable(out, error) from error
@@ -373,17 +315,10 @@ def _staged(out: Path, single: bool, before: bool) -> Iterator[Path]:
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """The folders' own names, numbered where two are the same, or where one would be a file of the site."""
-    taken: set[str] = {DATA, INDEX, MARK}
-    names = []
+    """Name folders by themselves, numbered if a name is that of another or of the site's files."""
+    names: list[str] = []
     for folder in folders:
         base = folder.resolve().name
-        names.append(
-            next(
-                name
-                for k in range(1, len(folders) + 4)
-                if (name := base if k == 1 else f"{base}-{k}") not in taken
-            )
-        )
-        taken.add(names[-1])
+        numbered = (base if k == 1 else f"{base}-{k}" for k in count(1))
+        names.append(next(name for name in numbered if name not in (*names, DATA, INDEX, MARK)))
     return names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,6 @@ from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.transformer import OF_WORDS, OPERATION, TransformerTraining
 from attnaudit.recipes.kind import Job, Kind, Notes, refuse_options
 from attnaudit.studies import TRANSFORMER_STUDIES
-from attnaudit.training.probe import Probe
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from attnaudit.hf.train import Network
     from attnaudit.trace import Trace
     from attnaudit.training.loop import Epoch
-
-# Parts of a spec that weights follow from.
-TRAINED_BY = ("config", "model", "training", "schedule", "uniform", "objective", "seed")
 
 
 @dataclass(frozen=True)
@@ -76,12 +72,8 @@ def _check_marks(pieces: Corpus, words: tuple[str, ...] | None) -> None:
 class SmallTransformers(Kind):
     """Of a `TransformerTraining` and a `Corpus` with its raw texts."""
 
-    name, needs = TransformerTraining.kind, ("train", "hf")
-
-    @property
-    def studies(self) -> Mapping[str, type]:
-        """Return the studies of transformers."""
-        return TRANSFORMER_STUDIES
+    name, needs, studies = TransformerTraining.kind, ("train", "hf"), TRANSFORMER_STUDIES
+    trained_by = ("config", "model", "training", "schedule", "uniform", "objective", "seed")
 
     def spec(self, source: str | Path, **options: Any) -> TransformerTraining:
         """Make a `TransformerTraining`."""
@@ -116,10 +108,6 @@ class SmallTransformers(Kind):
         if spec.corpus.removed is not None:
             corpus = without_words(corpus, spec.corpus.removed)
         return corpus, corpus.fingerprint
-
-    def training_inputs(self, job: Job) -> Sequence[Any]:
-        """Return the parts of the spec that weights follow from."""
-        return [job.plain[name] for name in TRAINED_BY]
 
     def build(self, job: Job) -> tuple[Network, Notes]:
         """Learn the tokenizer from train and make the network."""
@@ -169,10 +157,6 @@ class SmallTransformers(Kind):
         model: Any = load_pretrained(folder)
         return Pretrained(model.to(device), load_tokenizer(folder))
 
-    def network(self, model: Any) -> Any:
-        """Return the torch module."""
-        return model.model
-
     def described(self, job: Job, model: Network | Pretrained) -> dict[str, Any]:
         """Return the name of the configuration, the class and the sizes."""
         layers = {"uniform": list(job.spec.uniform)} if job.spec.uniform else {}
@@ -184,15 +168,13 @@ class SmallTransformers(Kind):
         return "language_modelling" if job.spec.architecture.causal else job.corpus.task
 
     def traced(self, job: Job) -> Texts:
-        """Return texts of test, the same in all trainings of a study."""
+        """Return texts of test."""
         from attnaudit.hf.texts import texts_of
 
-        test, size = texts_of(job.corpus).of_split("test"), job.spec.collect.sample
+        test = texts_of(job.corpus).of_split("test")
         if job.spec.architecture.causal:
             test = as_prompts(test)
-        seed = job.spec.seed if job.spec.corpus.seed is None else job.spec.corpus.seed
-        probe = Probe(size=len(test) if size is None else size, seed=seed)
-        return test.take(probe.rows(test.instance))
+        return job.sample(test, job.spec.collect.sample)
 
     def shards(
         self,
@@ -224,10 +206,6 @@ class SmallTransformers(Kind):
             metadata={**origin, "gate": gate.to_json()},
             progress=progress,
         )
-
-    def collect_inputs(self, job: Job) -> Sequence[Any]:
-        """Return the settings of the trace, and the seed that draws the texts."""
-        return job.plain["collect"], job.spec.corpus.seed
 
 
 SMALL_TRANSFORMERS = SmallTransformers()

@@ -9,9 +9,9 @@ twice and a killed study resumes.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,11 @@ from attnaudit.papers import PAPERS
 from attnaudit.papers.comparison import with_references
 from attnaudit.plans.spec import SCHEMA, Teacher, differences
 from attnaudit.plans.training import Training, TrainingId, usual
-from attnaudit.recipes.audit import RESULTS, audit_page, audit_step, choose, report_step
+from attnaudit.recipes.audit import RESULTS, Audit, choose, report_step
 from attnaudit.recipes.classifier import TEACHER
 from attnaudit.recipes.kinds import kind_of, kind_of_corpus
 from attnaudit.recipes.reading import LastCorpus, Read
-from attnaudit.recipes.trained import train_into
+from attnaudit.recipes.trained import COLLECT, do_training
 from attnaudit.recipes.translator import TRANSLATIONS, read_translations
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.table import table_file
@@ -46,7 +46,6 @@ from attnaudit.steps import (
     read_spec,
 )
 from attnaudit.steps.finished import some_of, trace_digests
-from attnaudit.steps.folder import MANIFEST
 from attnaudit.studies import Study
 from attnaudit.studies.base import base_rows
 from attnaudit.trace import Trace, trace_task
@@ -169,17 +168,17 @@ def run_study(
     plan = prepared(spec, out, progress, read)
     for note in plan.notes:
         say(f"note: {note}")
-    total = len(plan.trainings)
-    for number, done in enumerate(pool.do(plan.calls, progress, total), 1):
-        seconds = done.result()
-        if seconds is not None:
-            say(f"{done.call.name}: {seconds:.0f} s ({number} of {total})")
+    do_trainings(plan.calls, len(plan.trainings), progress, say, pool)
     base = plan.folders.get(usual(spec.base, spec.base.seed).id)
     first = base or plan.folders[plan.trainings[0].id]
     metadata = next(Trace.shards(first / "trace")).metadata
     place = execute(plan.recipe(metadata, progress), out / spec.study.name)
     if base is not None:
-        _audit(base, out / AUDIT, progress)
+        trace = base / "trace"
+        battery = choose((), {}, trace_task(trace))
+        shown = {"trace": f"../{TRAININGS}/{base.name}/trace", "experiments": battery.settings}
+        plain = {"schema": SCHEMA, "kind": "audit", **shown}
+        execute(Audit(trace, battery, plain, progress).recipe({}), out / AUDIT)
     write_studies(out, metadata, tuple(kind.studies))
     return place
 
@@ -230,25 +229,7 @@ class Prepared:
     @property
     def calls(self) -> Iterator[Call]:
         """A call for each training."""
-        known = {key_of(one): one.name for one in self.trainings}
-        teachers = {
-            key_of(one.teacher) for one in self.trainings if isinstance(one.teacher, Training)
-        }
-        for one in self.trainings:
-            teaches = one.teaches or key_of(one) in teachers
-            further = [*(["teach"] if teaches else []), *(["translate"] if one.writes else [])]
-            after = known.get(key_of(one.teacher)) if isinstance(one.teacher, Training) else None
-            spec, folder = taught(one, self.store), training_folder(self.store, one)
-            yield Call(
-                one.name,
-                do_training,
-                folder,
-                {"spec": spec, "folder": folder, "further": further},
-                self.corpus,
-                () if after is None else (after,),
-                spec.device,
-                MANIFEST,
-            )
+        return training_calls(self.trainings, self.store, lambda spec: self.corpus)
 
     def recipe(self, metadata: Mapping[str, Any], progress: Progress) -> Recipe:
         """Return the recipe of the study's own folder: the analysis and the page."""
@@ -257,14 +238,11 @@ class Prepared:
         folders = {str(training): folder.name for training, folder in self.folders.items()}
         analyse = self._analyse_step(progress)
 
-        def inputs(folder: Folder) -> Sequence[Any]:
-            return folder.records["analyse"].files, self.plain, *self.notes
+        def write_page(folder: Path, page: Path) -> None:
+            write_study(folder, metadata, self.notes, page)
 
-        def write_page(folder: Folder, made: Path) -> None:
-            write_study(folder.out, metadata, self.notes, made / "report.html")
-
-        report = Step("report", inputs, ("report.html",), write_page)
-        facts = {"kind": "study", "notes": self.notes, "trainings": folders}
+        report = report_step(progress, {"report.html": write_page}, *self.notes)
+        facts = {"notes": self.notes, "trainings": folders}
         do = f"give its options, or remove {self.spec.study.name} (the trainings stay)"
         do = f"{do}, or choose another --out"
         return Recipe(self.plain, [analyse, report], lambda folder: facts, do)
@@ -334,25 +312,39 @@ class Traces(Mapping[TrainingId, Trace]):
         return len(self.folders)
 
 
-def do_training(
-    corpus: Any,
-    progress: Progress,
-    device: str | None,
-    *,
-    spec: Any,
-    folder: Path,
-    further: Sequence[str],
-) -> float | None:
-    """Train into ``folder``, in any process; return the seconds, None if nothing was left to do."""
-    started, before = time.perf_counter(), finished_at(folder)
-    train_into(spec, folder, progress, corpus, further, device)
-    return None if finished_at(folder) == before else time.perf_counter() - started
+def training_calls(
+    trainings: Sequence[Training],
+    store: Path,
+    corpus_of: Callable[[Any], Any],
+    also: Sequence[str] = (),
+) -> Iterator[Call]:
+    """Yield a call for each training.
+
+    Args:
+        trainings: Trainings, each after its teacher.
+        store: Folder of all trainings.
+        corpus_of: Function of a specification that returns its corpus.
+        also: Further steps of every training.
+    """
+    names = {key_of(one): one.name for one in trainings}
+    teachers = [key_of(one.teacher) for one in trainings if isinstance(one.teacher, Training)]
+    for one in trainings:
+        teaches = one.teaches or key_of(one) in teachers
+        further = (COLLECT, *(["teach"] * teaches), *(["translate"] * one.writes), *also)
+        after = names.get(key_of(one.teacher)) if isinstance(one.teacher, Training) else None
+        spec, place = taught(one, store), training_folder(store, one)
+        work = partial(do_training, spec=spec, further=further)
+        yield Call(one.name, work, place, corpus_of(spec), (after,) if after else (), spec.device)
 
 
-def finished_at(folder: Path) -> int | None:
-    """Return when a training's manifest was written; None if there is none."""
-    manifest = folder / MANIFEST
-    return manifest.stat().st_mtime_ns if manifest.exists() else None
+def do_trainings(
+    calls: Iterable[Call], total: int, progress: Progress, say: Say, pool: Pool = SERIAL
+) -> None:
+    """Do calls of `training_calls`, and say how long each took. Raises InputError."""
+    for number, done in enumerate(pool.do(calls, progress, total), 1):
+        seconds = done.result()
+        if seconds is not None:
+            say(f"{done.call.name}: {seconds:.0f} s ({number} of {total})")
 
 
 def key_of(training: Training) -> str:
@@ -420,20 +412,3 @@ def _without(plain: Mapping[str, Any], names: Collection[str], prefix: str = "")
         for key, value in plain.items()
         if f"{prefix}{key}" not in names
     }
-
-
-def _audit(base: Path, place: Path, progress: Progress) -> None:
-    """Run the battery on the trace of the training ``base``."""
-    trace = base / "trace"
-    battery = choose((), {}, trace_task(trace))
-    plain = {
-        "schema": SCHEMA,
-        "kind": "audit",
-        "trace": f"../{TRAININGS}/{base.name}/trace",
-        "experiments": battery.settings,
-    }
-    steps = [
-        audit_step(trace, battery, plain, progress, writes_spec=True),
-        report_step(progress, audit_page(trace)),
-    ]
-    execute(Recipe(None, steps, lambda folder: {"kind": "audit"}), place)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,8 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.progress import Progress, silent
-from attnaudit.recipes.audit import RESULTS, Battery, audit_page, audited, report_step, tables_on
-from attnaudit.recipes.kind import Further, Job, Kind
+from attnaudit.recipes.audit import RESULTS, Audit, Battery, audit_page, report_step
+from attnaudit.recipes.kind import Further, Job, Kind, Notes
 from attnaudit.recipes.kinds import kind_of
 from attnaudit.steps import (
     SERIAL,
@@ -29,14 +31,15 @@ from attnaudit.steps import (
     execute,
     plan,
 )
-from attnaudit.steps.finished import read_manifest, trace_digests
+from attnaudit.steps.finished import read_manifest
 from attnaudit.steps.folder import MANIFEST
-from attnaudit.steps.pieces import DIGESTS, collected, whole
+from attnaudit.steps.pieces import collected, piece
 from attnaudit.steps.versions import OF_TRANSFORMERS, versions
 from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.training.probe import STEP_FOLDER, Probe, step_part
 
 SHARD_ROWS = 2048  # of a call that collects
+COLLECT = "collect"
 
 
 def run(
@@ -68,8 +71,7 @@ def run(
         RunError: If ``out`` holds another run, is no empty folder, or is full.
     """
     out = Path(out)
-    made = prepared(spec, out, progress, corpus, pool, device=device)
-    return execute(made.whole_run(), out)
+    return execute(prepared(spec, out, progress, corpus, pool, device).whole_run(), out)
 
 
 def plan_run(spec: Any, out: Path, progress: Progress = silent) -> list[Planned]:
@@ -81,40 +83,48 @@ def plan_run(spec: Any, out: Path, progress: Progress = silent) -> list[Planned]
     return plan(prepared(spec, out, progress).whole_run(), out)
 
 
-def train(
-    spec: Any,
-    out: Path,
-    progress: Progress = silent,
-    corpus: Any = None,
-    device: str | None = None,
-) -> Path:
-    """Train a model without a trace; return its folder. Arguments are those of `run`."""
-    made = prepared(spec, out, progress, corpus, device=device)
-    return execute(made.training(is_traced=False), out) / "model"
-
-
 def train_into(
     spec: Any,
     out: str | Path,
     progress: Progress = silent,
     corpus: Any = None,
-    further: Sequence[str] = (),
+    further: Sequence[str] = (COLLECT,),
     device: str | None = None,
 ) -> Path:
-    """Train and collect into a folder that a study names: the first half of `run`.
+    """Train into a folder without an audit; return the folder.
 
     Args:
         spec: Specification of the training.
         out: Folder of the training.
         progress: Callback.
         corpus: What the spec names, if it has been read already.
-        further: Names of further steps of its kind: ``teach`` leaves a trace of all splits,
-            ``translate`` translations of the test split.
+        further: Names of further steps: ``collect``, and of its kind ``teach``, which leaves a
+            trace of all splits, or ``translate``, which leaves translations of the test split.
         device: Device of this process; None to go by the spec.
     """
     out, do = Path(out), f"remove {out}: what it held is made again"
-    made = prepared(spec, out, progress, corpus, do=do, device=device)
-    return execute(replace(made.training(further), do=do), out)
+    made = prepared(spec, out, progress, corpus, device=device, do=do)
+    return execute(replace(made.recipe(further), do=do), out)
+
+
+def do_training(
+    corpus: Any,
+    folder: Path,
+    progress: Progress,
+    device: str | None,
+    spec: Any,
+    further: Sequence[str] = (COLLECT,),
+) -> float | None:
+    """Train into ``folder``, in any process; return the seconds, None if nothing was left to do."""
+    started, before = time.perf_counter(), finished_at(folder)
+    train_into(spec, folder, progress, corpus, further, device)
+    return None if finished_at(folder) == before else time.perf_counter() - started
+
+
+def finished_at(folder: Path) -> int | None:
+    """Return when a training's manifest was written; None if there is none."""
+    manifest = folder / MANIFEST
+    return manifest.stat().st_mtime_ns if manifest.exists() else None
 
 
 def prepared(
@@ -123,8 +133,8 @@ def prepared(
     progress: Progress,
     corpus: Any = None,
     pool: Pool = SERIAL,
-    do: str = "",
     device: str | None = None,
+    do: str = "",
 ) -> Trained:
     """Read and prepare the corpus of a training for a place that is its own or free.
 
@@ -142,7 +152,7 @@ def prepared(
     texts, plain["fingerprint"] = kind.prepare(spec, corpus)
     check_place(out, plain, do)
     device = device or pool.device(spec.device) or resolve_device(spec.device)
-    return Trained(kind, Job(spec, plain, texts, device, progress), pool, corpus)
+    return Trained(kind, Job(spec, plain, texts, device, progress), pool, corpus, out)
 
 
 def resolve_device(device: str) -> str:
@@ -155,10 +165,10 @@ def resolve_device(device: str) -> str:
         return device
     import torch
 
+    known = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     if device == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    numbered = [f"cuda:{k}" for k in range(torch.cuda.device_count())]
-    known = ["cpu", *(["cuda"] if torch.cuda.is_available() else []), *numbered]
+        return known[-1]
+    known += [f"cuda:{k}" for k in range(torch.cuda.device_count())]
     if device not in known:
         expected = f"auto or one of {', '.join(known)} on this machine"
         raise InputError("run", "--device", repr(device), expected)
@@ -174,12 +184,14 @@ class Trained:
         job: The training.
         pool: What does it.
         corpus: What was read, before words were planted into it or removed.
+        out: Folder of the training.
     """
 
     kind: Kind
     job: Job
     pool: Pool
     corpus: Any
+    out: Path
 
     @property
     def is_traced(self) -> bool:
@@ -188,51 +200,40 @@ class Trained:
 
     def whole_run(self) -> Recipe:
         """Return the recipe of a run: training, trace, audit and pages."""
-        further = ("collect", *self.kind.usual) if self.is_traced else self.kind.usual
         pages = {**(audit_page() if self.is_traced else {}), **self.kind.pages}
-        report = report_step(self.job.progress, pages)
-        steps = [self.train_step(), *map(self.further_step, further), self.audit_step(), report]
-        return Recipe(self.job.plain, steps, self.facts)
+        further = (*([COLLECT] if self.is_traced else []), *self.kind.usual)
+        return self.recipe(further, self.audit_step(), report_step(self.job.progress, pages))
 
-    def training(self, further: Sequence[str] = (), is_traced: bool = True) -> Recipe:
-        """Return the recipe of a training of a study: no audit, no page."""
-        names = (*(("collect",) if is_traced else ()), *further)
-        steps = [self.train_step(), *map(self.further_step, names)]
-        return Recipe(self.job.plain, steps, self.facts)
+    def recipe(self, further: Sequence[str], *steps: Step) -> Recipe:
+        """Return the recipe of a training, of what is made with it, and of more steps."""
+        all_steps = [self.train_step(), *map(self.further_step, further), *steps]
+        return Recipe(self.job.plain, all_steps, self.facts)
 
     def train_step(self) -> Step:
         """Train the model; in a pool in a folder of its own, on another machine."""
         job = self.job
-        outputs = ("model",) if job.spec.probe is None else ("model", STEP_FOLDER)
+        watched = () if job.spec.probe is None else ("probe", COLLECT)
+        parts = (*self.kind.trained_by, *watched)
 
         def inputs(folder: Folder) -> Sequence[Any]:
-            return job.plain["fingerprint"], *self.kind.training_inputs(job), job.device
+            plain = {name: job.plain[name] for name in parts if job.plain[name] is not None}
+            return job.plain["fingerprint"], plain, *self.kind.read_by(job), job.device
 
         def work(folder: Folder, made: Path) -> Mapping[str, Any]:
-            key = step.key(folder)
             if not self.pool.shares:
-                return self._fit(made, folder.scratch / f"checkpoint-{key[:12]}")
-            place = folder.pieces(key)
-            arguments = {"spec": job.spec, "folder": place}
-            call = Call(
-                job.spec.name,
-                do_train,
-                place,
-                arguments,
-                self.corpus,
-                device=job.spec.device,
-                last=MANIFEST,
-            )
+                return self._fit(made, folder.scratch / f"checkpoint-{folder.key[:12]}")
+            work = partial(do_training, spec=job.spec, further=())
+            call = Call(job.spec.name, work, folder.pieces, self.corpus, device=job.spec.device)
             for done in self.pool.do([call], job.progress, 1):
                 done.result()
-            for output in outputs:
-                shutil.copytree(place / output, made / output)
-            return read_manifest(place)["steps"]["train"]["notes"]
+            for output in step.outputs:
+                shutil.copytree(call.writes / output, made / output)
+            return read_manifest(call.writes)["steps"]["train"]["notes"]
 
-        step = Step("train", inputs, outputs, work)
+        step = Step("train", inputs, ("model", *([STEP_FOLDER] if watched else [])), work)
         return step
 
-    def _fit(self, made: Path, checkpoint: Path) -> dict[str, Any]:
+    def _fit(self, made: Path, checkpoint: Path) -> Notes:
         from attnaudit.tracing.texts import trace_probe
         from attnaudit.training.loop import best_epoch, torch_threads
 
@@ -265,83 +266,66 @@ class Trained:
     def further_step(self, name: str) -> Step:
         """Return a step that follows from the trained model."""
         kind, job = self.kind, self.job
-        known = Further(("trace",), self._collect, kind.collect_inputs)
-        further = known if name == "collect" else kind.further[name]
+        # Texts are drawn by the seed.
+        collect = Further(
+            ("trace",), self._collect, lambda job: (job.plain[COLLECT], job.spec.seed)
+        )
+        further = collect if name == COLLECT else kind.further[name]
 
         def inputs(folder: Folder) -> Sequence[Any]:
             trained = folder.records["train"].files
             return job.plain["fingerprint"], trained, *further.inputs(job), job.device
 
-        def work(folder: Folder, made: Path) -> dict[str, Any]:
+        def work(folder: Folder, made: Path) -> Notes:
             from attnaudit.training.loop import torch_threads
 
-            saved, place = folder.out / "model", folder.pieces(step.key(folder))
-            model = kind.load(saved, "cpu" if self.pool.shares else job.device)
+            model = kind.load(self.out / "model", "cpu" if self.pool.shares else job.device)
             origin = self.origin_of_trained(model, folder)
             with torch_threads(job.spec.training.threads):
-                if name == "collect" and self.pool.shares:
-                    return self._collect_in_pool(saved, origin, place, made)
+                if name == COLLECT and self.pool.shares:
+                    return self._collect_in_pool(origin, folder.pieces, made)
                 return further.work(job, model, origin, made)
 
-        step = Step(name, inputs, further.outputs, work)
-        return step
+        return Step(name, inputs, further.outputs, work)
 
-    def _collect(
-        self, job: Job, model: Any, origin: Mapping[str, Any], made: Path
-    ) -> dict[str, Any]:
+    def _collect(self, job: Job, model: Any, origin: Mapping[str, Any], made: Path) -> Notes:
         shards = self.kind.shards(job, model, self.kind.traced(job), origin, job.progress)
         return {"shards": len(write_shards(made / "trace", shards))}
 
-    def _collect_in_pool(
-        self, model: Path, origin: Mapping[str, Any], place: Path, made: Path
-    ) -> dict[str, Any]:
-        job, calls = self.job, []
-        rows = len(self.kind.traced(job))
-        for number, start in enumerate(range(0, rows, SHARD_ROWS)):
-            arguments = {
-                "spec": job.spec,
-                "plain": job.plain,
-                "model": model,
-                "origin": origin,
-                "span": (start, min(start + SHARD_ROWS, rows)),
-                "folder": place / f"{number}",
-            }
-            calls.append(
-                Call(
-                    f"collect {number}",
-                    do_shard,
-                    place / f"{number}",
-                    arguments,
-                    job.corpus,
-                    device=job.spec.device,
-                    last=DIGESTS,
-                )
+    def _collect_in_pool(self, origin: Mapping[str, Any], place: Path, made: Path) -> Notes:
+        job = self.job
+        sent = replace(job, corpus=None, progress=silent)
+        rows = np.arange(len(self.kind.traced(job)))
+        calls = [
+            piece(
+                f"collect {number}",
+                partial(do_shard, sent, self.out / "model", origin, part),
+                place / f"{number}",
+                job.corpus,
+                job.spec.device,
             )
+            for number, part in enumerate(np.split(rows, rows[SHARD_ROWS::SHARD_ROWS]))
+        ]
         return {"shards": collected(self.pool, calls, made / "trace", job.progress)}
 
     def audit_step(self) -> Step:
         """Run the experiments on the trace, and what else the kind measures."""
         kind, job = self.kind, self.job
         battery = Battery(list(job.spec.experiments), job.spec.experiments)
+        audit = Audit(self.out / "trace", battery, job.plain, job.progress, pool=self.pool)
 
         def inputs(folder: Folder) -> Sequence[Any]:
-            shards = trace_digests(folder.out / "trace") if self.is_traced else None
-            return shards, *kind.audit_inputs(job, folder)
+            usual = (folder.records[name] for name in kind.usual)
+            of_trace = audit.inputs() if self.is_traced else ()
+            return *of_trace, *((one.files, one.notes) for one in usual)
 
-        def work(folder: Folder, made: Path) -> dict[str, Any]:
+        def work(folder: Folder, made: Path) -> Notes:
             (made / RESULTS[0]).mkdir()
-            rows, left_out = [], {}
-            if self.is_traced:
-                trace = folder.out / "trace"
-                tables = tables_on(self.pool, trace, folder.pieces(step.key(folder)))
-                rows, left_out = audited(
-                    battery, trace, made, job.plain, job.progress, tables=tables
-                )
+            rows, left_out = audit.measure(made, folder.pieces) if self.is_traced else ([], {})
             write_json(made / RESULTS[1], kind.rows(job, folder, made, rows))
             return {"left_out": left_out}
 
-        step = Step("audit", inputs, (*RESULTS, *(kind.tables if self.is_traced else ())), work)
-        return step
+        return Step("audit", inputs, (*RESULTS, *(kind.tables if self.is_traced else ())), work)
 
     def origin(self, model: Any) -> dict[str, Any]:
         """Return what any trace says of its origin; not when, where or how fast it was made."""
@@ -351,15 +335,10 @@ class Trained:
             for name, value in plain["corpus"].items()
             if name not in ("source", "data_dir")
         }
-        named = {
-            "name": corpus.name,
-            "task": self.kind.task(self.job),
-            "fingerprint": corpus.fingerprint,
-            "notes": list(corpus.notes),
-        }
+        named = {**self._named(), "task": self.kind.task(self.job), "notes": list(corpus.notes)}
         return {
             "corpus": {**settings, **named},
-            "collect": plain["collect"],
+            "collect": plain[COLLECT],
             "model": self.kind.described(self.job, model),
             "training": plain["training"],
             "seed": self.job.spec.seed,
@@ -370,62 +349,50 @@ class Trained:
         """Return what a trace of the trained model says of its origin."""
         from attnaudit.models.weights import weights_fingerprint
 
-        notes = folder.records["train"].notes
-        origin = self.kind.with_remarks(self.origin(model), self.kind.remarks(notes))
-        fingerprint = weights_fingerprint(self.kind.network(model))
-        return {
-            **origin,
-            "model": {**origin["model"], "fingerprint": fingerprint},
-            "training": {**origin["training"], "best_epoch": notes["best_epoch"]},
-        }
+        trained, origin = folder.records["train"].notes, self.origin(model)
+        origin["corpus"]["notes"] += trained.get("remarks", [])
+        origin["model"]["fingerprint"] = weights_fingerprint(self.kind.network(model))
+        return {**origin, "training": origin["training"] | {"best_epoch": trained["best_epoch"]}}
 
     def facts(self, folder: Folder) -> dict[str, Any]:
         """Return what the manifest says besides files, costs and versions."""
         job, corpus, trained = self.job, self.job.corpus, folder.records["train"].notes
-        more = self.kind.facts(job)
+        experiments = job.spec.experiments.items()
+        seeds = {name: values["seed"] for name, values in experiments if "seed" in values}
         rows = {name: len(split) for name, split in corpus.splits.items()}
-        named = {"name": corpus.name, "task": corpus.task, "fingerprint": corpus.fingerprint}
+        classes = list(getattr(corpus, "class_names", ()))
         return {
-            "kind": self.kind.name,
             "device": job.device,
-            "seeds": {"run": job.spec.seed, **more.get("seeds", {})},
-            "corpus": {**named, "rows": rows, **more.get("corpus", {})},
-            "notes": [*corpus.notes, *self.kind.remarks(trained)],
+            "seeds": {"run": job.spec.seed, **seeds},
+            "corpus": {**self._named(), "rows": rows, "class_names": classes},
+            "notes": [*corpus.notes, *trained.get("remarks", [])],
             "training": {name: trained[name] for name in ("best_epoch", "history")},
             "skipped": [asdict(row) for row in corpus.skipped],
             "versions": self._versions(),
         }
 
+    def _named(self) -> dict[str, Any]:
+        return {name: getattr(self.job.corpus, name) for name in ("name", "task", "fingerprint")}
+
     def _versions(self) -> dict[str, str]:
         return versions(*(OF_TRANSFORMERS[:2] if "hf" in self.kind.needs else ()))
 
 
-def do_train(
-    corpus: Any, progress: Progress, device: str | None, *, spec: Any, folder: Path
-) -> None:
-    """Train a model alone, in any process."""
-    train(spec, folder, progress, corpus, device)
-
-
 def do_shard(
-    corpus: Any,
-    progress: Progress,
-    device: str | None,
-    *,
-    spec: Any,
-    plain: dict[str, Any],
+    job: Job,
     model: Path,
     origin: Mapping[str, Any],
-    span: tuple[int, int],
-    folder: Path,
+    part: np.ndarray,
+    corpus: Any,
+    made: Path,
+    progress: Progress,
+    device: str | None,
 ) -> None:
     """Write the trace of some rows of a prepared corpus, in any process."""
-    kind = kind_of(spec)
-    job = Job(spec, plain, corpus, device or resolve_device(spec.device), progress)
-    rows = kind.traced(job).take(np.arange(*span))
-    with whole(folder) as made:
-        loaded = kind.load(model, job.device)
-        write_shards(made, kind.shards(job, loaded, rows, origin, progress))
+    kind, device = kind_of(job.spec), device or resolve_device(job.spec.device)
+    job = replace(job, corpus=corpus, device=device, progress=progress)
+    rows = kind.traced(job).take(part)
+    write_shards(made, kind.shards(job, kind.load(model, device), rows, origin, progress))
 
 
 def _keep_steps(probe: Probe, checkpoint: Path, made: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -18,12 +19,12 @@ from attnaudit.core.settings import check_settings, from_plain, override, settin
 from attnaudit.corpora.own import Draw
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.spec import SCHEMA
-from attnaudit.recipes.audit import Battery, audit_page, audit_step, choose, report_step
-from attnaudit.steps import SERIAL, Call, Folder, Pool, Recipe, Step, check_place, execute
+from attnaudit.recipes.audit import Audit, Battery, audit_page, choose, report_step
+from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, check_place, execute
 from attnaudit.steps.finished import read_manifest
-from attnaudit.steps.pieces import DIGESTS, collected, whole
+from attnaudit.steps.pieces import collected, piece
 from attnaudit.steps.versions import OF_TRANSFORMERS, versions
-from attnaudit.trace import trace_metadata, write_shards
+from attnaudit.trace import write_shards
 
 if TYPE_CHECKING:
     from attnaudit.hf.classes import Outputs
@@ -146,13 +147,12 @@ class TransformerSpec:
         Raises:
             InputError: For an unknown setting or value.
         """
-        parts: dict[str, dict[str, Any]] = {"corpus": {}, "collect": {}, "": {}}
-        for key, value in (settings or {}).items():
-            section = key.partition(".")[0]
-            parts[section if section in parts else ""][key] = value
-        read = {key.removeprefix("corpus."): value for key, value in parts["corpus"].items()}
-        collect = override({"collect": TransformerCollect()}, parts["collect"])["collect"]
-        battery = choose(experiments, parts[""])
+        given = dict(settings or {})
+        own = {key: given.pop(key) for key in list(given) if key.startswith("collect.")}
+        read = {key: given.pop(key) for key in list(given) if key.startswith("corpus.")}
+        read = {key.removeprefix("corpus."): value for key, value in read.items()}
+        collect = override({"collect": TransformerCollect()}, own)["collect"]
+        battery = choose(experiments, given)
         return cls(Path(model), str(source), collect, battery, seed, {**read, **corpus})
 
     @property
@@ -306,27 +306,13 @@ class _Audited:
         fingerprint = content_key(
             self.texts.fingerprint, self.network.fingerprint, self.encoded.fingerprint, self.names
         )
-        plain = {**self.spec.to_json(), "fingerprint": fingerprint}
-        steps = [
-            self._collect_step(plain),
-            self._audit_step(plain, out / "trace"),
-            report_step(self.progress, audit_page()),
-        ]
+        spec = self.spec
+        plain = {**spec.to_json(), "fingerprint": fingerprint}
+        replay = spec.model if self.pool.shares else self.network
+        audit = Audit(out / "trace", spec.battery, plain, self.progress, replay, self.pool)
+        report = report_step(self.progress, audit_page())
+        steps = [self._collect_step(plain), audit.step(), report]
         return Recipe(plain, steps, lambda folder: self._facts())
-
-    def _audit_step(self, plain: Mapping[str, Any], trace: Path) -> Step:
-        """Audit the trace; workers replay the model from its folder."""
-
-        def work(folder: Folder, made: Path) -> Mapping[str, Any] | None:
-            replay: Any = self.network
-            if self.pool.shares:
-                is_replayed = trace_metadata(trace)["tail"] == "replay"
-                replay = self.spec.model if is_replayed else None
-            step = audit_step(trace, self.spec.battery, plain, self.progress, replay, self.pool)
-            return step.work(folder, made)
-
-        usual = audit_step(trace, self.spec.battery, plain, self.progress)
-        return replace(usual, work=work)
 
     def _collect_step(self, plain: Mapping[str, Any]) -> Step:
         names = ("fingerprint", "corpus", "collect", "seed")
@@ -335,30 +321,26 @@ class _Audited:
             return [*(plain[name] for name in names), self.positions]
 
         def work(folder: Folder, made: Path) -> dict[str, Any]:
-            options = self._options()
+            network, trace, options = self.network, made / "trace", self._options()
             self._require_usable(options)
-            of_all = (self.network.gate, self.chosen, options)
+            of_all = (network.gate, self.chosen, options)
             if not self.pool.shares:
-                held = (self.network.model, self.encoded, *of_all)
-                return {"shards": _write(held, made / "trace", self.progress)}
-            place, texts, size = (
-                folder.pieces(step.key(folder)),
-                self.encoded,
-                options["shard_texts"],
-            )
-            calls = []
-            for start in range(0, len(texts), size):
-                rows = texts.take(np.arange(start, min(start + size, len(texts))))
-                piece = place / str(start)
-                arguments = {"model": self.spec.model, "folder": piece}
-                held = (rows, *of_all)
-                calls.append(
-                    Call(f"collect {start}", do_shard, piece, arguments, held, last=DIGESTS)
+                trace.mkdir()
+                shards = _write(network.model, of_all, self.encoded, trace, self.progress)
+                return {"shards": shards}
+            rows, size = np.arange(len(self.encoded)), options["shard_texts"]
+            calls = [
+                piece(
+                    f"collect {part[0]}",
+                    partial(_write, self.spec.model, of_all),
+                    folder.pieces / f"{part[0]}",
+                    self.encoded.take(part),
                 )
-            return {"shards": collected(self.pool, calls, made / "trace", self.progress)}
+                for part in np.split(rows, rows[size::size])
+            ]
+            return {"shards": collected(self.pool, calls, trace, self.progress)}
 
-        step = Step("collect", inputs, ("trace",), work)
-        return step
+        return Step("collect", inputs, ("trace",), work)
 
     def _options(self) -> dict[str, Any]:
         """Return the options of collecting."""
@@ -433,7 +415,6 @@ class _Audited:
     def _facts(self) -> dict[str, Any]:
         rows = len(np.unique(self.encoded.instance))
         return {
-            "kind": self.spec.kind,
             "seeds": {"run": self.spec.seed},
             "notes": self._notes(),
             "corpus": {
@@ -447,23 +428,30 @@ class _Audited:
         }
 
 
-def do_shard(
-    held: tuple[Any, ...], progress: Progress, device: str | None, *, model: Path, folder: Path
-) -> None:
-    """Write the trace of some texts into ``folder``, in any process."""
+def _write(
+    model: Any,
+    of_all: tuple[Any, ...],
+    encoded: Encoded,
+    trace: Path,
+    progress: Progress,
+    device: str | None = None,
+) -> int:
+    """Write the trace of some texts, in any process; return the number of its shards.
+
+    Args:
+        model: The model, or its folder.
+        of_all: The gate, the layers, and the options of collecting.
+        encoded: The texts.
+        trace: Folder of the trace.
+        progress: Callback.
+        device: Ignored: such models are audited on the CPU.
+    """
     from attnaudit.hf.load import load_pretrained
-
-    with whole(folder) as made:
-        _write((load_pretrained(model), *held), made, progress)
-
-
-def _write(collected: tuple[Any, ...], trace: Path, progress: Progress) -> int:
-    """Write the shards of a trace; return how many they are."""
     from attnaudit.hf.trace import collect_shards
 
-    model, encoded, gate, chosen, options = collected
-    trace.mkdir(exist_ok=True)
-    shards = collect_shards(model, encoded, gate, chosen, trace, progress=progress, **options)
+    loaded = load_pretrained(model) if isinstance(model, Path) else model
+    gate, chosen, options = of_all
+    shards = collect_shards(loaded, encoded, gate, chosen, trace, progress=progress, **options)
     return len(write_shards(trace, shards))
 
 

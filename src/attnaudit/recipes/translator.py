@@ -16,12 +16,11 @@ from attnaudit.core.progress import Progress
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.corpora.spec import ParallelSpec
 from attnaudit.plans.spec import TranslationSpec
-from attnaudit.recipes.kind import Further, Job, Kind, Notes, refuse_options
+from attnaudit.recipes.kind import Further, Job, Kind, Notes, Rows, refuse_options
 from attnaudit.results import Group, read_table, summarise_means, summary_row
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, corpus_bleu
 from attnaudit.steps import Folder
 from attnaudit.studies import PAIR_STUDIES
-from attnaudit.training.probe import Probe
 
 if TYPE_CHECKING:
     from attnaudit.corpora.corpus import Pairs, ParallelCorpus
@@ -73,7 +72,8 @@ def _write_page(folder: Path, page: Path) -> None:
 class Translators(Kind):
     """Of a `TranslationSpec` and a `ParallelCorpus`."""
 
-    name, needs = "translation", ("translate",)
+    name, needs, studies = "translation", ("translate",), PAIR_STUDIES
+    trained_by = ("model", "training", "seed", "objective")
     further: ClassVar = {
         "translate": Further(
             (TRANSLATIONS,), _translate, lambda job: (job.plain["decode"], OF_TOKENS)
@@ -81,11 +81,6 @@ class Translators(Kind):
     }
     usual, tables = ("translate",), (DICTIONARY,)
     pages: ClassVar = {"translation.html": _write_page}
-
-    @property
-    def studies(self) -> Mapping[str, type]:
-        """Return the studies of translators."""
-        return PAIR_STUDIES
 
     def spec(self, source: str | Path, **options: Any) -> TranslationSpec:
         """Make a `TranslationSpec`."""
@@ -99,13 +94,10 @@ class Translators(Kind):
 
         return read_parallel(spec.corpus, seed=spec.seed, progress=progress)
 
-    def training_inputs(self, job: Job) -> Sequence[Any]:
-        """Return the settings, and how the texts are cut into units."""
-        parts = {name: job.plain[name] for name in ("model", "training", "seed", "objective")}
-        if job.spec.probe is not None:
-            parts |= {name: job.plain[name] for name in ("probe", "collect")}
+    def read_by(self, job: Job) -> Sequence[Any]:
+        """Return how the texts are cut into units."""
         texts = job.spec.corpus
-        return parts, (texts.chosen_units, texts.pieces, texts.chosen_min_df)
+        return texts.chosen_units, texts.pieces, texts.chosen_min_df
 
     def build(self, job: Job) -> tuple[Translator, Notes]:
         """Learn the units and make the model.
@@ -119,7 +111,7 @@ class Translators(Kind):
 
         spec, texts, splits = job.spec, job.spec.corpus, job.corpus.splits
         job.progress("learn the units", 0, 0)
-        cut = (texts.chosen_units, texts.pieces, texts.chosen_min_df)
+        cut = self.read_by(job)
         translator = Translator.learn(spec.model, splits["train"], *cut, spec.seed)
         inputs = {name: translator.inputs(one, f"{name} split") for name, one in splits.items()}
         if spec.model.attention != "none":
@@ -146,21 +138,14 @@ class Translators(Kind):
         translator.model.to(device)
         return translator
 
-    def network(self, model: Translator) -> Any:
-        """Return the torch module."""
-        return model.model
-
     def described(self, job: Job, model: Translator) -> dict[str, Any]:
         """Return sizes and preset."""
         settings = asdict(model.model.settings)
         return {"encoder": "bilstm", **settings, "preset": job.plain["preset"]}
 
     def traced(self, job: Job) -> Pairs:
-        """Return pairs of test, the same in all trainings of a study."""
-        pairs, size = job.corpus.splits["test"], job.spec.collect.pairs
-        seed = job.spec.seed if job.spec.corpus.seed is None else job.spec.corpus.seed
-        probe = Probe(size=len(pairs) if size is None else size, seed=seed)
-        return pairs.take(probe.rows(pairs.instance))
+        """Return pairs of test."""
+        return job.sample(job.corpus.splits["test"], job.spec.collect.pairs)
 
     def shards(
         self,
@@ -176,19 +161,7 @@ class Translators(Kind):
         collect = job.spec.collect
         return collect_pairs(model, rows, "test", collect, metadata=origin, progress=progress)
 
-    def collect_inputs(self, job: Job) -> Sequence[Any]:
-        """Return the settings of the trace, and the seed that draws the pairs."""
-        return job.plain["collect"], job.spec.seed
-
-    def audit_inputs(self, job: Job, folder: Folder) -> Sequence[Any]:
-        """Return the translations and the settings of the experiments."""
-        translated = folder.records["translate"]
-        experiments = job.spec.experiments
-        return translated.files, translated.notes, list(experiments), experiments
-
-    def rows(
-        self, job: Job, folder: Folder, made: Path, audited: list[dict[str, Any]]
-    ) -> list[dict[str, Any]]:
+    def rows(self, job: Job, folder: Folder, made: Path, audited: Rows) -> Rows:
         """Add the rows of the translations, of known alignments and of the dictionary."""
         from attnaudit.experiments.alignment import dictionary, dictionary_rows
         from attnaudit.trace import Trace
@@ -209,9 +182,7 @@ class Translators(Kind):
         measured = self._over_all_words(job, trace, model, adversary)
         return [*rows, *aligned, *dictionary_rows(words), *measured]
 
-    def _over_all_words(
-        self, job: Job, trace: Trace, model: Path, audited: Path
-    ) -> list[dict[str, Any]]:
+    def _over_all_words(self, job: Job, trace: Trace, model: Path, audited: Path) -> Rows:
         """Say how much of the model's probability the kept words hold.
 
         And what attention of the audit does to that of all words.
@@ -251,9 +222,7 @@ def _unknown(test: PairInputs, corpus: ParallelSpec) -> list[str]:
     return [f"{lost} ({UNKNOWN}); {effect}; {fewer} may leave fewer"]
 
 
-def translation_rows(
-    pairs: Pairs, written: Sequence[dict[str, Any]], notes: dict[str, Any]
-) -> list[dict[str, Any]]:
+def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: Notes) -> Rows:
     """Make the summary rows of translations.
 
     BLEU (sacrebleu; 95 % bootstrap interval over pairs), its two baselines, and figures of the

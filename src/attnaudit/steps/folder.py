@@ -90,15 +90,17 @@ class Folder:
         self.out = out
         self.check = check
         self.records = _records(out)
+        self.key = ""  # of the step under way
 
     @property
     def scratch(self) -> Path:
         """Place of what an unfinished run needs to resume."""
         return self.out / UNFINISHED
 
-    def pieces(self, key: str) -> Path:
-        """Return the place of a step's pieces, by its key and the version of this package."""
-        return self.scratch / PIECES / content_key(key, versions()["attnaudit"])[:16]
+    @property
+    def pieces(self) -> Path:
+        """Place of the pieces of the step under way, by its key and the version of this package."""
+        return self.scratch / PIECES / content_key(self.key, versions()["attnaudit"])[:16]
 
     def is_done(self, step: Step) -> bool:
         """Return True if the step has a record with its key, and its files are whole."""
@@ -124,7 +126,7 @@ class Folder:
         """
         if self.is_done(step):
             return self.records[step.name]
-        started, staging, key = time.perf_counter(), self.scratch / step.name, step.key(self)
+        started, staging, self.key = time.perf_counter(), self.scratch / step.name, step.key(self)
         _remove(staging)
         staging.mkdir(parents=True)
         try:
@@ -142,7 +144,9 @@ class Folder:
             _remove(self.out / output)
             (staging / output).replace(self.out / output)
         _remove(staging)
-        record = Record(key, files, round(time.perf_counter() - started, 3), peak_memory(), notes)
+        record = Record(
+            self.key, files, round(time.perf_counter() - started, 3), peak_memory(), notes
+        )
         self.records[step.name] = record
         write_with_digest(self.scratch / f"{step.name}.json", asdict(record))
         return record
@@ -152,12 +156,13 @@ class Folder:
 
         Args:
             facts: Further fields of the manifest. Versions among them come before those of what
-                is installed.
+                is installed. The kind is that of ``spec.json``.
         """
         if not (self.out / MANIFEST).exists():
             known = {"schema": 1, **self._costs(), "versions": versions()}
             made = {"versions": {**known["versions"], **facts.get("versions", {})}}
-            write_json(self.out / MANIFEST, {**facts, **known, **made})
+            kind = {"kind": read_with_digest(self.out / SPEC)["kind"]}
+            write_json(self.out / MANIFEST, {**kind, **facts, **known, **made})
         _remove(self.scratch)
 
     def _costs(self) -> dict[str, Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_with_digest, write_with_digest
@@ -42,6 +44,28 @@ def is_whole(place: Path) -> bool:
     with suppress(RunError):
         return (place / DIGESTS).exists() and read_with_digest(place / DIGESTS) == _digests(place)
     return False
+
+
+def piece(
+    name: str, work: Callable[..., Any], place: Path, held: Any = None, device: str = "cpu"
+) -> Call:
+    """Return a call that leaves a folder which is whole or not there (`whole`).
+
+    Args:
+        name: Label in progress lines.
+        work: Function ``work(held, folder, progress, device)`` of a module, or a `partial` of one.
+        place: The folder.
+        held: Object that many calls read.
+        device: Device that the settings of its model ask for.
+    """
+    return Call(name, partial(_in_whole, work), place, held, device=device, last=DIGESTS)
+
+
+def _in_whole(
+    work: Callable[..., Any], held: Any, place: Path, progress: Progress, device: str | None
+) -> None:
+    with whole(place) as made:
+        work(held, made, progress, device)
 
 
 def do_missing(pool: Pool, calls: Sequence[Call], progress: Progress) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, within
+from attnaudit.steps.folder import MANIFEST
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,10 @@ class Call:
 
     Attributes:
         name: Label in progress lines.
-        work: Function ``work(held, progress, device, **arguments)`` of a module; its answer is
-            small. ``device`` is that of the process, None to go by the model's settings.
+        work: Function ``work(held, writes, progress, device)`` of a module, or a `partial` of one;
+            its answer is small. ``device`` is that of the process, None to go by the model's
+            settings.
         writes: File or folder that it makes, whole or not there.
-        arguments: Further arguments.
         held: Object that many calls read, such as a corpus.
         after: Names of calls that must be done before.
         device: Device that the settings of its model ask for.
@@ -32,11 +33,10 @@ class Call:
     name: str
     work: Callable[..., Any]
     writes: Path
-    arguments: Mapping[str, Any] = field(default_factory=dict)
     held: Any = None
     after: tuple[str, ...] = ()
     device: str = "cpu"
-    last: str = ""
+    last: str = MANIFEST
 
     @property
     def is_done(self) -> bool:
@@ -112,6 +112,6 @@ SERIAL = Serial()
 def done(call: Call, held: Any, progress: Progress, device: str | None = None) -> Done:
     """Do a call; an error in its input is a value."""
     try:
-        return Done(call, call.work(held, progress, device, **call.arguments))
+        return Done(call, call.work(held, call.writes, progress, device))
     except InputError as error:
         return Done(call, error=error)

@@ -19,13 +19,13 @@ class Recipe:
     Attributes:
         spec: What ``spec.json`` says; None if a step writes it.
         steps: Steps, in their order.
-        facts: Function of the folder that returns what the manifest says besides.
+        facts: Function of the folder that returns what else the manifest says.
         do: Advice to a user whose folder holds something else.
     """
 
     spec: Mapping[str, Any] | None
     steps: Sequence[Step]
-    facts: Callable[[Folder], Mapping[str, Any]]
+    facts: Callable[[Folder], Mapping[str, Any]] = lambda folder: {}
     do: str = ""
 
 

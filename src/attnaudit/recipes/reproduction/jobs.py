@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from attnaudit.copying.study import NAME as COPYING
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.corpora.registry import is_parallel
-from attnaudit.papers import Cell, Declaration
+from attnaudit.papers import PAPERS, Cell, Declaration
 from attnaudit.papers.comparison import COLUMNS, medians_by_weight
 from attnaudit.papers.published import published
 from attnaudit.plans.spec import RunSpec, corpus_settings, other_settings
 from attnaudit.recipes.copying import copying_study, run_copying, specified
 from attnaudit.recipes.reading import Read
 from attnaudit.recipes.reproduction.cells import RUNS
+from attnaudit.recipes.reproduction.records import FOLDER
 from attnaudit.recipes.study import Say, StudySpec, run_study
-from attnaudit.recipes.trained import run
 from attnaudit.results import read_table, summary_row
 from attnaudit.results.record import read_record
 from attnaudit.steps.finished import check_place, read_spec, whole_manifest
@@ -32,38 +32,84 @@ from attnaudit.steps.folder import MANIFEST
 from attnaudit.steps.pool import Pool
 from attnaudit.studies import EVERY_STUDY
 
-STUDIES = "studies"
+STUDIES, MARKDOWN = "studies", "reproduction.md"
 BANDS = ((0.0, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 0.4), (0.4, 1.01))
 
 
 @dataclass(frozen=True)
-class Options:
-    """What a call says of all cells.
+class Sweep:
+    """Which cells of a paper are done, how, and where.
 
     Attributes:
+        out: Folder of ``runs``, ``studies`` and the page ``index.html``.
+        cells: The cells.
         data_dir: Folder of the corpora.
         vectors: Word vectors; None for the default of each corpus.
-        settings: Dotted settings.
+        settings: Dotted settings of every cell.
+        paper: The paper.
+        records: Folder of the records; by default below ``out``.
     """
 
+    out: Path
+    cells: Sequence[Cell]
     data_dir: str | None = None
     vectors: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    paper: Declaration = PAPERS["jain2019"]
+    records: Path | None = None
+
+    @property
+    def kept(self) -> Path:
+        """Folder of the records."""
+        return self.records or self.out / FOLDER
+
+    def job(self, cell: Cell) -> Job:
+        """Return the job of a cell."""
+        kinds: dict[str, type[Job]] = {"": RunJob, COPYING: CopyingJob}
+        return kinds.get(cell.study, StudyJob)(self, cell)
+
+    def check(self) -> None:
+        """Check what is asked for.
+
+        Raises:
+            InputError: For a folder or file that is missing, or a setting of a study that no cell
+                is of.
+            RunError: If ``out`` holds something else than a reproduction.
+        """
+        _check_out(self.out)
+        if self.data_dir is not None and not Path(self.data_dir).expanduser().is_dir():
+            where, expected = f"--data-dir {self.data_dir}", "the folder of the corpora"
+            raise InputError("reproduce", where, "no such folder", expected)
+        asked = sorted({cell.study for cell in self.cells if cell.study})
+        for key in self.settings:
+            if study_of(key) not in ("", *asked):
+                got = "a setting of a study that no requested cell is of"
+                expected = f"a setting of {', '.join(asked)}" if asked else "no setting of a study"
+                raise InputError("reproduce", f"--set {key}", got, expected)
+        if self.vectors in (None, "corpus", "random"):
+            return
+        if not Path(self.vectors).expanduser().is_file():
+            expected = "corpus, random or a file of word vectors"
+            raise InputError("reproduce", "--vectors", repr(self.vectors), expected)
+
+
+def _check_out(out: Path) -> None:
+    """Raise RunError unless ``out`` is free or holds a reproduction, be it without a page yet."""
+    if out.exists() and not out.is_dir():
+        expected = "a folder to write into"
+        raise RunError("reproduce", str(out), "a file", expected, "choose another --out")
+    found = out.iterdir() if out.exists() else ()
+    names = {path.name for path in found if not path.name.startswith(".")}
+    if not names <= {RUNS, STUDIES, FOLDER} and MARKDOWN not in names:
+        got = "a folder that is not empty and holds no sweep"
+        expected = "a new or empty folder, or that of an earlier sweep"
+        raise RunError("reproduce", str(out), got, expected, "choose another --out")
 
 
 def study_of(setting: str) -> str:
     """Return the study that a dotted setting is of; empty for those of runs and experiments."""
     name = setting.partition(".")[0]
     return name if name in (*EVERY_STUDY, COPYING) else ""
-
-
-def do_run(
-    corpus: Any, progress: Progress, device: str | None, *, spec: RunSpec, folder: Path
-) -> float:
-    """Train, collect and audit into ``folder``, in any process; return the seconds."""
-    started = time.perf_counter()
-    run(spec, folder, progress, corpus, device=device)
-    return time.perf_counter() - started
 
 
 def takes_vectors(cell: Cell) -> bool:
@@ -74,12 +120,10 @@ def takes_vectors(cell: Cell) -> bool:
 
 @dataclass(frozen=True)
 class Job(ABC):
-    """A cell of a paper, made in the folder ``out``; all may raise InputError and RunError."""
+    """A cell of a sweep; all may raise InputError and RunError."""
 
-    paper: Declaration
+    sweep: Sweep
     cell: Cell
-    out: Path
-    options: Options
 
     @property
     @abstractmethod
@@ -99,9 +143,14 @@ class Job(ABC):
     @property
     def settings(self) -> dict[str, Any]:
         """Dotted settings of the cell, without those of other studies."""
-        of_call = self.options.settings.items()
+        of_call = self.sweep.settings.items()
         own = {key: value for key, value in of_call if study_of(key) in ("", self.cell.study)}
-        return {**self.paper.settings, **self.cell.settings, **own}
+        return {**self.sweep.paper.settings, **self.cell.settings, **own}
+
+    @property
+    def vectors(self) -> dict[str, Any]:
+        """The word vectors of the call, if the cell takes them."""
+        return {"vectors": self.sweep.vectors} if takes_vectors(self.cell) else {}
 
     def finished(self) -> bool:
         """Say whether it is done. Raises RunError if the folder holds something else."""
@@ -119,27 +168,27 @@ class RunJob(Job):
     @property
     def folder(self) -> Path:
         """Folder of the run."""
-        return self.out / RUNS / self.cell.name
+        return self.sweep.out / RUNS / self.cell.name
 
     @property
     def spec(self) -> RunSpec:
         """The run."""
-        cell, options = self.cell, self.options
+        cell = self.cell
         return RunSpec.of(
             cell.corpus,
             encoder=cell.encoder,
             attention=cell.attention,
             preset=cell.preset,
             seed=cell.seed,
-            vectors=options.vectors if takes_vectors(cell) else None,
             settings=self.settings,
-            data_dir=options.data_dir,
+            data_dir=self.sweep.data_dir,
+            **self.vectors,
         )
 
     def rows(self) -> list[dict[str, Any]]:
         """Return also the medians and shares that papers have by weight."""
         rows = [*super().rows(), *by_delta_alpha(self.folder)]
-        if published(self.paper.name)["max_alpha"].count():
+        if published(self.sweep.paper.name)["max_alpha"].count():
             rows += medians_by_weight(read_record(self.folder).columns(COLUMNS))
         return rows
 
@@ -152,7 +201,7 @@ class StudyJob(Job):
         """Folder of all studies with this one's corpus and settings."""
         cell = self.cell
         parts = (cell.corpus, cell.config, cell.variant, "quick" if cell.quick else "")
-        return self.out / STUDIES / "-".join(filter(None, parts))
+        return self.sweep.out / STUDIES / "-".join(filter(None, parts))
 
     @property
     def folder(self) -> Path:
@@ -162,17 +211,15 @@ class StudyJob(Job):
     @property
     def spec(self) -> StudySpec:
         """The study."""
-        cell, options = self.cell, self.options
-        given: dict[str, Any] = {"config": cell.config} if cell.config else {}
-        if not (cell.config or is_parallel(cell.corpus)) and takes_vectors(cell):
-            given["vectors"] = options.vectors
+        cell = self.cell
+        given = {} if is_parallel(cell.corpus) else self.vectors
         return StudySpec.of(
             cell.study,
             cell.corpus,
             full=not cell.quick,
-            data_dir=options.data_dir,
+            data_dir=self.sweep.data_dir,
             settings=self.settings,
-            **given,
+            **({"config": cell.config} if cell.config else given),
         )
 
     def finished(self) -> bool:
@@ -190,7 +237,7 @@ class CopyingJob(Job):
     @property
     def folder(self) -> Path:
         """Folder of the study."""
-        return self.out / STUDIES / self.cell.key
+        return self.sweep.out / STUDIES / self.cell.key
 
     @property
     def spec(self) -> Any:
@@ -207,12 +254,6 @@ class CopyingJob(Job):
         run_copying(self.spec, self.folder, progress)
 
 
-def job_of(paper: Declaration, cell: Cell, out: Path, options: Options) -> Job:
-    """Return the job of a cell."""
-    kinds: dict[str, type[Job]] = {"": RunJob, COPYING: CopyingJob}
-    return kinds.get(cell.study, StudyJob)(paper, cell, out, options)
-
-
 def settings_changed(job: Job) -> dict[str, Any]:
     """Return the dotted settings of a finished cell that are not those of the paper's declaration.
 
@@ -220,7 +261,7 @@ def settings_changed(job: Job) -> dict[str, Any]:
     """
     cell = job.cell
     vectors = "a file" if cell.vectors else None
-    usual = job_of(job.paper, cell, job.out, Options(vectors=vectors))
+    usual = replace(job.sweep, data_dir=None, vectors=vectors, settings={}).job(cell)
     made = read_spec(job.folder)
     if made.get("vectors") not in ("corpus", "random"):
         made.pop("vectors", None)

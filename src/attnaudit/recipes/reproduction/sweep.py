@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,21 +13,15 @@ from typing import TYPE_CHECKING, Any
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.corpora.registry import CORPORA as REGISTERED
-from attnaudit.papers import PAPERS, Cell, Declaration
+from attnaudit.papers import PAPERS, Cell
 from attnaudit.recipes.reading import LastCorpus
 from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
 from attnaudit.recipes.reproduction.jobs import (
-    STUDIES,
-    CopyingJob,
     Job,
-    Options,
     RunJob,
-    StudyJob,
+    Sweep,
     command_of,
-    do_run,
-    job_of,
     settings_changed,
-    study_of,
 )
 from attnaudit.recipes.reproduction.records import (
     FOLDER,
@@ -39,71 +33,14 @@ from attnaudit.recipes.reproduction.records import (
     save,
 )
 from attnaudit.recipes.study import Say
+from attnaudit.recipes.trained import run
 from attnaudit.steps import SERIAL, Call, Planned, Pool
 from attnaudit.steps.finished import read_spec, whole_manifest
-from attnaudit.steps.folder import MANIFEST
 
 if TYPE_CHECKING:
     from attnaudit.report.paper_index import Line
 
-PAGE, MARKDOWN = "index.html", "reproduction.md"
-
-
-@dataclass(frozen=True)
-class Sweep:
-    """Which cells of a paper are done, how, and where.
-
-    Attributes:
-        out: Folder of ``runs``, ``studies`` and the page ``index.html``.
-        cells: The cells.
-        data_dir: Folder of the corpora.
-        vectors: Word vectors; None for the default of each corpus.
-        settings: Dotted settings of every cell.
-        paper: The paper.
-        records: Folder of the records; by default below ``out``.
-    """
-
-    out: Path
-    cells: Sequence[Cell]
-    data_dir: str | None = None
-    vectors: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    paper: Declaration = PAPERS["jain2019"]
-    records: Path | None = None
-
-    @property
-    def kept(self) -> Path:
-        """Folder of the records."""
-        return self.records or self.out / FOLDER
-
-    def job(self, cell: Cell) -> Job:
-        """Return the job of a cell."""
-        options = Options(self.data_dir, self.vectors, self.settings)
-        return job_of(self.paper, cell, self.out, options)
-
-    def check(self) -> None:
-        """Check what is asked for.
-
-        Raises:
-            InputError: For a folder or file that is missing, or a setting of a study that no cell
-                is of.
-            RunError: If ``out`` holds something else than a reproduction.
-        """
-        _check_out(self.out)
-        if self.data_dir is not None and not Path(self.data_dir).expanduser().is_dir():
-            where, expected = f"--data-dir {self.data_dir}", "the folder of the corpora"
-            raise InputError("reproduce", where, "no such folder", expected)
-        asked = sorted({cell.study for cell in self.cells if cell.study})
-        for key in self.settings:
-            if study_of(key) not in ("", *asked):
-                got = "a setting of a study that no requested cell is of"
-                expected = f"a setting of {', '.join(asked)}" if asked else "no setting of a study"
-                raise InputError("reproduce", f"--set {key}", got, expected)
-        if self.vectors in (None, "corpus", "random"):
-            return
-        if not Path(self.vectors).expanduser().is_file():
-            expected = "corpus, random or a file of word vectors"
-            raise InputError("reproduce", "--vectors", repr(self.vectors), expected)
+PAGE = "index.html"
 
 
 @dataclass(frozen=True, order=True)
@@ -155,14 +92,14 @@ def reproduce(
         RunError: As `Sweep.check`, or if the folder of a cell holds something else.
     """
     sweep.check()
-    pending = [cell for cell in sweep.cells if not sweep.job(cell).finished()]
+    pending = [job for job in map(sweep.job, sweep.cells) if not job.finished()]
     work = _Work(sweep, progress, say)
-    try:
-        if pending:
-            work.do_all(pending, pool)
-    finally:
-        with contextlib.suppress(OSError):
-            (sweep.out / RUNS).rmdir()  # only where it is empty
+    runs = {job.cell.name: job.cell for job in pending if isinstance(job, RunJob)}
+    for done in pool.do(work.calls(pending), progress):
+        work.report(runs[done.call.name], done.answer, done.error)
+    for job in pending:
+        if not isinstance(job, RunJob):
+            work.do_study(job, pool)
     return _write(sweep, work.failed, say)
 
 
@@ -183,39 +120,32 @@ class _Work:
     failed: dict[Cell, str] = field(default_factory=dict)
     read: LastCorpus = field(default_factory=LastCorpus)
 
-    def do_all(self, cells: Sequence[Cell], pool: Pool) -> None:
-        """Do the runs, then the studies."""
-        by_name = {cell.name: cell for cell in cells}
-        jobs = [self.sweep.job(cell) for cell in cells]
-        runs = [job for job in jobs if isinstance(job, RunJob)]
-        for done in pool.do(self._calls(runs), self.progress):
-            self._report(by_name[done.call.name], done.answer, done.error)
-        for job in jobs:
-            if isinstance(job, StudyJob | CopyingJob):
-                self._do_study(job, pool)
-
-    def _calls(self, jobs: Sequence[RunJob]) -> Iterator[Call]:
+    def calls(self, jobs: Sequence[Job]) -> Iterator[Call]:
         """Yield the runs; those of one corpus and seed follow each other and read it once."""
         for job in jobs:
+            if not isinstance(job, RunJob):
+                continue
             spec = job.spec
             try:
-                reading = within(f"{job.cell.corpus} s{job.cell.seed}", self.progress)
-                corpus = self.read(spec, reading)
+                corpus = self.read(
+                    spec, within(f"{spec.corpus.source} s{spec.seed}", self.progress)
+                )
             except InputError as error:
                 self._skip(job.cell.corpus, job.cell, error)
-                continue
-            call = job.cell.name, do_run, job.folder, {"spec": spec, "folder": job.folder}
-            yield Call(*call, corpus, (), spec.device, MANIFEST)
+            else:
+                work = partial(do_run, spec=spec)
+                yield Call(job.cell.name, work, job.folder, corpus, device=spec.device)
 
-    def _do_study(self, job: StudyJob | CopyingJob, pool: Pool) -> None:
+    def do_study(self, job: Any, pool: Pool) -> None:
+        """Do a study or the copying task."""
         started, error = time.perf_counter(), None
         try:
             job.do(within(job.cell.name, self.progress), self.say, pool, self.read)
         except InputError as caught:
             error = caught
-        self._report(job.cell, time.perf_counter() - started, error)
+        self.report(job.cell, time.perf_counter() - started, error)
 
-    def _report(self, cell: Cell, seconds: float, error: InputError | None) -> None:
+    def report(self, cell: Cell, seconds: float, error: InputError | None) -> None:
         """Say that a cell is done, or why it is skipped. Raises RunError."""
         if isinstance(error, RunError):
             raise error
@@ -231,6 +161,13 @@ class _Work:
         if str(error) not in said:
             self.say(f"{name} is skipped: {error}")
         self.failed[cell] = str(error)
+
+
+def do_run(corpus: Any, folder: Path, progress: Progress, device: str | None, spec: Any) -> float:
+    """Train, collect and audit into ``folder``, in any process; return the seconds."""
+    started = time.perf_counter()
+    run(spec, folder, progress, corpus, device=device)
+    return time.perf_counter() - started
 
 
 def _write(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
@@ -310,16 +247,3 @@ def index(out: Path) -> list[Line]:
         lines.append(line_of(found, link if (out / link).exists() else ""))
     write_index(lines, out / "reproduction.html")
     return lines
-
-
-def _check_out(out: Path) -> None:
-    """Raise RunError unless ``out`` is free or holds a reproduction, be it without a page yet."""
-    if out.exists() and not out.is_dir():
-        expected = "a folder to write into"
-        raise RunError("reproduce", str(out), "a file", expected, "choose another --out")
-    found = out.iterdir() if out.exists() else ()
-    names = {path.name for path in found if not path.name.startswith(".")}
-    if not names <= {RUNS, STUDIES, FOLDER} and MARKDOWN not in names:
-        got = "a folder that is not empty and holds no sweep"
-        expected = "a new or empty folder, or that of an earlier sweep"
-        raise RunError("reproduce", str(out), got, expected, "choose another --out")
