@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 import pytest
 from typer.main import get_command
@@ -23,9 +22,7 @@ from attnaudit.cli.app import app
 from attnaudit.cli.bars import progress
 from attnaudit.cli.show import SHOWN_MEASURES
 from attnaudit.core.files import read_json
-from attnaudit.core.progress import within
 from attnaudit.studies import EVERY_STUDY
-from attnaudit.trace import Trace
 from tests.pages import FEW, experiments, summaries_as_pages
 from tests.traces import make_trace
 
@@ -97,12 +94,6 @@ def test_a_run_as_json_is_json_alone(finished: Path, capsys: pytest.CaptureFixtu
     assert told["summary"] == json.loads((finished / "summary.json").read_text())
 
 
-def test_an_audit_as_json_is_its_summary(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = json.loads(answers(capsys, "audit", trace, "--experiment", "permutation", "--json"))
-    assert {row["experiment"] for row in told} == {"permutation", "prediction"}
-    assert (trace.parent / "trace-audit" / "report.html").stat().st_size > 1000
-
-
 def test_an_audit_prints_its_card(
     trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -125,28 +116,6 @@ def test_an_audit_prints_its_card(
         ]
         == 0.05
     )
-
-
-@pytest.mark.usefixtures("quick")
-def test_an_audit_of_one_experiment_concludes_nothing_from_a_model_that_learned_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    trace = make_trace(60)
-    for learned, label in ((True, trace.predicted), (False, np.arange(60) % 2)):
-        table = trace.table.with_columns(pl.Series("label", label, pl.Int32))
-        Trace(table, trace.metadata, trace.tail).write(tmp_path / "trace")
-        said = answers(
-            capsys,
-            "audit",
-            tmp_path / "trace",
-            "--experiment",
-            "permutation",
-            "--out",
-            tmp_path / "audit",
-        )
-        assert (
-            "Claim nothing: the model is not shown to be better" in " ".join(said.split())
-        ) is not learned
 
 
 def test_an_audit_without_card_rows_prints_its_numbers(
@@ -186,22 +155,6 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"  attnaudit {command}" in said
         assert said == answers(capsys, command, "-h")
     assert answers(capsys, "corpora", "list", "-h") == answers(capsys, "corpora", "list", "--help")
-
-
-def test_help_offers_what_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
-    said = " ".join(answers(capsys, "run", "--help").split()).replace("- ", "-")
-    for option, value in (
-        ("--model", "none at all"),
-        ("--attention", "none at all"),
-    ):
-        offered = (
-            fails(capsys, "run", "planted-decisive", option, value)
-            .partition("expected one of ")[2]
-            .partition(";")[0]
-            .split(", ")
-        )
-        assert len(offered) >= 3
-        assert all(re.search(rf"\b{name}\b", said) for name in offered)
 
 
 def test_help_of_study_lists_the_studies_and_their_scales(
@@ -275,16 +228,8 @@ def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
             "read options: --seed: 'one'; expected a whole number, 0 to 4294967295; see attnaudit run --help",
         ),
         (
-            ["run", "sst", "--seed", "-1"],
-            "read options: --seed: '-1'; expected a whole number, 0 to 4294967295",
-        ),
-        (
             ["run", "sst", "--epochs", "0"],
             "read options: --epochs: '0'; expected a whole number, 1 or more",
-        ),
-        (
-            ["run", "sst", "--epochs", "1.5"],
-            "read options: --epochs: '1.5'; expected a whole number, 1 or more",
         ),
         (
             ["run", "sst", "--set", "corpus.max_tokens=ten"],
@@ -299,8 +244,6 @@ def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
         (["run", "sst", "--column", "txt=body"], "did you mean text?"),
         (["audit", ".", "sst", "--column", "text"], "no =; expected ROLE=NAME"),
         (["run", "planted-decisive", "--attention", "additve"], "did you mean additive?"),
-        (["run", "planted-decisive", "--preset", "papr"], "did you mean paper?"),
-        (["run", "planted-decisive", "--set", "corpus.on_bad_row=skp"], "did you mean skip?"),
         (
             ["run", "planted-decisive", "--set", "corpus.digits=drop"],
             "digits: 'drop'; expected one of keep, mask",
@@ -318,8 +261,6 @@ def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
         (["run", "planted-decisiv"], "did you mean planted-decisive?"),
         (["run", "nowhere/all.csv"], "no such file or folder"),
         (["run", "sst", "--data-dir", "nowhere"], "attnaudit corpora fetch sst"),
-        (["audit", "nowhere"], "path 'nowhere' does not exist"),
-        (["report", "nowhere"], "path 'nowhere' does not exist"),
         (["compare", "nowhere"], "path 'nowhere' does not exist"),
         (
             ["run", "planted-decisive", "--attention", "imposed"],
@@ -330,7 +271,6 @@ def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
             ["study", "unifrom", "sst"],
             "copying, calibration; did you mean uniform?",
         ),
-        (["study", "foo", "sst"], "name: 'foo'; expected one of "),
         (
             ["study", "seeds", "planted-reverse"],
             "'seeds'; expected one of deceive, dynamics for planted-reverse",
@@ -339,7 +279,7 @@ def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
             ["study", "dynamics", "planted-decisive", "--epochs", "6"],
             "6, which has no effect in dynamics; expected dynamics.steps",
         ),
-        (["study", "copying", "iid", "--epochs", "6"], "copying counts steps"),
+        (["study", "copying", "iid", "--epochs", "6"], "--set copying.steps=N"),
         (
             ["study", "calibration", "sst", "--set", "calibration.seds=1"],
             "did you mean calibration.seeds?",
@@ -356,24 +296,6 @@ def test_usage_and_input_errors_are_one_line(
     monkeypatch.chdir(tmp_path)
     assert message in fails(capsys, *arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_vocabulary_without_a_word_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    rows = "".join(f"word{row % 7} and word{row % 3},{row % 2}\n" for row in range(60))
-    (tmp_path / "mine.csv").write_text("text,label\n" + rows)
-    told = fails(
-        capsys,
-        "run",
-        tmp_path / "mine.csv",
-        "--out",
-        tmp_path / "run",
-        "--set",
-        "corpus.min_df=900",
-    )
-    assert "setting corpus.min_df: 900: no word of train is in so many texts" in told
-    assert not (tmp_path / "run" / "spec.json").exists()
 
 
 def test_an_unknown_experiment_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -398,16 +320,6 @@ def test_a_broken_trace_is_refused_with_column_and_row(
     assert "column alpha" in line
     assert "row 3" in line
     assert [path.name for path in trace.parent.iterdir()] == ["trace"]
-
-
-def test_a_run_of_another_spec_is_refused(
-    finished: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
-    line = fails(capsys, "run", "planted-decisive", *TINY, "--model", "cnn", "--out", finished)
-    assert 'model.encoder = "cnn", there "bilstm"' in line
-    assert "--out" in line
-    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
 
 
 def test_a_planted_corpus_is_in_nobodys_tables(
@@ -460,18 +372,6 @@ def test_an_error_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch
         main(["demo"])
 
 
-WITHOUT_TORCH = """
-import sys
-from typer.main import get_command
-
-from attnaudit.cli import main
-from attnaudit.cli.app import app
-status = main(sys.argv[1:])
-assert "torch" not in sys.modules, "torch was imported"
-sys.exit(status)
-"""
-
-
 NOTHING_HEAVY = """
 import sys
 from typer.main import get_command
@@ -504,17 +404,6 @@ def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: 
     )
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == len(commands), done.stderr
-
-
-def test_a_corpus_without_files_is_refused_before_torch_is_imported(tmp_path: Path) -> None:
-    arguments = ["run", "sst", "--data-dir", str(tmp_path)]
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_TORCH, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2, done.stderr
 
 
 WITHOUT_EXTRAS = """
@@ -557,15 +446,16 @@ def without_extras(*commands: list[str], cwd: Path) -> tuple[list[int], list[str
 def test_audits_reports_and_comparisons_need_no_extra(
     trace: Path, finished: Path, tmp_path: Path
 ) -> None:
-    """Nor do they, or help, try to import torch, which takes seconds."""
+    """Nor do they, or help, or a corpus without files, import torch, which takes seconds."""
     commands = [
         ["run", "--help"],
         ["audit", str(trace), "--out", "audit"],
         ["report", str(finished)],
         ["corpora", "list"],
+        ["run", "sst", "--data-dir", str(tmp_path)],
     ]
     statuses, wanted, told = without_extras(*commands, cwd=tmp_path)
-    assert statuses == [0] * 4, told
+    assert statuses == [0, 0, 0, 0, 2], told
     assert "torch" not in wanted
 
 
@@ -658,21 +548,6 @@ def test_what_takes_long_tells_how_far_it_is_now_and_then(
     assert told[-1] == "5:00 collect"
 
 
-def test_of_one_training_among_several_only_a_long_one_is_told(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A study has a line for each when it ends."""
-    now = 1000.0
-    monkeypatch.setattr("time.monotonic", lambda: now)
-    with progress() as tell:
-        of_this = within("base-s0 (1 of 2)", tell)
-        for step in range(1, 41):
-            now += 1
-            of_this("train, epoch 1 of 1", step, 40)
-        of_this("collect", 0, 5)
-    assert capsys.readouterr().err == "0:30 base-s0 (1 of 2) · train, epoch 1 of 1 (75 %)\n"
-
-
 @pytest.mark.usefixtures("quick")
 def test_a_study_has_one_line_for_a_training(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
@@ -726,20 +601,6 @@ def drawn(
     frames = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().err)  # no colours
     frames = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", frames)
     return [line for line in re.split(r"[\r\n]+", frames) if line.strip()][-1]
-
-
-def test_a_progress_bar_is_drawn_on_a_terminal_only(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    steps = [
-        ("read", 0, 0),
-        ("train, epoch 1 of 2", 1, 4),
-        ("train, epoch 2 of 2", 3, 4),
-        ("train", 1, 2),
-        ("collect", 3, 3),
-    ]
-    assert "collect" in drawn(monkeypatch, capsys, 120, steps)
-    assert "train, epoch 2 of 2" in drawn(monkeypatch, capsys, 120, steps[:3])
 
 
 @pytest.mark.parametrize("columns", [80, 120])

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +18,6 @@ import attnaudit
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
-from attnaudit.core.settings import parse_assignments
 from attnaudit.corpora import CORPORA
 from attnaudit.experiments import (
     EXPERIMENTS,
@@ -27,20 +25,17 @@ from attnaudit.experiments import (
     by_group,
     facts,
     keys,
-    measure_label,
     register_experiment,
 )
-from attnaudit.models.presets import ENCODERS, EncoderSpec, model_preset
+from attnaudit.models.presets import ENCODERS, EncoderSpec
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import _CARDS, Card, register_card
 from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.charts.specs import Drawing, FigureSpec
-from attnaudit.report.sections.provenance import citations
 from attnaudit.results import summarise_means
 from attnaudit.results.measures import Measure
 from attnaudit.results.record import read_record
 from attnaudit.trace import Trace
-from tests.pages import FEW, experiments, summaries_as_pages
 from tests.test_cli import answers, fails
 from tests.traces import make_trace
 
@@ -146,21 +141,6 @@ def test_an_experiment_of_an_installed_package(
     assert "How concentrated is attention?" in capsys.readouterr().out
 
 
-def test_an_experiment_registered_by_the_call_of_its_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = list(EXPERIMENTS)
-    (tmp_path / "concentration.py").write_text(examples("An experiment")[0], encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    import_module("concentration")
-    assert list(EXPERIMENTS) == [*before, "concentration"]
-    result = audit(make_trace(10), ["concentration"])
-    (row,) = verdict(result.summary).rows
-    assert row.question == "How concentrated is attention?"
-    assert measure_label("peaked", "concentration") == "share with one dominant token"
-    assert any("shannon1948" in entry for entry in citations(["concentration"], ""))
-
-
 @dataclass(frozen=True)
 class Smallest:
     """No more than the protocol asks for."""
@@ -235,16 +215,6 @@ def test_two_tables_with_a_column_of_one_name_are_refused(tmp_path: Path) -> Non
         read_record(tmp_path).columns(("max_alpha",))
 
 
-def test_an_encoder_registered_in_one_call_runs_to_a_report_that_names_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    exec("\n".join(examples("An encoder")), {"__name__": "my_program"})
-    assert "gated + additive on planted-decisive" in answers(
-        capsys, *RUN, "--out", tmp_path / "run"
-    )
-    assert "gated + additive" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
-
-
 def test_an_encoder_of_an_installed_package_is_known_to_every_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -256,17 +226,6 @@ def test_an_encoder_of_an_installed_package_is_known_to_every_command(
     answers(capsys, *RUN, "--set", "model.attention_units=3", "--out", tmp_path / "run")
     assert "gated + additive" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "did you mean gated?" in fails(capsys, "run", "planted-decisive", "--model", "gatd")
-
-
-@pytest.mark.parametrize("encoder", list(ENCODERS))
-def test_every_encoder_answers_questions(encoder: str, tmp_path: Path) -> None:
-    settings = parse_assignments((*SETTINGS, "corpus.size=40"))
-    with summaries_as_pages(), experiments(*FEW, "ranges"):
-        attnaudit.run(
-            "planted-question", tmp_path, encoder=encoder, vectors="random", settings=settings
-        )
-    trace = attnaudit.Trace.read(tmp_path)
-    assert trace.has("loo", "gradient", "question")
 
 
 def test_names_and_widths_need_no_torch(tmp_path: Path) -> None:
@@ -291,21 +250,6 @@ def test_an_encoder_that_cannot_be_registered_says_why(given: dict, line: str) -
         attnaudit.register_encoder(
             EncoderSpec(**{"name": "mine", "build": "my_encoders:Mine", "hidden": 4, **given})
         )
-
-
-def test_a_preset_has_its_own_width_or_the_usual_one() -> None:
-    assert [
-        model_preset("average", "dot", preset).hidden
-        for preset in ("paper", "code2019", "flan", "han")
-    ] == [256, 128, 100, 100]
-    assert [
-        model_preset("transformer", "dot", preset).hidden
-        for preset in ("paper", "code2019", "flan")
-    ] == [128, 128, 100]
-    assert {
-        model_preset("none", "dot", preset).hidden
-        for preset in ("paper", "code2019", "flan", "han")
-    } == {1}
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.corpora import CORPORA as REGISTERED
-from attnaudit.papers import PAPERS, Cell
+from attnaudit.papers import PAPERS
 from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
 from attnaudit.recipes.reproduction.records import FOLDER, load
 from attnaudit.recipes.reproduction.sweep import Outcome, Sweep, reproduce
@@ -103,13 +103,6 @@ def test_quick_is_a_part_of_the_whole_with_every_encoder_and_every_task() -> Non
         "question_answering",
         "inference",
     }
-
-
-def test_a_plan_is_narrowed_by_names() -> None:
-    assert plan(corpora=["sst"], encoders=["cnn"], attentions=["dot"], seeds=1) == [
-        Cell("sst", 0, "cnn", "dot")
-    ]
-    assert {cell.corpus for cell in plan(quick=True, corpora=["sst"])} == {"sst"}
 
 
 @pytest.mark.parametrize(
@@ -311,28 +304,6 @@ def test_nothing_that_was_asked_for_could_be_run(
     }
 
 
-def test_no_cell_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        main(
-            ["reproduce", "jain2019", "--quick", "--corpus", "imdb", "--out", str(tmp_path / "out")]
-        )
-        == 2
-    )
-    assert "--quick --corpus imdb: no such cell" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-def test_some_could_be_run_and_the_rest_is_told(
-    finished: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    out = copied(finished, tmp_path / "out")
-    assert main(command(data, out, "--corpus", "adr", "--corpus", "sst", "--json")) == 2
-    shown = capsys.readouterr()
-    assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
-    assert "adr is skipped" in shown.err
-    assert "not all requested cells of adr could be done; expected readable data" in shown.err
-
-
 def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
     finished: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -362,17 +333,6 @@ def test_runs_of_other_data_are_not_averaged(finished: Path, data: Path, tmp_pat
     )
     assert "data.fingerprint = " in outcome.notes[0]
     assert seeds_averaged(out) == [0, 1]
-
-
-def test_models_that_read_other_data_are_told(finished: Path, data: Path, tmp_path: Path) -> None:
-    other = copied(data, tmp_path / "data")
-    _change_words(other)
-    outcome = reproduce(
-        small_sweep(copied(finished, tmp_path / "out"), other, attentions=["dot"], seeds=1)
-    )
-    assert outcome.notes == (
-        "the models of sst, seed 0, did not all read the same data: average additive / average dot",
-    )
 
 
 def _change_words(data: Path) -> None:
@@ -413,17 +373,6 @@ def _write_babi(data: Path, stories: int) -> None:
             for line in lines
         )
         (data / "babi1" / f"qa1_x_{split}.txt").write_text(text, encoding="utf-8")
-
-
-def test_word_vectors_that_are_not_there_are_refused_first(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(command(data, tmp_path / "out", "--corpus", "sst", vectors="nofile.txt")) == 2
-    assert (
-        "reproduce: --vectors: 'nofile.txt'; expected corpus, random or a file"
-        in capsys.readouterr().err
-    )
-    assert not (tmp_path / "out").exists()
 
 
 def test_word_vectors_that_cannot_be_read_are_a_reason(
@@ -512,23 +461,6 @@ def test_every_corpus_without_a_run_is_listed_with_what_is_known(
     assert "sst-bilstm-additive, " in line
     again = markdown(reproduce(small_sweep(copied(finished, tmp_path / "other"), data)))
     assert "sst-average-additive" not in again.partition("Without a record:")[2].partition(":")[0]
-
-
-def test_a_model_of_which_the_paper_has_no_numbers_is_on_the_page(
-    finished: Path, data: Path, tmp_path: Path
-) -> None:
-    outcome = reproduce(
-        small_sweep(copied(finished, tmp_path / "out"), data, attentions=["log_odds"], seeds=1)
-    )
-    assert outcome.done == 1
-    assert "| sst | average log_odds | 0." in markdown(outcome)
-
-
-def test_a_corpus_that_can_be_read_no_longer_keeps_its_runs(finished: Path, tmp_path: Path) -> None:
-    (tmp_path / "none").mkdir()
-    outcome = reproduce(small_sweep(copied(finished, tmp_path / "out"), tmp_path / "none", seeds=3))
-    assert [(one.corpus, one.model) for one in outcome.not_run] == [("sst", "average additive")]
-    assert outcome.done == 2
 
 
 def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(

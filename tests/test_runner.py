@@ -15,20 +15,16 @@ from typing import Any
 
 import pytest
 
-from attnaudit.core.errors import InputError, RunError, TraceError
-from attnaudit.core.files import content_key, write_json, write_with_digest
-from attnaudit.core.settings import coerce, parse_assignments
-from attnaudit.plans.spec import RunSpec, TranslationSpec, demo_spec, differences
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.settings import parse_assignments
+from attnaudit.plans.spec import RunSpec, TranslationSpec, demo_spec
 from attnaudit.recipes.audit import audit_into
-from attnaudit.recipes.kind import Job
-from attnaudit.recipes.kinds import kind_of
 from attnaudit.recipes.site import site_into
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.recipes.trained import run
 from attnaudit.recipes.work import write_report
-from attnaudit.steps import claim
 from attnaudit.steps.finished import read_manifest, whole_manifest
-from attnaudit.steps.folder import MANIFEST, UNFINISHED, Folder, Step, held
+from attnaudit.steps.folder import MANIFEST, UNFINISHED
 from attnaudit.trace import write_shards
 from tests import killed
 from tests.forked import apart
@@ -167,19 +163,6 @@ def test_a_run_stopped_anywhere_resumes_to_the_same_bytes(whole: Path, tmp_path:
         assert results(out) == results(whole)
         assert digests(out / "trace") == digests(whole / "trace")
         assert not (out / UNFINISHED).exists()
-
-
-def test_a_run_stopped_again_and_again_gets_done(whole: Path, tmp_path: Path) -> None:
-    out, attempts = tmp_path / "run", 0
-    while not (out / MANIFEST).exists():
-        attempts += 1
-        assert attempts < 20
-        with contextlib.suppress(KeyboardInterrupt):
-            run(
-                tiny(), out, Stop(3 + attempts)
-            )  # a step that tells of many things gets done at last
-    assert attempts > 3
-    assert results(out) == results(whole)
 
 
 def test_words_below_the_positions_of_a_flat_model_are_refused_before_it_is_trained():
@@ -352,43 +335,6 @@ def test_a_run_with_a_damaged_manifest_is_made_again(whole: Path, tmp_path: Path
     assert not (out / UNFINISHED).exists()
 
 
-@pytest.mark.parametrize("how", [how for how in SPOILT if how != "another sha256"])
-def test_a_page_of_a_run_with_a_damaged_manifest_is_left_as_it_is(
-    whole: Path, tmp_path: Path, how: str
-) -> None:
-    out = spoilt(whole, tmp_path / "run", how)
-    before = digests(out)
-    with pytest.raises(RunError, match=r"manifest\.json: .*the command that (started|makes) it"):
-        write_report(out)
-    assert digests(out) == before
-
-
-def test_a_damaged_record_of_an_unfinished_run_counts_for_nothing(
-    whole: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "run"
-    shutil.copytree(whole, out)
-    (out / MANIFEST).unlink()
-    (out / UNFINISHED).mkdir()
-    (out / UNFINISHED / "train.json").write_text('{"key": "')
-    run(tiny(), out)
-    assert results(out) == results(whole)
-
-
-def test_a_record_with_a_flipped_byte_counts_for_nothing(tmp_path: Path) -> None:
-    def measured(folder: Folder, made: Path) -> dict[str, Any]:
-        write_json(made / "table.json", 1)
-        return {"history": [0.25, 1e-7], "best": ("a", 3)}
-
-    with held(tmp_path / "run") as store:
-        store.do(Step("train", lambda folder: ["key"], ("table.json",), measured))
-        path = store.scratch / "train.json"
-        stored, known = path.read_bytes(), Folder(store.out).records["train"]
-        for place in range(len(stored) - 1):
-            path.write_bytes(stored[:place] + bytes([stored[place] ^ 2]) + stored[place + 1 :])
-            assert Folder(store.out).records in ({}, {"train": known}), place
-
-
 def test_a_damaged_specification_is_told_with_the_folder_to_remove(
     whole: Path, tmp_path: Path
 ) -> None:
@@ -435,24 +381,11 @@ def test_a_flipped_byte_in_the_spec_of_an_unfinished_run_never_gives_another_spe
         run(tiny(seed=1), tmp_path)
 
 
-def test_a_spec_without_a_digest_is_read_as_it_is(tmp_path: Path) -> None:
-    """Those of earlier versions have none."""
-    write_json(tmp_path / "spec.json", tiny().to_json())
-    assert RunSpec.read(tmp_path) == tiny()
-    write_with_digest(tmp_path / "spec.json", tiny().to_json())
-    assert RunSpec.read(tmp_path) == tiny()
-
-
 def test_another_spec_is_refused_with_both_values(whole: Path) -> None:
     before = digests(whole)
     with pytest.raises(RunError, match=r"training\.epochs = 4, there 3.*--out"):
         run(tiny(settings={"training.epochs": 4}), whole)
     assert digests(whole) == before
-
-
-def test_many_differences_are_counted(whole: Path) -> None:
-    with pytest.raises(RunError, match=r"and \d+ more"):
-        run(RunSpec.of("planted-negation", encoder="cnn", seed=1), whole)
 
 
 def test_a_corpus_that_changed_is_refused(whole: Path, tmp_path: Path) -> None:
@@ -472,36 +405,6 @@ def test_a_corpus_that_changed_is_refused(whole: Path, tmp_path: Path) -> None:
         run(RunSpec.of(table, **options), out)
 
 
-def test_a_folder_where_another_process_works_is_refused(tmp_path: Path) -> None:
-    out = tmp_path / "run"
-    with (
-        held(out),
-        pytest.raises(
-            RunError,
-            match="is at work there; expected one process at a time",
-        ),
-    ):
-        run(tiny(), out)
-    assert (run(tiny(), out) / MANIFEST).exists()
-
-
-def test_a_run_is_held_until_nothing_of_it_is_removed_any_more(tmp_path: Path) -> None:
-    """Closing drops the unfinished state, but not the claim, or another command would enter."""
-    made = Step(
-        "audit",
-        lambda folder: (),
-        ("table.json",),
-        lambda folder, made: write_json(made / "table.json", 1),
-    )
-    with held(tmp_path / "run", {}) as folder:
-        folder.do(made)
-        (folder.scratch / "pieces" / "one").mkdir(parents=True)
-        folder.close({"kind": "audit"})
-        assert not folder.scratch.exists()
-        assert (tmp_path / "run" / claim.NAME).exists()
-    assert not (tmp_path / "run" / claim.NAME).exists()
-
-
 def test_a_page_that_is_written_again_leaves_the_versions_of_what_computed(
     whole: Path, tmp_path: Path, monkeypatch: Any
 ) -> None:
@@ -513,18 +416,6 @@ def test_a_page_that_is_written_again_leaves_the_versions_of_what_computed(
     assert read_manifest(tmp_path / "audit")["versions"] == before
 
 
-def test_an_audit_of_a_trace_that_was_moved_names_its_new_place(
-    whole: Path, tmp_path: Path
-) -> None:
-    shutil.copytree(whole / "trace", tmp_path / "a")
-    out = audit_into(tmp_path / "audit", tmp_path / "a", ["permutation"])
-    (tmp_path / "a").rename(tmp_path / "b")
-    with pytest.raises((RunError, TraceError)):
-        write_report(out)
-    audit_into(out, tmp_path / "b", ["permutation"])
-    assert write_report(out).exists()
-
-
 def test_vectors_in_the_home_folder_are_a_file_that_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -533,27 +424,6 @@ def test_vectors_in_the_home_folder_are_a_file_that_is_read(
     (tmp_path / "glove.txt").write_text("a 1 2\n")
     spec = RunSpec.of("planted-decisive", vectors="~/glove.txt")
     assert spec.vectors == str(tmp_path / "glove.txt")
-
-
-def test_what_another_process_is_writing_is_left_alone(whole: Path, tmp_path: Path) -> None:
-    """A temporary file is swept away by the one process that holds the folder, and by no other."""
-    out, audit = (
-        run(tiny(), tmp_path / "run"),
-        audit_into(tmp_path / "audit", whole / "trace", ["permutation"]),
-    )
-    again: dict[Path, Callable[[], object]] = {
-        out: lambda: run(tiny(), out),
-        audit: lambda: audit_into(audit, whole / "trace"),
-    }
-    for place, command in [*again.items(), (out, lambda: write_report(out))]:
-        half_written = place / ".report.html.abcd_123"
-        with held(place):
-            half_written.write_text("half a page")
-            with pytest.raises(RunError, match="is at work there"):
-                command()
-            assert half_written.read_text() == "half a page"
-        command()
-        assert not half_written.exists()
 
 
 def test_a_place_below_a_file_is_refused(whole: Path, tmp_path: Path) -> None:
@@ -627,18 +497,6 @@ def test_a_later_shard_that_is_broken_leaves_nothing_behind(tmp_path: Path) -> N
             audit_into(out, tmp_path / "trace")
     assert digests(tmp_path / "audit") == before
     assert not (tmp_path / "new").exists()
-
-
-def test_tables_of_an_audit_that_was_killed_are_not_taken_over(tmp_path: Path) -> None:
-    make_trace(5).write(tmp_path / "trace")
-    left = tmp_path / "audit" / ".unfinished" / "audit" / "adversary.parquet"
-    left.parent.mkdir(parents=True)
-    left.write_bytes(b"half an audit")
-    audit_into(tmp_path / "audit", tmp_path / "trace", ["permutation"])
-    assert {path.name for path in (tmp_path / "audit" / "results").iterdir()} == {
-        "permutation.parquet",
-        "prediction.parquet",
-    }
 
 
 def test_an_audit_goes_beside_its_trace(whole: Path, tmp_path: Path) -> None:
@@ -725,21 +583,6 @@ def test_a_wrong_setting_is_told_in_one_line(setting: str, message: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("value", "hint", "typed"),
-    [
-        ("3", int, 3),
-        (3, int, 3),
-        ("1e-3", float, 0.001),
-        ("yes", bool, True),
-        ("False", bool, False),
-        ("none", int | None, None),
-    ],
-)
-def test_text_becomes_what_the_field_wants(value: object, hint: object, typed: object) -> None:
-    assert coerce(value, hint, "key") == typed
-
-
-@pytest.mark.parametrize(
     "setting", [{"max_tokens": 5}, {"text": "body"}, {"settings": {"corpus.min_df": 2}}]
 )
 def test_a_planted_corpus_refuses_what_only_files_have(
@@ -750,60 +593,7 @@ def test_a_planted_corpus_refuses_what_only_files_have(
     assert not (tmp_path / "run").exists()
 
 
-def test_keys_follow_content_alone() -> None:
-    assert content_key("a", {"x": 1, "y": 2}) == content_key("a", {"y": 2, "x": 1})
-    assert content_key("a", {"x": 1}) != content_key("a", {"x": 2})
-    assert (
-        differences(
-            {"corpus": {"data_dir": "here", "source": "sst"}},
-            {"corpus": {"data_dir": "there", "source": "sst"}},
-        )
-        == []
-    )
-
-
 def test_runs_are_named_after_what_they_are() -> None:
     assert RunSpec.of("sst", encoder="cnn", attention="dot", seed=2).name == "sst-cnn-dot-s2"
     assert RunSpec.of("data/sms_spam/all.csv.gz").name == "sms_spam-bilstm-additive-s0"
     assert demo_spec().name == "planted-decisive-bilstm-additive-s0"
-
-
-RECORDED = {  # keys of trainings as they stand in manifests
-    "texts": "87026e37dff1e42d34aa73fe32cedc821a284b16d148bf05b3c15bc143ce9e78",
-    "pairs": "cba17cd115f96483ccc803106c56174f83619a418acd2a47462eabe7eb4665b6",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", RECORDED)
-def test_keys_of_trainings_change_only_on_purpose(tmp_path: Path, kind: str) -> None:
-    """So that finished runs are accepted as they are, and unfinished ones go on."""
-    model = {"model.embedding": 8, "model.hidden": 4, "training.epochs": 2}
-    spec = RunSpec.of(
-        "planted-decisive",
-        vectors="random",
-        settings=model | {"corpus.size": 120, "corpus.length": (10, 14)},
-    )
-    if kind == "pairs":
-        own = {"corpus.size": 150, "corpus.length": (3, 6), "model.hidden": 8, "collect.pairs": 10}
-        spec = TranslationSpec.of("planted-reverse", settings=model | own)
-    task = kind_of(spec)
-    corpus, fingerprint = task.prepare(spec, task.read(spec, lambda what, done, total: None))
-    job = Job(spec, spec.to_json(), corpus, "cpu", lambda what, done, total: None)
-    assert content_key("train", fingerprint, *task.training_inputs(job), "cpu") == RECORDED[kind]
-
-
-def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
-    def works(folder: Folder, made: Path) -> None:
-        write_json(made / "table.json", 1)
-
-    def fails(folder: Folder, made: Path) -> None:
-        (made / "table.json").write_text("2")
-        raise InputError("audit", "a step", "no luck", "luck")
-
-    with held(tmp_path / "run", {}) as folder:
-        folder.do(Step("audit", lambda folder: ["first"], ("table.json",), works))
-        folder.close({"kind": "audit"})
-    before = digests(tmp_path / "run")
-    with pytest.raises(InputError), held(tmp_path / "run") as folder:
-        folder.do(Step("audit", lambda folder: ["second"], ("table.json",), fails))
-    assert digests(tmp_path / "run") == before

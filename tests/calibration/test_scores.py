@@ -116,16 +116,6 @@ def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_nar
     )
 
 
-def test_cells_that_are_not_confirmed_and_undefined_values_are_left_out() -> None:
-    rows = made(lambda one, seed: float(one.truth == "faithful"))
-    for row in rows:
-        if row["seed"] == 1:
-            row |= {"value": 1.0 - row["value"], "confirmed": row["truth"] == "none"}
-    assert scores(pl.DataFrame(rows))["auc"].to_list() == [1.0]
-    rows[0] |= {"value": float("nan")}
-    assert scores(pl.DataFrame(rows)).row(0, named=True)["undefined"] == 1
-
-
 @pytest.mark.parametrize("truth", [0.5, 0.76, 0.98])
 @pytest.mark.parametrize(("first", "second"), [(3, 3), (5, 6), (9, 11)])
 def test_the_interval_holds_the_auc_of_a_population_of_constructions(
@@ -496,15 +486,6 @@ def write_calibrated(folder: Path, names: Any = None, degree: Any = fitted) -> P
     return write_calibration(folder)
 
 
-def test_a_page_without_an_auc_has_no_matrix(tmp_path: Path) -> None:
-    """Faithful constructions alone have ranks, but no measure has an AUC."""
-    page = write_calibrated(tmp_path, names=TRUE["faithful"], degree=None).read_text(
-        encoding="utf-8"
-    )
-    assert "<svg" not in page
-    assert "Every measure on every construction" not in page
-
-
 def test_the_page_shows_the_matrix_the_degree_and_every_number(tmp_path: Path) -> None:
     page = write_calibrated(tmp_path).read_text(encoding="utf-8")
     assert page.count("<svg") == 2
@@ -515,3 +496,13 @@ def test_the_page_shows_the_matrix_the_degree_and_every_number(tmp_path: Path) -
         "λ of the penalty on the decisive word",
     ):
         assert words in page, words
+
+
+def test_cells_that_are_not_confirmed_and_undefined_values_are_left_out() -> None:
+    rows = made(lambda one, seed: float(one.truth == "faithful"))
+    for row in rows:
+        if row["seed"] == 1:
+            row |= {"value": 1.0 - row["value"], "confirmed": row["truth"] == "none"}
+    assert scores(pl.DataFrame(rows))["auc"].to_list() == [1.0]
+    rows[0] |= {"value": float("nan")}
+    assert scores(pl.DataFrame(rows)).row(0, named=True)["undefined"] == 1

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
-from attnaudit.copying.study import Copying, PresetName, outcomes, passing, summarise
+from attnaudit.copying.study import Copying, PresetName, passing, summarise
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.recipes.copying import copying_study, run_copying
 from attnaudit.report.cards.card import WITHHELD
@@ -87,10 +87,6 @@ def test_a_training_that_diverges_is_no_seed_that_failed(tmp_path: Path) -> None
     assert not (tmp_path / "out" / "summary.json").exists()
 
 
-def test_success_is_beyond_its_threshold() -> None:
-    assert outcomes(FINAL)["outcome"].to_list() == ["succeeded", "succeeded", "failed", "failed"]
-
-
 def test_what_comes_first_is_told_from_the_first_step_above_a_half() -> None:
     steps = passing(CURVES)
     assert steps["relevance_step"].to_list() == [10, 20, None, 10]
@@ -146,19 +142,6 @@ def test_the_card_says_how_many_attend_and_of_no_median_place_where_most_look_el
     assert "Its median position is the right one." in place.sentence
 
 
-def test_the_line_on_top_says_in_how_many_seeds_attention_finds_the_position() -> None:
-    one, every = (
-        copying_card(summarise(CURVES, final), vars(Copying("permutations"))).lead
-        for final in (ELSEWHERE, FINAL.with_columns(attention=0.9))
-    )
-    assert one.startswith(
-        "Claim only that heatmaps of a model trained to copy show where it puts weight"
-    )
-    assert "seeds" not in one, "1 of 4 can be more or less than half"
-    assert every.startswith("Heatmaps of a model trained to copy may be shown as one explanation")
-    assert "in 4 of 4 seeds" in every
-
-
 def test_nothing_is_concluded_where_no_seed_learned() -> None:
     card = copying_card(
         summarise(CURVES, FINAL.with_columns(token=pl.lit(0.15))), vars(Copying("permutations"))
@@ -172,16 +155,6 @@ def test_nothing_is_concluded_where_no_seed_learned() -> None:
     assert others
     assert {row.sentence for row in others} == {WITHHELD}
     assert not copying_card(summarise(CURVES, FINAL), vars(Copying("permutations"))).notices
-
-
-def test_every_measure_of_its_page_is_explained(done: Path) -> None:
-    page = (done / "report.html").read_text(encoding="utf-8")
-    numbers = page[page.index('id="numbers"') :]
-    assert (
-        numbers.count('<th scope="row"><a class="term"') == numbers.count('<th scope="row">') > 20
-    )
-    card = page[page.index('id="verdict"') : page.index('id="figures"')]
-    assert card.count('<p class="measure"><a class="term"') == card.count('<p class="measure">') > 0
 
 
 def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:
@@ -199,43 +172,26 @@ def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "paper"),
+    ("settings", "differs"),
     [
-        ({}, "Snell et al.: about half of the seeds fail"),
-        ({"precision": "bfloat16", "seeds": 3}, "Snell et al.: about half of the seeds fail"),
+        ({}, ""),
+        ({"precision": "bfloat16", "seeds": 3}, ""),
         (
             {"length": 5, "steps": 9},
-            "Snell et al.: about half of the seeds fail, with 40 positions, 40 symbols, 200 steps; here 5 positions, 5 symbols, 9 steps",
+            ", with 40 positions, 40 symbols, 200 steps; here 5 positions, 5 symbols, 9 steps",
         ),
-        ({"heads": 8}, "Snell et al.: about half of the seeds fail, with 1 head; here 8 heads"),
-        (
-            {"encoder": "bilstm"},
-            "Snell et al.: about half of the seeds fail, with a unidirectional encoder; here a bidirectional encoder",
-        ),
-        (
-            {"preset": "tied"},
-            "Snell et al.: about half of the seeds fail, with the released model; here the tied model",
-        ),
-        (
-            {"embedding_scale": 0.0625},
-            "Snell et al.: about half of the seeds fail; here embeddings of scale 0.0625",
-        ),
-        (
-            {"pretraining": 200},
-            "Snell et al.: about half of the seeds fail; here 200 steps of uniform attention before",
-        ),
+        ({"heads": 8}, ", with 1 head; here 8 heads"),
+        ({"encoder": "bilstm"}, ", with a unidirectional encoder; here a bidirectional encoder"),
+        ({"preset": "tied"}, ", with the released model; here the tied model"),
+        ({"embedding_scale": 0.0625}, "; here embeddings of scale 0.0625"),
+        ({"pretraining": 200}, "; here 200 steps of uniform attention before"),
     ],
 )
 def test_the_comparison_with_the_paper_names_what_differs(
-    settings: dict[str, Any], paper: str
+    settings: dict[str, Any], differs: str
 ) -> None:
     row, *_ = copying_card(summarise(CURVES, FINAL), vars(Copying("permutations", **settings))).rows
-    assert row.yardstick == paper
-
-
-def test_a_summary_does_not_depend_on_the_order_of_seeds() -> None:
-    turned = summarise(CURVES[::-1], FINAL[::-1])
-    assert turned.sort("measure", "group").equals(summarise(CURVES, FINAL).sort("measure", "group"))
+    assert row.yardstick == f"Snell et al.: about half of the seeds fail{differs}"
 
 
 def test_the_card_tells_counts_shares_and_where_the_others_stop() -> None:
@@ -255,18 +211,6 @@ def test_the_card_tells_counts_shares_and_where_the_others_stop() -> None:
     )
     assert "0.5 positions before the right one" in place.sentence
     assert place.mark == 0.25  # one of four positions is the top 5 %
-
-
-def test_the_card_names_one_seed_that_stops_and_none() -> None:
-    one, none = (
-        FINAL.with_columns(pl.Series("token", [*[0.99] * 3, last])) for last in (0.7, 0.98)
-    )
-    sentences = [
-        copying_card(summarise(CURVES, final), vars(Copying("permutations"))).rows[0].sentence
-        for final in (one, none)
-    ]
-    assert "The other one ends at a token accuracy of 0.70." in sentences[0]
-    assert "end" not in sentences[1].partition(" 4 of 4 learn")[0]
 
 
 @pytest.mark.parametrize(
@@ -311,25 +255,6 @@ def test_an_encoder_from_both_ends_is_another_study(done: Path, tmp_path: Path) 
         run_copying(copying_study("iid", 1, TINY | {"copying.encoder": "bilstm"}), done)
 
 
-def test_a_preset_is_another_study(done: Path, tmp_path: Path) -> None:
-    tied = run_copying(
-        copying_study("iid", 1, TINY | {"copying.preset": "tied"}), tmp_path / "tied", threads=1
-    )
-    alpha = [pl.read_parquet(folder / "results" / "attention.parquet") for folder in (done, tied)]
-    assert [(table.height, table["alpha"].to_numpy().shape[1:]) for table in alpha] == [
-        (18, (6,)),
-        (15, (5,)),
-    ]  # type: ignore[attr-defined]
-    assert "the released model" in (done / "report.html").read_text()
-    assert "the tied model" in (tied / "report.html").read_text()
-    with pytest.raises(RunError, match=r'study\.preset = "tied", there "snell2021"'):
-        run_copying(copying_study("iid", 1, TINY | {"copying.preset": "tied"}), done)
-
-
-def test_one_way_the_hidden_width_may_be_odd() -> None:
-    assert copying_study("iid", 1, TINY | {"copying.hidden": 15}).hidden == 15
-
-
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_change_no_byte(done: Path, tmp_path: Path, threads: int) -> None:
     again = run_copying(copying_study("iid", 1, TINY), tmp_path / "again", threads=threads)
@@ -364,11 +289,6 @@ def test_a_study_that_is_done_is_left_as_it_is(done: Path) -> None:
     assert (done / "manifest.json").stat().st_mtime_ns == before
 
 
-def test_another_study_in_the_folder_is_refused(done: Path) -> None:
-    with pytest.raises(RunError, match=r"study\.steps = 10, there 9"):
-        run_copying(copying_study("iid", 1, TINY | {"copying.steps": 10}), done)
-
-
 def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None:
     (tmp_path / "out" / ".unfinished").mkdir(parents=True)
     (tmp_path / "out" / ".unfinished" / "copying.safetensors").write_bytes(b"nothing")
@@ -393,14 +313,14 @@ def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None
         ("iid", ["copying.encoder=bi"], "one of lstm, bilstm"),
         ("iid", ["copying.preset=snell"], "one of snell2021, tied"),
         ("iid", ["copying.learning_rate=0"], "a number above 0"),
-        ("iid", ["copying.kind=distinct"], "to be given as CORPUS"),
-        ("iid", ["copying.seed=4"], "to be given as --seed"),
+        ("iid", ["copying.kind=distinct"], "argument or option CORPUS"),
+        ("iid", ["copying.seed=4"], "argument or option --seed"),
         ("iid", ["copying.sed=4"], "did you mean copying.seed?"),
         ("iid", ["copying.steps=many"], "a whole number"),
         (
             "iid",
             ["training.epochs=4"],
-            "to be given as --set copying.steps=N: copying counts steps",
+            "--set copying.steps=N",
         ),
         ("permutations", ["copying.symbols=39"], "length 40 of 39 symbols"),
         ("distinct", ["copying.symbols=39"], "no fewer symbols than positions"),
@@ -458,13 +378,6 @@ def test_the_command_prints_the_summary(done: Path) -> None:
     )
 
 
-def test_options_that_are_of_no_use_here_are_refused() -> None:
-    with pytest.raises(InputError, match="--encoder cnn"):
-        CliRunner().invoke(
-            app, ["study", "copying", "iid", "--model", "cnn"], catch_exceptions=False
-        )
-
-
 def test_products_of_sixteen_bits_learn_alike_and_are_put_back(tmp_path: Path) -> None:
     from attnaudit.models.product import products_of
 
@@ -502,3 +415,8 @@ def test_the_charts_of_its_page_are_well_drawn(done: Path, context: BrowserConte
 
 def test_its_page_has_no_serious_barrier(done: Path, browser: Browser) -> None:  # noqa: F811
     assert barriers(browser, (done / "report.html").as_uri()) == []
+
+
+def test_a_summary_does_not_depend_on_the_order_of_seeds() -> None:
+    turned = summarise(CURVES[::-1], FINAL[::-1])
+    assert turned.sort("measure", "group").equals(summarise(CURVES, FINAL).sort("measure", "group"))

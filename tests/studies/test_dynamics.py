@@ -14,14 +14,12 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
-from attnaudit.results.measures import label_of
 from attnaudit.results.summary import SummaryRows
 from attnaudit.studies.dynamics.counts import CountModel
 from attnaudit.studies.dynamics.measures import (
     ABOVE_HABIT,
     ELSEWHERE,
     PAIRS,
-    REFERENCE_ELSEWHERE,
     TO_REFERENCE,
 )
 from attnaudit.studies.dynamics.relevance import (
@@ -200,20 +198,6 @@ def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(
     assert "So attention goes to tokens whose relevance is learned without it. " in sentence(0.1)
     assert "not above positional habit" in sentence(-0.1)
     assert "text of the same length, where there is one: 90 %" in sentence(0.1)
-
-
-def test_the_study_tells_habits_of_place_on_the_way(
-    traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame
-) -> None:
-    rows, base = table.filter(pl.col("model") == "uniform", pl.col("step") == 20), traces[NAMES[0]]
-    trace = traces[f"{NAMES[2]}/{step_part(20)}"]
-    at = np.array([np.flatnonzero(base.instance == instance)[0] for instance in trace.instance])
-    expected = elsewhere_agreement(trace, base.alpha.take(at), relevance(trace))
-    np.testing.assert_allclose(rows[REFERENCE_ELSEWHERE].fill_null(np.nan).to_numpy(), expected)
-    (told,) = summary.filter(measure=f"{REFERENCE_ELSEWHERE}_uniform", group="step:20").iter_rows(
-        named=True
-    )
-    assert told["value"] == pytest.approx(np.nanmean(expected))
 
 
 def test_the_model_with_even_attention_is_on_its_way_to_the_reference(
@@ -403,22 +387,3 @@ def test_words_that_train_has_not_say_nothing() -> None:
         [word for row in range(len(test)) for word in test.tokens(row)],
     )
     assert all(value == 0 for value, word in zip(said, words, strict=True) if word == "the")
-
-
-@pytest.mark.parametrize(
-    ("settings", "got"),
-    [
-        ({"steps": (5, 3)}, "steps: 3 after 5"),
-        ({"steps": (0,)}, r"dynamics\.steps: 0 alone; expected a step of 1 or more at the end"),
-        ({"probe": 0}, "probe: 0 instances"),
-        ({"seeds": 0}, r"dynamics\.seeds"),
-    ],
-)
-def test_settings_that_make_no_sense(settings: dict, got: str) -> None:
-    with pytest.raises(InputError, match=got):
-        Dynamics(**settings)
-
-
-@pytest.mark.parametrize("name", ["best_accuracy", "best_accuracy_minus_xi", "xi_reached"])
-def test_a_maximum_over_checkpoints_says_that_it_is_chosen_on_test(name: str) -> None:
-    assert "chosen on test" in label_of(Dynamics.measures, name)

@@ -12,7 +12,6 @@ from scipy.stats import kendalltau
 from sklearn.metrics import f1_score
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.ragged import Ragged
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.studies.adversary import ModelAdversary
@@ -346,10 +345,3 @@ def test_an_accuracy_without_an_error_has_an_interval_in_tables_of_means() -> No
     accuracy, jsd = means(Deceive(), table, {"accuracy_x": "accuracy", "jsd_x": "jsd"})
     assert (accuracy["low"], accuracy["high"]) == pytest.approx(wilson_interval(40, 40))
     assert (jsd["value"], jsd["low"], jsd["high"]) == (0.0, 0.0, 0.0)
-
-
-def test_a_ragged_of_marks_is_padded_as_its_batch() -> None:
-    from attnaudit.models.batch import padded
-
-    marks = Ragged.from_rows([[1.0, 2.0], [], [3.0]])
-    assert padded(marks, np.array([2, 0, 1])).tolist() == [[0, 3, 0, 0], [0, 1, 2, 0], [0, 0, 0, 0]]

@@ -15,18 +15,17 @@ import pytest
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.charts.studies import interval_chart
 from attnaudit.report.charts.svg import render
-from attnaudit.report.study_page import study_card, study_tables, write_studies, write_study
+from attnaudit.report.study_page import study_card, study_tables, write_study
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.studies import Study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide
-from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 from attnaudit.trace import Trace
 from tests.studies.identity import identified
-from tests.studies.test_numbers import adversary_traces, some
+from tests.studies.test_numbers import some
 
 BOTH = "bootstrap intervals that resample both"
 
@@ -86,49 +85,6 @@ def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path: Path) -> Non
     text = text_of(write_study(write_results(tmp_path / "two", Uniform(seeds=2), traces), {}))
     assert f"{BOTH}; s.d. is the spread over seeds" in text
     assert "2 seeds: means over seeds, intervals over seeds and instances" in text
-
-
-def test_the_page_of_uniform_has_one_name_for_the_model_that_it_is_about(tmp_path: Path) -> None:
-    text = text_of(
-        write_study(
-            write_results(tmp_path / "two", Uniform(seeds=1), named("base-s0", "uniform-s0")), {}
-        )
-    )
-    assert not re.findall(
-        "the reference|minus F1 with its own|its own attention|the base's|under study", text
-    )
-    for told in (
-        "minus F1 of the base model",
-        "F1, minus the base model's",
-        "The base model and the same",
-    ):
-        assert told in text
-
-
-def test_the_spread_of_the_base_models_is_over_seeds(tmp_path: Path) -> None:
-    text = text_of(
-        write_study(
-            write_results(
-                tmp_path / "seeds", Seeds(seeds=2), named("base-s0", "base-s1", "base-s2")
-            ),
-            {},
-        )
-    )
-    assert (
-        "s.d. is the spread over instances. Numbers of the base models are means over seeds and instances"
-        in text
-    )
-
-
-def test_where_some_models_have_one_seed_that_is_said(tmp_path: Path) -> None:
-    traces = adversary_traces()
-    traces["base-s2"] = traces["uniform-s0"]
-    text = text_of(
-        write_study(
-            write_results(tmp_path / "some", ModelAdversary(strengths=(0.001, 0.1)), traces), {}
-        )
-    )
-    assert f"{BOTH} (for a model with one seed, instances alone); s.d." in text
 
 
 def summary(study: str, measure: str, value: float, std: float | None = None) -> dict[str, object]:
@@ -207,20 +163,6 @@ def test_two_models_without_an_error_show_that_attention_is_not_needed_on_many_i
     assert told in card_of(Uniform(seeds=1).summarise(table).to_dicts()).sentence
 
 
-def test_seeds_without_a_defined_tau_are_no_reference() -> None:
-    """Texts of one word have no ranking."""
-    row = card_of([summary("seeds", "jsd", 0.0)])
-    assert row.sentence.endswith(
-        "Only larger differences, of an adversary or any other attention, are informative."
-    )
-    assert row.yardstick == "τ with itself: undefined"
-    row = card_of([summary("seeds", "jsd", 0.0), summary("seeds", "tau_alpha", 0.5)])
-    assert row.sentence.endswith(
-        "across seeds (τ): attention 0.50; this is the reference for its agreement with other scores."
-    )
-    assert row.yardstick == "τ with itself: attention 0.50"
-
-
 def guided(**f1: float) -> CardRow:
     rows = [summary("guide", f"f1_{name}", value) for name, value in f1.items()]
     rows += [
@@ -274,27 +216,6 @@ def test_without_the_base_s_attention_the_guide_s_row_tells_what_is_there(
     assert row.value == pytest.approx(value)
     assert told in row.sentence
     assert row.sentence.endswith("was not among the weights (guide.weights).")
-
-
-def test_the_joining_page_has_a_guide_without_the_base(tmp_path: Path) -> None:
-    study = Guide(weights=("uniform", "learned"), seeds=1)
-    write_results(tmp_path / "guide", study, named("guide-uniform-s0", "guide-learned-s0"))
-    assert "with its own learned weights" in text_of(write_studies(tmp_path, {}))
-
-
-def test_mass_stands_before_that_of_the_head_with_most() -> None:
-    rows = [
-        summary("deceive", "mass_max_transformer_1", 0.4),
-        summary("deceive", "mass_transformer_1", 0.1),
-    ]
-    (table,) = study_tables("deceive", pl.DataFrame(rows, schema=SUMMARY_SCHEMA))
-    assert table.groups == (
-        "attention on impermissible tokens",
-        "attention on impermissible tokens, largest head",
-    )
-    ((name, _, cells),) = table.rows
-    assert name == "transformer_1"
-    assert [cell.value for cell in cells if cell] == ["0.100", "0.400"]
 
 
 @pytest.mark.parametrize(

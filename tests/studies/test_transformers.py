@@ -16,7 +16,6 @@ from attnaudit.core.files import read_json
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
-from attnaudit.recipes.studies import plan_study
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.recipes.trained import train_into
 from attnaudit.report.models import model_label
@@ -137,24 +136,6 @@ def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path) -> N
     assert "attnaudit study seeds" not in index  # no study of transformers
 
 
-def test_a_study_done_is_left_as_it_is(folder: Path) -> None:
-    before = {
-        path: path.stat().st_mtime_ns
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != "index.html"
-    }
-    for study in TRANSFORMER_STUDIES:
-        run_study(tiny(study), folder)
-    assert before == {
-        path: path.stat().st_mtime_ns
-        for path in folder.rglob("*")
-        if path.is_file() and path.name != "index.html"
-    }
-    settings = {key: value for key, value in TINY.items() if not key.startswith("deceive")}
-    plan = plan_study("uniform", CORPUS, folder, config="tiny-bert", full=True, settings=settings)
-    assert [one.is_done for one in plan] == [True] * 6
-
-
 def several_heads(n: int, seed: int) -> tuple[Trace, Ragged]:
     """Rows of two heads of a text, with a special token at either end, and random marks."""
     rng = np.random.default_rng(seed)
@@ -212,7 +193,6 @@ def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
             ["uniform", CORPUS, "--model", "tiny-gpt2"],
             "a model of next tokens; expected a classifier",
         ),
-        (["uniform", CORPUS, "--model", "tiny-brt"], "tiny-bert"),
         (
             ["uniform", CORPUS, "--model", "tiny-bert", "--set", "uniform.layers=2"],
             "layers from 0 to 1",

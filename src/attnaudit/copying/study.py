@@ -73,6 +73,8 @@ class Copying:
 
     name: ClassVar[str] = NAME
     paper: ClassVar[Paper] = SNELL2021
+    question: ClassVar[str] = "Does a model learn to copy, and how?"
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 4}  # which two cores finish in minutes
     kind: str = setting(
         "How sequences are drawn: permutations, distinct symbols or independent ones (iid).",
         "permutations",

@@ -111,9 +111,7 @@ class RunSpec:
             InputError: For an unknown name or setting, or a value of a wrong type.
         """
         given = dict(settings or {})
-        for key in BY_OPTION.keys() & given.keys():
-            expected = f"the argument or option {BY_OPTION[key]}"
-            raise InputError("read settings", f"setting {key}", "decided elsewhere", expected)
+        refuse_settings(given, BY_OPTION)
         own = {name: options.pop(name) for name in ("seed", "device") if name in options}
         vectors, chosen = options.pop("vectors", None), coerce(preset, Preset, "preset")
         corpus = from_plain(CorpusSpec, {"source": str(source), **options}, "corpus")
@@ -252,6 +250,13 @@ class TranslationSpec:
     def name(self) -> str:
         """``<corpus>-<attention>-s<seed>``, the default name of the run's folder."""
         return f"{Path(self.corpus.source).name}-{self.model.attention}-s{self.seed}"
+
+
+def refuse_settings(settings: Mapping[str, Any], options: Mapping[str, str]) -> None:
+    """Raise InputError for a setting that is given by one of ``options``, named by settings."""
+    for key in options.keys() & settings.keys():
+        expected = f"the argument or option {options[key]}"
+        raise InputError("read settings", f"setting {key}", "decided elsewhere", expected)
 
 
 def corpus_name(source: str) -> str:

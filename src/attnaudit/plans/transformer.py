@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 from attnaudit.core.errors import InputError
 from attnaudit.core.settings import check_settings, from_plain, setting
 from attnaudit.corpora.spec import CorpusSpec
-from attnaudit.plans.spec import corpus_name, resolve, task_settings, to_json
+from attnaudit.plans.spec import corpus_name, refuse_settings, resolve, task_settings, to_json
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes, config_named
 
@@ -118,9 +118,7 @@ class TransformerTraining:
             InputError: For an unknown name or setting.
         """
         given = dict(settings or {})
-        for key in BY_OPTION.keys() & given.keys():
-            expected = f"the argument or option {BY_OPTION[key]}"
-            raise InputError("read settings", f"setting {key}", "decided elsewhere", expected)
+        refuse_settings(given, BY_OPTION)
         chosen = config_named(config)
         sections: dict[str, Any] = {
             "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -22,12 +22,14 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
 from attnaudit.core.files import read_json, sha256, write_json
 from attnaudit.core.progress import Progress, silent, within
+from attnaudit.core.settings import check_settings, override, setting
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import facts
-from attnaudit.plans.spec import SCHEMA, RunSpec
+from attnaudit.plans.spec import SCHEMA, RunSpec, refuse_settings
 from attnaudit.plans.training import Training
 from attnaudit.recipes.audit import RESULTS, Audit, choose, report_step
 from attnaudit.recipes.classifier import INTERVENTIONS, TEACHER
+from attnaudit.recipes.kind import refuse_options
 from attnaudit.recipes.reading import LastCorpus
 from attnaudit.recipes.study import (
     TRAININGS,
@@ -51,42 +53,77 @@ SOURCES: dict[str, dict[str, Any]] = {
     "sst": {},
     "movies_rationales": {"corpus.max_tokens": 400},
 }
-FULL_SEEDS = 5
+BY_OPTION = {
+    "calibration.out": "--out",
+    "calibration.corpora": "CORPUS",
+    "calibration.data_dir": "--data-dir",
+}
 
 
 @dataclass(frozen=True)
 class Calibration:
     """Which models, and where.
 
-    Attributes:
-        out: Folder of the calibration.
-        corpora: Corpora that words are planted into.
-        seeds: Number of seeds of every construction on each corpus.
-        encoders: Largest number of encoders of a construction; None for all.
-        constructions: Names of the only constructions; None for all.
-        data_dir: Folder of the corpora.
-
     Raises:
-        InputError: For an unknown name, and for fewer than one seed or encoder.
+        InputError: For an unknown name, no corpus, or a number out of range.
     """
 
-    out: Path
-    corpora: tuple[str, ...] = tuple(SOURCES)
-    seeds: int = FULL_SEEDS
-    encoders: int | None = None
-    constructions: tuple[str, ...] | None = None
-    data_dir: str | None = None
+    question: ClassVar[str] = "Which measures tell faithful attention from unfaithful?"
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "encoders": 1}
+    out: Path = setting("Folder of the calibration.", Path("runs/calibration"))
+    corpora: tuple[str, ...] = setting("Corpora that words are planted into.", tuple(SOURCES))
+    seeds: int = setting("Number of seeds of each construction on each corpus.", 5, least=1)
+    encoders: int | None = setting(
+        "Largest number of encoders of a construction; default: all.", None, least=1
+    )
+    constructions: tuple[str, ...] | None = setting(
+        "Names of the only constructions; default: all.", None
+    )
+    data_dir: str | None = setting("Folder of the registered corpora.", None)
 
     def __post_init__(self) -> None:
+        check_settings(self, PLACE)
         for name in self.corpora:
             CORPORA.find(name, "calibrate")
         for name in self.constructions or ():
             CONSTRUCTIONS.find(name, "calibrate")
-        if self.seeds < 1 or not self.corpora:
-            got = f"{self.seeds} seeds, {len(self.corpora)} corpora"
-            raise InputError("calibrate", "--seeds, --corpus", got, "1 or more of each")
-        if self.encoders is not None and self.encoders < 1:
-            raise InputError("calibrate", "--encoders", str(self.encoders), "1 or more")
+        if not self.corpora:
+            raise InputError("calibrate", "CORPUS", "none", "1 or more")
+
+    @classmethod
+    def of(
+        cls,
+        source: str,
+        out: str | Path | None = None,
+        *,
+        seed: int = 0,
+        full: bool = False,
+        settings: Mapping[str, Any] | None = None,
+        data_dir: str | None = None,
+        **options: Any,
+    ) -> Calibration:
+        """Make a calibration.
+
+        Args:
+            source: Names of corpora, joined by commas.
+            out: Its folder.
+            seed: First seed, 0.
+            full: Whether all encoders and seeds are trained.
+            settings: ``calibration.seeds``, ``calibration.encoders``,
+                ``calibration.constructions``.
+            data_dir: Folder of the registered corpora.
+            **options: Options of other studies, which are refused.
+
+        Raises:
+            InputError: For an unknown name, setting or option.
+        """
+        options |= {} if seed == 0 else {"seed": seed}
+        instead = "calibration is set by --set calibration.NAME=…"
+        refuse_options("study", PLACE, options, (), instead)
+        given = dict(settings or {})
+        refuse_settings(given, BY_OPTION)
+        made = cls(Path(out or cls.out), tuple(source.split(",")), data_dir=data_dir)
+        return override({PLACE: made if full else replace(made, **cls.quick)}, given)[PLACE]
 
     @cached_property
     def cells(self) -> list[Cell]:

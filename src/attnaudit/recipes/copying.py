@@ -23,7 +23,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.core.threads import cores
 from attnaudit.corpora.planted.sequences import SYMBOLS
-from attnaudit.plans.spec import SCHEMA
+from attnaudit.plans.spec import SCHEMA, refuse_settings
 from attnaudit.recipes.audit import RESULTS, report_step
 from attnaudit.recipes.kind import refuse_options
 from attnaudit.results.table import read_table, table_file
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from attnaudit.copying.training import CopyingConfig
 
 BY_OPTION = {"copying.kind": "CORPUS", "copying.seed": "--seed"}
-QUICK = {"copying.seeds": 4}  # which two cores finish in minutes
 CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
 _NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
 _FIGURES = (
@@ -68,12 +67,9 @@ def copying_study(
     if kind not in SYMBOLS:
         expected, near = f"one of {', '.join(SYMBOLS)}", did_you_mean(kind, SYMBOLS)
         raise InputError("study", "copying of", repr(kind), expected, near)
-    given = ({} if full else QUICK) | dict(settings or {})
-    elsewhere = {**BY_OPTION, "training.epochs": "--set copying.steps=N: copying counts steps"}
-    for fixed, option in elsewhere.items():
-        if fixed in given:
-            where, expected = f"setting {fixed}", f"to be given as {option}"
-            raise InputError("read settings", where, str(given[fixed]), expected)
+    quick = {} if full else {f"{NAME}.{name}": value for name, value in Copying.quick.items()}
+    given = quick | dict(settings or {})
+    refuse_settings(given, {**BY_OPTION, "training.epochs": "--set copying.steps=N"})
     return override({NAME: Copying(kind, seed=seed)}, given)[NAME].checked()
 
 

@@ -150,4 +150,5 @@ def refuse_options(
     """Raise InputError for the first of ``options`` that is not ``known``."""
     for name, value in options.items():
         if name not in known:
-            raise InputError(operation, what, f"{name} {value}", f"no such option: {instead}")
+            got = f"--model {value}" if name == "encoder" else f"{name} {value}"
+            raise InputError(operation, what, got, f"no such option: {instead}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import Field, dataclass, fields
+from dataclasses import dataclass, fields
 from operator import attrgetter
 from typing import Any, get_type_hints
 
@@ -14,28 +13,24 @@ from attnaudit.core.settings import bounds, described
 from attnaudit.experiments import EXPERIMENTS, make_experiment, with_settings
 from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
 from attnaudit.plans.transformer import TransformerTraining, Uniform
+from attnaudit.recipes.calibration import BY_OPTION as OF_CALIBRATION
+from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration
 from attnaudit.recipes.copying import BY_OPTION as OF_COPYING
-from attnaudit.recipes.copying import QUICK
-from attnaudit.recipes.studies import CALIBRATION, QUICK_CALIBRATION
 from attnaudit.recipes.transformer import TransformerCollect
 from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES
 from attnaudit.training.settings import Deceive
 
-# Meanings of fields that state none.
-_USUAL = {
-    "seed": "Seed of random draws and of the intervals.",
-    "learning_rate": "Learning rate of Adam.",
-    "batch": "Sequences of a batch.",
-    "embedding": "Dimension of the symbols' vectors.",
-    "strength": "Weight λ of the penalty on attention to impermissible tokens.",
-}
+_SEED = "Seed of random draws and of the intervals."
+# Settings that are given by options.
+_ELSEWHERE = BY_OPTION | OF_COPYING | OF_CALIBRATION
 LONG = 6  # values of a list that help and docs show
 # Studies, of which models, and the usual spec of these.
 _KINDS: tuple[tuple[Mapping[str, Any], str, Callable[[], Any]], ...] = (
     (STUDIES, "", lambda: RunSpec.of("text.csv")),
     (PAIR_STUDIES, " of translators", lambda: TranslationSpec.of("pairs")),
     (TRANSFORMER_STUDIES, " of transformers", lambda: TransformerTraining.of("text.csv")),
+    ({COPYING: Copying, CALIBRATION: Calibration}, "", lambda: None),
 )
 
 
@@ -64,7 +59,7 @@ def sections() -> dict[str, list[Setting]]:
 
 
 def _sections() -> Iterator[tuple[str, list[Setting]]]:
-    texts, pairs, transformers = (base() for _, _, base in _KINDS)
+    texts, pairs, transformers, _ = (base() for _, _, base in _KINDS)
     for name in ("corpus", "model", "training", "collect"):
         yield f"{name} of classifiers", _settings(name, getattr(texts, name), BY_OPTION)
     hidden = BY_OPTION.keys() - {"model.attention"}
@@ -80,9 +75,7 @@ def _sections() -> Iterator[tuple[str, list[Setting]]]:
             yield f"experiment {name}", _settings(name, make_experiment(name))
     for kinds, of, _ in _KINDS:
         for name, kind in kinds.items():
-            yield f"study {name}{of}", _settings(name, kind(), quick=kind.quick)
-    quick = {key.partition(".")[2]: value for key, value in QUICK.items()}
-    yield f"study {COPYING}", _settings(COPYING, Copying(), OF_COPYING, quick)
+            yield f"study {name}{of}", _settings(name, kind(), _ELSEWHERE, kind.quick)
 
 
 @dataclass(frozen=True)
@@ -101,13 +94,7 @@ def scales() -> dict[str, Scale]:
         for name, kind in kinds.items():
             full = {key: attrgetter(key)(base() if "." in key else kind) for key in kind.quick}
             found[f"{name}{of}"] = Scale(kind.question, _assigned(kind.quick), _assigned(full))
-    quick = {key.partition(".")[2]: value for key, value in QUICK.items()}
-    full = {key: getattr(Copying, key) for key in quick}
-    question = "Does a model learn to copy, and how?"
-    found[COPYING] = Scale(question, _assigned(quick), _assigned(full))
-    full = {key: getattr(Calibration, key) for key in QUICK_CALIBRATION}
-    question = "Which measures tell faithful attention from unfaithful?"
-    return {**found, CALIBRATION: Scale(question, _assigned(QUICK_CALIBRATION), _assigned(full))}
+    return found
 
 
 def _assigned(settings: Mapping[str, Any]) -> str:
@@ -130,19 +117,10 @@ def _settings(
         default = _shown((quick or {}).get(field.name, getattr(section, field.name)))
         limits = bounds(field.metadata).removeprefix("a number ")
         values = ", ".join(filter(None, (described(hints[field.name]), limits)))
-        meaning = _meaning(section, field)
+        meaning = field.metadata.get("help", _SEED)  # no other field states none
         if key not in hidden:
             found.append(Setting(key, values, default, "" if full == default else full, meaning))
     return found
-
-
-def _meaning(section: Any, field: Field[Any]) -> str:
-    """Return what the field states, else what the docstring of its class says of it."""
-    if stated := field.metadata.get("help", _USUAL.get(field.name)):
-        return stated
-    documented = type(section).__doc__ or ""
-    found = re.search(rf"^ +{field.name}: (.*(?:\n {{8,}}.*)*)", documented, re.MULTILINE)
-    return "" if found is None else " ".join(found[1].split()).replace("``", "")
 
 
 def _shown(value: Any) -> str:

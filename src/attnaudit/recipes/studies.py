@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.progress import Progress, silent
-from attnaudit.core.settings import coerce
+from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration, calibrate, plan_calibration
 from attnaudit.recipes.copying import copying_folder, copying_study, run_copying
-from attnaudit.recipes.kind import refuse_options
 from attnaudit.recipes.study import Say, StudySpec, prepared, run_study
 from attnaudit.steps import SERIAL, Planned, Pool, plan_calls
 from attnaudit.steps.folder import MANIFEST
 from attnaudit.studies import EVERY_STUDY
 
-CALIBRATION = "calibration"
 NAMES = (*EVERY_STUDY, COPYING, CALIBRATION)
-QUICK_CALIBRATION: dict[str, Any] = {"seeds": 2, "encoders": 1}
 
 
 def check_name(name: str) -> None:
@@ -68,7 +64,7 @@ def study(
         copying = copying_study(str(source), **options)
         return run_copying(copying, out or copying_folder(copying), progress)
     if name == CALIBRATION:
-        return calibrate(calibration_of(str(source), out, **options), progress, say)
+        return calibrate(Calibration.of(str(source), out, **options), progress, say)
     spec = StudySpec.of(name, source, **options)
     return run_study(spec, Path(out or spec.folder), progress, say, pool)
 
@@ -87,48 +83,6 @@ def plan_study(
         place = Path(out or copying_folder(copying))
         return [Planned(copying.kind, str(place), (place / MANIFEST).exists())]
     if name == CALIBRATION:
-        return plan_calibration(calibration_of(str(source), out, **options))
+        return plan_calibration(Calibration.of(str(source), out, **options))
     spec = StudySpec.of(name, source, **options)
     return plan_calls(list(prepared(spec, Path(out or spec.folder), progress).calls))
-
-
-def calibration_of(
-    source: str,
-    out: str | Path | None = None,
-    *,
-    seed: int = 0,
-    full: bool = False,
-    settings: dict[str, Any] | None = None,
-    data_dir: str | None = None,
-    **options: Any,
-) -> Calibration:
-    """Make a calibration.
-
-    Args:
-        source: Names of corpora, joined by commas.
-        out: Its folder; by default ``runs/calibration``.
-        seed: First seed, 0.
-        full: Whether all encoders and seeds are trained.
-        settings: ``calibration.seeds``, ``calibration.encoders``, ``calibration.constructions``.
-        data_dir: Folder of the registered corpora.
-        **options: Options of other studies, which are refused.
-
-    Raises:
-        InputError: For an unknown name, setting or option.
-    """
-    options |= {} if seed == 0 else {"seed": seed}
-    instead = "calibration is set by --set calibration.NAME=…"
-    refuse_options("study", CALIBRATION, options, (), instead)
-    hints = {"seeds": int, "encoders": int | None, "constructions": tuple[str, ...] | None}
-    given: dict[str, Any] = {} if full else dict(QUICK_CALIBRATION)
-    for key, value in (settings or {}).items():
-        name = key.removeprefix(f"{CALIBRATION}.")
-        if key == name or name not in hints:
-            known = [
-                f"{CALIBRATION}.{one.name}" for one in fields(Calibration) if one.name in hints
-            ]
-            expected, near = f"one of {', '.join(known)}", did_you_mean(key, known)
-            raise InputError("read settings", f"setting {key}", "no such setting", expected, near)
-        given[name] = coerce(value, hints[name], key)
-    place = Path(out or "runs/calibration")
-    return Calibration(place, tuple(source.split(",")), data_dir=data_dir, **given)

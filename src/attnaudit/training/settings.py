@@ -139,20 +139,19 @@ class Deceive:
     The loss is the loss on labels ``− strength · mean log(1 − Σ_{t∈I} alpha_t)``. A text with only
     impermissible tokens would have an infinite penalty, so only its loss on the label counts.
 
-    Attributes:
-        strength: λ, 0 or more.
-        words: Impermissible words; None for the words of the rationale.
-        heads: With several heads, penalise their mean, or the head with the most attention on I
-            ("max").
-        kind: Name of the objective in a spec.
-
     Raises:
         InputError: The strength is negative.
     """
 
-    strength: float
-    words: tuple[str, ...] | None = None
-    heads: Literal["mean", "max"] = "mean"
+    strength: float = setting("Weight λ of the penalty on attention to impermissible tokens.")
+    words: tuple[str, ...] | None = setting(
+        "Impermissible words; none: the words of the rationale.", None
+    )
+    heads: Literal["mean", "max"] = setting(
+        "With several heads, penalise their mean, or the head with the most attention on "
+        "impermissible tokens (max).",
+        "mean",
+    )
     kind: Literal["deceive"] = "deceive"
 
     __post_init__ = _check_strength
