@@ -256,7 +256,7 @@ def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
         ),
         (
             ["run", "sst", "--column", "text=body"],
-            "read corpus sst: --column text (text= in Python): 'body'",
+            "registered corpus sst; expected a file or a folder of your own",
         ),
         (["run", "planted-decisiv"], "did you mean planted-decisive?"),
         (["run", "nowhere/all.csv"], "no such file or folder"),
@@ -459,6 +459,7 @@ def test_audits_reports_and_comparisons_need_no_extra(
     assert "torch" not in wanted
 
 
+@pytest.mark.slow
 def test_a_missing_extra_is_named_and_nothing_is_written(tmp_path: Path) -> None:
     commands = {
         "run planted-decisive": "train", "study uniform planted-decisive": "train", "study copying iid": "train",
@@ -472,6 +473,7 @@ def test_a_missing_extra_is_named_and_nothing_is_written(tmp_path: Path) -> None
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = [
@@ -623,6 +625,7 @@ def test_a_bar_can_be_read(
     assert "━" * 5 in longer
 
 
+@pytest.mark.slow
 def test_a_lost_cluster_ends_a_command_at_once(tmp_path: Path) -> None:
     """Without what libraries do at the end, which would hold the process."""
     program = (

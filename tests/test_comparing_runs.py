@@ -363,7 +363,7 @@ def test_what_the_command_cannot_do_is_one_line(
     names = [str(run) for run in runs]
     before = sorted(path.name for path in runs[0].iterdir())
     for arguments, message in (
-        (("--out", names[0]), "it holds something else"),
+        (("--out", names[0]), "holds something else"),
         (("--to", "jain2019", "--out", str(tmp_path / "new")), "two or more runs without --to"),
         (("--to", "jain2018"), "did you mean jain2019?"),
     ):

@@ -215,6 +215,7 @@ def test_two_tables_with_a_column_of_one_name_are_refused(tmp_path: Path) -> Non
         read_record(tmp_path).columns(("max_alpha",))
 
 
+@pytest.mark.slow
 def test_an_encoder_of_an_installed_package_is_known_to_every_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

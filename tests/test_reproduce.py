@@ -440,13 +440,13 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
     (tmp_path / "index.html").write_text("my page", encoding="utf-8")
     with pytest.raises(
         RunError,
-        match="a folder that is not empty and holds no sweep; expected a new or empty folder",
+        match="holds something else; expected a new or empty folder, or one of an earlier sweep",
     ):
         reproduce(small_sweep(tmp_path, data))
     assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [
         ("index.html", "my page")
     ]
-    with pytest.raises(RunError, match="a file; expected a folder"):
+    with pytest.raises(RunError, match="a file; expected a new or empty folder"):
         reproduce(small_sweep(tmp_path / "index.html", data))
 
 

@@ -438,7 +438,7 @@ def test_what_cannot_be_trained_leaves_no_folder(
             "--out",
             str(out),
         ],
-        "a folder that is not empty and holds no run": [
+        "a folder that holds something else": [
             str(table),
             "--out",
             str(tmp_path / "taken"),

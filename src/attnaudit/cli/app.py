@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +14,7 @@ from attnaudit.cli.bars import progress
 from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
 
+_AUDITED = "collect of audited"  # settings of a transformer that is audited, not trained
 PAPERS = "jain2019, serrano2019, wiegreffe2019, pruthi2020 or snell2021"
 
 app = typer.Typer(
@@ -24,53 +25,29 @@ app = typer.Typer(
 app.add_typer(corpora.app, name="corpora", short_help="List, check and download corpora.")
 
 
-class _Lists(o.Grouped):
-    """A command whose help ends with a list that is loaded only when the help is shown."""
+def _listing(heading: str, entries: Callable[[], Iterable[tuple[str, str]]]) -> type[o.Grouped]:
+    """Return a class of commands whose help ends with a list; only the help loads the entries."""
 
-    heading = ""
+    class Listing(o.Grouped):
+        def format_epilog(self, ctx: Any, formatter: Any) -> None:
+            with formatter.section(heading):
+                formatter.write_dl(list(entries()))
 
-    def entries(self) -> Iterable[tuple[str, str]]:
-        """Return names with what they are."""
-        raise NotImplementedError
-
-    def format_epilog(self, ctx: Any, formatter: Any) -> None:
-        """Write the list."""
-        with formatter.section(self.heading):
-            formatter.write_dl(list(self.entries()))
+    return Listing
 
 
-class _ListsExperiments(_Lists):
-    heading = "Experiments"
+def _experiments() -> Iterable[tuple[str, str]]:
+    from attnaudit.experiments import EXPERIMENTS
+    from attnaudit.report.cards import card
 
-    def entries(self) -> Iterable[tuple[str, str]]:
-        from attnaudit.experiments import EXPERIMENTS
-        from attnaudit.report.cards import card
-
-        return [(name, card(name).question) for name in EXPERIMENTS]
+    return ((name, card(name).question) for name in EXPERIMENTS)
 
 
-class _ListsStudies(_Lists):
-    heading = "Studies, their default scale, and that of --full"
+def _studies() -> Iterable[tuple[str, str]]:
+    from attnaudit.recipes.settings import scales
 
-    def entries(self) -> Iterable[tuple[str, str]]:
-        from attnaudit.recipes.settings import scales
-
-        return [
-            (title, f"{scale.question} {scale.quick}; --full: {scale.full}")
-            for title, scale in scales().items()
-        ]
-
-
-def _of_runs(title: str) -> bool:
-    return not title.startswith(("study", "collect of audited"))
-
-
-def _of_audits(title: str) -> bool:
-    return title.startswith(("experiment", "collect of audited", "corpus of"))
-
-
-def _of_studies(title: str) -> bool:
-    return not title.startswith(("experiment", "collect of audited"))
+    for title, scale in scales().items():
+        yield title, f"{scale.question} {scale.quick}; --full: {scale.full}"
 
 
 def _version(is_asked: bool) -> None:
@@ -137,7 +114,9 @@ def run_(
     device: o.Device = None,
     settings: o.Settings = None,
     column: o.Column = None,
-    listed: Annotated[bool, o.help_settings(_of_runs)] = False,
+    listed: Annotated[
+        bool, o.help_settings(lambda title: not title.startswith(("study", _AUDITED)))
+    ] = False,
     data_dir: o.DataDir = None,
     out: o.Out = None,
     dry_run: o.DryRun = False,
@@ -191,7 +170,9 @@ def run_(
     show_run(place, as_json, details)
 
 
-@app.command(short_help="Audit a trace, a run or a transformer.", cls=_ListsExperiments)
+@app.command(
+    short_help="Audit a trace, a run or a transformer.", cls=_listing("Experiments", _experiments)
+)
 def audit(
     what: Annotated[Path, typer.Argument(metavar="WHAT", exists=True, show_default=False)],
     corpus: o.Texts = None,
@@ -236,7 +217,9 @@ def audit(
     seed: o.Seed = 0,
     settings: o.Settings = None,
     column: o.Column = None,
-    listed: Annotated[bool, o.help_settings(_of_audits)] = False,
+    listed: Annotated[
+        bool, o.help_settings(lambda title: title.startswith(("experiment", _AUDITED, "corpus of")))
+    ] = False,
     data_dir: o.DataDir = None,
     out: o.Out = None,
     as_json: o.Json = False,
@@ -305,7 +288,10 @@ def _check_trace(what: Path, of_texts: dict[str, Any]) -> None:
         raise InputError("audit", where, "an option of texts, with a trace", expected)
 
 
-@app.command(short_help="Questions that train again.", cls=_ListsStudies)
+@app.command(
+    short_help="Questions that train again.",
+    cls=_listing("Studies, their default scale, and that of --full", _studies),
+)
 def study(
     name: o.StudyName,
     corpus: o.Corpus,
@@ -321,7 +307,9 @@ def study(
     ] = False,
     settings: o.Settings = None,
     column: o.Column = None,
-    listed: Annotated[bool, o.help_settings(_of_studies)] = False,
+    listed: Annotated[
+        bool, o.help_settings(lambda title: not title.startswith(("experiment", _AUDITED)))
+    ] = False,
     data_dir: o.DataDir = None,
     out: o.Out = None,
     dry_run: o.DryRun = False,
@@ -350,7 +338,8 @@ def study(
       attnaudit study copying permutations
       attnaudit study calibration planted-prior,sst --data-dir data
     """
-    o.require_files_of_study(name, corpus, vectors)
+    if name not in ("copying", "calibration"):  # whose corpora are none of a run
+        o.require_files(corpus, vectors)
     from attnaudit.recipes.kinds import model_options
     from attnaudit.recipes.studies import check_name, plan_study
     from attnaudit.recipes.studies import study as run_study

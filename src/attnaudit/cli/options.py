@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,12 +21,8 @@ if TYPE_CHECKING:
     from attnaudit.steps import Pool
 
 ROLES = ("text", "label", "question", "rationale")
-FILES, MODEL, TRAINING, OUTPUT, CLUSTER = (
-    "Your file",
-    "Model",
-    "Training",
-    "Output",
-    "Cluster",
+PANELS = FILES, MODEL, TRAINING, OUTPUT, CLUSTER = (
+    *("Your file", "Model", "Training", "Output", "Cluster"),
 )
 
 
@@ -40,7 +37,7 @@ class Grouped(TyperCommand):
             record = one.get_help_record(ctx)
             if record is not None:
                 groups.setdefault(getattr(one, "rich_help_panel", None) or usual, []).append(record)
-        for name in ("Arguments", FILES, MODEL, TRAINING, OUTPUT, CLUSTER, "Help"):
+        for name in ("Arguments", *PANELS, "Help"):
             if name in groups:
                 with formatter.section(name):
                     formatter.write_dl(groups[name])
@@ -83,13 +80,14 @@ def columns(assignments: list[str] | None) -> dict[str, str]:
     return found
 
 
-def pool(name: str | None, address: str | None) -> AbstractContextManager[Pool]:
-    """Return the pool of --engine and --address. Raises InputError and RunError."""
-    from attnaudit.steps import SERIAL, pool_of
+@contextmanager
+def pool(name: str | None, address: str | None) -> Iterator[Pool]:
+    """Yield the pool of --engine and --address. Raises InputError and RunError."""
+    from attnaudit.steps import pool_of
 
-    if name is None and address is None:
-        return nullcontext(SERIAL)
-    return pool_of(name or "local", address)
+    # Ray prints lines of its own, as of a worker that died, where only JSON may stand.
+    with pool_of(name or "local", address) as chosen, redirect_stdout(sys.stderr):
+        yield chosen
 
 
 def require_files(corpus: str, vectors: str | None = None) -> None:
@@ -99,12 +97,6 @@ def require_files(corpus: str, vectors: str | None = None) -> None:
     if vectors not in (None, "corpus", "random") and not Path(vectors).expanduser().exists():
         expected = "corpus, random or a file of word vectors"
         raise InputError("read vectors", vectors, "no such file", expected, near_file(vectors))
-
-
-def require_files_of_study(study: str, corpus: str, vectors: str | None) -> None:
-    """Refuse what does not exist, unless the study's corpora are none of a run."""
-    if study not in ("copying", "calibration"):
-        require_files(corpus, vectors)
 
 
 def _begin(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
@@ -314,9 +306,7 @@ def help_settings(is_listed: Callable[[str], bool]) -> Any:
             from attnaudit.recipes.settings import sections
 
             every = sections()
-            show_settings(
-                {title: every[title] for title in filter(is_listed, every)}, as_json=False
-            )
+            show_settings({title: every[title] for title in filter(is_listed, every)})
             raise typer.Exit
 
     return typer.Option(

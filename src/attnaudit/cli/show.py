@@ -19,7 +19,7 @@ from attnaudit.core.printable import as_markup, printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
 from attnaudit.recipes.translator import DICTIONARY
-from attnaudit.report.card import VerdictCard, verdict
+from attnaudit.report.card import verdict
 from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.sections.differences import print_differences
@@ -34,7 +34,7 @@ from attnaudit.steps import Planned
 from attnaudit.trace import trace_metadata
 
 if TYPE_CHECKING:
-    from attnaudit.hf.gate import Check, Gate
+    from attnaudit.hf.gate import Gate
     from attnaudit.recipes.reproduction.sweep import Outcome
     from attnaudit.recipes.settings import Setting
     from attnaudit.report.paper_index import Line
@@ -52,38 +52,48 @@ def show_run(folder: Path, as_json: bool, details: bool = False) -> None:
     """Print the verdict card of a run, what the user should know of it, and where its pages are."""
     record, manifest = read_record(folder), read_json(folder / "manifest.json")
     card, left_out = verdict(record.summary, record.about), _left_out(manifest)
+    pages = {name: folder / file for file, name in PAGES.items() if (folder / file).exists()}
+    rows = record.summary.to_dicts()
     if as_json:
-        pages = [str(folder / name) for name in PAGES if (folder / name).exists()]
-        said = {"card": card.to_json(), "left_out": left_out, "summary": record.summary.to_dicts()}
+        said = {"card": card.to_json(), "left_out": left_out, "summary": rows}
         known = {name: manifest[name] for name in ("notes", "skipped")}
-        show_json({"run": str(folder), "pages": pages, **known, **said})
+        listed = [str(page) for page in pages.values()]
+        show_json({"run": str(folder), "pages": listed, **known, **said})
         return
-    console = _console()
     if card.rows:
-        card.print(console)
+        card.print(_console())
     else:  # a translator without attention has no audit
-        console.print(card.lead, style="bold", markup=False, highlight=False)
+        _console().print(card.lead, style="bold", markup=False, highlight=False)
     if details:
-        console.print(_summary_table(record.summary.to_dicts(), str(folder)))
-    lines = [*_bleu(record.summary), *_remarks(manifest)]
-    pages = {name.replace(" ", "_"): folder / file for file, name in PAGES.items()}
-    _tell(console, lines, **{name: page for name, page in pages.items() if page.exists()})
+        _print_summary(rows, str(folder))
+    bleu = SummaryRows.of(record.summary).rows.get(("translation", "bleu"))
+    if bleu is not None:
+        pairs = count(bleu["n"], "test pair")
+        say(f"BLEU {figure(bleu['value'], 1)} {interval(bleu, 1)} on {pairs}")
+    show_lines("note", manifest["notes"])
+    if skipped := manifest["skipped"]:
+        first = [f"{row['file']}: row {row['row']}: {row['reason']}" for row in skipped]
+        shown = "; ".join(first[:SHOWN_SKIPPED])
+        say(f"skipped {len(skipped)} rows, all listed in manifest.json: {shown}")
+    _end(left_out, pages)
 
 
 def show_audit(folder: Path, as_json: bool, details: bool = False) -> None:
     """Print the card of an audit, or its numbers, and where its report is."""
+    rows = read_json(folder / "summary.json")
     if as_json:
-        show_json(read_json(folder / "summary.json"))
+        show_json(rows)
         return
-    console, trace = _console(), folder / read_with_digest(folder / "spec.json")["trace"]
+    trace = folder / read_with_digest(folder / "spec.json")["trace"]
     record = read_record(folder, trace)
     card, title = verdict(record.summary, record.about), f"audit of {trace}"
     if card.rows:
-        console.print(title, markup=False, highlight=False, soft_wrap=True)
-        card.print(console)
+        say(title)
+        card.print(_console())
     if details or not card.rows:  # no experiment of this audit has a card
-        console.print(_summary_table(record.summary.to_dicts(), title))
-    _tell(console, _skipped(read_json(folder / "manifest.json")), report=folder / "report.html")
+        _print_summary(rows, title)
+    left_out = _left_out(read_json(folder / "manifest.json"))
+    _end(left_out, {"report": folder / "report.html"})
 
 
 def show_plan(planned: Sequence[Planned], as_json: bool) -> None:
@@ -93,8 +103,7 @@ def show_plan(planned: Sequence[Planned], as_json: bool) -> None:
         return
     rows = [(one.name, "done" if one.is_done else "missing", one.folder) for one in planned]
     print_rows("", ("what", "state", "folder"), rows, whole=("what", "state"))
-    missing = sum(not one.is_done for one in planned)
-    typer.echo(f"{missing} of {len(planned)} missing")
+    say(f"{sum(not one.is_done for one in planned)} of {len(planned)} missing")
 
 
 def show_study(folder: Path, as_json: bool) -> None:
@@ -103,14 +112,19 @@ def show_study(folder: Path, as_json: bool) -> None:
     if as_json:
         show_json(rows)
         return
-    console, spec = _console(), read_with_digest(folder / "spec.json")
-    name = spec["study"]["name"]
-    source, card, pages = (_card_of_copying if name == "copying" else _card_of_trainings)(
-        folder, spec
-    )
-    card.print(console)
-    console.print(_summary_table(rows, f"study {name} of {source}", SHOWN_MEASURES))
-    _tell(console, (), report=folder / "report.html", **pages)
+    spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
+    study, pages = spec["study"], {"report": folder / "report.html"}
+    if study["name"] == "copying":
+        source, card = study["kind"], copying_card(summary, study)
+    else:
+        # Any of the trainings names the corpus.
+        training, *_ = read_json(folder / "manifest.json")["trainings"].values()
+        metadata = trace_metadata(folder.parent / "trainings" / training / "trace")
+        source, card = spec["corpus"]["source"], study_card(summary, About.of(spec, metadata))
+        pages["all studies"] = folder.parent / "index.html"
+    card.print(_console())
+    _print_summary(rows, f"study {study['name']} of {source}", SHOWN_MEASURES)
+    _end({}, pages)
 
 
 def show_calibration(folder: Path, as_json: bool) -> None:
@@ -134,73 +148,39 @@ def show_calibration(folder: Path, as_json: bool) -> None:
     print_rows("", columns, rows, whole=("measure",))
     if held := (degree or {}).get("held"):
         found = f"AUC {figure(held['auc'])} {interval(held)}".rstrip()
-        typer.echo(f"degree on the constructions held out: {found}")
-    typer.echo(printable(f"page: {folder / 'report.html'}"))
+        say(f"degree on the constructions held out: {found}")
+    say(f"page: {folder / 'report.html'}")
 
 
-def _card_of_trainings(
-    folder: Path, spec: dict[str, Any]
-) -> tuple[str, VerdictCard, dict[str, Path]]:
-    """Return what a study is of, what it says, and its further pages."""
-    training = next(
-        iter(read_json(folder / "manifest.json")["trainings"].values())
-    )  # any of them names the corpus
-    metadata = trace_metadata(folder.parent / "trainings" / training / "trace")
-    card = study_card(read_summary(folder / "summary.json"), About.of(spec, metadata))
-    return spec["corpus"]["source"], card, {"all_studies": folder.parent / "index.html"}
+def _left_out(manifest: dict[str, Any]) -> dict[str, str]:
+    return manifest["steps"]["audit"]["notes"]["left_out"]
 
 
-def _card_of_copying(
-    folder: Path, spec: dict[str, Any]
-) -> tuple[str, VerdictCard, dict[str, Path]]:
-    return (
-        spec["study"]["kind"],
-        copying_card(read_summary(folder / "summary.json"), spec["study"]),
-        {},
-    )
-
-
-def _bleu(summary: pl.DataFrame) -> list[str]:
-    row = SummaryRows.of(summary).rows.get(("translation", "bleu"))
-    if row is None:
-        return []
-    return [f"BLEU {figure(row['value'], 1)} {interval(row, 1)} on {count(row['n'], 'test pair')}"]
-
-
-def _tell(console: Console, lines: Sequence[str], **pages: Path) -> None:
-    """Print lines, and where the pages are; an underscore of a name is a space."""
-    for line in lines:
-        console.print(printable(line), markup=False, highlight=False)
+def _end(left_out: Mapping[str, str], pages: Mapping[str, Path]) -> None:
+    """Print the reason for each experiment that was left out, and where the pages are."""
+    show_lines("skipped", [f"{name}: {reason}" for name, reason in left_out.items()])
     for name, page in pages.items():
-        console.print(
-            printable(f"{name.replace('_', ' ')}: {page}"),
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        say(f"{name}: {page}")
 
 
-def _summary_table(rows: list[dict[str, Any]], title: str, most: int | None = None) -> Table:
-    """Show what a summary says over all instances, its first ``most`` measures."""
-    table = Table(title=as_markup(title), title_justify="left", caption_justify="left")
-    for column in ("experiment", "measure", "value", "95 % interval", "n", "undefined"):
-        table.add_column(column, justify="left" if column in ("experiment", "measure") else "right")
+def _print_summary(rows: list[dict[str, Any]], title: str, most: int | None = None) -> None:
+    """Print what a summary says over all instances, its first ``most`` measures."""
     overall = [row for row in rows if row["group"] == "all"]
-    for row in overall[:most]:
-        texts = (
+    shown = [
+        (
             row["experiment"],
             row["measure"],
-            _number(row["value"]),
-            _interval(row),
+            figure(row["value"], 3),
+            interval(row, 3) or None,
             counted(row),
             row["undefined"],
         )
-        table.add_row(*(as_markup(str(text)) for text in texts))
-    left_out = len(overall) - len(table.rows)
-    table.caption = (
-        f"{count(left_out, 'further measure')} in the report and with --json" if left_out else None
-    )
-    return table
+        for row in overall[:most]
+    ]
+    columns = ("experiment", "measure", "value", "95 % interval", "n", "undefined")
+    print_rows(title, columns, shown, whole=("experiment",))
+    if further := len(overall) - len(shown):
+        say(f"{count(further, 'further measure')} in the report and with --json")
 
 
 def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
@@ -216,9 +196,8 @@ def show_differences(compared: Sequence[PairedRuns], page: Path | None, as_json:
     if as_json:
         show_json([one.to_json() for one in compared])
         return
-    console = _console()
-    print_differences(compared, console)
-    _tell(console, (), **({} if page is None else {"report": page}))
+    print_differences(compared, _console())
+    _end({}, {} if page is None else {"report": page})
 
 
 def show_reproduction(outcome: Outcome, as_json: bool) -> None:
@@ -226,15 +205,10 @@ def show_reproduction(outcome: Outcome, as_json: bool) -> None:
     table = outcome.page.parent / "reproduction.csv"
     if as_json:
         rows = pl.read_csv(table, infer_schema_length=None, glob=False).to_dicts()
-        show_json(
-            {
-                "rows": rows,
-                "not_run": [asdict(one) for one in outcome.not_run],
-                "notes": list(outcome.notes),
-            }
-        )
+        not_run = [asdict(one) for one in outcome.not_run]
+        show_json({"rows": rows, "not_run": not_run, "notes": list(outcome.notes)})
     else:
-        typer.echo("\n".join(map(printable, (f"table: {table}", f"report: {outcome.page}"))))
+        _end({}, {"table": table, "report": outcome.page})
 
 
 def show_index(lines: Sequence[Line], page: Path, as_json: bool) -> None:
@@ -243,80 +217,38 @@ def show_index(lines: Sequence[Line], page: Path, as_json: bool) -> None:
         show_json([asdict(line) for line in lines])
         return
     for line in lines:
-        told = (
-            line.title,
-            line.question,
-            f"cells recorded: {line.recorded}; published numbers: {line.agreement}",
-            line.command,
-        )
-        typer.echo("\n  ".join(map(printable, told)))
-    typer.echo(printable(f"report: {page}"))
+        recorded = f"cells recorded: {line.recorded}; published numbers: {line.agreement}"
+        say(line.title)
+        for text in (line.question, recorded, line.command):
+            say(f"  {text}")
+    say(f"report: {page}")
 
 
 def show_json(value: Any) -> None:
     """Print JSON, with escapes for characters that do not print."""
     text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-    typer.echo(
-        "\n".join(line if line.isprintable() else _escaped_json(line) for line in text.split("\n"))
-    )
-
-
-def _escaped_json(line: str) -> str:
-    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
-
-
-def _remarks(manifest: dict[str, Any]) -> list[str]:
-    lines, skipped = [f"note: {note}" for note in manifest["notes"]], manifest["skipped"]
-    if skipped:
-        first = [f"{row['file']}: row {row['row']}: {row['reason']}" for row in skipped]
-        shown = "; ".join(first[:SHOWN_SKIPPED])
-        lines.append(f"skipped {len(skipped)} rows, all listed in manifest.json: {shown}")
-    return [*lines, *_skipped(manifest)]
-
-
-def _left_out(manifest: dict[str, Any]) -> dict[str, str]:
-    return manifest["steps"]["audit"]["notes"]["left_out"]
-
-
-def _skipped(manifest: dict[str, Any]) -> list[str]:
-    return [f"skipped: {name}: {reason}" for name, reason in _left_out(manifest).items()]
+    for line in text.split("\n"):
+        typer.echo("".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in line))
 
 
 def _console() -> Console:
     return Console(width=None if Console().is_terminal else WIDTH)
 
 
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
-
-
-def _interval(row: dict[str, Any]) -> str:
-    return (
-        "–"
-        if row["low"] is None or row["high"] is None
-        else f"{row['low']:.3f} to {row['high']:.3f}"
-    )
-
-
-def show_settings(sections: Mapping[str, Sequence[Setting]], as_json: bool) -> None:
+def show_settings(sections: Mapping[str, Sequence[Setting]]) -> None:
     """Print a table for each section of settings."""
-    if as_json:
-        show_json(
-            {title: [asdict(one) for one in settings] for title, settings in sections.items()}
-        )
-        return
     for title, settings in sections.items():
-        rows = [
-            (one.key, one.values, one.default, one.full or None, one.meaning) for one in settings
-        ]
-        wide = any(one.full for one in settings)
-        columns = ("setting", "values", "default", *(("with --full",) if wide else ()), "meaning")
-        print_rows(
-            title,
-            columns,
-            [row if wide else (*row[:3], row[4]) for row in rows],
-            whole=("setting",),
-        )
+        names = {
+            "key": "setting",
+            "values": "values",
+            "default": "default",
+            "full": "with --full",
+            "meaning": "meaning",
+        }
+        if not any(one.full for one in settings):
+            del names["full"]
+        rows = [tuple(getattr(one, name) or None for name in names) for one in settings]
+        print_rows(title, tuple(names.values()), rows, whole=("setting",))
 
 
 def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
@@ -324,23 +256,15 @@ def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         show_json(corpora)
         return
-    rows = [
-        (
-            one["name"],
-            one["task"],
-            _classes(one),
-            one["citation"],
-            one["licence"],
-            one["folder"] or _how(one),
+    columns = ("name", "task", "classes", "citation", "licence", "folder, or how to get it")
+    rows = []
+    for one in corpora:
+        size = "" if one["bytes"] is None else f" ({one['bytes'] / 1e6:.1f} MB)"
+        found = one["folder"] or f"{one['get']}{size}"
+        rows.append(
+            (one["name"], one["task"], _classes(one), one["citation"], one["licence"], found)
         )
-        for one in corpora
-    ]
-    print_rows(
-        "",
-        ("name", "task", "classes", "citation", "licence", "folder, or how to get it"),
-        rows,
-        whole=("name", "task", "citation"),
-    )
+    print_rows("", columns, rows, whole=("name", "task", "citation"))
 
 
 def show_check(check: CorpusCheck, as_json: bool) -> None:
@@ -350,7 +274,7 @@ def show_check(check: CorpusCheck, as_json: bool) -> None:
         return
     words = f"vocabulary: words in {check.min_df} or more train rows"
     title = f"{check.name}: {check.task}, {words}; fingerprint {check.fingerprint[:16]}"
-    typer.echo(printable(title))
+    say(title)
     _show_tables(check, *_TABLES)
     show_lines("note", check.notes)
     show_lines("differs", check.differs)
@@ -361,28 +285,25 @@ def show_gate(gate: Gate, as_json: bool) -> None:
     if as_json:
         show_json(gate.to_json())
         return
-    typer.echo(printable(f"{_audited(gate)}; texts in one batch: {gate.batching}"))
-    for note in gate.notes:
-        typer.echo(printable(note))
-    checks = [(check.name, check.meaning, _measured(check), check.wanted) for check in gate.checks]
-    print_rows(
-        "", ("check", "what it measures", "figure", "expected"), checks, whole=("check", "expected")
-    )
-    layers = [
+    for line in (f"{_audited(gate)}; texts in one batch: {gate.batching}", *gate.notes):
+        say(line)
+    checks = [
         (
-            one.stack,
-            one.layer,
-            one.heads,
-            one.width,
-            "yes" if one.sink else "no",
-            one.way or "–",
-            one.path,
+            one.name,
+            one.meaning,
+            one.reason if one.figure is None else f"{one.figure:.2g}",
+            one.wanted,
         )
+        for one in gate.checks
+    ]
+    columns = ("check", "what it measures", "figure", "expected")
+    print_rows("", columns, checks, whole=("check", "expected"))
+    layers = [
+        (one.stack, one.layer, one.heads, one.width, bool(one.sink), one.way or None, one.path)
         for one in gate.layers
     ]
-    print_rows(
-        "", ("stack", "layer", "heads", "width of values", "sink", "replayed by", "module"), layers
-    )
+    columns = ("stack", "layer", "heads", "width of values", "sink", "replayed by", "module")
+    print_rows("", columns, layers)
 
 
 def _audited(gate: Gate) -> str:
@@ -396,19 +317,10 @@ def _audited(gate: Gate) -> str:
     return f"{gate.model} can be audited: {gate.task}, read at {place}"
 
 
-def _measured(check: Check) -> str:
-    return check.reason if check.figure is None else f"{check.figure:.2g}"
-
-
 def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> None:
     """Print where a corpus is now, and what it holds in short."""
     if as_json:
-        about = {
-            "name": fetched.name,
-            "folder": str(fetched.folder),
-            "already": fetched.already,
-            "notes": fetched.notes,
-        }
+        about = {**asdict(fetched), "folder": str(fetched.folder)}
         show_json({**about, "check": check and check.to_json()})
         return
     if check is not None:
@@ -416,7 +328,7 @@ def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> 
         show_lines("note", check.notes)
     show_lines("note", fetched.notes)
     state = "already present" if fetched.already else "fetched"
-    typer.echo(printable(f"{fetched.name}: {state}: {fetched.folder}"))
+    say(f"{fetched.name}: {state}: {fetched.folder}")
 
 
 _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -447,14 +359,10 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
 def _show_tables(check: CorpusCheck, *names: str) -> None:
     for name in names:
         title, columns = _TABLES[name]
-        print_rows(
-            title,
-            *(
-                _class_table(check.classes)
-                if name == "classes"
-                else (columns, getattr(check, name).rows())
-            ),
-        )
+        if name == "classes":
+            print_rows(title, *_class_table(check.classes))
+        else:
+            print_rows(title, columns, getattr(check, name).rows())
 
 
 def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
@@ -503,7 +411,12 @@ def _cell(value: Any) -> str:
 def show_lines(kind: str, lines: Iterable[str]) -> None:
     """Print lines of one kind, such as notes."""
     for line in lines:
-        typer.echo(printable(f"{kind}: {line}"))
+        say(f"{kind}: {line}")
+
+
+def say(line: str) -> None:
+    """Print one line."""
+    typer.echo(printable(line))
 
 
 def _classes(corpus: dict[str, Any]) -> str:
@@ -511,11 +424,3 @@ def _classes(corpus: dict[str, Any]) -> str:
     if not names:
         return "–" if corpus["task"] == "translation" else "those of train"
     return ", ".join(names) if len(names) <= 3 else f"{len(names)}"
-
-
-def _how(corpus: dict[str, Any]) -> str:
-    return (
-        corpus["get"]
-        if corpus["bytes"] is None
-        else f"{corpus['get']} ({corpus['bytes'] / 1e6:.1f} MB)"
-    )

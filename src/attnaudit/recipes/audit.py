@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import InputError
 from attnaudit.core.files import atomic, sha256, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments import (
@@ -33,11 +33,12 @@ from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, execute, held
 from attnaudit.steps.finished import (
     read_manifest,
     read_spec,
+    refuse_other,
     require_as_written,
     trace_digests,
     trace_shown,
 )
-from attnaudit.steps.folder import SPEC, is_free
+from attnaudit.steps.folder import SPEC
 from attnaudit.steps.pieces import do_missing, is_whole, piece, whole
 from attnaudit.steps.versions import OF_TRANSFORMERS, versions
 from attnaudit.trace import Trace, tail_file, trace_files, trace_metadata, trace_task
@@ -305,7 +306,8 @@ def audit_into(
     battery = choose(experiments, settings or {}, trace_task(trace))
     shards = trace_digests(trace)
     out = Path(out) if out is not None else default_folder(trace)
-    _check_place(out)
+    is_own = (out / SPEC).exists() and read_spec(out).get("kind") == "audit"
+    refuse_other("audit", out, is_own, "one of an earlier audit")
     spec = {
         "schema": SCHEMA,
         "kind": "audit",
@@ -363,16 +365,3 @@ def default_folder(trace: Path) -> Path:
     name = run.stem if run.is_file() else run.name
     shown = trace if run == place else trace.parent
     return (shown.parent if shown.name else shown.resolve().parent) / f"{name}-audit"
-
-
-def _check_place(out: Path) -> None:
-    """Raise RunError unless the folder is free or holds an audit."""
-    if is_free(out):
-        return
-    has_spec = (out / SPEC).exists()
-    if has_spec and read_spec(out).get("kind") == "audit":
-        return
-    got = "a folder that is not empty" if out.is_dir() else "a file"
-    got = "a folder that holds a run" if has_spec else got
-    expected = "a new folder, or one of an earlier audit"
-    raise RunError("audit", str(out), got, expected, "choose another --out")

@@ -18,8 +18,13 @@ from attnaudit.report.cards.skill import no_skill_of_run
 from attnaudit.results.paired import MeasuredRun, PairedRuns, pair
 from attnaudit.results.record import read_record
 from attnaudit.results.summary import SummaryRows
-from attnaudit.steps.finished import read_spec, require_as_written, require_finished, trace_shown
-from attnaudit.steps.folder import is_free
+from attnaudit.steps.finished import (
+    read_spec,
+    refuse_other,
+    require_as_written,
+    require_finished,
+    trace_shown,
+)
 from attnaudit.trace import ROW_KEYS, Trace
 
 # Kinds of folders that hold the results of one trace.
@@ -76,9 +81,7 @@ def write_comparison(out: Path, compared: Sequence[PairedRuns]) -> Path:
     # Charts and templates take long to import.
     from attnaudit.report.sections.differences import write_comparison as write_page
 
-    if not is_free(out) and not (out / DIFFERENCES).exists():
-        got, expected = "it holds something else", "a new folder, or one of an earlier comparison"
-        raise RunError("compare", str(out), got, expected, "choose another --out")
+    refuse_other("compare", out, (out / DIFFERENCES).exists(), "one of an earlier comparison")
     named = [one.instances.select(pl.lit(one.b).alias("run_b"), pl.all()) for one in compared]
     tables = {
         DIFFERENCES: pl.concat([one.differences for one in compared]),

@@ -10,10 +10,31 @@ from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, read_with_digest, sha256
 from attnaudit.core.printable import printable
 from attnaudit.plans.spec import differences
-from attnaudit.steps.folder import MANIFEST, SPEC, digests, is_free, record_of
+from attnaudit.steps.folder import MANIFEST, SPEC, is_free, record_of
 from attnaudit.trace import tail_file, trace_files
 
 _SHOWN = 4  # differing settings that an error names
+_READ = ("results/", "summary.json", SPEC)  # files that pages are made of
+
+
+def refuse_other(
+    operation: str, out: Path, is_own: bool, own: str, do: str = "choose another --out"
+) -> None:
+    """Check that a folder is free or holds work of one kind.
+
+    Args:
+        operation: Name of the operation in errors.
+        out: The folder.
+        is_own: Whether it holds such work, finished or not.
+        own: Name of such work in errors, such as "an earlier audit".
+        do: Advice to the user.
+
+    Raises:
+        RunError: If the folder holds something else.
+    """
+    if not is_free(out) and not (is_own and out.is_dir()):
+        got = "a folder that holds something else" if out.is_dir() else "a file"
+        raise RunError(operation, str(out), got, f"a new or empty folder, or {own}", do)
 
 
 def check_place(out: Path, spec: Mapping[str, Any], do: str = "") -> None:
@@ -28,14 +49,9 @@ def check_place(out: Path, spec: Mapping[str, Any], do: str = "") -> None:
     Raises:
         RunError: If the folder holds something else.
     """
+    refuse_other("run", out, (out / SPEC).exists(), "a run", do or "choose another --out")
     if is_free(out):
         return
-    elsewhere = do or "choose another --out"
-    if not out.is_dir():
-        raise RunError("run", str(out), "a file", "a folder to write into", elsewhere)
-    if not (out / SPEC).exists():
-        got = "a folder that is not empty and holds no run"
-        raise RunError("run", str(out), got, "a new or empty folder", elsewhere)
     found = read_spec(out)
     if "fingerprint" not in spec:
         found.pop("fingerprint", None)
@@ -69,8 +85,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     manifest = read_json(path)
     steps = manifest.get("steps") if isinstance(manifest, dict) else None
-    if not isinstance(steps, dict) or None in map(record_of, steps.values()):
-        expected, do = "a manifest written by attnaudit", "run the command that makes it again"
+    if not steps or not isinstance(steps, dict) or None in map(record_of, steps.values()):
+        expected, do = "the manifest of a finished run", "run the command that makes it again"
         raise RunError("read run", str(path), "no whole steps", expected, do)
     return manifest
 
@@ -80,46 +96,33 @@ def whole_manifest(folder: Path) -> dict[str, Any] | None:
     try:
         manifest = read_manifest(folder)
         files: dict[str, str] = manifest["files"]
-        shown = {name: known for name, known in files.items() if _is_shown(name)}
-        others = [name for name in files if name.startswith("trace/")]
-        is_whole = (
-            manifest["steps"]
-            and digests(folder, list(shown)) == shown
-            and all((folder / name).is_file() for name in others)
-        )
+        trace = (folder / name for name in files if name.startswith("trace/"))
+        is_whole = _spoilt(folder, files) is None and all(file.is_file() for file in trace)
     except (RunError, OSError, KeyError, TypeError, AttributeError):
         return None
     return manifest if is_whole else None
 
 
-def _is_shown(name: str) -> bool:
-    return name.startswith("results/") or name in ("summary.json", SPEC)
+def _spoilt(folder: Path, files: Mapping[str, str], *further: str) -> Path | None:
+    """Return the first file that pages are made of, or one of ``further``, that was changed."""
+    for name, known in files.items():
+        path = folder / name
+        if name.startswith((*_READ, *further)) and not (path.is_file() and sha256(path) == known):
+            return path
+    return None
 
 
 def require_finished(folder: Path) -> None:
-    """Check that ``folder`` holds a finished run or audit, with the spec that it was made by.
-
-    Raises:
-        RunError: If it does not.
-    """
+    """Check that ``folder`` holds finished work. Raises RunError."""
     require_text(folder)
     expected, do = "a run directory", "make one with attnaudit run"
     if not folder.is_dir():
         raise RunError("read run", str(folder), "no such folder", expected, do)
     if not (folder / SPEC).exists():
-        raise RunError("read run", str(folder), "no spec.json there", expected, do)
-    do = "finish it by the command that started it"
+        raise RunError("read run", str(folder), f"no {SPEC} there", expected, do)
     if not (folder / MANIFEST).exists():
+        do = "finish it by the command that started it"
         raise RunError("read run", str(folder), "an unfinished run", "one with a manifest", do)
-    manifest, path = read_json(folder / MANIFEST), folder / MANIFEST
-    if not isinstance(manifest, dict):
-        got = "JSON that is no manifest"
-        raise RunError("read run", str(path), got, "the manifest of a finished run", do)
-    known = manifest.get("files")
-    if isinstance(known, dict) and known.get(SPEC, "") not in ("", sha256(folder / SPEC)):
-        got = "another file than the manifest lists"
-        do = f"remove {folder} to rebuild what it held, or choose another"
-        raise RunError("read run", str(folder / SPEC), got, "the spec of a run", do)
 
 
 def require_text(folder: Path) -> None:
@@ -127,10 +130,8 @@ def require_text(folder: Path) -> None:
     try:
         str(folder.resolve()).encode()
     except UnicodeEncodeError as error:
-        where, do = printable(str(folder)), "rename the folder"
-        raise RunError(
-            "read run", where, "a name that is no UTF-8", "a name of text", do
-        ) from error
+        where, got, expected = printable(str(folder)), "a name that is no UTF-8", "a name of text"
+        raise RunError("read run", where, got, expected, "rename the folder") from error
 
 
 def require_as_written(folder: Path) -> None:
@@ -140,15 +141,13 @@ def require_as_written(folder: Path) -> None:
         RunError: For the first file that is not.
     """
     require_finished(folder)
-    spec, files = read_spec(folder), read_json(folder / MANIFEST).get("files")
-    for name, known in (files if isinstance(files, dict) else {}).items():
-        path = folder / name
-        if not (_is_shown(name) or name.startswith("trace/")):
-            continue
-        if not path.is_file() or sha256(path) != known:
-            got = "another file than the manifest lists" if path.is_file() else "no such file"
-            do = "run the command that made it again"
-            raise RunError("read run", str(path), got, "what a finished run wrote", do)
+    files = read_manifest(folder).get("files")
+    spoilt = _spoilt(folder, files, "trace/") if isinstance(files, dict) else folder / MANIFEST
+    if spoilt is not None:
+        got = "another file than the manifest lists" if spoilt.is_file() else "no such file"
+        do = "run the command that made it again"
+        raise RunError("read run", str(spoilt), got, "what a finished run wrote", do)
+    spec = read_spec(folder)
     if "shards" in spec and trace_digests(trace_shown(folder, spec)) != spec["shards"]:
         got, expected = "a trace that was changed since", f"the one that {folder} audited"
         where = str(trace_shown(folder, spec))

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.copying.study import NAME as COPYING
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import CORPORA as REGISTERED
@@ -27,7 +27,7 @@ from attnaudit.recipes.reproduction.records import FOLDER
 from attnaudit.recipes.study import Say, StudySpec, run_study
 from attnaudit.results import read_table, summary_row
 from attnaudit.results.record import read_record
-from attnaudit.steps.finished import check_place, read_spec, whole_manifest
+from attnaudit.steps.finished import check_place, read_spec, refuse_other, whole_manifest
 from attnaudit.steps.folder import MANIFEST
 from attnaudit.steps.pool import Pool
 from attnaudit.studies import EVERY_STUDY
@@ -76,7 +76,11 @@ class Sweep:
                 is of.
             RunError: If ``out`` holds something else than a reproduction.
         """
-        _check_out(self.out)
+        found = self.out.iterdir() if self.out.is_dir() else ()
+        names = {path.name for path in found if not path.name.startswith(".")}
+        # One that was stopped has no page yet.
+        is_own = MARKDOWN in names or names <= {RUNS, STUDIES, FOLDER}
+        refuse_other("reproduce", self.out, is_own, "one of an earlier sweep")
         if self.data_dir is not None and not Path(self.data_dir).expanduser().is_dir():
             where, expected = f"--data-dir {self.data_dir}", "the folder of the corpora"
             raise InputError("reproduce", where, "no such folder", expected)
@@ -91,19 +95,6 @@ class Sweep:
         if not Path(self.vectors).expanduser().is_file():
             expected = "corpus, random or a file of word vectors"
             raise InputError("reproduce", "--vectors", repr(self.vectors), expected)
-
-
-def _check_out(out: Path) -> None:
-    """Raise RunError unless ``out`` is free or holds a reproduction, be it without a page yet."""
-    if out.exists() and not out.is_dir():
-        expected = "a folder to write into"
-        raise RunError("reproduce", str(out), "a file", expected, "choose another --out")
-    found = out.iterdir() if out.exists() else ()
-    names = {path.name for path in found if not path.name.startswith(".")}
-    if not names <= {RUNS, STUDIES, FOLDER} and MARKDOWN not in names:
-        got = "a folder that is not empty and holds no sweep"
-        expected = "a new or empty folder, or that of an earlier sweep"
-        raise RunError("reproduce", str(out), got, expected, "choose another --out")
 
 
 def study_of(setting: str) -> str:
