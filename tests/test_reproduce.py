@@ -200,29 +200,7 @@ def test_the_command_prints_where_table_and_page_are(
     finished: Path, data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert {path.name for path in (finished / RUNS).iterdir()} >= {"sst-average-additive-s0"}
-    settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
-    chosen = [
-        "--corpus",
-        "sst",
-        "--model",
-        "average",
-        "--attention",
-        "additive",
-        "--seeds",
-        "2",
-        "--vectors",
-        "random",
-    ]
-    command = [
-        "reproduce",
-        "jain2019",
-        *chosen,
-        "--data-dir",
-        str(data),
-        "--out",
-        str(finished),
-        *settings,
-    ]
+    command = command_of(data, finished, "--corpus", "sst", seeds=2)
     assert main(command) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"table: {finished / 'reproduction.csv'}",
@@ -240,32 +218,14 @@ def test_the_command_prints_where_table_and_page_are(
     )
 
 
-def command(
+def command_of(
     data: Path, out: Path, *chosen: str, vectors: str = "random", seeds: int = 1
 ) -> list[str]:
     """A call of `reproduce` for the smallest models."""
     settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
-    small = [
-        "--model",
-        "average",
-        "--attention",
-        "additive",
-        "--seeds",
-        str(seeds),
-        "--vectors",
-        vectors,
-    ]
-    return [
-        "reproduce",
-        "jain2019",
-        *chosen,
-        *small,
-        "--data-dir",
-        str(data),
-        "--out",
-        str(out),
-        *settings,
-    ]
+    small = ["--model", "average", "--attention", "additive", "--seeds", str(seeds)]
+    places = ["--vectors", vectors, "--data-dir", str(data), "--out", str(out)]
+    return ["reproduce", "jain2019", *chosen, *small, *places, *settings]
 
 
 def copied(folder: Path, to: Path) -> Path:
@@ -291,7 +251,7 @@ def seeds_averaged(out: Path) -> list[int]:
 def test_nothing_that_was_asked_for_could_be_run(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(command(data, tmp_path / "out", "--corpus", "adr", "--json")) == 2
+    assert main(command_of(data, tmp_path / "out", "--corpus", "adr", "--json")) == 2
     shown = capsys.readouterr()
     assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
     assert "adr is skipped: read corpus adr" in shown.err
@@ -380,7 +340,7 @@ def test_word_vectors_that_cannot_be_read_are_a_reason(
 ) -> None:
     ragged, out = tmp_path / "v.txt", tmp_path / "out"
     ragged.write_text("the 0.1 0.2\nfilm 0.1\n", encoding="utf-8")
-    assert main(command(data, out, "--corpus", "sst", vectors=str(ragged), seeds=2)) == 2
+    assert main(command_of(data, out, "--corpus", "sst", vectors=str(ragged), seeds=2)) == 2
     assert capsys.readouterr().err.count("is skipped: read vectors: ") == 1
     assert "v.txt: line 2" in (out / "index.html").read_text(encoding="utf-8")
     assert not (out / RUNS).exists()

@@ -302,21 +302,16 @@ def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None
     ("kind", "settings", "told"),
     [
         ("iid", ["copying.seeds=0"], "copying.seeds: 0; expected 1 or more"),
-        ("iid", ["copying.steps=0"], "copying.steps: 0; expected 1 or more"),
         (
             "iid",
             ["copying.heads=3"],
             "256 with copying.encoder = lstm, copying.heads = 3; expected a number that the heads divide",
         ),
         ("iid", ["copying.hidden=255", "copying.encoder=bilstm"], "an even number"),
-        ("iid", ["copying.hidden=0"], "copying.hidden: 0; expected 1 or more"),
-        ("iid", ["copying.encoder=bi"], "one of lstm, bilstm"),
         ("iid", ["copying.preset=snell"], "one of snell2021, tied"),
-        ("iid", ["copying.learning_rate=0"], "a number above 0"),
         ("iid", ["copying.kind=distinct"], "argument or option CORPUS"),
         ("iid", ["copying.seed=4"], "argument or option --seed"),
         ("iid", ["copying.sed=4"], "did you mean copying.seed?"),
-        ("iid", ["copying.steps=many"], "a whole number"),
         (
             "iid",
             ["training.epochs=4"],
@@ -362,20 +357,12 @@ def test_length_and_symbols_may_be_given_in_any_order() -> None:
 
 def test_the_command_prints_the_summary(done: Path) -> None:
     given = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
-    shown = CliRunner().invoke(
-        app,
-        ["study", "copying", "iid", "--seed", "1", "--out", str(done), "--json", *given],
-        catch_exceptions=False,
-    )
+    command = ["study", "copying", "iid", "--seed", "1", "--out", str(done), *given]
+    shown = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False)
     assert {row["experiment"] for row in json.loads(shown.stdout)} == {"copying"}
-    shown = CliRunner().invoke(
-        app,
-        ["study", "copying", "iid", "--seed", "1", "--out", str(done), *given],
-        catch_exceptions=False,
-    )
-    assert shown.stdout.index("Is copying learned?") < shown.stdout.index("study copying of iid"), (
-        "what may be claimed comes first"
-    )
+    shown = CliRunner().invoke(app, command, catch_exceptions=False)
+    # What may be claimed comes first.
+    assert shown.stdout.index("Is copying learned?") < shown.stdout.index("study copying of iid")
 
 
 def test_products_of_sixteen_bits_learn_alike_and_are_put_back(tmp_path: Path) -> None:

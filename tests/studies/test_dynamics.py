@@ -11,10 +11,6 @@ from scipy.stats import kendalltau
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.report.cards.studies import STUDY_CARDS
-from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
 from attnaudit.studies.dynamics.counts import CountModel
 from attnaudit.studies.dynamics.measures import (
     ABOVE_HABIT,
@@ -152,21 +148,6 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> N
     assert expected.count(None) == queries
 
 
-def test_the_study_tells_habits_of_place(
-    traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame
-) -> None:
-    rows = table.filter(pl.col("model") == "base", pl.col("seed") == 4, pl.col("step").is_null())
-    trace = traces["watched-s4"]
-    np.testing.assert_allclose(
-        rows[ELSEWHERE].to_numpy(),
-        elsewhere_agreement(trace, trace.alpha, relevance(traces[NAMES[2]])),
-    )
-    (told,) = summary.filter(measure=ELSEWHERE, group="all").iter_rows(named=True)
-    ours = table.filter(pl.col("model") == "base", pl.col("step").is_null())
-    assert told["value"] == pytest.approx(ours[ELSEWHERE].mean())
-    assert told["undefined"] == ours[ELSEWHERE].null_count()
-
-
 def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(
     table: pl.DataFrame, summary: pl.DataFrame
 ) -> None:
@@ -175,49 +156,6 @@ def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(
     )
     (gap,) = summary.filter(measure=ABOVE_HABIT, group="all").iter_rows(named=True)
     assert gap["value"] == pytest.approx((ours["agreement_alpha_uniform"] - ours[ELSEWHERE]).mean())
-
-    def sentence(low: float) -> str:
-        """Of a model that agrees as often as habit does, on other texts; ``low`` is the end of the paired difference."""
-        changes = {
-            "agreement_alpha_uniform": (0.9, 0.8),
-            ELSEWHERE: (0.9, 0.8),
-            "chance": (0.1, None),
-            ABOVE_HABIT: (0.2, low),
-        }
-        rows = []
-        for row in summary.filter(
-            pl.col("group") == "all", pl.col("measure").is_in(list(changes))
-        ).iter_rows(named=True):
-            value, lowest = changes[row["measure"]]
-            rows.append({**row, "value": value, "low": lowest, "high": 1.0, "undefined": 5})
-        (row,) = STUDY_CARDS[STUDY.name].rows(
-            SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About()
-        )
-        return row.sentence
-
-    assert "So attention goes to tokens whose relevance is learned without it. " in sentence(0.1)
-    assert "not above positional habit" in sentence(-0.1)
-    assert "text of the same length, where there is one: 90 %" in sentence(0.1)
-
-
-def test_the_model_with_even_attention_is_on_its_way_to_the_reference(
-    traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame
-) -> None:  # fmt: skip
-    trace, base = traces[f"{NAMES[2]}/{step_part(20)}"], traces[NAMES[0]]
-    rows = table.filter(pl.col("model") == "uniform", pl.col("step") == 20)
-    expected = [
-        naive_agreement(
-            base.alpha[int(np.flatnonzero(base.instance == i)[0])].tolist(),
-            relevance(trace)[row].tolist(),
-        )
-        for row, i in enumerate(trace.instance)
-    ]
-    assert rows["agreement_reference_relevance"].to_list() == pytest.approx(expected)
-    assert rows["agreement_alpha_relevance"].null_count() == len(rows)
-    (told,) = summary.filter(measure="agreement_reference_relevance_uniform", group="step:20")[
-        "value"
-    ]
-    assert told == pytest.approx(np.mean(expected))
 
 
 def test_the_summary_has_means_of_every_step_and_of_finished_models(
@@ -372,18 +310,3 @@ def test_the_count_model_is_a_linear_model_of_shares_of_words(outputs: int) -> N
         ]
         assert said[row].tolist() == pytest.approx(gold)
     assert right.mean() > 0.5
-
-
-def test_words_that_train_has_not_say_nothing() -> None:
-    texts = all_splits(1)
-    model = CountModel.fit(texts)
-    split = np.array(texts.table["split"].to_list())
-    known = {word for row in np.flatnonzero(split == "train") for word in texts.tokens(int(row))}
-    assert set(model.number) == known
-    without = replace(model, number={word: k for word, k in model.number.items() if word != "the"})
-    test = texts.take(np.flatnonzero(split == "test"))
-    said, words = (
-        without.relevance(test).values,
-        [word for row in range(len(test)) for word in test.tokens(row)],
-    )
-    assert all(value == 0 for value, word in zip(said, words, strict=True) if word == "the")

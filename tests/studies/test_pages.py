@@ -15,7 +15,7 @@ import pytest
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.charts.studies import interval_chart
 from attnaudit.report.charts.svg import render
-from attnaudit.report.study_page import study_card, study_tables, write_study
+from attnaudit.report.study_page import study_card, write_study
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.studies import Study
@@ -144,25 +144,6 @@ def test_a_study_of_few_instances_carries_no_conclusion(n: int, told: str) -> No
     assert (row.finding.code == "few") == (n < 20)
 
 
-@pytest.mark.parametrize(
-    ("n", "told"),
-    [(40, "contains both no loss and a relevant one"), (400, "hardly needs attention")],
-)
-def test_two_models_without_an_error_show_that_attention_is_not_needed_on_many_instances_alone(
-    n: int, told: str
-) -> None:
-    rows = pl.DataFrame(
-        {
-            "instance": range(n),
-            "label": [0, 1] * (n // 2),
-            "probabilities": [[0.0], [1.0]] * (n // 2),
-        }
-    )
-    rows = rows.with_columns(pl.col("label").cast(pl.Int32), seed=pl.lit(0))
-    table = pl.concat([rows.with_columns(model=pl.lit(model)) for model in ("base", "uniform")])
-    assert told in card_of(Uniform(seeds=1).summarise(table).to_dicts()).sentence
-
-
 def guided(**f1: float) -> CardRow:
     rows = [summary("guide", f"f1_{name}", value) for name, value in f1.items()]
     rows += [
@@ -216,35 +197,6 @@ def test_without_the_base_s_attention_the_guide_s_row_tells_what_is_there(
     assert row.value == pytest.approx(value)
     assert told in row.sentence
     assert row.sentence.endswith("was not among the weights (guide.weights).")
-
-
-@pytest.mark.parametrize(
-    ("study", "models"),
-    [
-        ("uniform", ["base", "uniform"]),
-        ("adversary", ["seed", "uniform", "adversary_0.1", "frozen_0.01"]),
-        (
-            "guide",
-            [
-                "uniform",
-                "learned",
-                "base",
-                "gradient",
-                "adversary",
-                "rationale",
-                "trace1",
-                "trace12",
-            ],
-        ),
-        ("deceive", ["bilstm_0.1", "transformer_max_1", "bilstm_removed"]),
-    ],
-)
-def test_the_label_of_a_row_says_more_than_its_name(study: str, models: list[str]) -> None:
-    rows = [summary(study, f"jsd_{model}", 0.1) for model in models]
-    (table,) = study_tables(study, pl.DataFrame(rows, schema=SUMMARY_SCHEMA))
-    labels = [label for _, label, _ in table.rows]
-    assert not set(labels) & set(models)
-    assert len(set(labels)) == len(models)
 
 
 def deceived(model: str = "bilstm", about: About | None = None, **accuracy: float) -> CardRow:

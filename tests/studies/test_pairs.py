@@ -17,9 +17,6 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.recipes.translator import read_translations
-from attnaudit.report.study_page import study_card
-from attnaudit.results.about import About
-from attnaudit.results.record import read_summary
 from attnaudit.stats.agreement import agreement
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
@@ -164,17 +161,6 @@ def test_the_growth_of_one_whole_pair_is_shown(folder: Path):
     )
     page = (folder / "dynamics" / "report.html").read_text(encoding="utf-8")
     assert re.search(r"\d+, token 0 \(", page)
-    assert (
-        "Claim nothing" in page
-    )  # this model is no better than a copied source; what is said of a better one, on more pairs:
-    known = read_summary(folder / "dynamics" / "summary.json").filter(
-        ~pl.col("measure").is_in(["base_bleu_copy", "base_bleu_other"])
-    )
-    summary = known.with_columns(n=pl.lit(100))
-    assert (
-        "of the gold tokens the token with the most attention"
-        in study_card(summary, About.of({}, trace.metadata)).rows[0].sentence
-    )
 
 
 def test_a_watched_translator_is_compared_with_what_needs_no_source(folder: Path):
@@ -306,15 +292,10 @@ def test_seed_by_seed_is_the_same_as_all(pairs: Path, folder: Path, tmp_path: Pa
     ("dynamics", {"model.attention": "uniform"}, "an attention that is learned"),
     ("dynamics", {"model.heads": 2}, "one attention a text"),
     ("deceive", {"model.attention": "none"}, "an attention that is learned"),
-    ("deceive", {"deceive.strengths": (-0.1,)}, "λ"),
-    ("deceive", {"deceive.strengths": ()}, "λ"),
     ("deceive", {"deceive.strengths": (0.0, 1.0, -0.0)}, "none twice"),
     ("deceive", {"collect.words": 99}, "99, with a vocabulary of 16"),
-    ("deceive", {"deceive.seeds": 0}, "deceive.seeds"),
     ("dynamics", {"training.steps": 50}, "setting training.steps: 50, which has no effect in dynamics; expected dynamics.steps"),
     ("dynamics", {"collect.scores": ("gradient",)}, "setting collect.scores: "),
-    ("dynamics", {"dynamics.probe": 0}, "probe"),
-    ("dynamics", {"dynamics.steps": (5, 2)}, "2 after 5"),
 ])  # fmt: skip
 def test_what_is_refused(
     pairs: Path, tmp_path: Path, study: str, settings: dict[str, Any], told: str
@@ -354,15 +335,6 @@ def test_the_command_tells_pairs_from_texts(
         == 2
     )
     assert "--model cnn" in capsys.readouterr().err
-    given = [
-        f"--set={key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
-        for key, value in TINY.items()
-        if key.startswith(("corpus", "model"))
-    ]
-    assert main(["study", "deceive", str(pairs), "--set=training.epochs=1", "--set=collect.pairs=2", "--set=deceive.seeds=1", *given,
-                 "--out", str(tmp_path / "out")]) == 0  # fmt: skip
-    assert "bleu_bilinear_0" in capsys.readouterr().out
-    assert "mass_bilinear_1" in summary(tmp_path / "out", "deceive")
 
 
 def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_name(

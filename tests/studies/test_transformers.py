@@ -226,23 +226,15 @@ def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
         for word, label in (("good", 1), ("bad", 0))
     ]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
-    generated = {"corpus.size", "corpus.length"}
-    known = TINY | {"training.epochs": 1, "deceive.strengths": (1.0,)}
-    settings = {
-        key: value
-        for key, value in known.items()
-        if key not in generated and not key.startswith("uniform")
+    settings: dict[str, Any] = {
+        **{name: TINY[name] for name in ("model.width", "model.inner", "collect.sample")},
+        **{"training.epochs": 1, "deceive.strengths": (1.0,), "deceive.seeds": 1},
     }
-    spec = StudySpec.of("deceive", tmp_path / "texts.csv", config="tiny-bert", settings=settings)
+    options: dict[str, Any] = {"config": "tiny-bert", "settings": settings}
     with pytest.raises(InputError, match="rationale"):
-        run_study(spec, tmp_path / "out")
-    words = StudySpec.of(
-        "deceive",
-        tmp_path / "texts.csv",
-        config="tiny-bert",
-        settings={**settings, "deceive.words": ("good", "bad")},
-    )
-    done = run_study(words, tmp_path / "out")
+        run_study(StudySpec.of("deceive", tmp_path / "texts.csv", **options), tmp_path / "out")
+    settings["deceive.words"] = ("good", "bad")
+    run_study(StudySpec.of("deceive", tmp_path / "texts.csv", **options), tmp_path / "out")
     trace = Trace.read(training(tmp_path / "out", "deceive-tiny-bert-1-s0") / "trace")
     hidden = {
         trace.tokens(row)[place]
@@ -250,4 +242,3 @@ def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
         for place in np.flatnonzero(trace.cell("rationale", row))
     }
     assert hidden == {"good", "bad"}
-    assert read_json(done / "spec.json")["study"]["words"] == ["good", "bad"]
