@@ -21,6 +21,7 @@ from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.work import write_report
 from attnaudit.report.sections.differences import lead
 from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
+from attnaudit.stats.measures import jsd
 from attnaudit.stats.paired import paired_means
 from attnaudit.trace import Trace, write_shards
 from tests.traces import make_trace

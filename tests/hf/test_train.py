@@ -17,6 +17,7 @@ from transformers import AutoTokenizer
 
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora import read_corpus
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.hf.capture import forward

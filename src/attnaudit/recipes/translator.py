@@ -111,7 +111,7 @@ class Translators(Kind):
 
         spec, texts, splits = job.spec, job.spec.corpus, job.corpus.splits
         job.progress("learn the units", 0, 0)
-        cut = self.read_by(job)
+        cut: Any = self.read_by(job)
         translator = Translator.learn(spec.model, splits["train"], *cut, spec.seed)
         inputs = {name: translator.inputs(one, f"{name} split") for name, one in splits.items()}
         if spec.model.attention != "none":
