@@ -234,7 +234,7 @@ def test_the_order_of_a_plan_changes_nothing(folder: Path, study: str) -> None:
     assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
 
 
-@pytest.mark.parametrize("study", ["uniform", "dynamics"])
+@pytest.mark.parametrize("study", [pytest.param("uniform", marks=pytest.mark.slow), "dynamics"])
 def test_a_study_killed_at_random_points_ends_with_the_same_bytes(
     folder: Path, tmp_path: Path, study: str
 ) -> None:

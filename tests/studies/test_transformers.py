@@ -199,7 +199,7 @@ def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
         ),
         (
             ["uniform", CORPUS, "--model", "tiny-bert", "--set", "uniform.layers=top"],
-            "all, last, or numbers",
+            "all, last, or layers from 0",
         ),
         (
             ["deceive", CORPUS, "--model", "tiny-bert", "--set", "deceive.strengths=-1"],

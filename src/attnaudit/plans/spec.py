@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -313,13 +313,18 @@ def experiment_settings(
     return resolve({}, own | dict(settings))["experiments"]
 
 
-def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
-    """List ``key = ours, there theirs`` for every dotted key of two specs, except whereabouts."""
+def differences(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any], free: Collection[str] = ()
+) -> list[str]:
+    """List ``key = ours, there theirs`` for every dotted key of two specs.
+
+    Whereabouts are not compared, nor the keys that are ``free``.
+    """
     left, right = _flat(ours), _flat(theirs)
     return [
         f"{key} = {_shown(left, key)}, there {_shown(right, key)}"
         for key in dict.fromkeys([*left, *right])
-        if key not in _WHEREABOUTS and left.get(key) != right.get(key)
+        if key not in (*_WHEREABOUTS, *free) and left.get(key) != right.get(key)
     ]
 
 

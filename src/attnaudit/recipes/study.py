@@ -9,7 +9,7 @@ twice and a killed study resumes.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,7 @@ from attnaudit.steps import (
     read_spec,
 )
 from attnaudit.steps.finished import some_of, trace_digests
+from attnaudit.steps.folder import SPEC
 from attnaudit.studies import Study
 from attnaudit.studies.base import base_rows
 from attnaudit.trace import Trace, trace_task
@@ -243,8 +244,7 @@ class Prepared:
 
         report = report_step(progress, {"report.html": write_page}, *self.notes)
         facts = {"notes": self.notes, "trainings": folders}
-        do = f"give its options, or remove {self.spec.study.name} (the trainings stay)"
-        do = f"{do}, or choose another --out"
+        do = _advice(self.store.parent / self.spec.study.name)
         return Recipe(self.plain, [analyse, report], lambda folder: facts, do)
 
     def _analyse_step(self, progress: Progress) -> Step:
@@ -376,39 +376,29 @@ def taught(training: Training, store: Path) -> Any:
 
 
 def _check_places(
-    out: Path, place: Path, plain: dict[str, Any], studies: Mapping[str, type[Study]]
+    out: Path, place: Path, plain: dict[str, Any], studies: Mapping[str, Any]
 ) -> None:
     """Check that no study in ``out`` is of another model, corpus or seed.
 
-    What a study decides itself is not asked of the others, nor how many epochs there are of one
-    that counts steps.
+    What a study decides itself is not asked of the others.
 
     Raises:
         RunError: If one is, or the study is there with other settings.
     """
     about = {key: value for key, value in plain.items() if key not in ("study", "kind")}
-    for other in sorted(out.glob("*/spec.json")):
+    for other in sorted(out.glob(f"*/{SPEC}")):
         found = read_spec(other.parent)
         if found.get("kind") != "study":
             continue
         base = {key: value for key, value in found.items() if key in about}
-        free: set[str] = set()
-        for one in (plain, found):
-            free |= set(getattr(studies.get(one["study"]["name"]), "not_of_base", ()))
-            counts_steps = {**one.get("training", {}), **one["study"]}.get("steps")
-            free |= set(EPOCHS if counts_steps else ())
-        if differing := differences(*(_without(one, free) for one in (about, base))):
+        names = plain["study"]["name"], found["study"]["name"]
+        free = [key for name in names if name in studies for key in studies[name].not_of_base]
+        if differing := differences(about, base, free):
             got = f"{other.parent.name} there is of another model or corpus: {some_of(differing)}"
             expected = "all studies of a folder about the same"
             raise RunError("study", str(out), got, expected, "choose another --out")
-    do = f"give its options, or remove {place} (the trainings stay), or choose another --out"
-    check_place(place, plain, do)
+    check_place(place, plain, _advice(place))
 
 
-def _without(plain: Mapping[str, Any], names: Collection[str], prefix: str = "") -> dict[str, Any]:
-    """Leave out the entries of dotted ``names``."""
-    return {
-        key: _without(value, names, f"{prefix}{key}.") if isinstance(value, Mapping) else value
-        for key, value in plain.items()
-        if f"{prefix}{key}" not in names
-    }
+def _advice(place: Path) -> str:
+    return f"give its options, or remove {place} (the trainings stay), or choose another --out"

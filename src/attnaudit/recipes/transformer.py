@@ -15,9 +15,8 @@ from attnaudit.core.errors import InputError, RunError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import check_model_folder, content_key
 from attnaudit.core.progress import Progress, silent
-from attnaudit.core.settings import check_settings, from_plain, override, setting
+from attnaudit.core.settings import check_settings, coerce, override, setting
 from attnaudit.corpora.own import Draw
-from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.recipes.audit import Audit, Battery, audit_page, choose, report_step
 from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, check_place, execute
@@ -172,8 +171,7 @@ class TransformerSpec:
     @property
     def seed_of_corpus(self) -> int:
         """Seed of a split or of generated texts: ``corpus.seed``, by default the run's."""
-        plain = {"source": self.source, "seed": self.corpus.get("seed")}
-        given = from_plain(CorpusSpec, plain, "corpus").seed
+        given = coerce(self.corpus.get("seed"), int | None, "corpus.seed")
         return self.seed if given is None else given
 
     def to_json(self) -> dict[str, Any]:
@@ -382,13 +380,8 @@ class _Audited:
     def _origin(self) -> dict[str, Any]:
         """Return what the trace says of itself."""
         network, texts = self.network, self.texts
-        corpus = {
-            "name": texts.name,
-            "task": OF_TEXTS[texts.kind],
-            "fingerprint": texts.fingerprint,
-            "notes": self._notes(),
-            "positions": self.positions,
-        }
+        task, notes = OF_TEXTS[texts.kind], self._notes()
+        corpus = {**self._named(), "task": task, "notes": notes, "positions": self.positions}
         model = {
             "name": network.gate.model,
             "folder": self.spec.model.resolve().name,
@@ -402,6 +395,9 @@ class _Audited:
             "seed": self.spec.seed,
             "versions": versions(*OF_TRANSFORMERS),
         }
+
+    def _named(self) -> dict[str, Any]:
+        return {"name": self.texts.name, "fingerprint": self.texts.fingerprint}
 
     def _notes(self) -> list[str]:
         from attnaudit.hf.encode import notes_of
@@ -417,11 +413,7 @@ class _Audited:
         return {
             "seeds": {"run": self.spec.seed},
             "notes": self._notes(),
-            "corpus": {
-                "name": self.texts.name,
-                "fingerprint": self.texts.fingerprint,
-                "rows": rows,
-            },
+            "corpus": {**self._named(), "rows": rows},
             "skipped": [asdict(row) for row in self.texts.skipped],
             "versions": versions(*OF_TRANSFORMERS),
             **({"classes": self.outputs.to_json()} if self.outputs else {}),

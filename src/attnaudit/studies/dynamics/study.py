@@ -75,6 +75,7 @@ class Dynamics(Study):
     proxy: ClassVar[Mapping[str, Any]] = {"encoder": "none"}  # the model of the mean embedding
     of_texts: ClassVar[bool] = True  # which have a logistic regression on counts as a proxy too
     shown: ClassVar[int] = 8  # instances of the probe whose tokens are kept for a reader
+    not_of_base = ("training.epochs", "training.patience")  # training counts steps
     overruled: ClassVar = {
         "training.steps": _STEPS,
         "training.epochs": f"{_STEPS}, whatever the size of the corpus",
