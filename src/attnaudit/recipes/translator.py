@@ -111,8 +111,9 @@ class Translators(Kind):
 
         spec, texts, splits = job.spec, job.spec.corpus, job.corpus.splits
         job.progress("learn the units", 0, 0)
-        cut: Any = self.read_by(job)
-        translator = Translator.learn(spec.model, splits["train"], *cut, spec.seed)
+        units, pieces, min_df = texts.chosen_units, texts.pieces, texts.chosen_min_df
+        train = splits["train"]
+        translator = Translator.learn(spec.model, train, units, pieces, min_df, spec.seed)
         inputs = {name: translator.inputs(one, f"{name} split") for name, one in splits.items()}
         if spec.model.attention != "none":
             check_settings(translator, spec.collect)
