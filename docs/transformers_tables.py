@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.core.files import write_text
+from attnaudit.core.files import read_json, write_text
 from attnaudit.experiments import measure_label
 from attnaudit.experiments.agreement import AND
 from attnaudit.experiments.rows import importance_scores, over_words
 from attnaudit.hf.importance import MEASURES as SCORES
 from attnaudit.plans.transformer import TransformerTraining
-from attnaudit.recipes.reproduction.records import load, save
+from attnaudit.recipes.reproduction.records import save
 from attnaudit.recipes.trained import train_into
 from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
 from attnaudit.report.models import figure_and_model, model_label
@@ -292,7 +292,13 @@ def of_scores(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _title(score: str) -> str:
-    return "attention, last layer" if score == "attention" else SCORES[score].title
+    return (
+        "attention, last layer"
+        if score == "attention"
+        else SCORES[score].title
+        if score in SCORES
+        else score
+    )
 
 
 def of_models(study: str, record: Mapping[str, Any], columns: Mapping[str, str]) -> str:
@@ -318,7 +324,7 @@ def of_models(study: str, record: Mapping[str, Any], columns: Mapping[str, str])
 def made_by(*places: str) -> str:
     """The commits of the records, and where the commands are."""
     commits = ", ".join(
-        dict.fromkeys(load(RECORDS.parent / f"{place}.json")["commit"] for place in places)
+        dict.fromkeys(read_json(RECORDS.parent / f"{place}.json")["commit"] for place in places)
     )
     listed = ", ".join(f"[{place.partition('/')[2]}](records/{place}.json)" for place in places)
     return f"Commands and figures: {listed}; code of commit {commits}."
@@ -349,7 +355,7 @@ def write_block(page: Path, parts: Iterable[str], block: str) -> None:
 def recorded(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return the records that exist in a folder, by name."""
     places = {name: folder / f"{name}.json" for name in names}
-    return {name: load(place) for name, place in places.items() if place.exists()}
+    return {name: read_json(place) for name, place in places.items() if place.exists()}
 
 
 def folded(title: str, content: str) -> str:

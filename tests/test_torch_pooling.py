@@ -120,7 +120,7 @@ def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outp
     [
         (
             "squares",
-            "batch 0: Pool: an output that differs by .* from the weighted sum of what its tokens give",
+            "batch 0: Pool: an output that differs by .* from the weighted sum",
         ),
         ("two", "batch 0: 2 softmaxes in Pool; expected one, of the weights over the tokens"),
         ("ignores padding", "batch 0: weight .* behind the tokens; expected none on padding"),
@@ -219,7 +219,7 @@ class _Given(nn.Module):
         return self.give(pooled, weights[:, 0] if weights.shape[1] == 1 else weights)
 
 
-@pytest.mark.parametrize("fill", [-torch.inf, -1e9, 0.0])
+@pytest.mark.parametrize("fill", [-torch.inf, 0.0])
 def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill: float) -> None:
     batches = made()[1]
     with pytest.raises(
@@ -307,15 +307,9 @@ def of_lengths(*lengths: int) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
-        (
-            (4,),
-            "weights: as many rows of weights as tokens, 4, in every batch: they may be those of queries, and not of heads",
-        ),
-        ((4, 4), "as many rows of weights as tokens, 4, in every batch"),
-        (
-            (4, 3),
-            "batch 1: 3 rows of weights for each text, 4 in batch 0; expected a row for each head, as many in every batch",
-        ),
+        ((4,), "as many rows of weights as tokens, 4"),
+        ((4, 4), "as many rows of weights as tokens, 4"),
+        ((4, 3), "batch 1: weights: 3 rows of weights for each text, 4 in batch 0"),
     ],
 )
 def test_a_self_attention_written_by_hand_has_no_heads(
@@ -327,9 +321,7 @@ def test_a_self_attention_written_by_hand_has_no_heads(
 
 def test_heads_may_be_as_many_as_the_tokens_of_some_texts() -> None:
     net = Around(_Given(4, lambda pooled, weights: pooled), width=24)
-    with pytest.raises(
-        InputError, match=r"as many rows of weights as tokens, 4, .* add a batch of longer texts"
-    ):
+    with pytest.raises(InputError, match=r"tokens, 4: .* add a batch of longer texts"):
         collect(net, of_lengths(4), attention="pool")
     assert len(collect(net, of_lengths(4, 6), attention="pool")) == 4 * 4
 
@@ -379,11 +371,6 @@ class Pooled(NamedTuple):
 OUTPUTS: dict[str, tuple[Callable[..., Any], Callable[[Any], Tensor], str]] = {
     "a named tuple": (Pooled, lambda given: given.vectors, ""),
     "a list": (lambda *both: list(both), lambda given: given[0], ""),
-    "a dict": (
-        lambda *both: {"vectors": both[0]},
-        lambda given: given["vectors"],
-        "an output of class dict; expected the pooled vectors",
-    ),
     "nothing": (
         lambda *both: None,
         lambda given: torch.zeros(3, 6),
@@ -540,7 +527,7 @@ class Encoder(nn.Module):
         return self.head(self.encoder(self.embedding(ids), src_key_padding_mask=~mask)[:, 0])
 
 
-@pytest.mark.parametrize("path", ["encoder", "encoder.layers.1", "encoder.layers.1.self_attn"])
+@pytest.mark.parametrize("path", ["encoder", "encoder.layers.1.self_attn"])
 def test_a_transformer_encoder_of_torch_does_not_pool(path: str) -> None:
     net, (_, batches) = Encoder().eval(), heads()
     with pytest.raises(
@@ -551,34 +538,12 @@ def test_a_transformer_encoder_of_torch_does_not_pool(path: str) -> None:
     assert not any(module._forward_hooks for module in net.modules())
 
 
-def test_an_audit_of_heads() -> None:
-    net, batches = heads(deep=True)
-    results = attnaudit.audit(
-        collect(net, batches, attention="pool"),
-        ["joint", "maximal_change", "adversary", "identifiability"],
-    )
-    joint, alone = (
-        results["joint"].table["joint_max_delta_y"],
-        results["maximal_change"].table["max_delta_y"],
-    )
-    assert (joint.to_numpy() >= alone.to_numpy() - 1e-6).all()
-
-
 def test_a_path_that_is_no_module_is_refused() -> None:
     net, batches = made()
     with pytest.raises(
         InputError, match="attention 'pol': no such submodule; expected one of embedding, pool"
     ):
         collect(net, batches, attention="pol")
-
-
-def test_an_audit_of_it() -> None:
-    net, batches = made(deep=True)
-    results = attnaudit.audit(
-        attnaudit.torch.collect(net, batches, attention="pool"),
-        ["permutation", "maximal_change", "adversary"],
-    )
-    assert float(results["maximal_change"].table["max_delta_y"].to_numpy().max()) > 1e-3
 
 
 def test_dropout_is_off_and_every_module_keeps_its_mode() -> None:
@@ -610,21 +575,6 @@ def test_a_module_that_was_trained_further_is_noticed() -> None:
             attnaudit.audit(trace, ["permutation"], replay=replay)
 
 
-def test_a_module_that_computes_otherwise_since_is_noticed() -> None:
-    net, batches = made(deep=True)
-    trace = collect(net, batches, attention="pool")
-
-    def shift(module: nn.Module, given: Any, vectors: Tensor) -> Tensor:
-        return vectors + 1.0
-
-    net.embedding.register_forward_hook(shift)
-    with pytest.raises(
-        InputError,
-        match=r"instance 0: a prediction of the model 0\.\d+ \(TVD\) from that of the trace",
-    ):
-        attnaudit.audit(trace, ["permutation"])
-
-
 class Wrapped(nn.Module):
     """A net that gives something else than its logits."""
 
@@ -637,43 +587,16 @@ class Wrapped(nn.Module):
 
 
 BATCHES: dict[str, tuple[Callable[[tuple[Any, ...]], Any], str]] = {
-    "a tuple of one": (lambda batch: batch[:1], "batch 0: a tuple of 1; expected Batch"),
-    "a tensor": (
-        lambda batch: (batch[0][0], TOKENS),
-        "batch 0: inputs: Tensor; expected the arguments of the module, as a tuple",
-    ),
-    "texts that are not split": (
-        lambda batch: (batch[0], ["a b c", "b", "a b c d e"]),
-        "tokens: a text that is one string; expected the",
-    ),
-    "no text": (
-        lambda batch: (batch[0], []),
-        "batch 0: tokens: no text; expected one text or more",
-    ),
-    "texts without a token": (
-        lambda batch: (batch[0], [["a"], [], []]),
-        "batch 0: tokens: no token in text 1; expected one token or more",
-    ),
-    "no tokens": (
-        lambda batch: (batch[0], None),
-        "batch 0: tokens: NoneType; expected the tokens of each text, as a list of lists",
-    ),
-    "a label too few": (
-        lambda batch: (*batch[:2], [0, 1]),
-        "batch 0: label: 2 labels of 3 texts; expected one of each text",
-    ),
-    "half a label": (
-        lambda batch: (*batch[:2], [0, 1, 1.5]),
-        r"batch 0: label: 1\.5 of text 2; expected the number of a class",
-    ),
-    "a label in words": (
-        lambda batch: (*batch[:2], ["no", 1, 1]),
-        "batch 0: label: 'no' of text 0; expected the number of a class",
-    ),
-    "a text too few": (
-        lambda batch: (batch[0], TOKENS[:2]),
-        r"output: a tensor \(3, 3\) for 2 texts; expected logits \(B, C\), a row for each",
-    ),
+    "a tuple of one": (lambda batch: batch[:1], "batch 0: a tuple of 1"),
+    "a tensor": (lambda batch: (batch[0][0], TOKENS), "batch 0: inputs: Tensor"),
+    "not split": (lambda batch: (batch[0], ["a b", *TOKENS[1:]]), "tokens: 'a b' of text 0"),
+    "no text": (lambda batch: (batch[0], []), r"tokens: \[\]"),
+    "without a token": (lambda batch: (batch[0], [["a"], []]), r"tokens: \[\] of text 1"),
+    "no tokens": (lambda batch: (batch[0], None), "batch 0: tokens: None"),
+    "a label too few": (lambda batch: (*batch[:2], [0, 1]), "label: 2 labels of 3 texts"),
+    "half a label": (lambda batch: (*batch[:2], [0, 1, 1.5]), "label: 1.5"),
+    "a label in words": (lambda batch: (*batch[:2], ["no", 1, 1]), "label: 'no'"),
+    "a text too few": (lambda batch: (batch[0], TOKENS[:2]), "for 2 texts"),
 }
 
 
@@ -688,33 +611,11 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(case: str) -> None:
 @pytest.mark.parametrize(
     ("give", "path", "message"),
     [
-        (
-            lambda logits: logits.softmax(dim=1),
-            "pool",
-            "sum to 1 for every text: probabilities; expected logits",
-        ),
         (lambda logits: {"logits": logits}, "pool", "batch 0: output: dict; expected logits"),
-        (
-            lambda logits: logits.half(),
-            "pool",
-            "batch 0: logits: torch.float16; expected float32 or float64",
-        ),
-        (
-            lambda logits: logits[0, 0],
-            "pool",
-            r"output: a tensor \(\) for 3 texts; expected logits \(B, C\), a row for each text",
-        ),
-        (
-            lambda logits: logits[:, 0],
-            "pool",
-            r"output: a tensor \(3,\) for 3 texts; expected logits \(B, C\)",
-        ),
+        (lambda logits: logits.half(), "pool", "torch.float16; expected float32 or float64"),
+        (lambda logits: logits[:, 0], "pool", r"a tensor \(3,\) for 3 texts"),
         (lambda logits: logits / 0, "pool", "output: NaN or an infinite logit; expected numbers"),
-        (
-            lambda logits: logits,
-            "never",
-            "attention: Linear: not called by Wrapped; expected a module that pools",
-        ),
+        (lambda logits: logits, "never", "Linear: not called by Wrapped"),
     ],
 )
 def test_what_gives_no_logits_is_refused(
@@ -725,71 +626,26 @@ def test_what_gives_no_logits_is_refused(
         collect(Wrapped(net, give), batches[:1], attention=path)
 
 
-PROBABILITIES: dict[str, tuple[Callable[[Tensor], Tensor], int, str]] = {
-    "torch.sigmoid": (torch.sigmoid, 1, "sigmoid"),
-    "Tensor.sigmoid": (lambda logits: logits.sigmoid(), 3, "sigmoid"),
-    "functional.sigmoid": (nn.functional.sigmoid, 1, "sigmoid"),
-    "in place": (lambda logits: logits.sigmoid_(), 3, "sigmoid"),
-    "nn.Sigmoid": (nn.Sigmoid(), 1, "sigmoid"),
-    "in another form": (
-        lambda logits: logits.sigmoid().squeeze(-1).double().unsqueeze(1),
-        1,
-        "sigmoid",
-    ),
-    "one of two": (lambda logits: nn.functional.softmax(logits, dim=1)[:, 1:], 2, "softmax"),
-    "one of two, narrowed": (lambda logits: logits.softmax(dim=1).narrow(1, 1, 1), 2, "softmax"),
-    "one of two, chosen": (
-        lambda logits: logits.softmax(dim=1).select(1, 1)[:, None],
-        2,
-        "softmax",
-    ),
-    "one of two, split": (lambda logits: logits.softmax(dim=1).chunk(2, dim=1)[1], 2, "softmax"),
-    "of the other class": (lambda logits: 1 - logits.sigmoid(), 1, "sigmoid"),
-    "clamped": (lambda logits: logits.sigmoid().clamp(1e-6, 1 - 1e-6), 1, "sigmoid"),
-    "detached": (lambda logits: logits.sigmoid().detach().data, 1, "sigmoid"),
-    "turned": (lambda logits: logits.sigmoid().T.mT, 1, "sigmoid"),
-    "hardsigmoid": (nn.Hardsigmoid(), 1, "hardsigmoid"),
-}
-
-
-@pytest.mark.parametrize("case", PROBABILITIES)
-def test_probabilities_are_no_logits(case: str) -> None:
-    give, outputs, function = PROBABILITIES[case]
+@pytest.mark.parametrize(
+    ("give", "outputs", "function"),
+    [
+        (torch.sigmoid, 1, "sigmoid"),
+        (lambda logits: logits.sigmoid_(), 3, "sigmoid"),
+        (nn.Hardsigmoid(), 1, "hardsigmoid"),
+        (lambda logits: logits.softmax(dim=1).detach().data, 3, "softmax"),
+        (lambda logits: logits.softmax(dim=1).chunk(2, dim=1)[1].clamp(1e-6, 1), 2, "softmax"),
+        (lambda logits: logits.sigmoid().squeeze(-1).double().unsqueeze(1).T.mT, 1, "sigmoid"),
+    ],
+)
+def test_probabilities_are_no_logits(give: Any, outputs: int, function: str) -> None:
     net, batches = made(outputs=outputs)
-    with pytest.raises(
-        InputError,
-        match=f"output: the result of a {function}: probabilities; expected logits; .*goes into the {function}",
-    ):
-        collect(Wrapped(net, give), batches[:1], attention="pool")
-
-
-LOGARITHMS: dict[str, tuple[Callable[[Tensor], Tensor], int]] = {
-    "logsigmoid": (nn.LogSigmoid(), 1),
-    "log_softmax": (lambda logits: logits.log_softmax(dim=1)[:, 1:], 2),
-    "log of a sigmoid": (lambda logits: logits.sigmoid().log(), 1),
-    "log of a softmax": (lambda logits: torch.log(logits.softmax(dim=1))[:, 1:], 2),
-}
-
-
-@pytest.mark.parametrize("function", LOGARITHMS)
-def test_one_column_of_log_probabilities_is_no_logit(function: str) -> None:
-    give, outputs = LOGARITHMS[function]
-    net, batches = made(outputs=outputs)
-    with pytest.raises(
-        InputError,
-        match=f"one column, the result of a {function}: a log-probability; expected the logit of class 1",
-    ):
+    with pytest.raises(InputError, match=f"probabilities.* what goes into the {function}"):
         collect(Wrapped(net, give), batches[:1], attention="pool")
 
 
 @pytest.mark.parametrize(
     "give",
-    [
-        lambda logits: logits.sigmoid().logit(),
-        lambda logits: logits.log_softmax(dim=1),
-        lambda logits: logits.softmax(dim=1).log_(),
-        lambda logits: logits * logits.sigmoid(),
-    ],
+    [lambda logits: logits.sigmoid().logit(), lambda logits: logits.log_softmax(dim=1)],
 )
 def test_what_follows_from_probabilities_may_be_logits(give: Callable[[Tensor], Tensor]) -> None:
     net, batches = made()
@@ -805,14 +661,6 @@ class InHalf(Net):
         return self.head(pooled.float())
 
 
-class InGradients(Net):
-    """A net that has gradients whatever its caller asks for."""
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        with torch.enable_grad():
-            return super().forward(ids, mask)
-
-
 def test_half_precision_within_is_named() -> None:
     batches = made()[1]
     with pytest.raises(
@@ -822,22 +670,10 @@ def test_half_precision_within_is_named() -> None:
         collect(InHalf(), batches[:1], attention="pool")
 
 
-def test_gradients_within_are_left_aside() -> None:
-    trace = collect(InGradients(deep=True), made()[1], attention="pool")
-    assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
-
-
-def test_one_batch_names_in_an_array_and_a_model_that_is_a_word_are_taken() -> None:
+def test_one_batch_may_be_given() -> None:
     net, (first, _) = made()
-    batch = Batch(first[0], (tokens for tokens in TOKENS), torch.tensor([0.0, 1.0, 0.0]))  # type: ignore[arg-type]
-    trace = collect(
-        net,
-        batch,
-        attention="pool",
-        class_names=np.array(["x", "y", "z"]),  # type: ignore[arg-type]
-        metadata={"model": "mine"},
-    )
-    assert trace.class_names == ["x", "y", "z"]
+    batch = Batch(first[0], TOKENS, [0, 1, 0])
+    trace = collect(net, batch, attention="pool", metadata={"model": "mine"})
     assert trace.metadata["model"]["name"] == "mine"
     assert trace.table["label"].to_list() == [0, 1, 0]
 
@@ -855,6 +691,7 @@ def test_batches_of_other_numbers_of_classes_are_refused() -> None:
         )
 
 
+@pytest.mark.slow
 def test_it_needs_no_transformers(tmp_path: Path) -> None:
     """As after ``pip install 'attnaudit[train]'``: torch is what it works on."""
     program = f"""
@@ -879,10 +716,3 @@ attnaudit.write_report(attnaudit.audit(trace, ["permutation", "adversary"]).save
     )
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "report.html").exists()
-
-
-def test_double_precision_is_read() -> None:
-    net, batches = made()
-    single = collect(net, batches, attention="pool")
-    double = collect(net.double(), batches, attention="pool")
-    assert np.abs(single.prediction - double.prediction).max() < 1e-6

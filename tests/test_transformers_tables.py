@@ -9,6 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from attnaudit.core.files import read_json
 from attnaudit.results import summary_row
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -79,7 +80,7 @@ def test_scores_that_find_the_deciding_words_are_ordered_by_their_mean(script: M
             for name, value in (
                 ("attention", 0.25),
                 ("loo", loo),
-                ("flow", flow),
+                ("rollout", flow),
                 ("chance", 0.125),
             )
         ]
@@ -93,7 +94,7 @@ def test_scores_that_find_the_deciding_words_are_ordered_by_their_mean(script: M
         page.index(f"| {name} | ")
         for name in (
             "leave-one-out: the word deleted",
-            "attention flow",
+            "attention rollout",
             "attention, last layer",
             "random order",
         )
@@ -105,7 +106,7 @@ def test_scores_that_find_the_deciding_words_are_ordered_by_their_mean(script: M
 def test_heads_have_every_measure_of_the_records(script: ModuleType) -> None:
     shown = {*script.OF_HEADS, *script.FURTHER_OF_HEADS}
     for path in sorted((DOCS / "records" / "transformers").glob("sst-*.json")):
-        rows = script.load(path)["summary"]
+        rows = read_json(path)["summary"]
         assert {
             f"{row['experiment']}.{row['measure']}"
             for row in rows

@@ -1,10 +1,20 @@
-"""Exports of ONNX graphs, which most tests here make."""
+"""Exports of ONNX graphs, which most tests here make, and folders of models."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+from tests.hf.command import save_models
 
 
 @pytest.fixture(scope="package", autouse=True)
 def _exports(one_registry: None) -> None:
     """With one registry."""
+
+
+@pytest.fixture(scope="package")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of a classifier and of a language model."""
+    return save_models(tmp_path_factory.mktemp("models"))

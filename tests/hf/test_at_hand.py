@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ import numpy as np
 import polars as pl
 import pytest
 import torch
-from tokenizers import normalizers
 from torch import nn
 
 import attnaudit
@@ -74,26 +72,6 @@ def test_a_model_its_folder_or_a_replay_is_taken(model: Any, trace: Trace, tmp_p
     ):
         assert table(tmp_path / "trace", replay).equals(expected)
         assert table(trace, replay).equals(expected)
-
-
-@pytest.mark.parametrize("stored", [False, True])
-def test_another_model_is_refused(model: Any, trace: Trace, stored: bool, tmp_path: Path) -> None:
-    other = tiny("GPT2LMHeadModel", vocab_size=SIZE)
-    with (
-        trained_further(other),
-        pytest.raises(
-            InputError,
-            match=r"replay: a model with the fingerprint .* another model, or its weights or its configuration",
-        ),
-    ):
-        attnaudit.audit(trace if not stored else trace.write(tmp_path).parent, ONE, replay=other)
-    with pytest.raises(
-        InputError,
-        match="replay: a Linear; expected a model of the transformers library, its folder",
-    ):
-        attnaudit.audit(trace, ONE, replay=nn.Linear(2, 2))
-    with pytest.raises(InputError, match="nowhere: no such folder"):
-        attnaudit.audit(trace, ONE, replay=tmp_path / "nowhere")
 
 
 def test_a_model_that_was_trained_further_is_refused(model: Any, trace: Trace) -> None:
@@ -175,21 +153,6 @@ def test_texts_with_other_numbers_of_end_tokens_share_no_batch() -> None:
             )
 
 
-def test_a_stored_graph_is_kept_as_long_as_its_trace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    small = tiny("DistilBertForSequenceClassification", vocab_size=SIZE)
-    stored = collect(small, tokenizer("wordpiece"), ["the baker"], scores=())
-    part = stored.take(np.zeros(1, np.int64))
-    del stored
-    gc.collect()
-    table(part)
-    del part
-    gc.collect()
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("layers", ["last", "all"])
 def test_the_same_weights_in_another_configuration_are_another_model(
     layers: str, tmp_path: Path
@@ -214,20 +177,6 @@ def test_the_same_weights_in_another_configuration_are_another_model(
             table(tmp_path / "trace", tmp_path / "model")
 
 
-def test_a_text_without_a_token_is_skipped_and_counted(model: Any) -> None:
-    own, texts = tokenizer("bytes", ""), ["the baker", "\u200b", "a ladder"]
-    own.backend_tokenizer.normalizer = normalizers.Replace("\u200b", "")
-    made = collect(model, own, texts, scores=None, layers="all", heads=[0])
-    assert made.instance.tolist() == [0, 0, 2, 2]
-    assert "1 text without a token skipped" in made.metadata["corpus"]["notes"]
-    assert made.has("gradient", "loo", "importance_norm")
-    with pytest.raises(
-        InputError,
-        match="texts: no text with a token among 1; expected one or more; correct the texts",
-    ):
-        collect(model, own, texts[1:2], layers="all")
-
-
 def test_a_trace_that_names_no_model_takes_none(trace: Trace) -> None:
     unnamed = Trace(
         trace.table,
@@ -236,16 +185,6 @@ def test_a_trace_that_names_no_model_takes_none(trace: Trace) -> None:
     )
     with pytest.raises(InputError, match="replay: a model for a trace that names none; expected"):
         attnaudit.audit(unnamed, ONE, replay=tiny("GPT2LMHeadModel", vocab_size=SIZE))
-
-
-def test_one_measure_of_importance_may_be_a_string(model: Any) -> None:
-    made = collect(
-        model, tokenizer("bytes", ""), ["the baker"], layers="all", heads=[0], scores="loo"
-    )
-    assert made.has("loo")
-    assert not made.has("gradient")
-    with pytest.raises(InputError, match="lop: an unknown measure; expected one of gradient, loo"):
-        collect(model, tokenizer("bytes", ""), ["the baker"], heads=[0], scores="lop")
 
 
 def test_a_tokenizer_of_another_model_is_noted() -> None:

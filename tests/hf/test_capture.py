@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -184,33 +183,6 @@ def test_a_sink_leaves_weights_that_sum_to_less_than_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "product", "elsewhere"),
-    [
-        (
-            lambda scores: scores.softmax(-1),
-            lambda weights, values: weights @ values + (weights**2).sum(),
-            ("pow",),
-        ),
-        (
-            lambda scores: scores.softmax(-1),
-            lambda weights, values: weights @ values + weights @ values,
-            ("matmul",),
-        ),
-        (
-            lambda scores: scores.softmax(-1),
-            lambda weights, values: weights @ values + torch.cat([weights, weights]).sum(),
-            ("cat", "cat"),
-        ),
-    ],
-)
-def test_weights_that_are_read_twice_are_told(
-    weights: Any, product: Any, elsewhere: tuple[str, ...]
-) -> None:
-    module, scores, _ = attend(weights, product)
-    assert forward(module, {"scores": scores}).attentions[0].elsewhere == elsewhere
-
-
-@pytest.mark.parametrize(
     ("weights", "product"),
     [
         (lambda scores: scores.softmax(-1) ** 2, torch.matmul),
@@ -243,13 +215,3 @@ def test_hooks_are_gone_after_an_error() -> None:
     with pytest.raises(ZeroDivisionError):
         forward(model, Probe.of(model).inputs, lambda attention: 1 / 0)  # type: ignore[arg-type]
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
-
-
-def test_one_hot_weights_give_the_values() -> None:
-    module, scores, values = attend(lambda scores: scores.softmax(-1), torch.matmul)
-    for position in range(values.shape[2]):
-        one_hot = torch.zeros_like(scores).index_fill_(3, torch.tensor([position]), 1.0)
-        context = forward(
-            module, {"scores": scores}, lambda attention, one_hot=one_hot: one_hot
-        ).output
-        np.testing.assert_array_equal(context, values[:, :, [position]].expand(-1, -1, 4, -1))

@@ -91,7 +91,7 @@ def test_a_hundred_classes_are_tried() -> None:
 def test_a_model_that_exchanges_its_attention_for_short_texts_is_refused(name: str) -> None:
     """Both are sparse on long texts and full on short ones, for good: what holds of the probe would not hold of the texts."""
     model = tiny(name, attention_type="block_sparse", block_size=4, num_random_blocks=1)
-    with pytest.raises(InputError, match="handed back: 3, modules, modes, hooks"):
+    with pytest.raises(InputError, match="handed back: "):
         check_model(model)
 
 
@@ -227,7 +227,7 @@ class Liar(PreTrainedModel):
             nn.MultiheadAttention(8, 2, batch_first=True),
             nn.Linear(8, 3),
         )
-        self.calls = 0
+        self.other = "eager" if self.config._attn_implementation == "sdpa" else "sdpa"
         self.post_init()
         with torch.no_grad(), torch.random.fork_rng():
             torch.manual_seed(0)
@@ -245,9 +245,8 @@ class Liar(PreTrainedModel):
         weights = functional.softmax(scores, dim=-1)
         reported = weights.flip(-1) if self.lie == "reports others" else weights
         context = self._context(hidden, weights, values).transpose(1, 2).flatten(2)
-        self.calls += 1
         if self.lie == "changes itself":
-            self.config._attn_implementation_internal = "sdpa" if self.calls % 2 else "eager"
+            self.config._attn_implementation_internal = self.other
         logits = self.classifier(context[:, 0])
         if self.lie == "no number":
             logits = logits / 0 * 0

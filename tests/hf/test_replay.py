@@ -45,35 +45,6 @@ def test_every_layer_has_the_shortest_way_that_is_exact(name: str) -> None:
     assert found == WAYS[name]
 
 
-@pytest.mark.parametrize(
-    ("name", "settings"),
-    [
-        ("MistralForCausalLM", {"sliding_window": 8}),
-        ("MarianMTModel", {}),
-        ("MistralForSequenceClassification", {"sliding_window": 8}),
-        ("GPT2ForSequenceClassification", {}),
-    ],
-)
-def test_keys_and_values_that_rows_share_give_what_copies_give(
-    name: str, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also if texts are longer than the window of a layer, and if heads share keys."""
-    model = tiny(name, **settings)
-    gate, texts = check_model(model), random_texts(model, seed=5)
-    inputs = texts.batch([int(texts.read.ids.lengths.argmax())])
-    assert gate.task is not None
-    states = states_of(model, inputs, gate.task, -1)
-    assert states.shares
-    copies = type(states)(**{**vars(states), "shares": False})
-    steps = [number for number, layer in enumerate(gate.layers) if layer.way == "step"]
-    assert steps
-    for number in steps:
-        own = forward(model, inputs).attentions[number]
-        sums = {number: torch.einsum("nhk,hkd->nhd", dirichlet(70, own), own.values[0])}
-        shared, copied = (replayed(model, one, sums, "step") for one in (states, copies))
-        torch.testing.assert_close(shared, copied, rtol=1e-5, atol=1e-5)
-
-
 def test_predictions_that_are_saturated_hide_no_wrong_way() -> None:
     """Tokens that see the one after them have other keys with it; softmax shows nothing of that."""
     model: Any = tiny("LlamaForSequenceClassification", is_causal=False, num_hidden_layers=3)

@@ -241,30 +241,10 @@ def test_what_cannot_be_read_is_one_line(given: Any, kind: Any, line: str) -> No
 
 def test_classes_are_those_of_a_classifier_alone() -> None:
     model = tiny("BertForSequenceClassification")
-    with pytest.raises(InputError, match="--classes: a model for causal-lm; expected a classifier"):
+    with pytest.raises(
+        InputError, match=r"collect.classes: a model for causal-lm; expected a classifier"
+    ):
         outputs_of(model, read_texts(["one"], "causal-lm"), ("a", "b"))
     model.config.num_labels = 1  # a regression has no classes, with labels or without
     with pytest.raises(InputError, match="num_labels 1, problem_type None"):
         outputs_of(model, read_texts(["one"]))
-
-
-def test_a_trace_says_how_classes_were_matched() -> None:
-    model, own = tiny("BertForSequenceClassification", vocab_size=SIZE), tokenizer("wordpiece")
-    labelled = pl.DataFrame({"text": ["the baker", "a mill"], "label": ["z", "x"]})
-    with pytest.raises(
-        InputError,
-        match=r"3 classes without names where the corpus has 2: x, z; .* --classes NAME,NAME",
-    ):
-        outputs_of(model, read_texts(labelled))
-    trace = attnaudit.hf.collect(
-        model,
-        own,
-        labelled,
-        scores=("gradient",),
-        layers="all",
-        heads=[0],
-        class_names=("x", "y", "z"),
-    )
-    assert (trace.class_names, trace.array("label").tolist()) == (["x", "y", "z"], [2, 2, 0, 0])
-    assert trace.metadata["model"]["outputs"] == {"LABEL_0": "x", "LABEL_1": "y", "LABEL_2": "z"}
-    assert trace.metadata["model"]["matched"] == "name"

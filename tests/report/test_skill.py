@@ -131,7 +131,7 @@ def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_ex
         {"prediction__roc_auc": {"value": 0.1, "low": low, "high": high}}
         for low, high in ((0.02, 0.2), (0.05, 0.55))
     )
-    said = "the names may be exchanged. State them, in the order of the outputs, with --classes."
+    said = "the names may be exchanged. State them in the order of the outputs (--set collect.classes=…)."
     for rows, expected in ((accuracy | worse, True), (accuracy | chance, False), (accuracy, True)):
         card = verdict(summary_of(**rows), about)
         (row,) = card.rows

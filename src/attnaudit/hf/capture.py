@@ -9,17 +9,17 @@ computed in these two steps instead. Masks, cache and implementation of attentio
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 FUSED = functional.scaled_dot_product_attention
 SOFTMAX = {functional.softmax, torch.softmax, torch.special.softmax, Tensor.softmax}
@@ -53,7 +53,6 @@ class Attention:
         weights: The weights that the values are multiplied with.
         values: The values.
         sink: True if the softmax was over more than the K keys, so that weights sum to less than 1.
-        fused: True if a function of torch computes scores and product at once.
         hidden: Keys that a mask hides from each query, if `forward` was asked for them.
         elsewhere: Functions that read the weights besides this product. A replacement of the
             weights does not reach them.
@@ -64,7 +63,6 @@ class Attention:
     weights: Float[Tensor, "B H Q K"]
     values: Float[Tensor, "B H K D"]
     sink: bool
-    fused: bool = False
     hidden: Bool[Tensor, "B Q K"] | None = None
     elsewhere: tuple[str, ...] = ()
 
@@ -142,19 +140,14 @@ def attend_in_two_steps(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the first step of `scaled_dot_product_attention`, by torch's documentation.
 
-    Keys of one text for queries of several are those of `resume.cache_for_rows`: the kept keys,
-    then one of each row, which only this row sees.
-
     Returns:
         Weights, the values to multiply them with, and masked scores.
     """
     groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
     key, value = (part.repeat_interleave(groups, dim=-3) for part in (key, value))
     scale = float(query.shape[-1] ** -0.5 if scale is None else scale)
-    if shared := len(key) < len(query):
-        attn_mask = _hide_other_rows(attn_mask, len(query), key)
-    scores = (_multiply_rows if shared else torch.matmul)(query, key.transpose(-2, -1)) * scale
-    if is_causal and not shared:
+    scores = query @ key.transpose(-2, -1) * scale
+    if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     if attn_mask is None:
         weights = scores.softmax(dim=-1)
@@ -167,44 +160,9 @@ def attend_in_two_steps(
     return functional.dropout(weights, dropout_p) if dropout_p else weights, value, scores
 
 
-def _multiply_rows(
-    queries: Float[Tensor, "B H Q L"], matrix: Float[Tensor, "1 H L M"]
-) -> Float[Tensor, "B H Q M"]:
-    """Multiply with one matrix per head for all rows, which repeats nothing."""
-    rows, _, each, _ = queries.shape
-    product = queries.transpose(0, 1).flatten(1, 2) @ matrix[0]
-    return product.unflatten(1, (rows, each)).transpose(0, 1)
-
-
-def _hide_other_rows(mask: Tensor | None, rows: int, keys: Tensor) -> Tensor:
-    """Extend a mask of the kept keys and one more to the own keys of all rows."""
-    own = torch.eye(rows, dtype=torch.bool, device=keys.device)[:, None, None]
-    if mask is None:
-        mask = torch.ones(1, 1, 1, keys.shape[-2] - rows + 1, dtype=torch.bool, device=keys.device)
-    mask = mask.expand(rows, -1, -1, -1)
-    kept, last = mask[..., :-1], mask[..., -1:]
-    last = last & own if mask.dtype == torch.bool else last.masked_fill(~own, -torch.inf)
-    return torch.cat([kept, last], dim=-1)
-
-
-class Tags:
-    """Marks on tensors, for as long as these live."""
-
-    def __init__(self) -> None:
-        self._by_id: dict[int, tuple[weakref.ref[Tensor], Any]] = {}
-
-    def __setitem__(self, tensor: Tensor, tag: Any) -> None:
-        self._by_id[id(tensor)] = weakref.ref(tensor), tag
-
-    def get(self, tensor: Any) -> Any:
-        """Return the mark of a tensor, None without one."""
-        # Another tensor can have the id of one that is gone: the reference tells them apart.
-        alive, tag = self._by_id.get(id(tensor), (None, None))
-        return tag if alive is not None and alive() is tensor else None
-
-    def remove(self, tensor: Tensor) -> None:
-        """Forget a mark."""
-        self._by_id.pop(id(tensor), None)
+def tag_of(tags: WeakIdKeyDictionary, value: Any) -> Any:
+    """Return the tag of a tensor, None without one."""
+    return tags.get(value) if isinstance(value, Tensor) else None
 
 
 @dataclass
@@ -224,7 +182,8 @@ class _Watch(TorchFunctionMode):
         self.unread: list[Unread] = []
         self._found: list[tuple[Attention, _Softmax]] = []
         self._paths: list[str] = []  # of the running modules, the innermost last
-        self._weights, self._values = Tags(), Tags()  # both marked with their softmax
+        # Tensors with their softmax.
+        self._weights, self._values = WeakIdKeyDictionary(), WeakIdKeyDictionary()
 
     def attentions(self) -> Iterator[Attention]:
         for attention, source in self._found:
@@ -256,19 +215,18 @@ class _Watch(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is FUSED:
             weights, values, scores = attend_in_two_steps(*args, **kwargs)
-            product = (_Shared if len(values) < len(weights) else _Matmul)(weights, values)
             source = _Softmax(weights.shape[-1], self._hidden(scores))
-            return self._product(product, source, "scaled_dot_product_attention", fused=True)
-        operands = args[1:] if func is torch.einsum else args
-        source = self._weights.get(operands[0]) if operands else None
-        if source is not None and func is torch.einsum and len(operands) == 2:
-            return self._product(_Einsum(*args), source, "einsum")
-        if source is not None and func in PRODUCT:
-            return self._product(_Matmul(*args, *kwargs.values()), source, func.__name__)
+            return self._product(torch.matmul, (weights, values), source)
+        operands = (*args[func is torch.einsum :], *kwargs.values())
+        source = tag_of(self._weights, operands[0]) if operands else None
+        multiplies = (func in PRODUCT or func is torch.einsum) and len(operands) == 2
+        if source is not None and multiplies:
+            return self._product(func, (*args, *kwargs.values()), source)
         result = func(*args, **kwargs)
         if source is None and func in SOFTMAX and _is_last(result, *args[1:2], **kwargs):
-            scores = operands[0] if operands else kwargs["input"]
-            self._weights[result] = _Softmax(result.shape[-1], self._hidden(scores))
+            self._weights[result] = _Softmax(
+                result.shape[-1], self._hidden(args[0] if args else kwargs["input"])
+            )
         elif source is not None and func in PASSING:
             self._weights[result] = source
         elif func.__name__ == "__get__":
@@ -279,32 +237,34 @@ class _Watch(TorchFunctionMode):
                 else:
                     source.others.append(func.__self__.__name__)
         elif func not in ASKING:
-            for read in filter(None, map(self._weights.get, _flat(args, kwargs))):
-                read.others.append(func.__name__)
-            again = len(operands) > 1 and (func in PRODUCT or func is torch.einsum)
-            if again and (multiplied := self._values.get(operands[1])) is not None:
+            for argument in flat(operands):
+                if (read := tag_of(self._weights, argument)) is not None:
+                    read.others.append(func.__name__)
+            if multiplies and (multiplied := tag_of(self._values, operands[1])) is not None:
                 multiplied.others.append("another product with the values")
         return result
 
     def _product(
-        self, product: _Matmul | _Einsum, source: _Softmax, name: str, fused: bool = False
+        self, func: Callable[..., Tensor], args: tuple[Any, ...], source: _Softmax
     ) -> Tensor:
         """Return the product with the weights that are to take effect."""
-        source.products.append(name)
-        self._values[product.values] = source
-        path, parts = self._paths[-1], product.parts(self.batch)
+        *equation, own, own_values = args
+        source.products.append(func.__name__)
+        self._values[own_values] = source
+        path, split = self._paths[-1], cast("Any", _split_einsum if equation else _split_matmul)
+        parts: Parts | None = split(*args, self.batch)
         if parts is None:
-            self.unread.append(Unread(path, tuple(product.weights.shape)))
-            return product.result(product.weights)
-        weights, values = parts
+            self.unread.append(Unread(path, tuple(own.shape)))
+            return func(*args)
+        weights, values, joined = parts
         sink = source.width > weights.shape[-1]
         hidden = _hidden_keys(source.hidden, weights) if self.masks else None
-        own = Attention(path, len(self._found), weights, values, sink, fused, hidden)
-        self._found.append((own, source))
-        new = self.exchange(own) if self.exchange else None
+        attention = Attention(path, len(self._found), weights, values, sink, hidden)
+        self._found.append((attention, source))
+        new = self.exchange(attention) if self.exchange else None
         if isinstance(new, Mixture):
-            return product.mixed(new.values)
-        return product.result(product.weights if new is None else product.restored(new))
+            return joined(new.values)
+        return joined((weights if new is None else new.to(weights.dtype)) @ values)
 
     def _hidden(self, scores: Tensor) -> Tensor | None:
         """Find the keys that a mask hides, from scores (B, H, Q, K) or (B · H, Q, K).
@@ -331,84 +291,47 @@ def _is_last(weights: Tensor, dim: int | None = None, **_: Any) -> bool:
     return dim in (-1, weights.dim() - 1)
 
 
-def _flat(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield all arguments of a call, those within lists too."""
-    for argument in (*args, *kwargs.values()):
+def flat(arguments: Iterable[Any]) -> Iterator[Any]:
+    """Yield values, those within lists and tuples too."""
+    for argument in arguments:
         yield from argument if isinstance(argument, (list, tuple)) else (argument,)
 
 
-@dataclass(frozen=True)
-class _Matmul:
-    """``weights @ values``; texts and heads may stand in one axis."""
-
-    weights: Tensor
-    values: Tensor
-
-    def parts(self, batch: int) -> tuple[Tensor, Tensor] | None:
-        """Return weights (B, H, Q, K) and values (B, H, K, D), or None for another form."""
-        weights, values = self.weights, self.values
-        if weights.dim() not in (3, 4) or values.dim() != weights.dim() or len(weights) % batch:
-            return None
-        if weights.dim() == 3:
-            return weights.unflatten(0, (batch, -1)), values.unflatten(0, (batch, -1))
-        shared = values.expand(-1, weights.shape[1], -1, -1)  # all heads may have the same
-        return (weights, shared) if len(weights) == batch else None
-
-    def restored(self, weights: Float[Tensor, "B H Q K"]) -> Tensor:
-        return weights.reshape(self.weights.shape).to(self.weights.dtype)
-
-    def result(self, weights: Tensor) -> Tensor:
-        return torch.matmul(weights, self.values)
-
-    def mixed(self, sums: Float[Tensor, "B H Q D"]) -> Tensor:
-        return sums.reshape(*self.weights.shape[:-1], sums.shape[-1])
+Parts = tuple[
+    Float[Tensor, "B H Q K"],
+    Float[Tensor, "B H K D"],
+    Callable[[Float[Tensor, "B H Q D"]], Tensor],
+]
+"""Weights, values, and how their product is given to the model."""
 
 
-@dataclass(frozen=True)
-class _Shared(_Matmul):
-    """``weights @ values`` with the values (1, H, K, D) of all rows."""
+def _split_matmul(weights: Tensor, values: Tensor, batch: int) -> Parts | None:
+    """Split ``weights @ values``, of which texts and heads may stand in one axis; None if not."""
+    own = weights.shape[:-1]
+    if weights.dim() not in (3, 4) or values.dim() != weights.dim() or len(weights) % batch:
+        return None
+    if weights.dim() == 3:
+        weights, values = (part.unflatten(0, (batch, -1)) for part in (weights, values))
+    elif len(weights) != batch:
+        return None
+    values = values.expand(-1, weights.shape[1], -1, -1)  # all heads may have the same
+    return weights, values, lambda sums: sums.reshape(*own, sums.shape[-1])
 
-    def parts(self, batch: int) -> tuple[Tensor, Tensor] | None:
-        return self.weights, self.values.expand(*self.weights.shape[:2], -1, -1)
 
-    def result(self, weights: Tensor) -> Tensor:
-        return _multiply_rows(weights, self.values)
-
-
-@dataclass(frozen=True)
-class _Einsum:
-    """A product written as ``torch.einsum``, such as ``bnij,jbnd->ibnd``."""
-
-    equation: str
-    weights: Tensor
-    values: Tensor
-
-    def _letters(self) -> tuple[str, str, str, str, str, str, str]:
-        """Return the terms, and the letters of rows, query, key and width."""
-        operands, _, result = self.equation.replace(" ", "").partition("->")
-        left, _, right = operands.partition(",")
-        rows = "".join(letter for letter in left if letter in right and letter in result)
-        query = "".join(letter for letter in left if letter not in right)
-        key = "".join(letter for letter in left if letter not in result)
-        width = "".join(letter for letter in right if letter not in left)
-        return left, right, result, rows, query, key, width
-
-    def parts(self, batch: int) -> tuple[Tensor, Tensor] | None:
-        left, right, _, rows, query, key, width = self._letters()
-        if [*map(len, (rows, query, key, width))] != [2, 1, 1, 1]:
-            return None
-        if self.weights.shape[left.index(rows[0])] != batch:
-            return None
-        weights = torch.einsum(f"{left}->{rows}{query}{key}", self.weights)
-        return weights, torch.einsum(f"{right}->{rows}{key}{width}", self.values)
-
-    def restored(self, weights: Float[Tensor, "B H Q K"]) -> Tensor:
-        left, _, _, rows, query, key, _ = self._letters()
-        return torch.einsum(f"{rows}{query}{key}->{left}", weights).to(self.weights.dtype)
-
-    def result(self, weights: Tensor) -> Tensor:
-        return torch.einsum(self.equation, weights, self.values)
-
-    def mixed(self, sums: Float[Tensor, "B H Q D"]) -> Tensor:
-        _, _, result, rows, query, _, width = self._letters()
-        return torch.einsum(f"{rows}{query}{width}->{result}", sums)
+def _split_einsum(equation: str, weights: Tensor, values: Tensor, batch: int) -> Parts | None:
+    """Split a product written as ``torch.einsum``, such as ``bnij,jbnd->ibnd``."""
+    operands, _, result = equation.replace(" ", "").partition("->")
+    left, _, right = operands.partition(",")
+    rows = "".join(letter for letter in left if letter in right and letter in result)
+    query = "".join(letter for letter in left if letter not in right)
+    key = "".join(letter for letter in left if letter not in result)
+    width = "".join(letter for letter in right if letter not in left)
+    if [*map(len, (rows, query, key, width))] != [2, 1, 1, 1]:
+        return None
+    if weights.shape[left.index(rows[0])] != batch:
+        return None
+    return (
+        torch.einsum(f"{left}->{rows}{query}{key}", weights),
+        torch.einsum(f"{right}->{rows}{key}{width}", values),
+        lambda sums: torch.einsum(f"{rows}{query}{width}->{result}", sums),
+    )

@@ -16,9 +16,8 @@ from attnaudit.corpora.formats.rows import ordered_classes
 from attnaudit.hf.texts import Texts
 
 OPERATION = "match classes"
-NAME_THEM = (
-    "name the model's outputs in their order with --classes NAME,NAME (class_names= in Python)"
-)
+OPTION = "--set collect.classes="
+NAME_THEM = f"name the model's outputs in their order with {OPTION}NAME,NAME"
 LISTED = 8  # names shown in a message
 _UNNAMED = re.compile(r"LABEL_\d+").fullmatch
 
@@ -33,7 +32,6 @@ class Outputs:
         of_class: Output of each class of the corpus.
         matched: How classes were matched: by ``name``, by ``number``, or by ``order`` alone.
         classes: Classes of the corpus.
-        doubt: Contradiction in the configuration, if there is one.
     """
 
     names: tuple[str, ...]
@@ -41,30 +39,25 @@ class Outputs:
     of_class: Int32[np.ndarray, " C"]
     matched: Literal["name", "number", "order"]
     classes: tuple[str, ...] = ()
-    doubt: str = ""
 
     @property
     def notes(self) -> list[str]:
-        """Notes on names that contradict each other, and on assumptions."""
-        notes = [self.doubt] if self.doubt else []
+        """Notes on assumptions."""
         if self.matched == "order":
-            pairs = zip(self.own, self.names, strict=True)
-            named = _listed([f"{own} is {_quoted(name)}" for own, name in pairs])
-            advice = "name the outputs in their order with --classes"
+            pairs, do = zip(self.own, self.names, strict=True), NAME_THEM
             if len(self.names) == 2:
-                advice = f"--classes {quote(','.join(self.names[::-1]))}"
-            given = (
-                "the model does not name its outputs; assumed, in the order of the corpus's classes"
-            )
-            notes.append(f"{given}: {named}; if wrong, {advice}")
-        if self.matched == "number" and self.classes:
-            shown = []
-            for label, k in zip(self.classes, self.of_class.tolist(), strict=True):
-                name = self.own[k] if self.names[k] == label else self.names[k]
-                shown.append(f"{label} is {_quoted(name)}")
+                do = OPTION + quote(",".join(self.names[::-1]))
+            given = "the model does not name its outputs; assumed, in the order of the classes"
+        elif self.matched == "number" and self.classes:
+            numbered = zip(self.classes, self.of_class.tolist(), strict=True)
+            names = self.names
+            pairs = [(one, self.own[k] if names[k] == one else names[k]) for one, k in numbered]
+            do = NAME_THEM
             given = "labels are assumed to be numbers of the model's outputs"
-            notes.append(f"{given}: {_listed(shown)}; if wrong, name the outputs with --classes")
-        return notes
+        else:
+            return []
+        named = _listed([f"{one} is {_quoted(other)}" for one, other in pairs])
+        return [f"{given}: {named}; if wrong, {do}"]
 
     def to_json(self) -> dict[str, Any]:
         """Return the part that the metadata of a trace keeps."""
@@ -81,7 +74,7 @@ def outputs_of(model: Any, texts: Texts, stated: Sequence[str] | None = None) ->
         return match_outputs(model, texts.class_names, stated)
     if stated is not None:
         got = f"a model for {texts.kind}"
-        raise InputError(OPERATION, "--classes", got, "a classifier", "leave it out")
+        raise InputError(OPERATION, "collect.classes", got, "a classifier", "leave it out")
     return None
 
 
@@ -115,24 +108,21 @@ def match_outputs(
         InputError: Model, classes and names do not fit each other.
     """
     require_classes(model)
-    where, number = type(model).__name__, int(model.config.num_labels)
-    own, doubt = _own_names(model.config, number)
-    names = own
-    if stated is not None:
-        names, doubt = tuple(name.strip() for name in stated), ""
-        if len(names) != number or not all(names) or len({*map(str.casefold, names)}) < number:
-            got = f"{', '.join(names)} ({len(names)})"
-            expected = f"{number} different names, one for each output of the model"
-            raise InputError(OPERATION, "--classes", got, expected)
+    number, known = int(model.config.num_labels), model.config.id2label
+    own = tuple(str(known.get(k, f"LABEL_{k}")) for k in range(number))
+    other = {k: str(name) for name, k in (model.config.label2id or {}).items()}
+    if all(map(_UNNAMED, own)) and other.keys() == set(range(number)):
+        own = tuple(other[k] for k in range(number))
+    names = own if stated is None else tuple(name.strip() for name in stated)
     output = {name.casefold(): k for k, name in enumerate(names)}
-    if len(output) < number:
-        twice = next(name for k, name in enumerate(names) if output[name.casefold()] != k)
-        got = f"two outputs named {_quoted(twice)}"
-        raise InputError(OPERATION, where, got, "a name for each output", NAME_THEM)
+    if len(names) != number or len(output) < number or not all(names):
+        where = type(model).__name__ if stated is None else "collect.classes"
+        got, expected = f"{', '.join(names)} ({len(names)})", f"{number} different names"
+        raise InputError(OPERATION, where, got, f"{expected}, one for each output", NAME_THEM)
 
-    def matched(names: Sequence[str], outputs: Any, how: Any, doubt: str = doubt) -> Outputs:
+    def matched(names: Sequence[str], outputs: Any, how: Any) -> Outputs:
         of_class = np.fromiter(outputs, dtype=np.int32)
-        return Outputs(tuple(names), own, of_class, how, tuple(classes), doubt)
+        return Outputs(tuple(names), own, of_class, how, tuple(classes))
 
     if all(name.casefold() in output for name in classes):
         return matched(names, (output[name.casefold()] for name in classes), "name")
@@ -141,34 +131,14 @@ def match_outputs(
         shown = [str(k) for k in range(number)] if unnamed else names
         return matched(shown, map(int, classes), "number")
     if unnamed and number == len(classes):
-        return matched(classes, range(number), "order", doubt="")
-    had = _listed(ordered_classes(classes))
+        return matched(classes, range(number), "order")
+    had = f"where the corpus has {_listed(ordered_classes(classes))}"
+    got, do = f"classes {_listed(ordered_classes(names))} {had}", NAME_THEM
     if unnamed:
-        got = f"{number} classes without names where the corpus has {len(classes)}: {had}"
-        raise InputError(OPERATION, where, got, "as many classes as the corpus has", NAME_THEM)
-    got = f"classes {_listed(ordered_classes(names))} where the corpus has {had}"
-    do = f"rename the labels of the corpus, or {NAME_THEM}"
-    raise InputError(OPERATION, where, got, "the same names", do)
-
-
-def _own_names(config: Any, number: int) -> tuple[tuple[str, ...], str]:
-    """Return the names in a configuration, and where it contradicts itself.
-
-    Programs of the transformers library read ``id2label``. If only ``label2id`` has names, they are
-    taken from there.
-    """
-    own = tuple(str(config.id2label.get(k, f"LABEL_{k}")) for k in range(number))
-    label2id = config.label2id or {}
-    other = {k: str(name) for name, k in label2id.items()}
-    if all(map(_UNNAMED, own)) and other.keys() == set(range(number)):
-        own = tuple(other[k] for k in range(number))
-    for k, name in enumerate(own):
-        if label2id.get(name, k) != k:
-            other_id = label2id[name]
-            got = f"output {k} is {_quoted(name)} in id2label, and output {other_id} in label2id"
-            advice = "id2label is used; if it is wrong, name the outputs with --classes"
-            return own, f"config.json contradicts itself: {got}; {advice}"
-    return own, ""
+        got = f"{number} classes without names {had}"
+    else:
+        do = f"rename the labels of the corpus, or {do}"
+    raise InputError(OPERATION, type(model).__name__, got, "the same classes", do)
 
 
 def _quoted(name: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 import unicodedata
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import signature
 from pathlib import Path
@@ -17,8 +16,10 @@ import torch
 from jaxtyping import Int64
 from torch import nn
 from transformers import AutoTokenizer
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from attnaudit.core.errors import InputError, describe_error
+from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.tokenise import MARK
 from attnaudit.hf.classes import Outputs, outputs_of
@@ -33,6 +34,7 @@ OWN_TOKENIZER = "use the tokenizer that was saved with the model"
 PADDED = 64  # vocabularies are padded to a multiple of it, as hardware likes them
 UNLIMITED = 1_000_000  # tokens; a tokenizer without a limit states a number far above it
 AT_ONCE = 1000  # texts whose pieces are in memory at a time
+BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}
 BLANKS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"})
 
 
@@ -64,20 +66,21 @@ def encode(
         InputError: The tokenizer is slow or has other tokens than the model, classes do not fit,
             or a text has no token.
     """
-    kind = require_task(model)
+    kind, classifies = require_task(model), texts.kind == "classification"
     _require_fast(tokenizer, kind)
     if texts.kind != kind:
         got, do = f"texts read for {texts.kind}", f"read_texts(…, {kind!r})"
         raise InputError(OPERATION, type(model).__name__, got, f"texts for {kind}", do)
-    pairs = texts.second is not None and kind != "seq2seq"
     limits = limits_of(model, tokenizer, max_tokens)
     limit = min(limits, key=lambda name: limits[name], default="")
+    pairs = texts.second is not None and kind != "seq2seq"
     added = tokenizer.num_special_tokens_to_add(pairs)
     if limit and limits[limit] <= added:
         expected = f"more than the {added} special tokens of a text"
         raise InputError(OPERATION, "max_tokens", str(limits[limit]), expected)
-    reader = _Reader(model, tokenizer, texts, limits.get(limit))
-    pieces = list(reader.pieces(texts.text, texts.second if kind == "classification" else None))
+    # A copy, as cutting changes a tokenizer.
+    reader = _Reader(model, copy.deepcopy(tokenizer), texts, limits.get(limit))
+    pieces = list(reader.pieces(texts.text, texts.second if classifies else None))
     targets = pieces
     if kind == "seq2seq":
         targets = list(reader.pieces(texts.second or [], None, target=True))
@@ -88,27 +91,17 @@ def encode(
         where = reader.where(int(empty.argmax()))
         raise InputError(OPERATION, where, "a text without a token", "one or more", do)
     notes = _differences(model, tokenizer)
-    cut = sum(one.cut or other.cut for one, other in both)
-    if cut:
+    if cut := sum(one.cut or other.cut for one, other in both):
         longer = f"{cut} of {len(texts)} texts {'are' if cut > 1 else 'is'} longer"
         notes.append(f"{longer} than {limits[limit]} tokens, the limit of {limit}, and cut")
-    skipped = int(empty.sum())
-    if skipped:
-        notes.append(f"{skipped} text{'s' if skipped > 1 else ''} without a token skipped")
+    if empty.any():
+        notes.append(f"{count(int(empty.sum()), 'text')} without a token skipped")
     outputs, label = outputs or outputs_of(model, texts), texts.label
     if outputs is not None and label is not None:
         label = np.where(label < 0, label, outputs.of_class[label])
     pads = (model.config.get_text_config().pad_token_id, tokenizer.pad_token_id)
     pad = next((token for token in pads if token is not None and token >= 0), 0)
-    hides = (tokenizer.mask_token_id, tokenizer.unk_token_id)
-    marks = (
-        None
-        if texts.spans is None
-        else [
-            [] if spans is None else one.marked
-            for one, spans in zip(pieces, texts.spans, strict=True)
-        ]
-    )
+    hides = (tokenizer.mask_token_id, tokenizer.unk_token_id, pad)
     encoded = Encoded(
         ids=_column(pieces, "ids", np.int64),
         word_id=_column(pieces, "word_id", np.int32),
@@ -116,15 +109,15 @@ def encode(
         instance=texts.instance,
         split=texts.split,
         pad=pad,
-        nothing=next((token for token in hides if token is not None), pad),
-        type_ids=reader.type_ids(pieces) if kind == "classification" else None,
+        nothing=next(token for token in hides if token is not None),
+        type_ids=reader.type_ids(pieces) if classifies else None,
         label=label,
         class_names=() if outputs is None else outputs.names,
-        rationale=marks,
+        rationale=[one.marked for one in pieces] if texts.spans else None,
         notes=tuple(notes),
         written=reader.written(targets) if kind == "seq2seq" else None,
     )
-    return encoded.take(np.flatnonzero(~empty)) if skipped else encoded
+    return encoded.take(np.flatnonzero(~empty)) if empty.any() else encoded
 
 
 def require_texts(encoded: Encoded, texts: Texts, name: str) -> None:
@@ -192,44 +185,32 @@ def load_tokenizer(folder: str | Path, kind: ModelTask = "classification") -> An
     Raises:
         InputError: It is missing, damaged or slow.
     """
-    operation, name, save = "read tokenizer", TOKENIZER_FILES[0], "tokenizer.save_pretrained(DIR)"
-    expected = "the fast tokenizer of the model"
-    if not any((Path(folder) / file).is_file() for file in TOKENIZER_FILES):
-        raise InputError(operation, str(folder), f"no {name}", expected, f"save it with {save}")
     try:
-        with warnings.catch_warnings():
-            # Of Marian's, which is slow and refused below.
-            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")
-            tokenizer = AutoTokenizer.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False
-            )
+        if not any((Path(folder) / file).is_file() for file in TOKENIZER_FILES):
+            raise FileNotFoundError(f"no {TOKENIZER_FILES[0]}")
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
     except Exception as error:
-        got, do = describe_error(error), f"save it with {save}"
-        if not (Path(folder) / name).is_file():
-            got = f"a slow tokenizer: no {name}"
-            do = f"AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR) writes {name}"
-        raise InputError(operation, str(folder), got, expected, do) from error
+        expected, do = "a fast tokenizer", "save it with tokenizer.save_pretrained(DIR)"
+        raise InputError(
+            "read tokenizer", str(folder), describe_error(error), expected, do
+        ) from error
     _require_fast(tokenizer, kind)
     return tokenizer
 
 
 def _require_fast(tokenizer: Any, kind: ModelTask) -> None:
     """Check that a tokenizer maps its pieces to characters, and knows the language it writes."""
-    where, name = "the tokenizer", type(tokenizer).__name__
-    if isinstance(tokenizer, str | Path):
-        got, expected = f"the path {tokenizer}", "a tokenizer of the transformers library"
-        do = "read it with attnaudit.hf.load_tokenizer(DIR)"
-        raise InputError(OPERATION, where, got, expected, do)
+    name = type(tokenizer).__name__
     if not getattr(tokenizer, "is_fast", False):
-        got = "no tokenizer" if tokenizer is None else f"a slow tokenizer ({name})"
-        expected = "a fast tokenizer, which says where in the text its pieces are"
-        do = "read the fast one with AutoTokenizer.from_pretrained, and save it"
-        raise InputError(OPERATION, where, got, expected, do)
+        expected = "a fast tokenizer of the transformers library (tokenizer.json)"
+        do = "read one with attnaudit.hf.load_tokenizer(DIR)"
+        raise InputError(OPERATION, "the tokenizer", f"a {name}", expected, do)
     if kind == "seq2seq" and getattr(tokenizer, "tgt_lang", "") is None:
+        got, expected = "no language of the targets (tgt_lang)", "a language code"
         do = "read it with src_lang=… and tgt_lang=…, and tokenizer.save_pretrained(DIR)"
-        raise InputError(
-            OPERATION, name, "no language of the targets (tgt_lang)", "a language code", do
-        )
+        raise InputError(OPERATION, name, got, expected, do)
 
 
 @dataclass(frozen=True)
@@ -260,7 +241,7 @@ class _Reader:
                 raise InputError(OPERATION, self.where(row), got, expected, OWN_TOKENIZER)
             parts = (first[row],) if second is None else (first[row], second[row])
             spans = self.texts.spans[row] if self.texts.spans and not target else None
-            yield _in_pieces(encoding, parts, structural, spans or (), bytewise)
+            yield _in_pieces(encoding, parts, structural, spans, bytewise)
 
     def _encodings(
         self, first: Sequence[str], second: Sequence[str] | None, target: bool
@@ -268,15 +249,14 @@ class _Reader:
         options: dict[str, Any] = {"truncation": False, "verbose": False}
         if self.longest is not None:
             options |= {"truncation": "longest_first", "max_length": self.longest}
-        with _unchanged(self.tokenizer):
-            if self.texts.kind == "causal-lm":
-                self.tokenizer.truncation_side = "left"
-            for start in range(0, len(first), AT_ONCE):
-                part = slice(start, start + AT_ONCE)
-                given = {"text_target": first[part]} if target else {"text": first[part]}
-                if second is not None:
-                    given["text_pair"] = second[part]
-                yield from self.tokenizer(**given, **options).encodings
+        if self.texts.kind == "causal-lm":
+            self.tokenizer.truncation_side = "left"
+        for start in range(0, len(first), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            given = {"text_target": first[part]} if target else {"text": first[part]}
+            if second is not None:
+                given["text_pair"] = second[part]
+            yield from self.tokenizer(**given, **options).encodings
 
     def type_ids(self, pieces: Sequence[_Pieces]) -> Ragged | None:
         """Return the tokens' parts of a pair, if tokenizer and model both know of them."""
@@ -324,23 +304,6 @@ class _Reader:
         return np.concatenate([[start], ids[:-1]])
 
 
-@contextmanager
-def _unchanged(tokenizer: Any) -> Iterator[None]:
-    """Let a tokenizer cut and pad afterwards as before."""
-    backend, side = tokenizer.backend_tokenizer, tokenizer.truncation_side
-    truncation, padding = backend.truncation, backend.padding
-    try:
-        yield
-    finally:
-        tokenizer.truncation_side = side
-        backend.no_truncation()
-        backend.no_padding()
-        if truncation is not None:
-            backend.enable_truncation(**truncation)
-        if padding is not None:
-            backend.enable_padding(**padding)
-
-
 @dataclass(frozen=True)
 class _Pieces:
     """A text in pieces, as the columns of `Encoded` have them."""
@@ -356,14 +319,55 @@ class _Pieces:
     def is_empty(self) -> bool:
         return all(word == SPECIAL for word in self.word_id)
 
-    def add(self, token: str, word: int, marked: bool = False) -> None:
-        self.tokens.append(sys.intern(token))  # a corpus has many pieces, of few kinds
-        self.word_id.append(word)
-        self.marked.append(marked)
-
 
 def _column(pieces: Sequence[_Pieces], name: str, dtype: type) -> Ragged:
     return Ragged.from_rows((getattr(one, name) for one in pieces), dtype)
+
+
+def _in_pieces(
+    encoding: Any,
+    parts: tuple[str, ...],
+    structural: set[int | None],
+    spans: Sequence[Span] | None,
+    bytewise: bool,
+) -> _Pieces:
+    """Split a text or a pair, by an ``Encoding`` of the tokenizers library.
+
+    Args:
+        encoding: The encoding.
+        parts: The texts.
+        structural: Ids of tokens that are no part of a text.
+        spans: Characters of the first text that are marked, None if they are not known.
+        bytewise: True if names of pieces spell bytes.
+    """
+    out = _Pieces(encoding.ids, encoding.type_ids, bool(encoding.overflowing))
+    word, before = -1, None
+    columns = (encoding.ids, encoding.tokens, encoding.offsets, encoding.sequence_ids)
+    for token, name, (begin, end), sequence, own in zip(*columns, encoding.word_ids, strict=True):
+        number, marked, place = SPECIAL, False, None
+        if sequence is not None and token not in structural:
+            text, inside = parts[sequence], parts[sequence][begin:end]
+            # Some tokenizers put a mark before a text, and say that it is the first character.
+            core = inside.strip() if name.strip(MARK) else ""
+            start = begin + len(inside) - len(inside.lstrip())
+            place = _Place(sequence, own, start, start + len(core))
+            before = before if before is not None and before.sequence == sequence else None
+            word += before is None or place.begins_word(before, text)
+            number = word
+            if bytewise:
+                name = spelled(name).strip("␣") or spelled(name)
+            if core:
+                # One of several pieces of a character is shown by the tokenizer's own name.
+                name = text[max(start, before.stop if before else 0) : place.stop] or name
+            else:
+                name = inside.translate(BLANKS) if inside.isspace() else name.replace(MARK, "␣")
+            marked = sequence == 0 and any(a < place.stop and start < b for a, b in spans or ())
+        out.tokens.append(sys.intern(name))  # a corpus has many pieces, of few kinds
+        out.word_id.append(number)
+        if spans is not None:
+            out.marked.append(marked)
+        before = place
+    return out
 
 
 class _Place(NamedTuple):
@@ -374,66 +378,14 @@ class _Place(NamedTuple):
     start: int
     stop: int
 
-    def begins_word(self, before: _Place | None, text: str) -> bool:
-        if before is None or before.sequence != self.sequence:
-            return True
+    def begins_word(self, before: _Place, text: str) -> bool:
         if before.start == before.stop:
             return False
         between = text[before.stop : self.start]
         if before.own != self.own or between.strip() != between or self.start == self.stop:
             return True
-        last, first = (
-            unicodedata.category(text[place])[0] in "PS" for place in (before.stop - 1, self.start)
-        )
-        return last != first
-
-
-def _in_pieces(
-    encoding: Any,
-    parts: tuple[str, ...],
-    structural: set[int | None],
-    spans: Sequence[Span],
-    bytewise: bool,
-) -> _Pieces:
-    """Split a text or a pair, by an ``Encoding`` of the tokenizers library.
-
-    Args:
-        encoding: The encoding.
-        parts: The texts.
-        structural: Ids of tokens that are no part of a text.
-        spans: Characters of the first text that are marked.
-        bytewise: True if names of pieces spell bytes.
-    """
-    out, before, word = (
-        _Pieces(encoding.ids, encoding.type_ids, bool(encoding.overflowing)),
-        None,
-        -1,
-    )
-    columns = (encoding.ids, encoding.tokens, encoding.offsets, encoding.sequence_ids)
-    for token, name, (begin, end), sequence, own in zip(*columns, encoding.word_ids, strict=True):
-        if sequence is None or token in structural:
-            before = None
-            out.add(name, SPECIAL)
-            continue
-        text, inside = parts[sequence], parts[sequence][begin:end]
-        # Some tokenizers put a mark before a text, and say that it is the first character.
-        core = inside.strip() if name.strip(MARK) else ""
-        start = begin + len(inside) - len(inside.lstrip())
-        place = _Place(sequence, own, start, start + len(core))
-        word += place.begins_word(before, text)
-        if bytewise:
-            name = spelled(name).strip("␣") or spelled(name)
-        if not core:
-            shown = inside.translate(BLANKS) if inside.isspace() else name.replace(MARK, "␣")
-        else:
-            # One of several pieces of a character is shown by the tokenizer's own name.
-            joined = before is not None and before.sequence == sequence
-            first = max(start, before.stop) if joined and before else start
-            shown = text[first : place.stop] or name
-        marked = sequence == 0 and any(start < stop and at < place.stop for at, stop in spans)
-        out.add(shown, word, marked)
-        before = place
-    return out
+        last, first = (unicodedata.category(text[k])[0] for k in (before.stop - 1, self.start))
+        return (last in "PS") != (first in "PS")
 
 
 def spells_bytes(tokenizer: Any) -> bool:
@@ -450,21 +402,13 @@ def spelled(name: str) -> str:
     White space is shown as signs, and bytes that are not whole characters as ``‹F0 9F›``. A name in
     other characters is returned as it is.
     """
-    if not name or any(character not in _BYTE_OF for character in name):
+    if not name or not all(map(BYTE_OF.__contains__, name)):
         return name
-    spelled = bytes(_BYTE_OF[character] for character in name)
+    spelled = bytes(map(BYTE_OF.__getitem__, name))
     try:
         return spelled.decode().translate(BLANKS)
     except UnicodeDecodeError:
         return f"‹{spelled.hex(' ').upper()}›"
-
-
-# A printable byte is its own character, the others follow from U+0100 on.
-_PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-_OTHERS = [byte for byte in range(256) if byte not in _PRINTABLE]
-_BYTE_OF = {chr(byte): byte for byte in _PRINTABLE} | {
-    chr(0x100 + number): byte for number, byte in enumerate(_OTHERS)
-}
 
 
 def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tuple[str, ...]:

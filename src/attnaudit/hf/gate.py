@@ -21,7 +21,7 @@ from attnaudit.core.numbers import count
 from attnaudit.hf.capture import Attention, Pass, forward
 from attnaudit.hf.classes import require_classes
 from attnaudit.hf.layers import Layer, Probe, layers_of, refusal
-from attnaudit.hf.model import ModelTask, logits_at_query, reading, task_of
+from attnaudit.hf.model import ModelTask, difference, logits_at_query, reading, task_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ROUNDING, queries_read, states_of, ways
 from attnaudit.training.loop import torch_threads
@@ -163,25 +163,15 @@ def check_model(model: Any) -> Gate:
         raise refusal(name, got, expected, *do)
     if task_of(model) == "classification":
         require_classes(model)
-    before = _state(model)
+    checks: list[Check] = []
     with reading(model), torch_threads(1):
         trial = _Trial(model)
-        checks = [_passed(name, check) for check in trial.checks()]
-        reads = trial.reads()
-        layers, replays = trial.layers, list[Check]()
-        if trial.task is not None and reads is not None:
-            layers, replays = trial.replays(trial.task, reads)
-    changed = sum(one != other for one, other in zip(before, _state(model), strict=True))
-    meaning = "modules, modes, hooks and implementations of attention that the checks left changed"
-    replays.append(Check("handed back", meaning, changed, most=0))
-    checks += [_passed(name, check) for check in replays]
-    return Gate(name, layers, tuple(checks), trial.task, reads)
-
-
-def _passed(name: str, check: Check) -> Check:
-    if not check.passed:
-        raise refusal(name, f"{check.name}: {check.figure:.2g}, {check.meaning}", check.wanted)
-    return check
+        for check in trial.checks():
+            if not check.passed:
+                got = f"{check.name}: {check.figure:.2g}, {check.meaning}"
+                raise refusal(name, got, check.wanted)
+            checks.append(check)
+    return Gate(name, trial.layers, tuple(checks), trial.task, trial.reads)
 
 
 def _objections(model: Any) -> Iterator[tuple[str, ...]]:
@@ -230,21 +220,10 @@ def implementations(model: nn.Module) -> list[str | None]:
 
 
 def _state(model: nn.Module) -> list[Any]:
-    """Return what checks may not change."""
-
-    def hooks(module: nn.Module) -> int:
-        # The library leaves hooks of its own on a model that has reported attention.
-        every = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-        return sum(not hook.__module__.startswith("transformers.") for hook in every)
-
-    config = getattr(model, "config", None)
-    return [
-        [type(module) for module in model.modules()],
-        [module.training for module in model.modules()],
-        [hooks(module) for module in model.modules()],
-        implementations(model),
-        [getattr(config, name, None) for name in ("use_cache", "pad_token_id")],
-    ]
+    """Return what a pass may not change."""
+    modules = list(model.modules())
+    hooks = [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in modules]
+    return [[type(module) for module in modules], hooks, implementations(model)]
 
 
 class _Trial:
@@ -253,6 +232,7 @@ class _Trial:
     def __init__(self, model: Any) -> None:
         self.model, self.probe, self.name = model, Probe.of(model), type(model).__name__
         self.task: ModelTask | None = task_of(model)
+        self.state = _state(model)
         try:
             with torch.no_grad():
                 self.logits = self._logits(model(**self.probe.inputs))
@@ -264,6 +244,7 @@ class _Trial:
             raise refusal(self.name, got, "finite logits", do)
         self.seen: Pass = forward(model, self.probe.inputs)
         self.layers = layers_of(model, self.seen, self.probe)
+        self.reads: int | None = None
 
     def _logits(self, output: Any) -> Tensor:
         logits = getattr(output, "logits", None)
@@ -273,7 +254,7 @@ class _Trial:
         return logits
 
     def checks(self) -> Iterator[Check]:
-        """Make one check after the other."""
+        """Make one check after the other, the quick ones first."""
         attentions, probe = self.seen.attentions, self.probe
         meaning = "change of the logits when the attention is read during the pass"
         yield Check("watched", meaning, self._change(self.seen.output), most=ROUNDING)
@@ -310,11 +291,17 @@ class _Trial:
         yield Check(BATCHED, f"{meaning}share one", self._apart(0))
         meaning = "difference of the logits of a text with and without padding; decides whether "
         yield Check(PADDED, f"{meaning}lengths are mixed", self._apart(1))
+        self.reads = self._query_read()
+        if self.task is not None and self.reads is not None:
+            yield from self._replays(self.task, self.reads)
+        changed = sum(a != b for a, b in zip(self.state, _state(self.model), strict=True))
+        meaning = "modules, hooks and implementations of attention that the checks left changed"
+        yield Check("handed back", meaning, changed, most=0)
 
     def _reported(self) -> Iterator[Check]:
         """Compare with the weights that the model reports, computed by its own eager attention."""
         try:
-            with _eager(self.model), _without_new_hooks(self.model), torch.no_grad():
+            with _reporting(self.model), torch.no_grad():
                 output = self.model(**self.probe.inputs, output_attentions=True)
         except CONTRADICTIONS as error:
             expected = "attention by the model's own code (attn_implementation eager)"
@@ -364,7 +351,7 @@ class _Trial:
         logits = self.logits if reference is None else self._logits(reference)
         if logits.dim() == 3 and logits.shape[1] == self.probe.mask.shape[1]:
             found, logits = found[self.probe.mask], logits[self.probe.mask]
-        return float((found - logits).abs().max() / logits.abs().max())
+        return difference(found, logits)
 
     def _apart(self, row: int) -> float:
         """Return how far the logits of a text change when it is alone, without padding."""
@@ -373,9 +360,9 @@ class _Trial:
         together = self.logits[row]
         if together.dim() == 2 and len(together) == self.probe.mask.shape[1]:
             together = together[self.probe.mask[row]]
-        return float((alone[0] - together).abs().max() / together.abs().max())
+        return difference(alone[0], together)
 
-    def reads(self) -> int | None:
+    def _query_read(self) -> int | None:
         """Find the query that predictions are read from, the same for all texts that show it.
 
         Raises:
@@ -383,12 +370,8 @@ class _Trial:
         """
         if self.task != "classification":
             if self.task == "causal-lm" and any(one.stack != "decoder" for one in self.layers):
-                raise refusal(
-                    self.name,
-                    "attention to later tokens, as in a masked language model",
-                    "a causal language model",
-                    "where it was trained as one, set is_decoder in config.json",
-                )
+                got, do = "attention to later tokens", "set is_decoder if it was trained as one"
+                raise refusal(self.name, got, "a causal language model", do)
             return None if self.task is None else -1
         found: list[set[int]] = []
         for row in range(len(self.probe.mask)):
@@ -401,25 +384,26 @@ class _Trial:
             found += [{position, position - queries} for position in read]
         return min(set.intersection(*found), key=abs, default=None) if found else None
 
-    def replays(self, task: ModelTask, reads: int) -> tuple[tuple[Layer, ...], list[Check]]:
+    def _replays(self, task: ModelTask, reads: int) -> Iterator[Check]:
         """Find how each layer is replayed, and whether attention is the only way of tokens."""
         inputs = self.probe.alone(0)
         seen = forward(self.model, inputs)
         states = states_of(self.model, inputs, task, reads, seen)
         # No query of an encoder is what a decoder's prediction reads.
         unread = "encoder" if self.model.config.is_encoder_decoder else ""
-        layers, errors = list[Layer](), [0.0]
-        for layer, (way, error) in zip(self.layers, ways(self.model, states, seen), strict=True):
-            layers.append(replace(layer, way="" if layer.stack == unread else way))
-            errors.append(0.0 if layer.stack == unread else error)
-        meaning = "total variation distance of the predictions when a part of the model is run "
-        meaning += (
-            "again, as in an audit, and when all of it is, under random attention of one layer"
+        found = list(zip(self.layers, ways(self.model, states, seen), strict=True))
+        read = [layer.stack != unread for layer in self.layers]
+        self.layers = tuple(
+            replace(layer, way=way if is_read else "")
+            for (layer, (way, _)), is_read in zip(found, read, strict=True)
         )
-        check = Check("replay", meaning, max(errors), most=EXACT_TVD)
+        errors = (error for (_, (_, error)), is_read in zip(found, read, strict=True) if is_read)
+        meaning = "total variation distance of the predictions when a part of the model is run "
+        meaning += "again and when all of it is, under random attention of one layer"
+        yield Check("replay", meaning, max(errors, default=0.0), most=EXACT_TVD)
         meaning = "change of the logits by other tokens when every token attends to itself alone; "
         meaning += "above 0, attention is not their only way"
-        return tuple(layers), [check, Check(MIXED, meaning, self._other_ways(task, reads))]
+        yield Check(MIXED, meaning, self._other_ways(task, reads))
 
     def _other_ways(self, task: ModelTask, reads: int) -> float:
         """Return how far the logits of a text move when other tokens take the place of its own.
@@ -439,7 +423,7 @@ class _Trial:
             logits_at_query(forward(self.model, texts, itself).output, task)
             for texts in (self.probe.alone(0), self._with_other_tokens(task, reads))
         )
-        return float((own - other).abs().max() / own.abs().max())
+        return difference(other, own)
 
     def _with_other_tokens(self, task: ModelTask, reads: int) -> Mapping[str, Tensor]:
         """Exchange all tokens but the first, those of the query, and the token of the end."""
@@ -466,38 +450,24 @@ def _uniform(index: int) -> Callable[[Attention], Tensor | None]:
 
 
 @contextmanager
-def _eager(model: Any) -> Iterator[None]:
-    """Let the model use its own attention code, if its class allows the choice."""
-    before = model.config._attn_implementation
-    if before == "eager":
-        yield
-        return
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # a class without the choice says so
-    try:
-        model.set_attn_implementation("eager")
-        yield
-    finally:
-        model.set_attn_implementation(before)
-        logging.set_verbosity(verbosity)
+def _reporting(model: Any) -> Iterator[None]:
+    """Let the model compute attention by its own code, and remove the hooks that record reports.
 
-
-@contextmanager
-def _without_new_hooks(model: nn.Module) -> Iterator[None]:
-    """Remove hooks by which the library records reports, unless they were there before.
-
-    They are local functions, with which a model can no longer be pickled. A model whose hooks have
-    no known mark keeps them: without them it would report nothing in its next pass.
+    The library's hooks are local functions, with which a model can no longer be pickled.
     """
-    before = [
-        (module, set(module._forward_hooks), MARK in vars(module)) for module in model.modules()
-    ]
+    own, verbosity = model.config._attn_implementation, logging.get_verbosity()
+    before = [(one, set(one._forward_hooks), MARK in vars(one)) for one in model.modules()]
+    logging.set_verbosity_error()  # a class without a choice of implementations says so
     try:
+        if own != "eager":
+            model.set_attn_implementation("eager")
         yield
     finally:
-        if any(MARK in vars(module) and not marked for module, _, marked in before):
-            for module, known, marked in before:
-                for key in set(module._forward_hooks) - known:
-                    del module._forward_hooks[key]
-                if not marked:
-                    vars(module).pop(MARK, None)
+        if own != "eager":
+            model.set_attn_implementation(own)
+        logging.set_verbosity(verbosity)
+        for module, known, marked in before:
+            for key in set(module._forward_hooks) - known:
+                del module._forward_hooks[key]
+            if not marked:
+                vars(module).pop(MARK, None)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +22,6 @@ from attnaudit.hf.capture import forward
 from attnaudit.hf.gate import Gate, check_model, implementations
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.model import FAILURES, logits_at_query, model_fingerprint, reading
-from attnaudit.hf.products import fast_products
 from attnaudit.hf.replay import (
     States,
     Weights,
@@ -50,7 +48,7 @@ class Replay(Fingerprinted):
     """
 
     def __init__(self, model: Any, gate: Gate) -> None:
-        self.model, self._products = model, fast_products(model)
+        self.model = model
         self._accept(gate)
 
     def _accept(self, gate: Gate) -> None:
@@ -61,12 +59,6 @@ class Replay(Fingerprinted):
     def __repr__(self) -> str:
         return f"Replay({self.gate.model}, {self.fingerprint[:12]}…)"
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Read the model inside the block, with `fast_products`: all of it is rounded alike."""
-        with reading(self.model), self._products:
-            yield
-
     def current_fingerprint(self) -> str:
         """Compute `model_fingerprint` of the model as it is now."""
         return model_fingerprint(self.model)
@@ -75,7 +67,7 @@ class Replay(Fingerprinted):
         """Run the whole model as it is now on the texts of a trace's rows."""
         task, places = self.gate.task, self.of_rows(table).places
         assert task is not None  # else nothing was collected
-        with self.reading():
+        with reading(self.model):
             outputs = [forward(self.model, self._inputs(place)).output for place in places]
         return np.concatenate([_array(logits_at_query(output, task)) for output in outputs])
 
@@ -181,23 +173,17 @@ class Rows:
             return None
         parts = (module.bias, getattr(self.network.model, "final_logits_bias", None))
         weight = module.weight.detach().float().cpu().numpy()
-        bias = np.zeros(len(weight), np.float32)
-        for part in parts:
-            bias = bias if part is None else bias + part.detach().float().cpu().numpy().ravel()
-        return OutputLayer(inner, weight, bias)
+        known = [part.detach().float().cpu().numpy().ravel() for part in parts if part is not None]
+        return OutputLayer(inner, weight, sum(known, np.zeros(len(weight), np.float32)))
 
     def __call__(
         self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]
     ) -> Float[np.ndarray, "n C"]:
         """Return the logits of rows with other attended sums."""
         one = Ragged.from_lengths(rows, np.ones(len(rows), np.int64))
-        if not self.to_hidden:
-            return self.together(pooled, one)
         # Texts whose states are held at once.
-        parts = [slice(start, start + OF_TOKENS) for start in range(0, len(rows), OF_TOKENS)]
-        return np.concatenate(
-            [self.together(pooled[part], one.take(np.arange(len(rows))[part])) for part in parts]
-        )
+        parts = np.split(np.arange(len(rows)), range(OF_TOKENS, len(rows), OF_TOKENS))
+        return np.concatenate([self.together(pooled[part], one.take(part)) for part in parts])
 
     def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
         """Return the logits of groups of rows of one text, with all sums of a group replaced."""
@@ -218,32 +204,25 @@ class Rows:
             places = [self.places[row] for row in own.tolist()]
             groups[_text(places[0]), tuple(sorted({*map(network.number, places)}))].append(k)
         logits: dict[int, np.ndarray] = {}
-        waiting: defaultdict[Any, list[tuple[int, States]]] = defaultdict(list)
-
-        def run(attentions: tuple[int, ...], way: str, part: list[tuple[int, States]]) -> None:
-            size = OF_TOKENS if way in ("position", "step") else OF_TEXTS
-            for start in range(0, len(part), size):
-                numbers, texts = zip(*part[start : start + size], strict=True)
-                changes = {
-                    one: self._change(one, numbers, texts, rows, values) for one in attentions
-                }
-                found = self._pass(texts, changes, way)
-                logits.update(zip(numbers, found.double().cpu().numpy(), strict=True))
-
-        with network.reading():
-            for (_, attentions), group in groups.items():
+        runs: defaultdict[Any, list[tuple[int, States]]] = defaultdict(list)
+        with reading(network.model):
+            for (text, attentions), group in groups.items():
                 states = network.states(self.places[rows[group[0]][0]])
                 way = network.gate.layers[attentions[0]].way
                 if way == "position" and (len(attentions) > 1 or weights):
                     way = "upper"  # layers hear of each other at all positions
                 way = way_of_text(network.model, states, attentions, way)
-                part = [(k, states) for k in group]
-                if self.to_hidden and way == "position":
-                    waiting[attentions] += part  # texts share a pass
-                else:
-                    run(attentions, way, part)
-            for attentions, part in waiting.items():
-                run(attentions, "position", part)
+                shared = self.to_hidden and way == "position"  # texts share a pass
+                runs[attentions, way, None if shared else text] += [(k, states) for k in group]
+            for (attentions, way, _), part in runs.items():
+                size = OF_TOKENS if way == "position" else OF_TEXTS
+                for start in range(0, len(part), size):
+                    numbers, texts = zip(*part[start : start + size], strict=True)
+                    changes = {
+                        one: self._change(one, numbers, texts, rows, values) for one in attentions
+                    }
+                    found = self._pass(texts, changes, way)
+                    logits.update(zip(numbers, _array(found), strict=True))
         return np.stack([logits[k] for k in range(len(rows))]) if logits else np.zeros((0, 1))
 
     def _change(
@@ -283,9 +262,14 @@ class Rows:
     ) -> Tensor:
         model, states = self.network.model, texts[0]
         if self.to_hidden:
-            with _input_of(model.get_output_embeddings()) as given:
+            handle = model.get_output_embeddings().register_forward_pre_hook(_stop)
+            try:
                 self._replayed(texts, changes, way)
-            return given[-1][:, -1].float()
+                raise IndexError("the output layer is not called")
+            except _Reached as reached:
+                return reached.args[0][:, -1].float()
+            finally:
+                handle.remove()
         changed = torch.zeros(len(texts), dtype=torch.bool)
         for attention, new in changes.items():
             if isinstance(new, Weights):
@@ -295,8 +279,7 @@ class Rows:
             changed |= ((new - own).abs().amax(dim=-1) > limit).any(dim=-1).cpu()
         logits = states.logits.repeat(len(texts), 1)
         if changed.any():
-            part: dict[int, Any] = dict(changes)
-            part = {attention: new[changed] for attention, new in part.items()}
+            part = {one: new[changed] for one, new in changes.items() if isinstance(new, Tensor)}
             logits[changed] = self._replayed(texts[: int(changed.sum())], part, way)
         return logits
 
@@ -308,20 +291,9 @@ class Rows:
             return replayed(model, states, changes, "full")  # the pass lacks keys
 
 
-@contextmanager
-def _input_of(layer: nn.Linear) -> Iterator[list[Tensor]]:
-    """Let a layer keep what it is given in the list, and give zeros that take no memory."""
-    given: list[Tensor] = []
+class _Reached(Exception):
+    """The output layer is called, with the value as its input."""
 
-    def keep(input: Tensor) -> Tensor:
-        given.append(input)
-        return input.new_zeros(1).expand(*input.shape[:-1], layer.out_features)
 
-    before = vars(layer).get("forward")  # of this layer alone, as a hook leaves it
-    layer.forward = keep
-    try:
-        yield given
-    finally:
-        del layer.forward
-        if before is not None:
-            layer.forward = before
+def _stop(layer: nn.Module, given: tuple[Tensor, ...]) -> None:
+    raise _Reached(given[0])

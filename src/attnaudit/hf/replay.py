@@ -29,7 +29,6 @@ from attnaudit.hf.capture import Attention, Exchange, Mixture, Pass, forward
 from attnaudit.hf.model import FAILURES, ModelTask, difference, logits_at_query, tvd
 from attnaudit.hf.resume import (
     Call,
-    cache_for_rows,
     layers_around,
     record,
     repeated,
@@ -91,7 +90,6 @@ class States:
         logits: Logits of the prediction.
         prefix: Keys and values of all positions of a decoder but the last; None without them.
         encoded: Output of the encoder that a decoder reads, else None.
-        shares: True if rows of a pass can share these keys and values.
         tried: Ways that hold for this text, by way and attentions (`way_of_text`).
     """
 
@@ -103,7 +101,6 @@ class States:
     logits: Float[Tensor, "1 C"]
     prefix: Any = None
     encoded: Any = None
-    shares: bool = False
     tried: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
 
     @property
@@ -150,15 +147,13 @@ def states_of(
     if states.prefix is None:
         return states
     # A cache may keep fewer keys than the model reads, keys may depend on the text's length, and a
-    # bias of positions on the number of keys: what rows share is tried on two of them.
-    for shares in (True, False) if all(one.fused for one in seen.attentions) else (False,):
-        try:
-            output = forward(model, _step(states, 2, shares)).output
-            if difference(logits_at_query(output, task), logits) <= ROUNDING:
-                return replace(states, shares=shares)
-        except FAILURES:
-            continue
-    return replace(states, prefix=None)
+    # bias of positions on the number of keys.
+    try:
+        output = forward(model, _step(states, 1)).output
+        exact = difference(logits_at_query(output, task), logits) <= ROUNDING
+    except FAILURES:
+        exact = False
+    return states if exact else replace(states, prefix=None)
 
 
 def _cache(
@@ -186,7 +181,7 @@ def _cache(
         return None, None  # a model without a cache is replayed in another way
 
 
-def _step(states: States, rows: int, shares: bool) -> dict[str, Any]:
+def _step(states: States, rows: int) -> dict[str, Any]:
     """Return the inputs of the last position of a decoder, ``rows`` times."""
     inputs, read = _copies(states.inputs, rows), "input_ids"
     if states.task == "seq2seq":
@@ -196,7 +191,8 @@ def _step(states: States, rows: int, shares: bool) -> dict[str, Any]:
         name: value if name == "attention_mask" else value[:, -1:] for name, value in inputs.items()
     }
     if states.prefix is not None:
-        cache = cache_for_rows(states.prefix, rows, shares)
+        cache = copy.deepcopy(states.prefix)
+        cache.batch_repeat_interleave(rows)
         given |= {"past_key_values": cache, "use_cache": True}
     elif inputs[read].shape[1] > 1:
         raise ValueError("keys and values are not kept")
@@ -244,9 +240,7 @@ def replayed(
         inputs, choose = _copies(states.inputs, rows), repeated(rows)
         exchange = _exchange(changes, states.position, own - begun, begun)
     else:
-        # Weights need all keys in their order.
-        shares = states.shares and not any(isinstance(one, Weights) for one in changes.values())
-        inputs, choose = _step(states, rows, shares), repeated(rows, states.position)
+        inputs, choose = _step(states, rows), repeated(rows, states.position)
         exchange = _exchange(changes, 0, own)
     with resumed(calls, first, choose):
         return logits_at_query(forward(model, inputs, exchange).output, task)

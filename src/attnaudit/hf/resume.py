@@ -1,13 +1,12 @@
 """A forward pass that begins at a layer, with what an earlier pass computed below it.
 
-A `Recorder` keeps every call of the layers of a stack, `resumed` makes the model begin at one of
+`record` returns every call of the layers of a stack, `resumed` makes the model begin at one of
 them. Layers are the elements of the outermost ``nn.ModuleList`` around a module of attention; a
 model that calls a layer several times has as many calls.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,48 +45,31 @@ def layers_around(model: nn.Module, path: str) -> nn.ModuleList | None:
     return next((module for module in around if isinstance(module, nn.ModuleList)), None)
 
 
-class Recorder:
-    """Keeps the calls of layers while a model runs."""
-
-    def __init__(self) -> None:
-        self.calls: list[Call] = []
-        self._attentions = 0
-
-    def count(self, attention: Any) -> None:
-        """Count an attention, as the exchange of `capture.forward`."""
-        self._attentions += 1
-
-    @contextmanager
-    def watching(self, layers: nn.ModuleList) -> Iterator[None]:
-        """Record the calls of ``layers`` inside the block."""
-        begun: list[tuple[Tensor, int]] = []
-
-        def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            hidden = args[0] if args else next(iter(kwargs.values()))
-            hidden = hidden if isinstance(hidden, Tensor) else torch.empty(0)
-            begun.append((hidden, self._attentions))
-
-        def leave(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-            hidden, first = begun.pop()
-            self.calls.append(Call(module, hidden, output, range(first, self._attentions)))
-
-        handles = []
-        for module in dict.fromkeys(layers):
-            handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
-            handles.append(module.register_forward_hook(leave, with_kwargs=True))
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-
 def record(model: nn.Module, inputs: Mapping[str, Any], layers: nn.ModuleList) -> list[Call]:
-    """Run ``model(**inputs)`` of one text, and return the calls of ``layers``."""
-    recorder = Recorder()
-    with recorder.watching(layers):
-        forward(model, inputs, recorder.count)
-    return recorder.calls
+    """Run ``model(**inputs)``, and return the calls of ``layers``."""
+    calls: list[Call] = []
+    begun: list[tuple[Tensor, int]] = []
+    attentions: list[Any] = []
+
+    def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        hidden = args[0] if args else next(iter(kwargs.values()))
+        hidden = hidden if isinstance(hidden, Tensor) else torch.empty(0)
+        begun.append((hidden, len(attentions)))
+
+    def leave(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        hidden, first = begun.pop()
+        calls.append(Call(module, hidden, output, range(first, len(attentions))))
+
+    handles = []
+    for module in dict.fromkeys(layers):
+        handles.append(module.register_forward_pre_hook(enter, with_kwargs=True))
+        handles.append(module.register_forward_hook(leave, with_kwargs=True))
+    try:
+        forward(model, inputs, lambda attention: attentions.append(attention.index))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
 
 
 @contextmanager
@@ -148,37 +130,3 @@ def repeated(number: int, position: int | None = None) -> Choice:
         return tensor.repeat(number, *[1] * (tensor.dim() - 1))
 
     return choose
-
-
-def cache_for_rows(cache: Any, rows: int, shared: bool) -> Any:
-    """Return a cache of one text for a pass of ``rows`` rows, which each add one token.
-
-    The rows are the same text under other attention, so that their earlier tokens are the same. If
-    they are ``shared``, keys and values (1, H, T + B, D) are those of the T earlier tokens and then
-    one of each row (`capture.attend_in_two_steps`): a pass over copies would spend its time on
-    copying. The cache itself is not changed.
-    """
-    if not shared:
-        copies = copy.deepcopy(cache)
-        copies.batch_repeat_interleave(rows)
-        return copies
-    found = copy.copy(cache)
-    if hasattr(cache, "cross_attention_cache"):
-        found.self_attention_cache = cache_for_rows(cache.self_attention_cache, rows, True)
-        found.cross_attention_cache = cache_for_rows(cache.cross_attention_cache, rows, False)
-        found.is_updated = dict(cache.is_updated)
-        return found
-    found.layers = [copy.copy(layer) for layer in cache.layers]
-    for own, layer in zip(found.layers, cache.layers, strict=True):
-        own.update = partial(_append_rows, layer)
-    return found
-
-
-def _append_rows(
-    layer: Any, keys: Tensor, values: Tensor, *_: Any, **__: Any
-) -> tuple[Tensor, ...]:
-    own = keys.transpose(0, 2), values.transpose(0, 2)
-    return tuple(
-        torch.cat([kept, new], dim=-2)
-        for kept, new in zip((layer.keys, layer.values), own, strict=True)
-    )

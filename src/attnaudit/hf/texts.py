@@ -150,40 +150,30 @@ def read_texts(
     """
     if not isinstance(source, str | Path):
         return _in_memory(source, kind, split, options)
-    plain = {name: str(one) if isinstance(one, Path) else one for name, one in options.items()}
+    given = {name: str(one) if isinstance(one, Path) else one for name, one in options.items()}
     registered = isinstance(source, str) and source in CORPORA
-    given = {"source": str(source), **plain}
     if kind == "seq2seq":
-        for name in filter(plain.__contains__, OF_TABLES):
+        for name in filter(given.__contains__, OF_TABLES):
             where, got = f"setting corpus.{name}", "an option of tables for a model of pairs"
             raise InputError("read settings", where, got, "a folder of pairs alone", "leave it out")
         if not (registered and CORPORA[str(source)].generate is not None):
             given = {"max_words": sys.maxsize, **given}  # the length of the model cuts them
-        spec = from_plain(ParallelSpec, given, "corpus")
-        pairs = read_pairs(spec, split, seed=seed, progress=progress)
-        return _noted(_texts_of_pairs(pairs), split)
-    if registered or (split in SPLITS and Path(source).expanduser().is_file()):
-        texts = texts_of(
-            read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **plain)
-        )
-        return _for_task(texts.of_split(split or "test"), kind)
-    spec = from_plain(CorpusSpec, given, "corpus")
-    reads = _labels_read(spec, kind, plain)
-    path = Path(spec.source).expanduser().resolve()
-    called = printable(path.name if path.is_dir() else stem_and_format(path)[0])
-    if draw is None:
-        name, rows = read_own(spec, split, **reads, progress=progress)
-        return _noted(_texts_of_rows(called, kind, name, rows, spec), split)
-    name, rows, drawn = draw_own(spec, draw, split, **reads, progress=progress)
-    return _noted(_texts_of_rows(called, kind, name, rows, spec, drawn), split)
-
-
-def _noted(texts: Texts, split: str | None) -> Texts:
-    """Remark that the texts are those of a split that nobody asked for."""
-    read = texts.split[0]
-    if split is not None or read in (WHOLE, "test"):
+        spec = from_plain(ParallelSpec, {"source": str(source), **given}, "corpus")
+        texts = _texts_of_pairs(read_pairs(spec, split, seed=seed, progress=progress))
+    elif registered or (split in SPLITS and Path(source).expanduser().is_file()):
+        corpus = read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **given)
+        return _for_task(texts_of(corpus).of_split(split or "test"), kind)
+    else:
+        spec = from_plain(CorpusSpec, {"source": str(source), **given}, "corpus")
+        reads = {**_labels_read(spec, kind, given), "progress": progress}
+        read: Any = draw_own(spec, draw, split, **reads) if draw else read_own(spec, split, **reads)
+        path = Path(spec.source).expanduser().resolve()
+        called = path.name if path.is_dir() else stem_and_format(path)[0]
+        texts = _texts_of_rows(printable(called), kind, spec, *read)
+    if split is not None or texts.split[0] in (WHOLE, "test"):
         return texts
-    return replace(texts, notes=(f"no file of test: these are the texts of {read}", *texts.notes))
+    note = f"no file of test: these are the texts of {texts.split[0]}"
+    return replace(texts, notes=(note, *texts.notes))
 
 
 def _labels_read(spec: CorpusSpec, kind: ModelTask, options: Mapping[str, Any]) -> dict[str, bool]:
@@ -198,7 +188,7 @@ def _labels_read(spec: CorpusSpec, kind: ModelTask, options: Mapping[str, Any]) 
         if name in options and getattr(spec, name) is not None:
             where, got = column_option(name), "a column for texts without labels"
             raise InputError("read settings", where, got, "a text alone", "leave it out")
-    return {"labelled": False}
+    return {"labelled": False, "label_needed": False}
 
 
 def _for_task(texts: Texts, kind: ModelTask) -> Texts:
@@ -206,11 +196,8 @@ def _for_task(texts: Texts, kind: ModelTask) -> Texts:
     if kind == "classification":
         return texts
     if texts.second is not None:
-        got, expected = (
-            "a text and a question in each row",
-            "texts alone for a causal language model",
-        )
-        raise InputError("read corpus", texts.name, got, expected)
+        expected = "texts alone for a causal language model"
+        raise InputError("read corpus", texts.name, "a text and a question in each row", expected)
     return replace(texts, kind=kind, label=None, class_names=(), spans=None)
 
 
@@ -218,65 +205,58 @@ def _in_memory(
     source: Any, kind: ModelTask, split: str | None, options: Mapping[str, Any]
 ) -> Texts:
     name = type(source).__name__
-    if isinstance(source, Corpus | ParallelCorpus | Texts):
-        if options:
-            got = f"an option of files for a {name}"
-            raise InputError(OPERATION, next(iter(options)), got, "none")
-        return _of_corpus(source, kind, split)
+    table = is_table(source)
+    if options and not table:
+        got = f"an option of files for a {name}"
+        raise InputError(OPERATION, next(iter(options)), got, "none")
+    if isinstance(source, Texts):
+        return source if split is None else source.of_split(split)
+    if isinstance(source, Corpus | ParallelCorpus):
+        return _of_corpus(source, kind, split or "test")
     if split not in (None, WHOLE):
         got = f"a {name}, which has no splits"
         raise InputError(OPERATION, f"split {split!r}", got, "none")
-    if is_table(source):
+    if table:
         return _of_table(source, kind, options)
     values = source.to_list() if hasattr(source, "to_list") else source
     if isinstance(values, list | tuple) and values:
-        return _of_list(values, kind, options)
+        return _of_list(values, kind)
     package = type(source).__module__.partition(".")[0]
-    got = f"a {name}" if package == "builtins" else f"a {package} {name}"
-    got = f"an empty {name}" if isinstance(values, list | tuple) else got
+    kinds = {"builtins": f"a {name}", "list": "an empty list", "tuple": "an empty tuple"}
+    got = kinds.get(name) or kinds.get(package) or f"a {package} {name}"
     raise InputError(OPERATION, "corpus", got, SOURCES)
 
 
-def _of_corpus(
-    source: Corpus | ParallelCorpus | Texts, kind: ModelTask, split: str | None
-) -> Texts:
-    if isinstance(source, Texts):
-        return source if split is None else source.of_split(split)
+def _of_corpus(source: Corpus | ParallelCorpus, kind: ModelTask, split: str) -> Texts:
     pairs = isinstance(source, ParallelCorpus)
     if pairs != (kind == "seq2seq"):
         got = f"a corpus of {'pairs' if pairs else 'single texts'} for a model for {kind}"
         expected = "pairs for an encoder–decoder, texts for other models"
         raise InputError(OPERATION, source.name, got, expected)
-    texts = (_texts_of_pairs(source) if pairs else texts_of(source)).of_split(split or "test")
     if pairs:
-        return texts
-    if any(part.raw is None for part in source.splits.values()) and source.name not in CORPORA:
-        remark = "the texts are the words of the corpus joined by blanks; read_corpus(…, raw=True) "
-        remark += "keeps them as they are in the file"
-        texts = replace(texts, notes=(*texts.notes, remark))
+        return _texts_of_pairs(source).of_split(split)
+    texts = texts_of(source).of_split(split)
+    if source.name not in CORPORA and any(part.raw is None for part in source.splits.values()):
+        note = "the texts are the words of the corpus joined by blanks; read_corpus(…, raw=True) "
+        note += "keeps them as they are in the file"
+        texts = replace(texts, notes=(*texts.notes, note))
     return _for_task(texts, kind)
 
 
 def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
     name = type(table).__name__
     if kind == "seq2seq":
-        got, expected = (
-            f"a {name} for an encoder–decoder",
-            "a list of (source, target), or a folder",
-        )
-        raise InputError(OPERATION, "corpus", got, f"{expected} of pairs")
+        expected = "a list of (source, target), or a folder of pairs"
+        raise InputError(OPERATION, "corpus", f"a {name} for an encoder–decoder", expected)
     spec = from_plain(CorpusSpec, {"source": name, **options}, "corpus")
     reads = _labels_read(spec, kind, options)
     label = spec.label if reads["labelled"] else None
-    needed = reads.get("label_needed", False)
-    columns = Columns(spec.text, label, spec.question, spec.rationale, needed)
+    columns = Columns(spec.text, label, spec.question, spec.rationale, reads["label_needed"])
     rows = gather_own(frame_source(table, columns), WHOLE, spec, reads["labelled"])
-    return _texts_of_rows("texts", kind, WHOLE, rows, spec)
+    return _texts_of_rows("texts", kind, spec, WHOLE, rows)
 
 
-def _of_list(values: Sequence[Any], kind: ModelTask, options: Mapping[str, Any]) -> Texts:
-    if options:
-        raise InputError(OPERATION, next(iter(options)), "an option of tables for a list", "none")
+def _of_list(values: Sequence[Any], kind: ModelTask) -> Texts:
     second = isinstance(values[0], list | tuple)
     for row, value in enumerate(values):
         parts = value if second else (value,)
@@ -285,35 +265,34 @@ def _of_list(values: Sequence[Any], kind: ModelTask, options: Mapping[str, Any])
             where, expected = f"corpus[{row}]", "a text and its second text" if second else "a text"
             do = "items of one kind, none of them empty"
             raise InputError(OPERATION, where, f"{value!r:.60}", expected, do)
+    sides = [list(side) for side in zip(*values, strict=True)] if second else [list(values)]
     if kind != "seq2seq":
-        sides = zip(*values, strict=True) if second else [values]
         table = pl.DataFrame(dict(zip(("text", "question"), sides, strict=False)))
         return _of_table(table, kind, {"question": "question"} if second else {})
     if not second:
         got = "a text alone for an encoder–decoder"
         raise InputError(OPERATION, "corpus[0]", got, "(source, target)")
-    digest = hashlib.sha256(json.dumps([list(pair) for pair in values]).encode()).hexdigest()
-    sources, targets = (list(side) for side in zip(*values, strict=True))
+    digest = hashlib.sha256(json.dumps(sides).encode()).hexdigest()
+    sources, targets = sides
     numbers = np.arange(len(sources))
     return Texts("texts", kind, sources, numbers, [WHOLE] * len(sources), digest, targets)
 
 
 def texts_of(corpus: Corpus) -> Texts:
     """Return the texts of a corpus, its words joined by blanks unless it keeps the texts."""
-    splits = [(name, corpus.splits[name]) for name in SPLITS]
-    raw = {name: split.raw or list(_joined(split)) for name, split in splits}
-    rows = [row for name in SPLITS for row in raw[name]]
-    spans = [row.spans for row in rows]
+    parts = [(name, corpus.splits[name]) for name in SPLITS]
+    rows = [(name, row) for name, split in parts for row in split.raw or _joined(split)]
+    spans = [row.spans for _, row in rows]
     alone = corpus.task == "classification"
     return Texts(
         corpus.name,
         "classification",
-        [row.text for row in rows],
-        np.concatenate([split.instance for _, split in splits]),
-        [name for name in SPLITS for _ in raw[name]],
+        [row.text for _, row in rows],
+        np.concatenate([split.instance for _, split in parts]),
+        [name for name, _ in rows],
         corpus.fingerprint,
-        second=None if alone else [row.question or "" for row in rows],
-        label=np.concatenate([split.label for _, split in splits]),
+        second=None if alone else [row.question or "" for _, row in rows],
+        label=np.concatenate([split.label for _, split in parts]),
         class_names=corpus.class_names,
         spans=spans if any(row is not None for row in spans) else None,
         notes=corpus.notes,
@@ -348,43 +327,43 @@ def _texts_of_pairs(corpus: ParallelCorpus) -> Texts:
 def _texts_of_rows(
     name: str,
     kind: ModelTask,
+    spec: CorpusSpec,
     split: str,
     rows: Gathered,
-    spec: CorpusSpec,
     read: Read | None = None,
 ) -> Texts:
     """Return the rows of one split; ``read`` describes all rows if these were drawn."""
     raw = [example.raw for example in rows.examples if example.raw]
     labels = [example.label for example in rows.examples]
-    counts = Counter(labels) if read is None else read.labels
-    classes = ordered_classes(filter(None, counts))
-    number = {"": -1, **{label: k for k, label in enumerate(classes)}}
-    spans = [text.spans for text in raw]
     instance = [example.instance for example in rows.examples]
-    content = [[text.text, text.question, text.spans] for text in raw], instance, labels
-    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    spans = [text.spans for text in raw]
+    if read is None:
+        content = [[text.text, text.question, text.spans] for text in raw], instance, labels
+        digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        read = Read(0, Counter(labels), any(row is not None for row in spans), digest)
+    classes = ordered_classes(filter(None, read.labels))
+    number = {"": -1, **{label: k for k, label in enumerate(classes)}}
     notes = [*gathering_remarks({split: rows}, UNCUT)]
-    missing, every = counts.get("", 0), sum(counts.values())
+    missing, every = read.labels.get("", 0), sum(read.labels.values())
     if kind == "classification" and missing == every:
         unmeasured = "so how well the model predicts is not measured"
-        advice = "--label-column names another column"
+        advice = "--column label=NAME names another column"
         notes.append(f"no labels (column '{spec.label}'), {unmeasured}; {advice}")
     elif kind == "classification" and missing:
         of_rows = f"{missing} of {count(every, 'row')} without a label"
         notes.append(f"{of_rows}, which predictions are not compared with")
-    spanned = any(row is not None for row in spans) or (read is not None and read.has_spans)
     return Texts(
         name,
         kind,
         [text.text for text in raw],
         np.array(instance, dtype=np.int64),
         [split] * len(raw),
-        digest if read is None else read.fingerprint,
+        read.fingerprint,
         second=None if spec.question is None else [text.question or "" for text in raw],
         label=np.array([number[one] for one in labels], dtype=np.int32) if classes else None,
         class_names=classes,
-        spans=spans if spanned else None,
+        spans=spans if read.has_spans else None,
         notes=tuple(map(printable, notes)),
         skipped=tuple(rows.skipped),
-        drawn_from=0 if read is None else read.texts,
+        drawn_from=read.texts,
     )

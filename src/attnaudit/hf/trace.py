@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
-from attnaudit.hf.capture import Attention, forward
+from attnaudit.hf.capture import Attention
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of, output_names, require_texts
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
@@ -27,17 +26,14 @@ from attnaudit.hf.importance.case import Case
 from attnaudit.hf.layers import Layer, Probe
 from attnaudit.hf.model import (
     FAILURES,
-    difference,
     frozen,
     model_fingerprint,
     positions_per_pass,
-    reading,
     require_task,
 )
 from attnaudit.hf.network import Replay
-from attnaudit.hf.products import fast_products
-from attnaudit.hf.replay import ROUNDING, states_of
-from attnaudit.hf.resume import Recorder, layers_around, record
+from attnaudit.hf.replay import states_of
+from attnaudit.hf.resume import layers_around, record
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.hf.texts import read_texts
 from attnaudit.trace import Trace, concatenate
@@ -83,31 +79,23 @@ def choose_layers(
     stack = "cross" if cross else "decoder" if "cross" in stacks else stacks[-1]
     known = {one.layer: (k, one) for k, one in enumerate(gate.layers) if one.stack == stack}
     if not known:
-        expected, do = "an encoder–decoder", "leave out --cross"
+        expected, do = "an encoder–decoder", "leave out collect.cross"
         raise InputError(OPERATION, gate.model, "no cross-attention", expected, do)
-    every = {"last": [max(known)], "all": sorted(known)}
-    chosen = []
-    for number in _numbers("layers", layers, every):
+    return tuple(
+        Chosen(*known[number], _numbers("head", heads, range(known[number][1].heads)))
+        for number in _numbers("layer", layers, sorted(known))
+    )
+
+
+def _numbers(noun: str, given: Any, known: Sequence[int]) -> tuple[int, ...]:
+    words = {"all": known, **({"last": known[-1:]} if noun == "layer" else {})}
+    numbers = words.get(given) if isinstance(given, str) else given
+    expected = f"{', '.join(words)} or a list of numbers from 0 to {known[-1]}, as [0, {known[-1]}]"
+    if not isinstance(numbers, Iterable) or not len(numbers := list(numbers)):
+        raise InputError(OPERATION, f"{noun}s", repr(given), expected)
+    for number in numbers:
         if number not in known:
-            got, expected = f"no such layer of {stack} attention", f"0 to {max(known)}, last or all"
-            raise InputError(OPERATION, f"layer {number}", got, expected)
-        place, layer = known[number]
-        numbers = _numbers("heads", heads, {"all": range(layer.heads)})
-        for head in numbers:
-            if not 0 <= head < layer.heads:
-                got, expected = f"layer {number} has {layer.heads} heads", f"0 to {layer.heads - 1}"
-                raise InputError(OPERATION, f"head {head}", got, f"{expected}, or all")
-        chosen.append(Chosen(place, layer, numbers))
-    return tuple(chosen)
-
-
-def _numbers(name: str, given: Any, words: Mapping[str, Sequence[int]]) -> tuple[int, ...]:
-    numbers = words.get(given) if isinstance(given, str) else None
-    if numbers is None:
-        numbers = list(given) if isinstance(given, Iterable) else []
-    if not len(numbers) or not all(isinstance(number, int | np.integer) for number in numbers):
-        expected = f"{', '.join(words)} or a list of numbers, as [0, 3]"
-        raise InputError(OPERATION, name, repr(given), expected)
+            raise InputError(OPERATION, f"{noun} {number}", f"no such {noun}", expected)
     return tuple(dict.fromkeys(map(int, numbers)))
 
 
@@ -174,22 +162,13 @@ def collect_shards(
 def _without_padding_at_ends(model: Any, gate: Gate, encoded: Encoded) -> Encoded:
     """Remove padding tokens at the end of texts, of which a classifier reads the last other token.
 
-    As in a decoder whose tokenizer appends [EOS] and pads with it too. They stay if the model gives
-    other logits without them.
+    As in a decoder whose tokenizer appends [EOS] and pads with it too.
     """
     pad = model.config.get_text_config().pad_token_id
     if gate.task != "classification" or gate.reads != -1 or pad is None:
         return encoded
-    sizes = [1 + np.flatnonzero(ids != pad).max(initial=0) for ids in encoded.ids]
-    ended = np.flatnonzero(sizes < encoded.ids.lengths)
-    if not len(ended):
-        return encoded
-    shorter = replace(encoded.up_to(np.array(sizes, np.int64)), label=encoded.label)
-    with reading(model), torch.no_grad():
-        logits, own = (
-            model(**texts.batch(ended[:1], model.device)).logits for texts in (shorter, encoded)
-        )
-    return shorter if difference(logits, own) <= ROUNDING else encoded
+    sizes = np.array([1 + np.flatnonzero(ids != pad).max(initial=0) for ids in encoded.ids])
+    return replace(encoded.up_to(sizes), label=encoded.label)
 
 
 def texts_of_a_shard(encoded: Encoded, chosen: Sequence[Chosen], class_names: Sequence[str]) -> int:
@@ -211,7 +190,7 @@ def _unlike_the_checks(gate: Gate, encoded: Encoded) -> Iterator[None]:
         expected = (
             "a model that treats texts of all lengths as it does the short ones of the checks"
         )
-        do = "cut the texts (--max-tokens), or mend the model"
+        do = "cut the texts (--set collect.max_tokens=…), or mend the model"
         raise InputError(OPERATION, gate.model, got, expected, do) from error
 
 
@@ -224,10 +203,6 @@ class _Collector:
     chosen: Sequence[Chosen]
     folder: Path
     options: ShardOptions
-
-    @cached_property
-    def products(self) -> Any:
-        return fast_products(self.model)
 
     @cached_property
     def tail(self) -> GraphTail | Replay:
@@ -243,43 +218,37 @@ class _Collector:
         ]
         return write_tail(self.model, texts, last.number, place) or network
 
-    @cached_property
-    def graph_input(self) -> tuple[nn.ModuleList, int] | None:
-        """Layers, and the call of one of them whose hidden input a graph reads."""
-        last, inputs = self.chosen[-1], Probe.of(self.model).alone(0)
+    def hidden(self, case: Case) -> Tensor | None:
+        """Return the input of the last layer, which a graph reads."""
+        last = self.chosen[-1]
         layers = layers_around(self.model, last.layer.path)
         if layers is None or not isinstance(self.tail, GraphTail):
             return None
-        calls = enumerate(record(self.model, inputs, layers))
-        return layers, next(k for k, call in calls if last.number in call.attentions)
+        calls = record(self.model, case.inputs, layers)
+        return next(call.hidden for call in calls if last.number in call.attentions)
 
     def shard(self, encoded: Encoded) -> Trace:
         found: dict[int, list[dict[str, Any]]] = {}
         size = positions_per_pass(self.model, self.options.budget)
         numbers = [one.number for one in self.chosen]
-        graph_input = self.graph_input
-        with self.products:
-            for rows in encoded.batches(size, self.gate.batching):
-                case = Case(self.model, self.gate, encoded.take(rows), self.options.budget)
-                recorder, hidden = Recorder(), None
-                if graph_input is None:
-                    slopes = case.graph.slopes_of_weights(numbers)
-                else:
-                    with recorder.watching(graph_input[0]):
-                        slopes = case.graph.slopes_of_weights(numbers)
-                    hidden = recorder.calls[graph_input[1]].hidden.detach()
-                slopes = {number: case.at_query(number, one) for number, one in slopes.items()}
-                texts = [self._rows(case, k, slopes, hidden) for k in range(len(rows))]
-                del slopes, hidden, recorder
-                for name, values in measure(case, self.options.scores).items():
-                    column = name if name in ("gradient", "loo") else f"importance_{name}"
-                    for scores, own in zip(case.texts.ids.with_values(values), texts, strict=True):
-                        for row in own:
-                            if case.texts.keys_of(row["stack"]) is case.texts:
-                                sink, first = int(row["sink"]), row["first_key"]
-                                seen = scores[first : first + len(row["alpha"]) - sink]
-                                row[column] = np.pad(seen, (0, sink))
-                found |= dict(zip(rows.tolist(), texts, strict=True))
+        for rows in encoded.batches(size, self.gate.batching):
+            case = Case(self.model, self.gate, encoded.take(rows), self.options.budget)
+            slopes = {
+                number: case.at_query(number, slope)
+                for number, slope in case.graph.slopes_of_weights(numbers).items()
+            }
+            hidden = self.hidden(case)
+            texts = [self._rows(case, k, slopes, hidden) for k in range(len(rows))]
+            del slopes, hidden
+            for name, values in measure(case, self.options.scores).items():
+                column = name if name in ("gradient", "loo") else f"importance_{name}"
+                for scores, own in zip(case.texts.ids.with_values(values), texts, strict=True):
+                    for row in own:
+                        if case.texts.keys_of(row["stack"]) is case.texts:
+                            sink, first = int(row["sink"]), row["first_key"]
+                            seen = scores[first : first + len(row["alpha"]) - sink]
+                            row[column] = np.pad(seen, (0, sink))
+            found |= dict(zip(rows.tolist(), texts, strict=True))
         every = [row for text in range(len(encoded)) for row in found[text]]
         return Trace.from_arrays(
             activation="softmax",
@@ -294,15 +263,14 @@ class _Collector:
         self, case: Case, k: int, slopes: Mapping[int, Tensor], hidden: Tensor | None
     ) -> list[dict[str, Any]]:
         """Return the rows of one text of a batch, without scores."""
-        texts, query, logits = case.texts, int(case.query[k]), case.logits[k].double().cpu().numpy()
-        powers = np.exp(logits - logits.max())
-        label = None if texts.label is None else texts.label[k]
+        texts, query = case.texts, int(case.query[k])
         text: dict[str, Any] = {
             "instance": texts.instance[k],
             "split": texts.split[k],
-            "prediction": (powers / powers.sum()).astype(np.float32),
+            "prediction": _array(case.logits[k].double().softmax(dim=-1)),
             "query": query,
         }
+        label = None if texts.label is None else texts.label[k]
         if texts.written is not None:
             label = texts.written.next_ids[k][-1]
         if label is not None:
@@ -316,18 +284,13 @@ class _Collector:
             attention, layer, sink = case.attentions[one.number], one.layer, int(one.layer.sink)
             keys = _seen(self.gate, layer, attention, texts, k, query)
             weights = _array(attention.weights[k, :, query, keys])
-            values, slope = (
-                _array(attention.values[k, :, keys]),
-                _array(slopes[one.number][k, :, keys]),
-            )
+            values = _array(attention.values[k, :, keys])
             sums = np.einsum("hk,hkd->hd", weights.astype(np.float64), values).astype(np.float32)
+            slope = np.pad(_array(slopes[one.number][k, :, keys]), ((0, 0), (0, sink)))
+            values = np.pad(values, ((0, 0), (0, sink), (0, 0)))
             if sink:  # a position behind the tokens
                 rest = 1.0 - weights.sum(axis=1, keepdims=True).astype(np.float64)
                 weights = np.concatenate([weights, rest.clip(min=0).astype(np.float32)], axis=1)
-                values, slope = (
-                    np.pad(values, ((0, 0), (0, 1), (0, 0))),
-                    np.pad(slope, ((0, 0), (0, 1))),
-                )
             own = texts.keys_of(layer.stack)
             words = np.pad(own.word_id[k][keys], (0, sink), constant_values=SPECIAL)
             columns: dict[str, Any] = {
@@ -380,29 +343,9 @@ def _seen(
             gate.model,
             f"{got}that it does not see",
             "one stretch of tokens",
-            "choose other layers (--layers), or shorter texts (--max-tokens)",
+            "choose other layers (--layers), or shorter texts (--set collect.max_tokens=…)",
         )
     return slice(int(seen[0]), int(seen[-1]) + 1)
-
-
-def windows(model: Any, gate: Gate, chosen: Sequence[Chosen], encoded: Encoded) -> list[str]:
-    """Note the layers whose query sees only a part of the longest text, as in a sliding window."""
-    lengths = encoded.keys_of(chosen[0].layer.stack).ids.lengths
-    longest, tokens = encoded.take(np.array([int(lengths.argmax())])), int(lengths.max())
-    query = int((gate.reads or 0) % longest.read.ids.lengths[0])
-    with reading(model), _unlike_the_checks(gate, longest):
-        seen = forward(model, longest.batch([0], model.device), masks=True).attentions
-    parts: dict[int, list[int]] = {}
-    for one in chosen:
-        keys = _seen(gate, one.layer, seen[one.number], longest, 0, query)
-        if keys.stop - keys.start < tokens:
-            parts.setdefault(keys.stop - keys.start, []).append(one.layer.layer)
-    return [
-        f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}: of the longest text the "
-        f"query sees {part} of {tokens} tokens, as the model masks the others; rows have the "
-        "tokens that it sees"
-        for part, layers in parts.items()
-    ]
 
 
 @dataclass(frozen=True)
@@ -467,14 +410,13 @@ def collect(model: Any, tokenizer: Any, corpus: Any, **options: Any) -> Trace:
     encoded = encode(model, tokenizer, texts, outputs=outputs, **cut)
     require_texts(encoded, texts, texts.name)
     encoded = at_positions(encoded, positions, seed)
-    notes = [*windows(model, gate, chosen, encoded), *notes_of(texts, encoded, outputs)]
     metadata = {
         "corpus": {
             "name": texts.name,
             "task": texts.kind,
             "fingerprint": texts.fingerprint,
             "positions": positions,
-            "notes": [*gate.notes, *notes],
+            "notes": [*gate.notes, *notes_of(texts, encoded, outputs)],
         },
         "model": {
             "name": gate.model,

@@ -70,7 +70,7 @@ def build_transformer(
         if not 0 <= layer < settings.layers:
             got = f"layer {layer} of {settings.layers}"
             expected = f"all, or layers from 0 to {settings.layers - 1}"
-            raise InputError("build model", "--frozen-uniform", got, expected)
+            raise InputError("build model", "uniform.layers", got, expected)
         _freeze_uniform(model, architecture, layer)
     return model
 

@@ -401,12 +401,10 @@ class _Audited:
 
     def _notes(self) -> list[str]:
         from attnaudit.hf.encode import notes_of
-        from attnaudit.hf.trace import windows
 
         read = [POSITIONS[self.positions]] if self.positions in POSITIONS else []
-        gate = self.network.gate
-        parts = windows(self.network.model, gate, self.chosen, self.encoded)
-        return [*read, *gate.notes, *parts, *notes_of(self.texts, self.encoded, self.outputs)]
+        notes = notes_of(self.texts, self.encoded, self.outputs)
+        return [*read, *self.network.gate.notes, *notes]
 
     def _facts(self) -> dict[str, Any]:
         rows = len(np.unique(self.encoded.instance))

@@ -117,35 +117,27 @@ def _batch(given: Any, where: str) -> Batch:
     if not isinstance(given.inputs, tuple | list | Mapping):
         expected = "the arguments of the module, as a tuple or by name"
         raise _error(f"{where}: inputs", type(given.inputs).__name__, expected)
-    where_tokens, expected = f"{where}: tokens", "the tokens of each text, as a list"
-    if isinstance(given.tokens, str) or not isinstance(given.tokens, Iterable):
-        raise _error(where_tokens, type(given.tokens).__name__, f"{expected} of lists")
-    texts = list(given.tokens)
-    if any(isinstance(tokens, str) for tokens in texts):
-        raise _error(where_tokens, "a text that is one string", expected, "split it")
-    if not texts:
-        raise _error(where_tokens, "no text", "one text or more")
-    empty = next((row for row, tokens in enumerate(texts) if not len(tokens)), None)
-    if empty is not None:
-        expected, do = "one token or more of each text", "drop such texts"
-        raise _error(where_tokens, f"no token in text {empty}", expected, do)
-    label = None if given.label is None else list(_labels(given.label, len(texts), where))
+    tokens, expected = given.tokens, "one token or more of each text, in lists"
+    if isinstance(tokens, str) or not isinstance(tokens, Iterable) or not (texts := list(tokens)):
+        raise _error(f"{where}: tokens", f"{tokens!r:.60}", expected)
+    for row, text in enumerate(texts):
+        if isinstance(text, str) or not len(text):
+            raise _error(f"{where}: tokens", f"{text!r:.60} of text {row}", expected)
+    label = None if given.label is None else [_label(one, where) for one in given.label]
+    if label is not None and len(label) != len(texts):
+        got = f"{len(label)} labels of {len(texts)} texts"
+        raise _error(f"{where}: label", got, "one of each text")
     return Batch(given.inputs, texts, label)
 
 
-def _labels(given: Sequence[Any], texts: int, where: str) -> Iterator[int | None]:
-    where = f"{where}: label"
-    if len(given) != texts:
-        raise _error(where, f"{len(given)} labels of {texts} texts", "one of each text")
-    for row, label in enumerate(given):
-        try:
-            whole = label is None or float(label).is_integer()
-        except (TypeError, ValueError):
-            whole = False
-        if not whole:
-            expected = "the number of a class, from 0, or None where it is not known"
-            raise _error(where, f"{label!r} of text {row}", expected)
-        yield None if label is None else int(label)
+def _label(given: Any, where: str) -> int | None:
+    try:
+        if given is None or float(given).is_integer():
+            return None if given is None else int(given)
+    except (TypeError, ValueError):
+        pass
+    expected = "the number of a class, from 0, or None where it is not known"
+    raise _error(f"{where}: label", repr(given), expected)
 
 
 def _check_logits(logits: Any, result_of: str, texts: int, where: str) -> None:
@@ -153,55 +145,44 @@ def _check_logits(logits: Any, result_of: str, texts: int, where: str) -> None:
 
     Args:
         logits: Output of the module.
-        result_of: Function that gave it, if that gives probabilities or their logarithms.
+        result_of: Function that gave it, if that gives probabilities.
         texts: Number of texts.
         where: Name of the batch.
     """
-    output = f"{where}: output"
+    output, expected, do = f"{where}: output", "logits (B, C), a row for each text", ""
     if not isinstance(logits, Tensor):
-        do = "wrap the module in one that returns them"
-        raise _error(output, type(logits).__name__, "logits (B, C), a tensor", do)
-    if logits.dtype not in PRECISE:
-        expected = "float32 or float64"
-        raise _error(f"{where}: logits", str(logits.dtype), expected, "net.float()")
-    several = logits.dim() == 2 and logits.shape[1] > 1
-    one_column = logits.dim() == 2 and not several
-    instead = "collect from a module that returns what goes into the"
-    if several and bool((logits >= 0).all()) and float((logits.sum(1) - 1).abs().max()) < SUMS_TO_1:
-        got = "numbers of at least 0 that sum to 1 for every text: probabilities"
-        raise _error(output, got, "logits", f"{instead} softmax")
-    if result_of.startswith("log") and one_column:  # logarithms in several columns are logits
-        got = f"one column, the result of a {result_of}: a log-probability"
-        do = "collect from a module that returns the logit"
-        raise _error(output, got, "the logit of class 1", do)
-    if result_of and not result_of.startswith("log"):
-        got = f"the result of a {result_of}: probabilities"
-        raise _error(output, got, "logits", f"{instead} {result_of}")
-    if not bool((logits < torch.inf).all()):
-        expected = "numbers; -inf alone may stand for a masked class"
-        raise _error(output, "NaN or an infinite logit", expected)
-    if logits.dim() != 2 or len(logits) != texts:
+        got, do = type(logits).__name__, "wrap the module in one that returns them"
+    elif logits.dtype not in PRECISE:
+        got, expected, do = str(logits.dtype), "float32 or float64", "net.float()"
+    elif logits.dim() != 2 or len(logits) != texts:
         got = f"a tensor {tuple(logits.shape)} for {texts} texts"
-        raise _error(output, got, "logits (B, C), a row for each text")
+    elif not bool((logits < torch.inf).all()):
+        got = "NaN or an infinite logit"
+        expected = "numbers; -inf alone may stand for a masked class"
+    elif result_of or (
+        logits.shape[1] > 1
+        and bool((logits >= 0).all())
+        and float((logits.sum(dim=1) - 1).abs().max()) < SUMS_TO_1
+    ):
+        function = result_of or "softmax"
+        got = f"probabilities, as of a {function}"
+        do = f"collect from a module that returns what goes into the {function}"
+    else:
+        return
+    raise _error(output, got, expected, do)
 
 
 def _check_heads(parts: Sequence[_Collected]) -> None:
     """Refuse a self-attention, which has a row of weights for each token and not for each head."""
-    heads, do = (
-        [part.alpha.shape[1] for part in parts],
-        "audit a module that pools each text by one query",
-    )
-    for number, other in enumerate(heads):
-        if other != heads[0]:
-            got = f"{other} rows of weights for each text, {heads[0]} in batch 0"
-            expected = "a row for each head, as many in every batch"
-            raise _error(f"batch {number}", got, expected, do)
-    if heads[0] > 1 and not parts[0].of_heads and {part.width for part in parts} == {heads[0]}:
-        got = (
-            f"as many rows of weights as tokens, {heads[0]}, in every batch: they may be those of "
-        )
-        expected, do = "a row for each head", f"add a batch of longer texts, or {do}"
-        raise _error("weights", f"{got}queries, and not of heads", expected, do)
+    heads = [part.alpha.shape[1] for part in parts]
+    other = next((number for number, own in enumerate(heads) if own != heads[0]), 0)
+    equal = not parts[0].of_heads and {part.width for part in parts} == {heads[0]}
+    if other or (heads[0] > 1 and equal):
+        got = f"{heads[other]} rows of weights for each text, {heads[0]} in batch 0"
+        if not other:
+            got = f"as many rows of weights as tokens, {heads[0]}: they may be those of queries"
+        do = "audit a module that pools each text by one query, or add a batch of longer texts"
+        raise _error(f"batch {other}: weights", got, "a row for each head", do)
 
 
 @dataclass(frozen=True)
@@ -228,7 +209,7 @@ class _Collected:
 
     def checked(self, network: PoolingNetwork, where: str) -> _Collected:
         """Refuse a pooling that is no weighted sum, and find whether the logits are one."""
-        name, affine = f"{where}: {type(network.pool).__name__}", True
+        name = f"{where}: {type(network.pool).__name__}"
         affine = bool(self.logits_of_token.isfinite().all())
         # Columns of pooled vectors may vanish by cancellation; then the median column counts.
         largest = _largest(self.pooled_of_token)
@@ -240,11 +221,9 @@ class _Collected:
             expected = self._sum(drawn, self.pooled_of_token, self.pooled)
             gap = _gap(expected, ran.pooled.reshape(len(drawn), -1), scale)
             if gap > LINEAR:
-                got = (
-                    f"an output that differs by {gap:.2g} from the weighted sum of what its tokens "
-                )
+                got = f"an output that differs by {gap:.2g} from the weighted sum of its tokens"
                 do = "such a module, as one that squares its weights, cannot be audited"
-                raise _error(name, f"{got}give", f"at most {LINEAR:g}", do)
+                raise _error(name, got, f"at most {LINEAR:g}", do)
             gap = _gap(network.run(self.inputs, pooled=expected).output, ran.output, of_logits)
             if gap > READ_ELSEWHERE:
                 got = f"logits that differ by {gap:.2g} from those that follow from its output"
@@ -321,28 +300,19 @@ def _collected(network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
     size, texts = int(lengths.max()), len(lengths)
     own = _weights_of(ran, network, lengths, where)
     alpha = own[:, :, :size]
-    alone: list[list[Ran]] = []
+    inside = (torch.arange(size)[:, None] < lengths)[..., None]
+    given: dict[str, list[Tensor]] = {"output": [], "pooled": []}
     for head in range(alpha.shape[1]):
-        alone.append([])
+        alone = []
         for token in range(size):
             weights = alpha.clone()
             weights[:, head] = 0.0
             weights[:, head, token] = 1.0
-            alone[-1].append(network.run(batch.inputs, weights))
-    inside = (torch.arange(size)[:, None] < lengths)[..., None]
-    logits, pooled = (
-        torch.where(
-            inside,
-            torch.stack(
-                [
-                    torch.stack([getattr(one, name).reshape(texts, -1) for one in ones])
-                    for ones in alone
-                ]
-            ),
-            0.0,
-        )
-        for name in ("output", "pooled")
-    )
+            alone.append(network.run(batch.inputs, weights))
+        for name, parts in given.items():
+            every = torch.stack([getattr(one, name).reshape(texts, -1) for one in alone])
+            parts.append(torch.where(inside, every, 0.0))
+    logits, pooled = (torch.stack(parts) for parts in given.values())
     own_pooled, width = ran.pooled.reshape(texts, -1), own.shape[2]
     found = _Collected(batch, alpha, ran.output, own_pooled, logits, pooled, ran.of_heads, width)
     return found.checked(network, where)

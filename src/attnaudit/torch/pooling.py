@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from inspect import BoundArguments, signature
 from types import FunctionType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,58 +15,44 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import FUSED, PASSING, SOFTMAX, Tags, attend_in_two_steps
+from attnaudit.hf.capture import FUSED, SOFTMAX, attend_in_two_steps, flat, tag_of
 from attnaudit.models.weights import Fingerprinted, weights_fingerprint
 from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
 MULTIHEAD = functional.multi_head_attention_forward
 OWN_KEYS = ("bias_k", "bias_v", "add_zero_attn", "static_k", "static_v")
-_LOG_SOFTMAX = (
-    functional.log_softmax,
-    torch.log_softmax,
-    torch.special.log_softmax,
-    Tensor.log_softmax,
-)
-_SIGMOID = (torch.sigmoid, torch.sigmoid_, torch.special.expit, Tensor.sigmoid, Tensor.sigmoid_)
-PROBABILITIES: dict[Any, str] = {
-    **dict.fromkeys(_SIGMOID, "sigmoid"),
-    **dict.fromkeys(SOFTMAX, "softmax"),
-    **dict.fromkeys(_LOG_SOFTMAX, "log_softmax"),
-    functional.hardsigmoid: "hardsigmoid",
-    functional.logsigmoid: "logsigmoid",
-}
-LOGARITHM = {torch.log, torch.log_, Tensor.log, Tensor.log_}
-# Names of functions that return the same numbers, or some of them.
-_RESHAPING = (
+# Names of functions that return probabilities, and of those that return the same numbers or some.
+PROBABILITIES = ("hardsigmoid", "sigmoid", "softmax", "special_expit", "special_softmax")
+SAME_NUMBERS = (
+    "T",
+    "__getitem__",
     "chunk",
     "clamp",
-    "clip",
     "clone",
     "contiguous",
+    "data",
     "detach",
     "double",
     "flatten",
+    "float",
+    "mT",
     "narrow",
     "permute",
     "reshape",
     "select",
     "split",
     "squeeze",
-    "t",
+    "to",
     "transpose",
     "unbind",
     "unsqueeze",
-    "clamp_",
+    "view",
 )
-SAME_NUMBERS = PASSING | {
-    getattr(place, name) for place in (torch, Tensor) for name in _RESHAPING if hasattr(place, name)
-}
-SAME_NUMBERS |= {getattr(Tensor, name).__get__ for name in ("T", "mT", "data")}
-COMPLEMENT = {torch.rsub, Tensor.__rsub__}  # probabilities subtracted from 1
 
 
 @dataclass(frozen=True)
@@ -75,7 +61,7 @@ class Ran:
 
     Attributes:
         output: Output of the module.
-        result_of: Function that returned it, if that gives probabilities or their logarithms.
+        result_of: Function that returned it, if that gives probabilities.
         pooled: Output of the submodule.
         weights: Weights (B, H, T) of every softmax in the submodule.
         of_heads: True if their rows are known to be heads and not queries.
@@ -102,13 +88,13 @@ class _Watch(TorchFunctionMode):
         inside: True while the submodule runs.
         seen: Own weights of every softmax in it.
         of_heads: True if their rows are known to be heads.
-        names: Functions that gave probabilities or their logarithms.
+        names: Functions that gave probabilities.
     """
 
     def __init__(self, new: Float[Tensor, "B H T"] | None) -> None:
         super().__init__()
         self.new, self.inside, self.of_heads = new, False, False
-        self.seen, self.names, self._heads = list[Tensor](), Tags(), 0
+        self.seen, self.names, self._heads = list[Tensor](), WeakIdKeyDictionary(), 0
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -121,17 +107,13 @@ class _Watch(TorchFunctionMode):
             self.of_heads = weights.dim() == 4
             return self._exchanged(weights, weights.dim() - 1) @ values
         result: Any = func(*args, **kwargs)
-        name = PROBABILITIES.get(func, "")
-        given = (self.names.get(args[0]) if args else None) or ""
-        whole = func in COMPLEMENT and isinstance(args[-1], int | float) and args[-1] == 1
-        if func in SAME_NUMBERS or whole:
-            name = given
-        elif func in LOGARITHM and given:
-            name = f"log of a {given}"
-        several = isinstance(result, tuple | list)
-        for one in result if several else (result,):
+        own = func.__self__ if func.__name__ == "__get__" else func
+        name = own.__name__.removesuffix("_") if own.__name__[0] != "_" else own.__name__
+        if name not in PROBABILITIES:
+            name = tag_of(self.names, args[0]) if args and name in SAME_NUMBERS else None
+        for one in flat((result,)):
             if isinstance(one, Tensor):
-                self.names.remove(one)  # a function may have changed probabilities in place
+                self.names.pop(one, None)  # a function may have changed probabilities in place
                 if name:
                     self.names[one] = name
         if not self.inside or func not in SOFTMAX:
@@ -188,20 +170,6 @@ def _axis(weights: Tensor, dim: int | None = None, **_: Any) -> int:
     return dim % max(weights.dim(), 1)
 
 
-class Texts(Protocol):
-    """A batch that was collected."""
-
-    @property
-    def inputs(self) -> Any:
-        """Arguments of the module."""
-        ...
-
-    @property
-    def pooled(self) -> Float[Tensor, "B P"]:
-        """Pooled vectors."""
-        ...
-
-
 @dataclass
 class PoolingNetwork(Fingerprinted):
     """A module with its pooling submodule, as the tail of a trace in this process.
@@ -214,7 +182,7 @@ class PoolingNetwork(Fingerprinted):
 
     net: nn.Module
     pool: nn.Module
-    texts: dict[int, tuple[Texts, int]] = field(default_factory=dict)
+    texts: dict[int, tuple[Any, int]] = field(default_factory=dict)
 
     @property
     def model(self) -> nn.Module:
@@ -286,7 +254,7 @@ class PoolingNetwork(Fingerprinted):
             expected = "the pooled vectors, a tensor, or a tuple that they come first in"
             raise InputError(OPERATION, where, got, expected, do)
         plain = [_plain(one) for one in (output, outputs[0], *watch.seen)]
-        result_of = watch.names.get(output) or ""
+        result_of = tag_of(watch.names, output) or ""
         return Ran(plain[0], result_of, plain[1], tuple(plain[2:]), watch.of_heads)
 
 

@@ -120,17 +120,6 @@ class Case:
         inside = torch.arange(keys, device=slopes.device) < lengths.to(slopes.device)
         return torch.einsum("bhqk,bq->bhk", slopes, queries.to(slopes)).float() * inside[:, None]
 
-    def repeated(self, times: int) -> Iterator[tuple[Tensor, Tensor, dict[str, Tensor]]]:
-        """Yield all pairs of a row and a number below ``times``, in parts within the budget.
-
-        Each part has rows, numbers, and the inputs of these rows.
-        """
-        rows = torch.arange(len(self.texts), device=self.mask.device).repeat_interleave(times)
-        numbers = torch.arange(times, device=self.mask.device).repeat(len(self.texts))
-        share = self.rows_per_pass
-        for row, number in zip(rows.split(share), numbers.split(share), strict=True):
-            yield row, number, {name: value[row] for name, value in self.inputs.items()}
-
     @property
     def rows_per_pass(self) -> int:
         """Rows of a pass within the budget."""
@@ -184,12 +173,9 @@ class Graph:
             logits = read_logits(case.model, case.inputs, case.ends, watch)
             self._probabilities = logits.float().softmax(dim=-1)
         if not self.embedded:
-            got, expected = (
-                "a model that embeds its tokens in a way of its own",
-                "embeddings of input_ids",
-            )
             name, do = type(case.model).__name__, "choose measures without gradients"
-            raise InputError(OPERATION, name, got, expected, do)
+            got = "a model that embeds its tokens in a way of its own"
+            raise InputError(OPERATION, name, got, "embeddings of input_ids", do)
         self.attentions, self.logits = tuple(attentions), logits.detach()
 
     def slopes(self, output: int | None = None) -> tuple[Tensor, ...]:
@@ -253,14 +239,12 @@ def embeddings_as(
             return change(output.transpose(0, 1), module).transpose(0, 1)
         return None
 
-    own = [model.get_input_embeddings()]
+    stacks = [model]
     if model.config.is_encoder_decoder:
-        stacks = (model.get_encoder(), model.get_decoder())
-        own += [stack.embed_tokens for stack in stacks if hasattr(stack, "embed_tokens")]
-    weights = {id(module.weight) for module in own}
-    every = (module for module in model.modules() if isinstance(module, nn.Embedding))
-    shared = [module for module in every if id(module.weight) in weights]
-    modules = {id(module): module for module in (*own, *shared)}.values()
+        stacks += [model.get_encoder(), model.get_decoder()]
+    own = {id(stack.get_input_embeddings().weight) for stack in stacks}
+    # An output layer may have these weights too; it is not called with the text.
+    modules = [one for one in model.modules() if id(getattr(one, "weight", None)) in own]
     handles = [module.register_forward_hook(changed) for module in modules]
     try:
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import Attention, forward
+from attnaudit.hf.capture import Attention, Exchange, forward
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.importance.case import OPERATION, Case, ends_of, read_logits
 from attnaudit.hf.model import positions_per_pass, without_padding
@@ -94,29 +95,32 @@ def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
     References:
         Mohebbi et al. 2023.
     """
-    usual = _last_state(case, case.inputs, torch.arange(len(case.texts)))
-    out = torch.zeros(case.mask.shape, device=case.mask.device)
+    usual = _last_state(case, torch.arange(len(case.texts)))
+    texts, tokens = case.mask.shape
+    out = torch.zeros(texts, tokens, device=case.mask.device)
     last = len(case.attentions) - 1
-    for rows, tokens, inputs in case.repeated(case.mask.shape[1]):
+    for part in torch.cartesian_prod(torch.arange(texts), torch.arange(tokens)).split(
+        case.rows_per_pass
+    ):
+        rows, zeroed = part.to(case.mask.device).unbind(dim=1)
 
-        def exchange(attention: Attention, tokens: Tensor = tokens) -> Tensor | None:
+        def exchange(attention: Attention, zeroed: Tensor = zeroed) -> Tensor | None:
             if attention.index != last:
                 return None
             weights = attention.weights.clone()
             # A weight of 0 and a value of 0 are the same.
-            weights[torch.arange(len(tokens), device=tokens.device), :, :, tokens] = 0
+            weights[torch.arange(len(zeroed), device=zeroed.device), :, :, zeroed] = 0
             return weights
 
-        state = _last_state(case, inputs, rows, exchange)
-        out[rows, tokens] = 1 - torch.cosine_similarity(usual[rows], state, dim=-1)
+        state = _last_state(case, rows, exchange)
+        out[rows, zeroed] = 1 - torch.cosine_similarity(usual[rows], state, dim=-1)
     return (out * case.mask).clamp(min=0)
 
 
-def _last_state(
-    case: Case, inputs: dict[str, Tensor], rows: Tensor, exchange=None
-) -> Float[Tensor, "m E"]:
-    """Return the last hidden states at the query: of the decoder if there is one."""
-    output = forward(case.model, {**inputs, "output_hidden_states": True}, exchange).output
+def _last_state(case: Case, rows: Tensor, exchange: Exchange | None = None) -> Float[Tensor, "m E"]:
+    """Return the last hidden states of rows at the query: of the decoder if there is one."""
+    inputs: dict[str, Any] = {name: value[rows] for name, value in case.inputs.items()}
+    output = forward(case.model, inputs | {"output_hidden_states": True}, exchange).output
     names = ("decoder_hidden_states", "hidden_states")
     states = next((found for name in names if (found := getattr(output, name, None))), None)
     if states is None:

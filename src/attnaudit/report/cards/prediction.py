@@ -61,7 +61,7 @@ def _sentence(rows: SummaryRows, about: About) -> str:
     if worse and about.assumed_classes:
         return (
             f"{text}{worse}, and which output of the model is which class was assumed: the names "
-            "may be exchanged. State them, in the order of the outputs, with --classes."
+            "may be exchanged. State them in the order of the outputs (--set collect.classes=…)."
         )
     if worse and auc is not None:
         return f"{text}{worse}: the labels, or the names of the model's outputs, may be exchanged."

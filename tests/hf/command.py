@@ -1,0 +1,51 @@
+"""``attnaudit audit`` of tiny models: folders, texts, and the one line of what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attnaudit.cli import main
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, tokenizer
+
+CLASSIFIER, WRITER = "BertForSequenceClassification", "GPT2LMHeadModel"
+LITTLE = ("--experiment", "permutation", "--set", "collect.scores=gradient", "--sample", "4")
+LEAST = (*LITTLE, "--layers", "all", "--heads", "0")  # behind no graph, whose export takes a second
+
+
+def save_models(place: Path) -> Path:
+    """Save a classifier and a language model."""
+    for name, kind, special in (
+        (CLASSIFIER, "wordpiece", "[CLS] $A [SEP]"),
+        (WRITER, "bytes", ""),
+    ):
+        tiny(name, vocab_size=SIZE).save_pretrained(place / name)
+        tokenizer(kind, special).save_pretrained(place / name)
+    return place
+
+
+def write(path: Path, *lines: str) -> Path:
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def audit(*arguments: object, out: Path | None = None) -> int:
+    """The status of a command."""
+    return main(["audit", *map(str, arguments), *(("--out", str(out)) if out else ())])
+
+
+def refused(capsys: Any, *arguments: object, out: Path | None = None) -> str:
+    """The one line of a command that fails with status 2 and leaves nothing."""
+    capsys.readouterr()
+    before = out is not None and out.exists()
+    assert audit(*arguments, out=out) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    # Other lines, of progress, begin with a number.
+    lines = [one for one in captured.err.splitlines() if one[:1].strip() and not one[0].isdigit()]
+    assert len(lines) == 1, captured.err
+    assert lines[0].startswith("attnaudit: ")
+    assert ".;" not in lines[0]
+    assert out is None or out.exists() == before
+    return lines[0]
