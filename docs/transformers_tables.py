@@ -28,6 +28,7 @@ from attnaudit.recipes.reproduction.records import save
 from attnaudit.recipes.trained import train_into
 from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
 from attnaudit.report.models import figure_and_model, model_label
+from attnaudit.results.measures import SCORES as TITLES
 from attnaudit.results.record import read_summary
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.kendall import kendall_tau
@@ -292,13 +293,7 @@ def of_scores(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _title(score: str) -> str:
-    return (
-        "attention, last layer"
-        if score == "attention"
-        else SCORES[score].title
-        if score in SCORES
-        else score
-    )
+    return "attention, last layer" if score == "attention" else TITLES[score]
 
 
 def of_models(study: str, record: Mapping[str, Any], columns: Mapping[str, str]) -> str:

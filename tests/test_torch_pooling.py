@@ -229,32 +229,6 @@ def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill:
         collect(ReadsWeights(fill), batches[:1], attention="pool")
 
 
-@pytest.mark.parametrize("size", [1, 2, 32])
-@pytest.mark.parametrize("deep", [False, True])
-def test_how_texts_are_batched_decides_nothing(deep: bool, size: int) -> None:
-    """Rounding is large beside a logit near 0: of a few hundred texts those with the least."""
-    net, _ = made(deep=deep, outputs=1)
-    draw = torch.Generator().manual_seed(1)
-    lengths, ids = (
-        torch.randint(2, 12, (300,), generator=draw),
-        torch.randint(30, (300, 12), generator=draw),
-    )
-    with torch.no_grad():
-        for weight in net.parameters():
-            weight *= 3
-        least = net(ids, torch.arange(12)[None] < lengths[:, None])[:, 0].abs().argsort()[:40]
-    lengths, ids, batches = lengths[least], ids[least], []
-    for start in range(0, len(ids), size):
-        own = lengths[start : start + size]
-        mask = torch.arange(int(own.max()))[None] < own[:, None]
-        batches.append(
-            ((ids[start : start + size, : mask.shape[1]], mask), [["w"] * n for n in own.tolist()])
-        )
-    assert collect(net, batches, attention="pool").metadata["tail"] == (
-        "replay" if deep else "identity"
-    )
-
-
 class Around(nn.Module):
     """A classifier around a `_Given`, of whose output it takes the pooled vectors by ``take``."""
 
@@ -368,28 +342,27 @@ class Pooled(NamedTuple):
     weights: Tensor
 
 
-OUTPUTS: dict[str, tuple[Callable[..., Any], Callable[[Any], Tensor], str]] = {
-    "a named tuple": (Pooled, lambda given: given.vectors, ""),
-    "a list": (lambda *both: list(both), lambda given: given[0], ""),
-    "nothing": (
-        lambda *both: None,
-        lambda given: torch.zeros(3, 6),
-        "an output of class NoneType; expected the pooled vectors",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", OUTPUTS)
-def test_what_a_pooling_returns(case: str) -> None:
-    give, take, message = OUTPUTS[case]
-    net, batches = Around(_Given(1, give), take), made()[1]
-    if message:
-        with pytest.raises(InputError, match=message):
-            collect(net, batches[:1], attention="pool")
-        return
-    trace = collect(net, batches, attention="pool")
-    assert trace.metadata["tail"] == "replay"
+def test_a_pooling_may_return_more_than_its_vectors() -> None:
+    batches = made()[1]
+    trace = collect(
+        Around(_Given(1, Pooled), lambda given: given.vectors), batches, attention="pool"
+    )
     assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
+    net = Around(_Given(1, lambda *both: None), lambda given: torch.zeros(3, 6))
+    with pytest.raises(InputError, match="an output of class NoneType"):
+        collect(net, batches[:1], attention="pool")
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_how_texts_are_batched_decides_nothing(deep: bool) -> None:
+    net, [((ids, mask), tokens, _), _] = made(deep=deep, outputs=1)
+    alone = [((ids[k : k + 1], mask[k : k + 1]), tokens[k : k + 1]) for k in range(len(tokens))]
+    together = collect(net, [((ids, mask), tokens)], attention="pool")
+    apart = collect(net, alone, attention="pool")
+    assert together.metadata["tail"] == apart.metadata["tail"]
+    for name in ("alpha", "readout"):
+        first, second = (trace.ragged(name).values for trace in (together, apart))
+        assert np.abs(first - second).max() <= 1e-6
 
 
 class Heads(nn.Module):
@@ -511,31 +484,6 @@ def test_what_a_multihead_attention_must_not_do(settings: dict[str, Any], messag
     net, batches = heads(**settings)
     with pytest.raises(InputError, match=message):
         collect(net, batches, attention="pool")
-
-
-class Encoder(nn.Module):
-    """A classifier around an `nn.TransformerEncoder`, whose layers torch fuses where no gradient is needed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding, self.head = nn.Embedding(30, 6), nn.Linear(6, 3)
-        self.encoder = nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), 2, enable_nested_tensor=False
-        )
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return self.head(self.encoder(self.embedding(ids), src_key_padding_mask=~mask)[:, 0])
-
-
-@pytest.mark.parametrize("path", ["encoder", "encoder.layers.1.self_attn"])
-def test_a_transformer_encoder_of_torch_does_not_pool(path: str) -> None:
-    net, (_, batches) = Encoder().eval(), heads()
-    with pytest.raises(
-        InputError,
-        match="MultiheadAttention: 5 queries for each text; expected one query for each text",
-    ):
-        collect(net, batches, attention=path)
-    assert not any(module._forward_hooks for module in net.modules())
 
 
 def test_a_path_that_is_no_module_is_refused() -> None:

@@ -93,14 +93,14 @@ def test_scores_that_find_the_deciding_words_are_ordered_by_their_mean(script: M
     places = [
         page.index(f"| {name} | ")
         for name in (
-            "leave-one-out: the word deleted",
+            "leave-one-out",
             "attention rollout",
             "attention, last layer",
             "random order",
         )
     ]
     assert places == sorted(places)
-    assert "| leave-one-out: the word deleted | 0.500 | 1.000 |" in page
+    assert "| leave-one-out | 0.500 | 1.000 |" in page
 
 
 def test_heads_have_every_measure_of_the_records(script: ModuleType) -> None:

@@ -300,7 +300,9 @@ def test_a_folder_that_cannot_be_written(
     (taken / "mine").touch()
     assert "taken: a folder that holds something else" in refused(capsys, *command, out=taken)
     assert [path.name for path in taken.iterdir()] == ["mine"]
-    assert "texts.csv: a file; expected a folder" in refused(capsys, *command, out=corpus)
+    assert "texts.csv: a file; expected a new or empty folder" in refused(
+        capsys, *command, out=corpus
+    )
     assert "Not a directory" in refused(capsys, *command, "--out", corpus / "run")
 
 

@@ -13,20 +13,17 @@ from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.experiments import joint
 from attnaudit.experiments.joint import Joint, groups_of
 from attnaudit.hf.capture import Attention, forward
-from attnaudit.hf.encoded import Encoded
-from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.model import logits_at_query
-from attnaudit.hf.network import Replay
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
-from tests.hf.test_trace import REPLAYED, collected, drawn, placed
+from tests.hf.test_trace import REPLAYED, Traced, drawn, placed, traced
 from tests.oracles.joint import NaiveHeads
 
 HEADS, TEXTS, SHUFFLES, SWEEPS = 4, 2, 3, 2
-CLASSES: list[tuple[str, dict[str, Any]]] = [
+CLASSES = [
     *((name, {}) for name in (*REPLAYED, "FalconForCausalLM", "GPTBigCodeForCausalLM")),
     ("FalconForCausalLM", {"multi_query": False}),
     *(
@@ -34,15 +31,14 @@ CLASSES: list[tuple[str, dict[str, Any]]] = [
         for name in ("MistralForCausalLM", "Gemma3ForCausalLM", "GptOssForCausalLM")
     ),
 ]
+FAST = ("BertForSequenceClassification", "MarianMTModel", "MistralForCausalLM")
 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel"])
 def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: Path) -> None:
     model = tiny(name)
-    gate, texts = check_model(model), random_texts(model, TEXTS)
-    trace = Trace.read(
-        collected(model, gate, texts, tmp_path, layers="all", scores=()), Replay(model, gate)
-    )
+    case = traced(model, tmp_path, texts=random_texts(model, TEXTS))
+    texts, trace = case.texts, case.trace
     table = Joint(shuffles=SHUFFLES, sweeps=SWEEPS)(trace)
     drawn = [[row.copy() for row in shuffled] for shuffled in joint.shuffles_of(trace, 0, SHUFFLES)]
     for text in range(TEXTS):
@@ -77,25 +73,25 @@ def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: P
         ]
 
 
-@pytest.mark.parametrize(("name", "options"), CLASSES)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        pytest.param(name, options, marks=() if name in FAST else pytest.mark.slow)
+        for name, options in CLASSES
+    ],
+)
 def test_weights_in_all_layers_give_what_a_pass_of_the_whole_model_gives(
     name: str, options: dict[str, Any], tmp_path: Path
 ) -> None:
-    """Of some heads, in one layer and in all; also of texts that are longer than a window of the layers."""
-    _check_weights(tiny(name, **options), False, tmp_path)
+    """Of some heads, in one layer and in all; also of texts longer than a window of the layers."""
+    for cross in (False, True)[: 1 + (name in ("MarianMTModel", "T5ForConditionalGeneration"))]:
+        model = tiny(name, **options)
+        texts = random_texts(model, 2)
+        _check_weights(traced(model, tmp_path / str(cross), texts=texts, cross=cross))
 
 
-@pytest.mark.parametrize("name", ["MarianMTModel", "T5ForConditionalGeneration"])
-def test_weights_of_cross_attention_in_all_layers(name: str, tmp_path: Path) -> None:
-    _check_weights(tiny(name), True, tmp_path)
-
-
-def _check_weights(model: Any, cross: bool, tmp_path: Path) -> None:
-    gate, texts = check_model(model), random_texts(model, 2)
-    trace = Trace.read(
-        collected(model, gate, texts, tmp_path, layers="all", cross=cross, scores=()),
-        Replay(model, gate),
-    )
+def _check_weights(case: Traced) -> None:
+    trace = case.trace
     three = trace.take(np.flatnonzero(trace.array("head") != 1))
     for some in (three, three.take(np.flatnonzero(three.array("layer") == 0))):
         groups = groups_of(some, ("instance",))
@@ -110,21 +106,16 @@ def _check_weights(model: Any, cross: bool, tmp_path: Path) -> None:
             <= 1e-5
         )
         expected = np.stack(
-            [_passed(model, gate, texts, some, rows, alpha) for rows in groups for alpha in alphas]
+            [_passed(case, some, rows, alpha) for rows in groups for alpha in alphas]
         )
         assert tvd(found, expected).max() <= 1e-5
 
 
-def _passed(
-    model: Any, gate: Gate, texts: Encoded, trace: Trace, rows: np.ndarray, alpha: Ragged
-) -> np.ndarray:
-    """The prediction of a pass of the whole model with the weights of ``rows``, those of one text."""
+def _passed(case: Traced, trace: Trace, rows: np.ndarray, alpha: Ragged) -> np.ndarray:
+    """Predict by a pass of the whole model with the weights of the rows of one text."""
+    gate = case.gate
     places = {number: (layer.stack, layer.layer) for number, layer in enumerate(gate.layers)}
-    stacks, layers, heads = (
-        trace.table["stack"].to_list(),
-        trace.array("layer"),
-        trace.array("head"),
-    )
+    stacks, layers, heads = (trace.table[name].to_list() for name in ("stack", "layer", "head"))
     query = int(trace.array("query")[rows[0]])
 
     def exchange(found: Attention) -> Tensor:
@@ -135,5 +126,5 @@ def _passed(
         return weights
 
     assert gate.task is not None
-    seen = forward(model, texts.batch([int(trace.instance[rows[0]])]), exchange)
+    seen = forward(case.model, case.texts.batch([int(trace.instance[rows[0]])]), exchange)
     return logits_at_query(seen.output, gate.task)[0].double().softmax(dim=-1).numpy()

@@ -30,7 +30,7 @@ THREE = ("--sample", "3", "--set", "collect.scores=gradient,loo")
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rows = [f"{text},{k % 3}" for k, text in enumerate(sorted(set(texts()))[:40])]
+    rows = [f'"{text}",{k % 3}' for k, text in enumerate(sorted(set(texts()))[:40])]
     return write(tmp_path_factory.mktemp("corpus") / "texts.csv", "text,label", *rows)
 
 
@@ -253,7 +253,7 @@ def test_positions_are_no_texts(models: Path, tmp_path: Path, capsys: Any) -> No
         (("--heads", "x"), "collect.heads: x; expected all or numbers, as 0,3"),
         (("--set", "collect.cross=true"), "no cross-attention"),
         (("--set", "collect.scores=gradiant"), "gradiant: no such measure"),
-        (("--split", "tost"), "--split tost: a file without splits; expected all, or train"),
+        (("--split", "tost"), "--split tost: a file without splits; expected all"),
         (("--set", "collect.classes=a,b"), "a, b (2); expected 3 different names"),
         (("--set", "collect.positions=one"), "positions one: a classifier; expected a model"),
     ],

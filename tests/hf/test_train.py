@@ -155,20 +155,6 @@ def test_a_training_that_was_stopped_ends_with_the_same_bytes(
     assert bytes_of(tmp_path / "m" / "model") == bytes_of(trained)
 
 
-def test_a_finished_training_is_left_as_it_is(trained: Path) -> None:
-    before = {path.name: path.stat().st_mtime_ns for path in trained.iterdir()}
-    trained_model(spec(), trained.parent)
-    assert {path.name: path.stat().st_mtime_ns for path in trained.iterdir()} == before
-    assert plan_run(spec(), trained.parent)[0].is_done
-
-
-def test_a_damaged_file_is_made_again(trained: Path, tmp_path: Path) -> None:
-    place = tmp_path / "m"
-    shutil.copytree(trained.parent, place)
-    (place / "model" / "model.safetensors").write_bytes(b"damaged")
-    assert bytes_of(trained_model(spec(), place)) == bytes_of(trained)
-
-
 def test_another_spec_is_refused_with_what_differs(trained: Path) -> None:
     with pytest.raises(
         RunError, match=r"another run: model\.dropout = 0\.3, there 0\.1, seed = 1, there 0"
@@ -210,23 +196,6 @@ def test_pieces_are_what_the_tokenizer_gives(config: str, source: str) -> None:
         assert batch.ids[0].tolist() == [*direct["input_ids"], *end]
         if network.architecture.reads_types:
             assert second_text(batch)[0].tolist() == direct["token_type_ids"]
-
-
-def test_pieces_of_the_rationale_are_those_of_its_words(corpus: Corpus) -> None:
-    network = network_of(corpus)
-    split, pieces = corpus.splits["train"], pieces_of(network, corpus).splits["train"]
-    assert split.rationale is not None
-    assert pieces.rationale is not None
-    for row in range(len(split)):
-        words = [
-            word for word, mark in zip(split.tokens[row], split.rationale[row], strict=True) if mark
-        ]
-        marked = [
-            piece
-            for piece, mark in zip(pieces.tokens[row], pieces.rationale[row], strict=True)
-            if mark
-        ]
-        assert "".join(marked).replace("##", "") == "".join(words)
 
 
 @pytest.mark.parametrize("config", ["tiny-bert", "tiny-gpt2", "small-distilbert"])
@@ -387,17 +356,3 @@ def test_what_cannot_be_trained_leaves_no_folder(
     assert line.startswith("attnaudit: ")
     assert message in line
     assert not out.exists()
-
-
-def test_names_of_folders_say_what_was_changed() -> None:
-    assert TransformerTraining.of("sst").name == "sst-small-bert-s0"
-    assert (
-        TransformerTraining.of("data/all.csv", settings={"uniform.layers": "all"}, seed=3).name
-        == "data-small-bert-uniform-s3"
-    )
-    assert (
-        TransformerTraining.of(
-            "sst", settings={"uniform.layers": "1,0", "deceive.strength": 0.1}
-        ).name
-        == "sst-small-bert-uniform0-1-deceive0.1-s0"
-    )

@@ -21,8 +21,6 @@ from attnaudit.hf.model import ModelTask
 from attnaudit.hf.texts import take
 from attnaudit.trace.words import SPECIAL
 
-# A batch of more than `FEW` texts is padded to at most `MOST_PADDED` times its tokens.
-FEW, MOST_PADDED = 8, 1.2
 Positions = Literal["one", "all", "last"]
 
 
@@ -166,18 +164,14 @@ class Encoded:
         size, special = self.ids.lengths, self.special
         target = np.zeros_like(size) if self.written is None else self.written.ids.lengths
         marks = special.with_values(special.values.astype(np.int64)).sum()
-        order = np.lexsort((marks, target, size))
+        order = np.lexsort((target, size, marks))
+        alike = [marks] if batching == "any" else [marks, size, target]
         start = 0
         for stop in range(1, len(order) + 1):
             rows = order[start : stop + 1]
             padded = len(rows) * int(size[rows].max() + target[rows].max())
             fits = stop < len(order) and batching != "none" and padded <= budget
-            fits &= len(rows) <= FEW or padded <= MOST_PADDED * int((size + target)[rows].sum())
-            kinds = {
-                (marks[row], *((size[row], target[row]) if batching != "any" else ()))
-                for row in rows.tolist()
-            }
-            if not fits or len(kinds) > 1:
+            if not fits or any(one[rows[0]] != one[rows[-1]] for one in alike):
                 yield order[start:stop]
                 start = stop
 
