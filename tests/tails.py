@@ -12,9 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 from scipy.special import erf
 
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail, Tail, TanhTail
-from tests.traces import make_trace
+from tests.traces import make_trace, trace_of
 
 
 @dataclass(frozen=True)
@@ -120,24 +119,11 @@ def layer_trace(
     **options: Any,
 ) -> Trace:
     """A random trace whose tail is a `Layer`."""
-    base, rng = (
-        make_trace(n, lengths, outputs, seed, hidden=width, loo=False),
-        np.random.default_rng(seed),
-    )
+    base = make_trace(n, lengths, outputs, seed, hidden=width, loo=False)
+    values = 0.3 * base.ragged("readout").values
+    values = values + 0.1 * np.random.default_rng(seed).normal(size=values.shape)
+    names = ("tokens", "label", "rationale", "split")
+    columns: dict[str, Any] = {name: base.table[name].to_list() for name in names}
+    columns |= {"gradient": base.ragged("gradient"), "class_names": base.class_names}
     tail = Layer.random(width, outputs, seed, **options)
-    alpha = base.alpha
-    values = base.ragged("readout").values
-    values = (0.3 * values + 0.1 * rng.normal(size=values.shape)).astype(np.float32)
-    contribution = base.ragged("readout").with_values(values)
-    activation = "sigmoid" if outputs == 1 else "softmax"
-    readout = Readout(
-        contribution.with_values(values.astype(np.float64)), base.readout.offset, activation, tail
-    )
-    columns: dict[str, Any] = {
-        name: base.table[name].to_list() for name in ("tokens", "label", "rationale", "split")
-    }
-    columns["gradient"] = base.ragged("gradient")
-    return Trace.from_arrays(
-        activation=activation, class_names=base.class_names, tail=tail, instance=base.instance, alpha=base.ragged("alpha"),
-        readout=contribution, offset=base.readout.offset.astype(np.float32), prediction=readout(alpha).astype(np.float32), **columns,
-    )  # fmt: skip
+    return trace_of(base.ragged("alpha"), values, base.readout.offset, tail, **columns)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.measures import Activation, activate, tvd
+from attnaudit.stats.measures import Activation, tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail, Tail, TanhTail
@@ -61,42 +62,43 @@ def make_trace(
     )
     gold = rng.integers(0, classes, n)
     rows = [_row(rng, int(count), int(y), classes) for count, y in zip(counts, gold, strict=True)]
-    cue = Ragged.from_rows([r[1] for r in rows], dtype=bool)
-    relevance = np.concatenate([r[2] for r in rows])
-    alpha = _attention(rng, cue, sharpness, zeros)
-    readout = _readout(rng, alpha, relevance, outputs, hidden, n, candidates)
-    prediction = readout(_rounded(alpha))
+    tokens, cues, relevance = zip(*rows, strict=True)
+    cue = Ragged.from_rows(cues, dtype=bool)
+    alpha, contribution = _attention(rng, cue, sharpness, zeros), np.concatenate(relevance)
+    strength, tail = np.abs(contribution).max(axis=1), None
+    if outputs == 1:
+        contribution = contribution[:, 1:] - contribution[:, :1]
+    if hidden is not None:
+        contribution = contribution @ rng.normal(0, 1, (contribution.shape[1], hidden))
+        tail = TanhTail(rng.normal(0, 2, (outputs, hidden)), rng.normal(0, 0.1, outputs))
+    offset = rng.normal(0, 0.1, (1, contribution.shape[1]))
+    names = list(class_names or ("negative", "positive", "sport", "business", "science")[:classes])
     columns: dict[str, Any] = {
-        "instance": np.arange(first_instance, first_instance + n), "tokens": [r[0] for r in rows],
-        "alpha": alpha.with_values(alpha.values.astype(np.float32)),
-        "readout": readout.contribution.with_values(readout.contribution.values.astype(np.float32)),
-        "offset": readout.offset.astype(np.float32), "prediction": prediction.astype(np.float32),
+        "class_names": names + [f"class {k}" for k in range(len(names), classes)],
+        "metadata": {
+            "corpus": {"name": "random", "title": "Random trace"}, "seed": seed,
+            "model": {"encoder": "none", "attention": "random"}, "versions": {},
+        },
+        "instance": np.arange(first_instance, first_instance + n), "tokens": list(tokens),
     }  # fmt: skip
+    if candidates and outputs > 1:
+        allowed = rng.random((n, outputs)) < 0.7
+        allowed[np.arange(n), rng.integers(0, outputs, n)] = True
+        columns["candidates"] = allowed
     if split is not None:
         columns["split"] = [split] * n
     if label:
         columns["label"] = gold.tolist()
     if rationale:
         columns["rationale"] = [row.tolist() for row in cue]
-    if candidates and readout.candidates is not None:
-        columns["candidates"] = readout.candidates.tolist()
-    effect = _leave_one_out(readout, _rounded(alpha), prediction)
+    effect = _leave_one_out(trace_of(alpha, contribution, offset, tail, **columns))
     if loo:
         columns["loo"] = alpha.with_values(effect.astype(np.float32))
     if gradient:
-        columns["gradient"] = _noisy(rng, alpha, np.abs(relevance).max(axis=1))
+        columns["gradient"] = _noisy(rng, alpha, strength)
     for name in importance:
         columns[f"importance_{name}"] = _noisy(rng, alpha, effect)
-    activation = "sigmoid" if outputs == 1 else "softmax"
-    names = list(class_names or ("negative", "positive", "sport", "business", "science")[:classes])
-    names += [f"class {k}" for k in range(len(names), classes)]
-    metadata = {
-        "corpus": {"name": "random", "title": "Random trace"}, "seed": seed,
-        "model": {"encoder": "none", "attention": "random"}, "versions": {},
-    }  # fmt: skip
-    return Trace.from_arrays(
-        activation=activation, class_names=names, metadata=metadata, tail=readout.tail, **columns
-    )
+    return trace_of(alpha, contribution, offset, tail, **columns)
 
 
 def _row(
@@ -127,38 +129,9 @@ def _rounded(alpha: Ragged) -> Ragged:
     return alpha.with_values(values / alpha.spread(alpha.with_values(values).sum()))
 
 
-def _readout(
-    rng: np.random.Generator,
-    alpha: Ragged,
-    relevance: np.ndarray,
-    outputs: int,
-    hidden: int | None,
-    n: int,
-    candidates: bool,
-) -> Readout:
-    contribution = (relevance[:, 1] - relevance[:, 0])[:, None] if outputs == 1 else relevance
-    tail: Tail = IdentityTail()
-    if hidden is not None:
-        contribution = contribution @ rng.normal(0, 1, (contribution.shape[1], hidden))
-        tail = TanhTail(rng.normal(0, 2, (outputs, hidden)), rng.normal(0, 0.1, outputs))
-    offset = rng.normal(0, 0.1, (1, contribution.shape[1])).repeat(n, axis=0)
-    allowed = None
-    if candidates and outputs > 1:
-        allowed = rng.random((n, outputs)) < 0.7
-        allowed[np.arange(n), rng.integers(0, outputs, n)] = True
-    activation: Activation = "sigmoid" if outputs == 1 else "softmax"
-    single = contribution.astype(np.float32).astype(np.float64)
-    return Readout(
-        alpha.with_values(single),
-        offset.astype(np.float32).astype(np.float64),
-        activation,
-        tail,
-        allowed,
-    )
-
-
-def _leave_one_out(readout: Readout, alpha: Ragged, prediction: np.ndarray) -> np.ndarray:
+def _leave_one_out(trace: Trace) -> np.ndarray:
     """TVD after removing each position and rescaling the others: what deletion does to a model with no context."""
+    alpha, prediction = trace.alpha, trace.readout(trace.alpha)
     effect = np.zeros(len(alpha.values))
     for t in range(int(alpha.lengths.max())):
         rows = np.flatnonzero(alpha.lengths > t)
@@ -166,7 +139,7 @@ def _leave_one_out(readout: Readout, alpha: Ragged, prediction: np.ndarray) -> n
         values[alpha.offsets[rows] + t] = 0.0
         total = alpha.with_values(values).sum()
         left = alpha.with_values(values / np.maximum(alpha.spread(total), 1e-12))
-        effect[alpha.offsets[rows] + t] = tvd(readout(left), prediction)[rows]
+        effect[alpha.offsets[rows] + t] = tvd(trace.readout(left), prediction)[rows]
     return effect
 
 
@@ -174,23 +147,35 @@ def _noisy(rng: np.random.Generator, alpha: Ragged, values: np.ndarray) -> Ragge
     return alpha.with_values((values * np.exp(rng.normal(0, 0.5, len(values)))).astype(np.float32))
 
 
-def sigmoid_rows(alpha: Ragged, relevance: np.ndarray, offset: float = 0.0) -> Trace:
-    """The smallest trace: one sigmoid output, ``relevance`` a number per position, tokens ``w0``, ``w1``, …"""
-    alpha = alpha.with_values(np.asarray(alpha.values, np.float32))
-    contribution = _rounded(alpha).with_values(
-        np.asarray(relevance, np.float32).astype(np.float64)[:, None]
-    )
-    bias = np.full((len(alpha), 1), np.float32(offset), np.float64)
-    logits = (
-        bias + contribution.with_values(_rounded(alpha).values[:, None] * contribution.values).sum()
-    )
-    return Trace.from_arrays(
-        activation="sigmoid",
-        class_names=["no", "yes"],
-        instance=np.arange(len(alpha)),
-        tokens=[[f"w{t}" for t in range(length)] for length in alpha.lengths],
-        alpha=alpha,
-        readout=contribution.with_values(contribution.values.astype(np.float32)),
-        offset=bias.astype(np.float32),
-        prediction=activate(logits, "sigmoid").astype(np.float32),
-    )
+def known(value: float | None, tolerance: float = 1e-12) -> Any:
+    """A number as a table holds it: null where it is undefined."""
+    return None if value is None or np.isnan(value) else pytest.approx(value, abs=tolerance)
+
+
+def trace_of(
+    alpha: Any, readout: Any, offset: Any = 0.0, tail: Tail | None = None, **columns: Any
+) -> Trace:
+    """A trace of known attention and contributions, with the prediction that they give.
+
+    ``alpha`` is n rows, ``readout`` (N, P), or (N,) for one number a position; one output is a sigmoid, several are a softmax.
+    """
+    alpha = alpha if isinstance(alpha, Ragged) else Ragged.from_rows(alpha)
+    alpha = alpha.with_values(alpha.values.astype(np.float32))
+    parts = np.asarray(readout, np.float32).reshape(len(alpha.values), -1)
+    bias = np.broadcast_to(offset, (len(alpha), parts.shape[1])).astype(np.float32)
+    tail, rows = tail or IdentityTail(), np.arange(len(alpha))
+    outputs = tail(bias.astype(np.float64), rows).shape[1]
+    activation: Activation = "sigmoid" if outputs == 1 else "softmax"
+    single = alpha.with_values(parts.astype(np.float64))
+    allowed = columns.get("candidates")
+    model = Readout(single, bias.astype(np.float64), activation, tail, allowed)
+    made = {
+        "class_names": ["no", "yes"] if outputs == 1 else [f"class {c}" for c in range(outputs)],
+        "instance": rows,
+        "tokens": [[f"w{t}" for t in range(length)] for length in alpha.lengths],
+        "alpha": alpha,
+        "readout": alpha.with_values(parts),
+        "offset": bias,
+        "prediction": model(_rounded(alpha)).astype(np.float32),
+    }
+    return Trace.from_arrays(activation=activation, tail=tail, **(made | columns))

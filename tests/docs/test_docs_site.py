@@ -16,9 +16,6 @@ LOADS = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["\'
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("mkdocs")
-    pytest.importorskip("mkdocstrings")
-    pytest.importorskip("material")
     out = tmp_path_factory.mktemp("site")
     environment = os.environ | {
         "NO_MKDOCS_2_WARNING": "1",
@@ -32,6 +29,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_the_site_has_its_parts(site: Path) -> None:
     parts = (
         "index",
@@ -55,6 +53,7 @@ def test_the_site_has_its_parts(site: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     pages = [page for page in site.rglob("*.html") if page.parent.name != "gallery"]
     assert len(pages) > 30
@@ -64,16 +63,6 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     assert not any(
         'class="mermaid"' in page.read_text(encoding="utf-8") for page in pages
     )  # whose library is on a CDN
-
-
-def test_every_experiment_has_its_picture() -> None:
-    from attnaudit.experiments import EXPERIMENTS
-
-    for name in EXPERIMENTS:
-        assert f"images/experiments/{name}.svg" in (
-            ROOT / "docs" / "experiments" / f"{name}.md"
-        ).read_text(encoding="utf-8")
-        assert (ROOT / "docs" / "images" / "experiments" / f"{name}.svg").exists()
 
 
 @pytest.mark.parametrize(

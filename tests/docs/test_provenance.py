@@ -16,17 +16,6 @@ COMMAND = re.compile(
     re.MULTILINE,
 )
 MEASURED = re.compile(r"^\|.*[| ]\d", re.MULTILINE)  # a row with a number
-PAGES = {
-    "benchmarks.md": None, "mutants.md": None, "scale.md": None, "translation.md": ["Results"], "calibration.md": ["Results"],
-    "jain2019.md": ["Log-odds attention"],
-    "transformers.md": [
-        "Last-layer attention on SST", "Is learned attention needed?", "Which score agrees best with leave-one-out?",
-        "Which score finds the words that decide?", "Hidden attention",
-    ],
-}  # fmt: skip
-"""The sections of a page that have measured numbers; None: all with a table.
-
-Tables that are written from records have a column of commits. The others are references: commands, settings, measures."""
 
 
 def sections(page: str) -> dict[str, str]:
@@ -35,17 +24,6 @@ def sections(page: str) -> dict[str, str]:
         r"^#{1,4} (.*)$", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE
     )
     return dict(zip(parts[1::2], parts[2::2], strict=True))
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_a_table_of_measured_numbers_names_its_commit_and_its_command(page: str) -> None:
-    found = sections(page)
-    asked = PAGES[page] or [title for title, text in found.items() if MEASURED.search(text)]
-    assert asked
-    assert [title for title in asked if not COMMIT.search(found[title])] == [], "without a commit"
-    assert [title for title in asked if not COMMAND.search(f"{title}\n{found[title]}")] == [], (
-        "without a command"
-    )
 
 
 NOT_MEASURED = {  # tables of settings, of meanings and of limits; the log marks what has no script

@@ -56,6 +56,7 @@ def marked(page: Path) -> list[dict[str, str]]:
     return [match.groupdict() for match in MARKED.finditer(page.read_text(encoding="utf-8"))]
 
 
+@pytest.mark.slow
 def test_what_the_tour_and_the_readme_show_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -102,6 +103,7 @@ def test_what_the_tour_and_the_readme_show_works(
     assert all((tmp_path / name).stat().st_size > 0 for name in made)
 
 
+@pytest.mark.slow
 def test_the_writers_of_traces_write_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -141,10 +143,13 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert missing == []
 
 
-def test_every_experiment_has_its_page() -> None:
+def test_every_experiment_has_its_page_and_picture() -> None:
     from attnaudit.experiments import EXPERIMENTS
 
-    assert {path.stem for path in (ROOT / "docs" / "experiments").glob("*.md")} >= set(EXPERIMENTS)
+    for name in EXPERIMENTS:
+        page = (ROOT / "docs" / "experiments" / f"{name}.md").read_text(encoding="utf-8")
+        assert f"images/experiments/{name}.svg" in page
+        assert (ROOT / "docs" / "images" / "experiments" / f"{name}.svg").exists()
 
 
 @pytest.mark.parametrize(

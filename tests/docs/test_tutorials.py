@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.ipynb"))
 SHOWN = {
@@ -15,18 +17,15 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # those of the libraries that run notebooks
 def test_a_tutorial_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its cells are run by IPython, as a kernel runs them, but in this process, which has imported everything."""
-    interactive, capture = (
-        pytest.importorskip("IPython.core.interactiveshell"),
-        pytest.importorskip("IPython.utils.capture"),
-    )
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.chdir(tmp_path)
-    shell, shown = interactive.InteractiveShell(), ""
+    shell, shown = InteractiveShell(), ""
     for code in cells(path):
-        with capture.capture_output() as said:
+        with capture_output() as said:
             done = shell.run_cell(code)
         done.raise_error()
         shown += "".join(output.data.get("text/html", "") for output in said.outputs)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import kendalltau
 
-from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.correlation import Correlation
+from attnaudit.trace.schema import list_column
 from tests.oracles.scores import naive_benjamini_hochberg
 from tests.traces import make_trace
 
@@ -28,34 +30,15 @@ def test_every_row_matches_scipy(trace, table: pl.DataFrame):
         "gradient_loo": ("gradient", "loo"),
         "ig": ("alpha", "importance_ig"),
     }
+    assert table.columns[3:] == [f"{kind}_{name}" for name in pairs for kind in ("tau", "p")]
     for name, (one, other) in pairs.items():
         for row in range(len(trace)):
             x, y = trace.ragged(one)[row], trace.ragged(other)[row]
-            tau, p_value = table[f"tau_{name}"][row], table[f"p_{name}"][row]
-            if len(x) < 3:
-                assert (tau is None) == (len(x) < 2 or len(set(x)) == 1 or len(set(y)) == 1)
-                continue
-            expected = np.array(kendalltau(x, y, method="asymptotic"))
-            if np.isnan(expected[0]):
-                assert tau is None
-                assert p_value is None
-            else:
-                assert (tau, p_value) == pytest.approx(expected, abs=1e-12)
-
-
-def test_the_columns_that_others_rely_on(table: pl.DataFrame):
-    expected = [
-        "split",
-        "instance",
-        "predicted",
-        "tau_gradient",
-        "p_gradient",
-        "tau_loo",
-        "p_loo",
-        "tau_gradient_loo",
-        "p_gradient_loo",
-    ]
-    assert table.columns == [*expected, "tau_ig", "p_ig"]
+            found = table[f"tau_{name}"][row], table[f"p_{name}"][row]
+            if min(len(set(x)), len(set(y))) < 2:
+                assert found == (None, None)
+            elif len(x) > 2:  # scipy knows no p of two
+                assert found == pytest.approx(kendalltau(x, y, method="asymptotic"), abs=1e-12)
 
 
 def test_the_summary_counts_what_is_undefined(table: pl.DataFrame):
@@ -81,6 +64,9 @@ def test_significance_is_adjusted_within_the_group(table: pl.DataFrame):
         adjusted = summary.filter(measure="significant_gradient_bh", group=group)["value"].item()
         assert share == pytest.approx((p <= 0.05).mean())
         assert adjusted == pytest.approx(naive_benjamini_hochberg(p, 0.05).mean())
+        tau, p = rows.drop_nulls("tau_gradient").select("tau_gradient", "p_gradient").to_numpy().T
+        above = summary.filter(measure="above_chance_gradient", group=group)["value"].item()
+        assert above == pytest.approx((0.5 + np.sign(tau) * (0.5 - p / 2)).mean())
 
 
 def test_differences_are_paired(table: pl.DataFrame):
@@ -103,26 +89,11 @@ def test_undefined_everywhere_is_null_and_not_zero():
     assert (row["value"], row["low"], row["n"], row["undefined"]) == (None, None, 0, 5)
 
 
-def test_a_name_that_is_taken_is_refused():
-    assert "importance_loo" in (Correlation().refuses(make_trace(5, importance=("loo",))) or "")
-    assert Correlation().refuses(make_trace(5, importance=("ig",))) is None
-
-
 def test_attention_that_is_the_importance_has_tau_1():
     trace = make_trace(20, (3, 20), seed=2)
     same = trace.ragged("alpha")
-    table = pl.DataFrame(
-        Correlation()(_with(trace, gradient=same, loo=same.with_values(-same.values)))
-    )
+    opposite = same.with_values(-same.values)
+    columns = [list_column("gradient", same), list_column("loo", opposite)]
+    table = Correlation()(replace(trace, table=trace.table.with_columns(columns)))
     assert table["tau_gradient"].to_list() == pytest.approx([1.0] * 20)
     assert table["tau_loo"].to_list() == pytest.approx([-1.0] * 20)
-
-
-def _with(trace, **columns: Ragged):
-    names = [name for name in ("instance", "tokens", "split") if name in trace.table.columns]
-    kept = {name: trace.table[name].to_list() for name in names}
-    kept |= {name: trace.ragged(name) for name in ("alpha", "readout")}
-    kept |= {name: trace.array(name) for name in ("offset", "prediction")}
-    return type(trace).from_arrays(
-        activation=trace.metadata["activation"], class_names=trace.class_names, **(kept | columns)
-    )

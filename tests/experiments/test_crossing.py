@@ -38,15 +38,6 @@ def test_first_point_within_epsilon_is_that_of_every_point_looked_at(classes: in
         assert 0 < passed_by.sum() < len(passed_by)
 
 
-def test_a_segment_alone_has_the_same_point():
-    given = curves(7, 0.3)
-    together = np.column_stack(crossing_of(Curves(*given[:3]), given[3], LIMIT))
-    for row in range(0, 60, 7):
-        a, b, c, own = (values[row : row + 1] for values in given)
-        alone = crossing_of(Curves(a, b, c), own, LIMIT)
-        assert np.array_equal(np.concatenate(alone), together[row])
-
-
 def test_outputs_that_are_no_numbers_end_the_search_for_their_segment_alone():
     given = curves(3, 0.3)
     expected = np.column_stack(crossing_of(Curves(*given[:3]), given[3], LIMIT))

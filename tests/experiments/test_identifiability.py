@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.identifiability import null_space
 from attnaudit.experiments.identifiability.experiment import Identifiability
@@ -14,14 +13,26 @@ from attnaudit.experiments.programs import Constraints, Solution
 from attnaudit.trace import Trace
 from tests.oracles.identifiability import largest_distance, null_dimension, weight_range
 from tests.tails import layer_trace, opaque
-from tests.traces import make_trace, sigmoid_rows
+from tests.traces import make_trace, trace_of
 
-KINDS: list[dict[str, Any]] = [
-    {"outputs": 1},
-    {"outputs": 2},
-    {"outputs": 3},
-    {"outputs": 3, "hidden": 4},
-]
+
+def on_a_line(zeros: float) -> Trace:
+    """Readouts of few values: ties, tokens at the attended sum, all weight on one token, two tokens, equal readouts."""
+    random = np.random.default_rng(9)
+    lengths = [*random.integers(3, 7, 25), 2, 1, 3]
+    rows = [random.random(size) * (random.random(size) >= zeros) for size in lengths]
+    alpha = Ragged.from_rows([row + 1e-3 * np.eye(len(row))[0] for row in rows])
+    relevance = random.integers(-2, 3, len(alpha.values)).astype(float)
+    relevance[-3:] = 1.0
+    weights = alpha.with_values(alpha.values / alpha.spread(alpha.sum()))
+    weights.values[: lengths[0]] = np.eye(lengths[0])[1]
+    return trace_of(weights, relevance)
+
+
+TRACES = {
+    str(kind): make_trace(20, (1, 7), seed=1, zeros=0.1, **kind)
+    for kind in ({}, {"outputs": 2}, {"outputs": 3}, {"outputs": 3, "hidden": 4})
+} | {"line": on_a_line(0.0), "line, zeros": on_a_line(0.4)}
 
 
 class Moved(NamedTuple):
@@ -41,48 +52,24 @@ def movement(readout: np.ndarray, alpha: np.ndarray, tokens: int) -> Moved:
     return Moved(*parts)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_dimension_ranges_and_distance_are_those_of_enumeration(kind: dict[str, Any]):
-    trace = make_trace(20, (1, 7), seed=1, zeros=0.1, **kind)
+def ranges_of(trace: Trace, row: int) -> np.ndarray:
+    """Least and largest weight of the tokens, largest attention first, by enumeration."""
+    tokens = np.argsort(-trace.alpha[row], kind="stable")
+    return np.transpose([weight_range(trace, row, int(token)) for token in tokens])
+
+
+@pytest.mark.parametrize("kind", TRACES)
+def test_dimension_ranges_and_distance_are_those_of_enumeration(kind: str):
+    trace, exact = TRACES[kind], 0
     table = Identifiability(tokens=10)(trace)
-    exact = 0
     for row in range(len(trace)):
         moved = movement(trace.readout.contribution[row], trace.alpha[row], 10)
-        assert table["null_dimension"][row] == null_dimension(trace, row)
-        for k, token in enumerate(np.argsort(-trace.alpha[row], kind="stable").tolist()):
-            assert (moved.least[k], moved.most[k]) == pytest.approx(
-                weight_range(trace, row, token), abs=1e-6
-            )
+        assert table["null_dimension"][row] == moved.dimension == null_dimension(trace, row)
+        np.testing.assert_allclose([moved.least, moved.most], ranges_of(trace, row), atol=1e-6)
         largest = largest_distance(trace, row)
         assert moved.reach <= largest + 1e-6 <= moved.upper + 2e-6
         exact += moved.reach > largest - 1e-6
-    assert exact >= (20 if kind == {"outputs": 1} else 16)
-
-
-@pytest.mark.parametrize("zeros", [0.0, 0.4])
-def test_ranges_on_a_line_with_equal_readouts_and_weights_of_zero(zeros: float):
-    """Readouts of few values: ties, tokens at the attended sum, all weight on one token, two tokens, equal readouts."""
-    random = np.random.default_rng(9)
-    lengths = [*random.integers(3, 7, 25), 2, 1, 3]
-    alpha = Ragged.from_rows(
-        [
-            random.random(size) * (random.random(size) >= zeros) + 1e-3 * (np.arange(size) == 0)
-            for size in lengths
-        ]
-    )
-    relevance = random.integers(-2, 3, len(alpha.values)).astype(float)
-    relevance[-3:] = 1.0
-    weights = alpha.with_values(alpha.values / alpha.spread(alpha.sum()))
-    weights.values[: lengths[0]] = np.eye(lengths[0])[1]
-    trace = sigmoid_rows(weights, relevance)
-    moved = movements(trace.readout.contribution, trace.alpha, 10)
-    for row in range(len(trace)):
-        assert moved.dimension[row] == null_dimension(trace, row)
-        assert moved.reach[row] == pytest.approx(largest_distance(trace, row), abs=1e-6)
-        for k, token in enumerate(np.argsort(-trace.alpha[row], kind="stable").tolist()):
-            assert (moved.least[row][k], moved.most[row][k]) == pytest.approx(
-                weight_range(trace, row, token), abs=1e-6
-            )
+    assert exact >= (16 if "outputs" in kind else len(trace))
 
 
 def test_every_attention_at_the_largest_distance_has_the_same_sum():
@@ -103,16 +90,11 @@ def test_the_other_weights_of_a_saturated_row_are_not_lost():
 def test_readouts_on_a_line_need_no_program(monkeypatch: pytest.MonkeyPatch):
     """Whatever the width; the numbers are those of programs and of enumeration."""
     base = make_trace(10, (3, 9), seed=2)
-    line = [r @ np.array([[0.6, -1.2, 0.3]]) for r in base.readout.contribution]
-    known = [
-        [weight_range(base, row, token) for token in range(len(base.alpha[row]))]
-        for row in range(10)
-    ]
+    known = [ranges_of(base, row) for row in range(len(base))]
     monkeypatch.setattr("scipy.optimize.linprog", None)
-    for row, (r, a) in enumerate(zip(line, base.alpha, strict=True)):
-        found, top = movement(r, a, 20), np.argsort(-a, kind="stable")
-        expected = np.array(known[row])[top].T
-        np.testing.assert_allclose([found.least, found.most], expected, atol=1e-6)
+    for row, (r, a) in enumerate(zip(base.readout.contribution, base.alpha, strict=True)):
+        found = movement(r @ np.array([[0.6, -1.2, 0.3]]), a, 20)
+        np.testing.assert_allclose([found.least, found.most], known[row], atol=1e-6)
         assert found.reach == found.upper == pytest.approx(largest_distance(base, row), abs=1e-6)
 
 
@@ -127,9 +109,7 @@ def test_wide_readouts_determine_the_weights(monkeypatch: pytest.MonkeyPatch):
 
 def test_equal_readouts_determine_nothing():
     """All weight may move to the token of least attention."""
-    table = Identifiability()(
-        sigmoid_rows(Ragged.from_rows([[0.7, 0.2, 0.1], [0.5, 0.5]]), np.full(5, 2.0))
-    )
+    table = Identifiability()(trace_of([[0.7, 0.2, 0.1], [0.5, 0.5]], np.full(5, 2.0)))
     assert table["null_share"].to_list() == [1.0, 1.0]
     assert table["max_tvd_alpha"].to_list() == pytest.approx([0.9, 0.5])
     assert table["largest_weight_range"].to_list() == [1.0, 1.0]
@@ -166,7 +146,7 @@ def test_rounding_to_float32_is_no_direction():
 
 
 def test_one_token_has_one_attention():
-    table = Identifiability()(sigmoid_rows(Ragged.from_rows([[1.0]]), np.ones(1)))
+    table = Identifiability()(trace_of([[1.0]], [1.0]))
     assert table.select("identifiable", "null_dimension", "null_share", "max_tvd_alpha").row(0) == (
         True,
         0,
@@ -178,12 +158,6 @@ def test_one_token_has_one_attention():
 def test_the_tail_does_not_matter():
     trace = make_trace(10, (1, 8), 3, seed=4, hidden=4)
     assert Identifiability()(opaque(trace)).equals(Identifiability()(trace))
-
-
-def test_the_order_of_rows_with_programs():
-    trace = make_trace(12, (3, 8), 3, seed=5)
-    order = np.random.default_rng(0).permutation(12)
-    assert Identifiability()(trace.take(order)).equals(Identifiability()(trace)[order])
 
 
 def test_rows_too_large_for_programs_have_their_dimension(monkeypatch: pytest.MonkeyPatch):
@@ -217,8 +191,3 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
             table["largest_weight_most"][row],
         ) != pytest.approx(weight_range(trace, row, token), abs=1e-6)
     assert wrong > 3
-
-
-def test_no_token_is_refused():
-    with pytest.raises(InputError, match=r"identifiability\.tokens"):
-        Identifiability(tokens=0)

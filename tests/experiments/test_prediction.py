@@ -38,42 +38,23 @@ def test_the_figures_are_those_of_sklearn(outputs: int):
     assert summary["group"].unique().to_list() == ["all"]
 
 
-def test_rows_without_a_label_are_counted():
-    trace = make_trace(50, seed=2)
-    table = Prediction()(trace)
-    unlabelled = table.with_columns(
-        pl.when(pl.col("instance") < 10).then(None).otherwise(pl.col(name)).alias(name)
-        for name in ("label", "correct")
-    )
-    summary = Prediction().summarise(unlabelled)
-    assert summary["n"].to_list() == [40] * 5
-    assert summary["undefined"].to_list() == [10] * 5
-    assert summary.filter(measure="accuracy")["value"].item() == pytest.approx(
-        table["correct"][10:].mean()
-    )
-
-
-def test_no_label_at_all_is_undefined():
-    trace = make_trace(5, seed=3)
-    nothing = Prediction()(trace).with_columns(
-        label=pl.lit(None, pl.Int32), correct=pl.lit(None, pl.Boolean)
-    )
-    summary = Prediction().summarise(nothing)
-    assert summary["value"].to_list() == [None] * 5
-    assert summary["undefined"].to_list() == [5] * 5
+@pytest.mark.parametrize("known", [40, 0])
+def test_rows_without_a_label_are_counted(known: int):
+    table = Prediction()(make_trace(50, seed=2))
+    unknown = pl.col("instance") >= known
+    columns = [pl.when(~unknown).then(name) for name in ("label", "correct")]
+    summary = Prediction().summarise(table.with_columns(columns))
+    assert set(summary["undefined"]) == {50 - known}
+    value = summary.filter(measure="accuracy")["value"].item()
+    assert value == (pytest.approx(table["correct"][:known].mean()) if known else None)
+    assert summary["value"].null_count() == (0 if known else 5)
 
 
 def test_the_table_tells_the_probability_of_what_is_predicted():
     trace = make_trace(50, seed=4)
-    table = Prediction()(trace)
-    p = trace.prediction[:, 0]
+    table, p = Prediction()(trace), trace.prediction[:, 0]
     np.testing.assert_allclose(table["probability"], np.maximum(p, 1 - p))
-    assert (
-        table["correct"].to_list()
-        == (
-            table["predicted"] == pl.Series(np.array(trace.class_names)[trace.array("label")])
-        ).to_list()
-    )
+    assert table["correct"].to_list() == ((p >= 0.5) == trace.array("label")).tolist()
 
 
 def test_random_scores_have_no_reference_value_where_a_row_allows_only_some_classes():

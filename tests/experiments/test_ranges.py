@@ -12,8 +12,10 @@ from attnaudit.experiments import EXPERIMENTS, make_experiment
 RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
     ("permutation", "permutations", [1, 1_000_000], [0, 1_000_001]),
     ("correlation", "significance", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
-    ("comprehensiveness", "orders", [1, 10_000], [0, 10_001]),
+    ("comprehensiveness", "orders", [1, 10_000], [0, 10_001, 10**20]),
     ("erasure", "orders", [1, 10_000], [0, 10_001]),
+    ("erasure", "other", ["any", "code"], ["cod"]),
+    ("adversary", "method", ["exact", "relaxed"], ["exat"]),
     ("erasure", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
     ("adversary", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
     ("adversary", "accept", [0.0, 1.0, None], [-0.01, 1.01, float("nan")]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +15,6 @@ from attnaudit.core.errors import TraceError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments import make_experiment
 from attnaudit.experiments.shards import tables_of_shards
-from attnaudit.results.table import table_file
 from attnaudit.trace import Trace
 from tests.tails import opaque
 from tests.traces import make_trace
@@ -117,15 +115,3 @@ def test_a_network_is_asked_by_one_thread_alone() -> None:
     watched, before = Watched(seen=([], [])), threading.active_count()
     run({"watched": watched}, [opaque(shard) for shard in SHARDS], 2)
     assert max(watched.seen[1]) == before
-
-
-def test_the_bytes_of_a_table_do_not_depend_on_the_pieces_that_it_comes_in(tmp_path: Path) -> None:
-    random = np.random.default_rng(0)
-    rows = pl.DataFrame(
-        {"instance": np.arange(3000), "lists": random.random((3000, 100)).tolist()}
-    )  # more than a page
-    for size in (700, 3000):
-        with table_file(tmp_path / f"{size}.parquet") as add:
-            for start in range(0, 3000, size):
-                add(rows[start : start + size])
-    assert (tmp_path / "700.parquet").read_bytes() == (tmp_path / "3000.parquet").read_bytes()

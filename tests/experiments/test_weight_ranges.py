@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import combinations
 from random import Random
 from typing import Any
 
@@ -17,7 +16,7 @@ from scipy.special import log_softmax
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments import audit, make_experiment
+from attnaudit.experiments import audit
 from attnaudit.experiments.adversary.exact import Slab, slab_within
 from attnaudit.experiments.programs import Constraints, maximise
 from attnaudit.experiments.ranges import experiment, half_spaces, line, search
@@ -31,15 +30,13 @@ from attnaudit.experiments.ranges.half_spaces import (
     outputs_within,
 )
 from attnaudit.experiments.ranges.line import ranges_in_slab
-from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
+from tests.oracles.adversary_several import predictions, within
 from tests.oracles.identifiability import weight_range
-from tests.oracles.ranges import ranges_by_programs, ranges_of_two
-from tests.oracles.readout import naive_readout, naive_tvd
-from tests.report.runs import summary_of
+from tests.oracles.ranges import mixtures_within, ranges_by_programs
 from tests.tails import layer_trace, opaque
-from tests.traces import make_trace, sigmoid_rows
+from tests.traces import make_trace, trace_of
 
 PROVEN = 1e-9
 SEVERAL: list[dict[str, Any]] = [
@@ -55,15 +52,21 @@ def lists(table: pl.DataFrame, name: str) -> list[np.ndarray]:
     return [np.array(row) for row in table[name].to_list()]
 
 
+def change(trace: Trace, row: int, attention: np.ndarray) -> np.ndarray:
+    """TVD of the outputs under several attentions from the model's own."""
+    outputs = predictions(trace, row, np.vstack([trace.alpha[row], attention]))
+    return within(outputs[1:], outputs[0])
+
+
 def farthest_from_programs(trace: Trace, epsilon: float) -> float:
     """The largest difference of any weight from that of the linear programs."""
-    table, worst = ranges(trace, epsilon), 0.0
-    for row, (possible, necessary) in enumerate(
-        zip(lists(table, "possible"), lists(table, "necessary"), strict=True)
-    ):
-        least, most = ranges_by_programs(trace, row, epsilon)
-        worst = max(worst, np.abs(possible - most).max(), np.abs(necessary - least).max())
-    return worst
+    table = ranges(trace, epsilon)
+    least, most = zip(
+        *(ranges_by_programs(trace, row, epsilon) for row in range(len(trace))), strict=True
+    )
+    pairs = (("possible", most), ("necessary", least))
+    gaps = [np.concatenate(lists(table, name)) - np.concatenate(known) for name, known in pairs]
+    return float(np.abs(gaps).max())
 
 
 @pytest.mark.parametrize("epsilon", [0.001, 0.01, 0.1, 0.4])
@@ -92,13 +95,10 @@ def test_a_planted_bug_is_found_by_the_programs(bug: str, monkeypatch: pytest.Mo
 
 def test_without_a_change_of_output_the_ranges_are_those_of_the_same_sum():
     trace = make_trace(20, (2, 8), seed=4)
-    table = ranges(trace, 0.0)
-    for row in range(len(trace)):
-        for token in range(len(trace.alpha[row])):
-            expected = weight_range(trace, row, token)
-            assert (table["necessary"][row][token], table["possible"][row][token]) == pytest.approx(
-                expected, abs=1e-6
-            )
+    least, most = (lists(ranges(trace, 0.0), name) for name in ("necessary", "possible"))
+    for row, alpha in enumerate(trace.alpha):
+        expected = [weight_range(trace, row, token) for token in range(len(alpha))]
+        np.testing.assert_allclose(np.column_stack([least[row], most[row]]), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [{"outputs": 1}, *SEVERAL])
@@ -137,12 +137,8 @@ def test_the_own_weight_lies_within_and_ranges_grow_with_epsilon(
     narrow, wide = (ranges_in_slab(*slab_of(row, epsilon)) for epsilon in sorted((one, other)))
     alpha = np.array(row[0])
     for found in (narrow, wide):
-        assert (
-            (found.necessary >= 0.0)
-            & (found.necessary <= alpha)
-            & (alpha <= found.possible)
-            & (found.possible <= 1.0)
-        ).all()
+        ordered = np.stack([0.0 * alpha, found.necessary, alpha, found.possible, 0.0 * alpha + 1.0])
+        assert (np.diff(ordered, axis=0) >= 0.0).all()
     assert (wide.possible >= narrow.possible - 1e-12).all()
     assert (wide.necessary <= narrow.necessary + 1e-12).all()
 
@@ -151,12 +147,10 @@ def test_the_own_weight_lies_within_and_ranges_grow_with_epsilon(
 def test_the_order_of_tokens_does_not_matter(row: Row, epsilon: float, random: Random):
     alpha, slab = slab_of(row, epsilon)
     order = random.sample(range(len(alpha.values)), len(alpha.values))
-    here = ranges_in_slab(alpha, slab)
-    there = ranges_in_slab(
-        alpha.with_values(alpha.values[order]), replace(slab, relevance=slab.relevance[order])
-    )
-    np.testing.assert_allclose(there.possible, here.possible[order], atol=1e-9)
-    np.testing.assert_allclose(there.necessary, here.necessary[order], atol=1e-9)
+    turned = replace(slab, relevance=slab.relevance[order])
+    there = ranges_in_slab(alpha.with_values(alpha.values[order]), turned)
+    for one, other in zip(there, ranges_in_slab(alpha, slab), strict=True):
+        np.testing.assert_allclose(one, other[order], atol=1e-9)
 
 
 @given(one_row(), st.floats(0.001, 0.5))
@@ -176,35 +170,33 @@ def test_a_token_with_a_copy_is_never_necessary_and_changes_no_other_range(
 
 def test_degenerate_rows():
     """One token; equal readouts; a slab that no token leaves; one that only a single token is in; a saturated output."""
-    alpha = Ragged.from_rows([[1.0], [0.7, 0.2, 0.1], [0.5, 0.5], [1.0, 0.0, 0.0], [0.5, 0.5]])
-    relevance = np.array([3.0, 2.0, 2.0, 2.0, 0.001, -0.001, 0.0, 40.0, 50.0, 60.0, 80.0])
-    table = ranges(sigmoid_rows(alpha, relevance))
-    assert table["possible"].to_list()[:3] == [[1.0], [1.0, 1.0, 1.0], [1.0, 1.0]]
-    assert table["necessary"].to_list()[:3] == [[1.0], [0.0, 0.0, 0.0], [0.0, 0.0]]
+    alpha = [[1.0], [0.7, 0.2, 0.1], [0.5, 0.5], [1.0, 0.0, 0.0], [0.5, 0.5]]
+    relevance = [3.0, 2.0, 2.0, 2.0, 0.001, -0.001, 0.0, 40.0, 50.0, 60.0, 80.0]
+    table = ranges(trace_of(alpha, relevance))
+    possible, necessary = (table[name].to_list() for name in ("possible", "necessary"))
+    assert possible[:3] == [[1.0], [1.0, 1.0, 1.0], [1.0, 1.0]]
+    assert necessary[:3] == [[1.0], [0.0, 0.0, 0.0], [0.0, 0.0]]
     edge = np.log(0.51 / 0.49)  # the logit of ŷ + ε, ŷ = ½
-    assert table["possible"].to_list()[3] == pytest.approx([1.0, edge / 40, edge / 50], rel=1e-9)
-    assert table["necessary"].to_list()[3] == pytest.approx([1 - edge / 40, 0.0, 0.0], rel=1e-9)
-    assert table["possible"].to_list()[4] == [1.0, 1.0]
-    assert table["mean_possible"].to_list()[0] is None
+    assert possible[3] == pytest.approx([1.0, edge / 40, edge / 50], rel=1e-9)
+    assert necessary[3] == pytest.approx([1 - edge / 40, 0.0, 0.0], rel=1e-9)
+    assert possible[4] == [1.0, 1.0]
+    assert table["mean_possible"][0] is None
     assert table["any_necessary"].to_list() == [None, False, False, True, False]
-    assert table["top_necessary"].to_list()[3] == pytest.approx(1 - edge / 40)
+    assert table["top_necessary"][3] == pytest.approx(1 - edge / 40)
 
 
 def test_a_token_at_the_edge_of_the_slab_may_have_all_attention():
-    trace = sigmoid_rows(Ragged.from_rows([[0.5, 0.5]]), np.array([1.0, -1.0]))
-    epsilon = float(1 / (1 + np.exp(-1.0)) - 0.5)
-    assert ranges(trace, epsilon)["possible"][0].to_list() == pytest.approx([1.0, 1.0], abs=1e-15)
-    assert ranges(trace, epsilon - 1e-6)["possible"][0].to_list() == pytest.approx(
-        [1.0, 1.0], abs=1e-5
-    )
+    trace, epsilon = trace_of([[0.5, 0.5]], [1.0, -1.0]), float(1 / (1 + np.exp(-1.0)) - 0.5)
+    for less, tolerance in ((0.0, 1e-15), (1e-6, 1e-5)):
+        found = ranges(trace, epsilon - less)["possible"][0].to_list()
+        assert found == pytest.approx([1.0, 1.0], abs=tolerance)
 
 
-def test_rounding_to_float32_frees_equal_readouts():
+def test_rounding_frees_equal_readouts():
     """Readouts that are equal but for units in the last place of float64: any weights, at ε = 0 too."""
-    value = 1.7
-    trace = sigmoid_rows(Ragged.from_rows([[0.6, 0.3, 0.1]]), np.full(3, value))
-    near = value + np.array([0.0, 2.0**-52, -(2.0**-52)])
-    found = ranges_in_slab(trace.alpha, Slab(near, *(np.array([trace.alpha.values @ near]),) * 2))
+    alpha = Ragged.from_rows([[0.6, 0.3, 0.1]])
+    near = 1.7 + np.array([0.0, 2.0**-52, -(2.0**-52)])
+    found = ranges_in_slab(alpha, Slab(near, *(np.array([alpha.values @ near]),) * 2))
     assert found.possible.tolist() == [1.0, 1.0, 1.0]
     assert found.necessary.tolist() == [0.0, 0.0, 0.0]
 
@@ -247,35 +239,22 @@ def test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attenti
     kind: dict[str, Any],
 ):
     trace = make_trace(12, (2, 7), seed=7, **kind)
-    witnesses = recorded(trace, 0.03)
-    table = ranges(trace, 0.03)
-    rng = np.random.default_rng(0)
+    witnesses, rng = recorded(trace, 0.03), np.random.default_rng(0)
+    names = ("necessary_lower", "necessary", "possible", "possible_upper")
+    found = [lists(ranges(trace, 0.03), name) for name in names]
     for row, alpha in enumerate(trace.alpha):
-        upper, lower, most, least = (
-            lists(table, name)[row]
-            for name in ("possible_upper", "necessary_lower", "possible", "necessary")
-        )
-        predict = naive_readout(trace, row)
-        own = predict(alpha)
-        assert ((lower <= least) & (least <= alpha) & (alpha <= most) & (most <= upper)).all()
-        tried = rng.dirichlet(np.full(len(alpha), 0.5), 100)
-        tried = np.vstack(
-            [
-                tried,
-                np.eye(len(alpha)),
-                *(alpha + share * (tried - alpha) for share in (0.03, 0.1, 0.3)),
-            ]
-        )
-        within = np.array(
-            [attention for attention in tried if naive_tvd(predict(attention), own) <= 0.03]
-        )
-        if len(within):
-            assert (within <= upper + 1e-9).all()
-            assert (within >= lower - 1e-9).all()
+        lower, least, most, upper = (each[row] for each in found)
+        assert (np.diff([lower, least, alpha, most, upper], axis=0) >= 0.0).all()
+        drawn = rng.dirichlet(np.full(len(alpha), 0.5), 100)
+        nearer = [alpha + share * (drawn - alpha) for share in (0.03, 0.1, 0.3)]
+        tried = np.vstack([drawn, np.eye(len(alpha)), *nearer])
+        allowed = tried[change(trace, row, tried) <= 0.03]
+        assert (allowed <= upper + 1e-9).all()
+        assert (allowed >= lower - 1e-9).all()
         shown = np.vstack([alpha, *witnesses[row]])
         np.testing.assert_allclose(shown.max(axis=0), most, atol=1e-12)
         np.testing.assert_allclose(shown.min(axis=0), least, atol=1e-12)
-        assert all(naive_tvd(predict(attention), own) <= 0.03 + 2e-9 for attention in shown)
+        assert change(trace, row, shown).max() <= 0.03 + 2e-9
 
 
 @pytest.mark.parametrize("kind", SEVERAL)
@@ -309,10 +288,10 @@ def test_of_two_tokens_the_ranges_hold_those_of_a_grid(kind: dict[str, Any]):
     trace = make_trace(8, (2, 2), seed=8, **kind)
     table, gaps = ranges(trace, 0.05), []
     for row in range(len(trace)):
-        least, most = ranges_of_two(trace, row, 0.05)
-        assert (lists(table, "possible_upper")[row] >= most - 1e-9).all()
-        assert (lists(table, "necessary_lower")[row] <= least + 1e-9).all()
-        gaps.append(np.abs(lists(table, "possible")[row] - most).max())
+        allowed = mixtures_within(trace, row, 0.05)
+        assert (lists(table, "possible_upper")[row] >= allowed.max(axis=0) - 1e-9).all()
+        assert (lists(table, "necessary_lower")[row] <= allowed.min(axis=0) + 1e-9).all()
+        gaps.append(np.abs(lists(table, "possible")[row] - allowed.max(axis=0)).max())
     assert np.median(gaps) < 0.01
 
 
@@ -320,27 +299,11 @@ def test_of_two_tokens_the_ranges_hold_those_of_a_grid(kind: dict[str, Any]):
 def test_behind_tanh_mixtures_of_two_tokens_are_found(outputs: int):
     """One logit decides, which a mixture on two sides of the model's own passes, however thin what is within ε."""
     trace = make_trace(8, (2, 6), seed=4, outputs=outputs, hidden=8)
-    found, share, gaps = lists(ranges(trace, 0.01), "possible"), np.linspace(0.0, 1.0, 301), []
-    for row, alpha in enumerate(trace.alpha):
-        predict, each, most = naive_readout(trace, row), np.eye(len(alpha)), alpha.copy()
-        own = predict(alpha)
-        for token, other in combinations(range(len(alpha)), 2):
-            mixed = each[other] + share[:, None] * (each[token] - each[other])
-            within = [one for one in mixed if naive_tvd(predict(one), own) <= 0.01]
-            most = np.max([most, *within], axis=0)
-        assert (found[row] >= most - 0.1).all()
-        gaps.append((most - found[row]).max())
+    found = lists(ranges(trace, 0.01), "possible")
+    most = [mixtures_within(trace, row, 0.01, steps=300).max(axis=0) for row in range(len(trace))]
+    gaps = [(one - other).max() for one, other in zip(most, found, strict=True)]
+    assert max(gaps) <= 0.1
     assert np.mean(gaps) < 0.01
-
-
-def test_mixtures_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch):
-    trace = make_trace(6, (2, 12), seed=4, outputs=3, hidden=8)
-    whole = ranges(trace, 0.01)
-    monkeypatch.setattr(search, "TOKENS", 1)
-    for one, other in zip(
-        lists(ranges(trace, 0.01), "possible"), lists(whole, "possible"), strict=True
-    ):
-        np.testing.assert_allclose(one, other, atol=1e-9)
 
 
 def test_programs_of_two_classes_come_to_the_closed_form(monkeypatch: pytest.MonkeyPatch):
@@ -440,19 +403,19 @@ def _chords(here: float, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.where(b - a < 1e-12, np.tanh(here), np.tanh(a) + steep * (here - a))
 
 
-def test_a_share_of_the_rows_is_drawn_by_the_seed_whatever_their_company(tmp_path: Any):
+def test_a_share_of_the_rows_is_drawn_by_the_seed_whatever_their_company():
     trace = make_trace(30, (2, 3), 3, seed=10)
     table = Ranges(share=0.3)(trace)
     drawn = table["possible"].is_not_null()
     assert 3 < drawn.sum() < 15
-    assert drawn.to_list() == table["mean_possible"].is_not_null().to_list()
+    assert drawn.equals(table["mean_possible"].is_not_null(), check_names=False)
     turned = np.random.default_rng(0).permutation(30)
     assert Ranges(share=0.3)(trace.take(turned)).equals(table[turned])
-    assert Ranges(share=0.3, seed=1)(trace)["possible"].is_not_null().to_list() != drawn.to_list()
-    summary = audit(trace, ["ranges"], {"ranges": {"share": 0.3}})["ranges"].summary.filter(
-        group="all", measure="mean_possible"
-    )
+    other = Ranges(share=0.3, seed=1)(trace)["possible"].is_not_null()
+    assert not other.equals(drawn)
+    summary = Ranges().summarise(table.lazy()).filter(group="all", measure="mean_possible")
     assert summary.select("n", "undefined").row(0) == (drawn.sum(), 30 - drawn.sum())
+    # Where one logit decides, all rows have their ranges.
     assert Ranges(share=0.3)(make_trace(20, (2, 5)))["possible"].null_count() == 0
 
 
@@ -470,57 +433,3 @@ def test_tails_that_nothing_bounds_are_refused():
         ):
             audit(trace, ["ranges"])
     assert "ranges" not in audit(opaque(make_trace(4)))
-
-
-def test_questions_have_the_epsilon_of_their_adversary():
-    assert make_experiment("ranges").epsilon == make_experiment("adversary").epsilon == 0.01
-
-
-def test_the_card_claims_freedom_by_what_was_found_and_need_by_the_bound():
-    def card(**figures: float) -> VerdictCard:
-        return verdict(
-            summary_of(
-                **{
-                    f"ranges__{name}": {"value": value, "undefined": 900}
-                    for name, value in figures.items()
-                }
-            )
-        )
-
-    shares = {"any_necessary": 0.02, "any_necessary_upper": 0.04}
-    free = card(
-        mean_possible=0.7,
-        mean_possible_upper=0.8,
-        top_necessary=0.1,
-        top_necessary_lower=0.0,
-        **shares,
-    )
-    assert (
-        "the average token could have most of the attention with nearly the same output"
-        in free.lead
-    )
-    assert "at least 0.70 of the attention. In 2 % to 4 % of the instances" in free.rows[0].sentence
-    assert (
-        "must keep a weight of 0.00 to 0.10 on average. Computed for 100 of 1000 instances."
-        in free.rows[0].sentence
-    )
-    assert (free.rows[0].mark, free.rows[0].yardstick.split(";")[0]) == (
-        0.8,
-        "at most 0.80 (upper bound)",
-    )
-    needed = card(
-        mean_possible=0.3,
-        mean_possible_upper=0.3,
-        top_necessary=0.7,
-        top_necessary_lower=0.6,
-        **shares,
-    )
-    assert "may be shown as one explanation" in needed.lead
-    unknown = card(
-        mean_possible=0.3,
-        mean_possible_upper=0.9,
-        top_necessary=0.7,
-        top_necessary_lower=0.1,
-        **shares,
-    )
-    assert unknown.rows[0].side == ""

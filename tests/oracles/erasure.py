@@ -56,24 +56,26 @@ def output_jsd(p: Sequence[float], q: Sequence[float]) -> float:
     return naive_jsd(*whole)
 
 
+def torch_logits(trace: Trace, row: int, pooled: torch.Tensor) -> torch.Tensor:
+    """The logits of all classes from the attended sum with the offset; a sigmoid counts as two."""
+    tail = trace.readout.tail
+    if isinstance(tail, TanhTail):
+        pooled = torch.tanh(pooled) @ torch.tensor(tail.weight.T) + torch.tensor(tail.bias)
+    if trace.metadata["activation"] == "sigmoid":
+        pooled = torch.cat([torch.zeros(1, dtype=torch.float64), pooled])
+    if trace.candidates is not None:
+        pooled = pooled.masked_fill(torch.tensor(~trace.candidates[row]), -torch.inf)
+    return pooled
+
+
 def weight_gradient(trace: Trace, row: int) -> np.ndarray:
     """``∂p_max/∂alpha`` by torch, in float64; of the log-odds, whose order is the same and does not underflow."""
     alpha = torch.tensor(trace.alpha[row], dtype=torch.float64, requires_grad=True)
-    readout = trace.readout
-    logits = torch.tensor(readout.offset[row]) + alpha @ torch.tensor(readout.contribution[row])
-    if isinstance(readout.tail, TanhTail):
-        logits = torch.tanh(logits) @ torch.tensor(readout.tail.weight.T) + torch.tensor(
-            readout.tail.bias
-        )
-    if trace.metadata["activation"] == "sigmoid":
-        logits = torch.cat([torch.zeros(1, dtype=torch.float64), logits])
-    if trace.candidates is not None:
-        logits = logits[torch.tensor(np.flatnonzero(trace.candidates[row]))]
-    probability = torch.softmax(logits, 0)
-    (slope,) = torch.autograd.grad(
-        torch.log(probability.max()) - torch.log1p(-probability.max()), alpha
-    )
-    return slope.numpy()
+    sums = alpha @ torch.tensor(trace.readout.contribution[row])
+    logits = torch_logits(trace, row, torch.tensor(trace.readout.offset[row]) + sums)
+    probability = torch.softmax(logits, 0).max()
+    log_odds = torch.log(probability) - torch.log1p(-probability)
+    return torch.autograd.grad(log_odds, alpha)[0].numpy()
 
 
 def greedy_removal(trace: Trace, row: int) -> list[int] | None:
@@ -102,26 +104,13 @@ def slope_of_lead(trace: Trace, row: int, gone: Sequence[int]) -> np.ndarray:
     """∂(logit of the model's decision − highest other logit)/∂(attended sum), without the positions ``gone``, by torch."""
     alpha, readout = np.array(trace.alpha[row]), trace.readout
     alpha[list(gone)] = 0.0
-    pooled = torch.tensor(
-        readout.offset[row] + alpha @ readout.contribution[row] / alpha.sum(),
-        dtype=torch.float64,
-        requires_grad=True,
-    )
-    assert isinstance(readout.tail, TanhTail)
-    logits = torch.tanh(pooled) @ torch.tensor(readout.tail.weight.T) + torch.tensor(
-        readout.tail.bias
-    )
-    if trace.metadata["activation"] == "sigmoid":
-        logits = torch.cat([torch.zeros(1, dtype=torch.float64), logits])
+    sums = readout.offset[row] + alpha @ readout.contribution[row] / alpha.sum()
+    pooled = torch.tensor(sums, requires_grad=True)
+    logits = torch_logits(trace, row, pooled)
     own = decided(naive_prediction(trace, row, trace.alpha[row]))
-    allowed = (
-        range(len(logits)) if trace.candidates is None else np.flatnonzero(trace.candidates[row])
-    )
-    rivals = [logits[c] for c in allowed if c != own]
-    (slope,) = torch.autograd.grad(
-        logits[own] - (torch.stack(rivals).max() if rivals else 0.0), pooled
-    )
-    return slope.numpy()
+    rival = torch.cat([logits[:own], logits[own + 1 :]]).max()
+    lead = logits[own] - (rival if rival.isfinite() else 0.0)
+    return torch.autograd.grad(lead, pooled)[0].numpy()
 
 
 def exhaustive_minimum(trace: Trace, row: int) -> int | None:
@@ -144,7 +133,8 @@ def every_removal_minimum(trace: Trace, row: int) -> int | None:
     kept = (np.arange(1, 2**size)[:, None] >> np.arange(size)) & 1
     mass = kept @ alpha
     kept, mass = kept[mass > 0], mass[mass > 0]
-    logits = readout.offset[row] + (kept * alpha) @ readout.contribution[row] / mass[:, None]
+    # Times their mass, so that nothing is rounded where weights and readouts are not.
+    logits = readout.offset[row] * mass[:, None] + (kept * alpha) @ readout.contribution[row]
     made = (logits[:, 0] >= 0).astype(int) if logits.shape[1] == 1 else np.argmax(logits, axis=1)
     flipped = made != made[-1]  # the last set keeps all
     return int((size - kept.sum(axis=1))[flipped].min()) if flipped.any() else None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import scipy.sparse
 from scipy.optimize import linprog
 from scipy.special import expit, logit
 
 from attnaudit.trace import Trace
-from tests.oracles.readout import naive_readout, naive_tvd
+from tests.oracles.adversary_several import predictions, within
 
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -18,22 +20,14 @@ def ranges_by_programs(trace: Trace, row: int, epsilon: float) -> tuple[np.ndarr
 
     The 2 T programs of a row share no variable, so that the sum of all goals is optimal where each is.
     """
-    alpha, contribution, offset = (
-        trace.alpha[row],
-        trace.readout.contribution[row],
-        trace.readout.offset[row],
-    )
-    readout, bias = (
-        (contribution[:, 1] - contribution[:, 0], offset[1] - offset[0])
-        if len(offset) == 2
-        else (contribution[:, 0], offset[0])
-    )
-    probability = expit(bias + alpha @ readout)
-    above, below, size = [readout], [-readout], len(alpha)
-    limits = [(part, bound) for part, bound in (
-        (above, logit(probability + epsilon) - bias if probability + epsilon < 1 else np.inf),
-        (below, bias - logit(probability - epsilon) if probability - epsilon > 0 else np.inf),
-    ) if np.isfinite(bound)]  # fmt: skip
+    alpha, readout = trace.alpha[row], trace.readout.contribution[row][:, -1]
+    bias, size = trace.readout.offset[row][-1], len(alpha)
+    if len(trace.readout.offset[row]) == 2:
+        readout = readout - trace.readout.contribution[row][:, 0]
+        bias = bias - trace.readout.offset[row][0]
+    low, high = expit(bias + alpha @ readout) + np.array([-epsilon, epsilon])
+    limits = [([readout], logit(high) - bias)] if high < 1 else []
+    limits += [([-readout], bias - logit(low))] if low > 0 else []
     each = scipy.sparse.eye(2 * size)
     slab = (
         scipy.sparse.kron(each, np.vstack([part for part, _ in limits]), format="csr")
@@ -57,16 +51,10 @@ def ranges_by_programs(trace: Trace, row: int, epsilon: float) -> tuple[np.ndarr
     return np.diag(least), np.diag(most)
 
 
-def ranges_of_two(
-    trace: Trace, row: int, epsilon: float, steps: int = 400
-) -> tuple[np.ndarray, np.ndarray]:
-    """(least, most) weight of each of two tokens on a grid, any outputs and tail."""
-    predict = naive_readout(trace, row)
-    own = predict(trace.alpha[row])
-    grid = np.linspace(0.0, 1.0, steps + 1)
-    kept = [
-        w
-        for w in [*grid, trace.alpha[row][0]]
-        if naive_tvd(predict(np.array([w, 1.0 - w])), own) <= epsilon
-    ]
-    return np.array([min(kept), 1.0 - max(kept)]), np.array([max(kept), 1.0 - min(kept)])
+def mixtures_within(trace: Trace, row: int, epsilon: float, steps: int = 400) -> np.ndarray:
+    """The row's own attention, and mixtures of two tokens on a grid, within ε; any outputs and tail."""
+    share, each = np.linspace(0.0, 1.0, steps + 1)[:, None], np.eye(len(trace.alpha[row]))
+    pairs = [share * one + (1.0 - share) * other for one, other in combinations(each, 2)]
+    every = np.vstack([trace.alpha[row][None], *pairs])
+    outputs = predictions(trace, row, every)
+    return every[within(outputs, outputs[0]) <= epsilon]

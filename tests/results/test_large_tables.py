@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -50,12 +51,11 @@ def audited() -> dict[str, Result]:
 def gaps_of(one: pl.DataFrame, other: pl.DataFrame) -> np.ndarray:
     """Differences of the numbers of two summaries in widths of the interval, ``(rows, 4)``."""
     assert one.select(KEYS).equals(other.select(KEYS))
-    assert one.select(NUMBERS).null_count().equals(other.select(NUMBERS).null_count())
-    width = (one["high"] - one["low"]).fill_null(1.0)
-    width = width.set(width == 0.0, 1.0)
-    return (other.select(NUMBERS) - one.select(NUMBERS)).fill_null(
-        0.0
-    ).to_numpy() / width.to_numpy()[:, None]
+    a, b = (summary.select(NUMBERS).to_numpy().astype(float) for summary in (one, other))
+    assert np.array_equal(np.isnan(a), np.isnan(b))
+    width = a[:, 3] - a[:, 2]
+    width[~(width > 0.0)] = 1.0
+    return np.nan_to_num(b - a) / width[:, None]
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
@@ -80,42 +80,43 @@ def test_groups_of_texts_and_pieces_change_no_more_than_the_draws_do(
     assert make_experiment(experiment).summarise(rows).equals(groups)
 
 
+def means(rows: pl.DataFrame | pl.LazyFrame, *names: str) -> pl.DataFrame:
+    return summarise_means("e", by_group(rows.lazy(), lambda table: table.select(names)), 0)
+
+
 @pytest.mark.parametrize("groups", [GROUPS, 512])
 def test_several_rows_of_a_text_are_counted_and_drawn_together(
     groups: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows of heads, in any order; half of the variance of a row is that of its text."""
     monkeypatch.setattr(bootstrap, "GROUPS", groups)
-    random = np.random.default_rng(0)
-    texts, heads = 3000, 4
+    random, texts, heads = np.random.default_rng(0), 3000, 4
     level = np.repeat(random.normal(size=texts), heads)
     rows = pl.DataFrame({
         "instance": np.repeat(np.arange(texts), heads), "layer": 0, "head": np.tile(np.arange(heads), texts), "predicted": "a",
         "x": level + random.normal(size=texts * heads), "y": level > 0.5,
     }).with_columns(x=pl.when(pl.col("instance") % 7 > 0).then("x"))  # fmt: skip
-    found = summarise_means("e", by_group(rows, lambda table: table.select("x", "y")), 0)
+    found = means(rows, "x", "y")
     all_rows = found.filter(group="all")
     known = rows.drop_nulls("x").group_by("instance").agg(pl.col("x").mean())["x"]
     assert all_rows["texts"].to_list() == [len(known), texts]
-    expected = 2 * 1.96 * np.array([known.std(), np.std(level > 0.5)])
+    spread = np.array([known.std(), np.std(level > 0.5)]) / np.sqrt(all_rows["texts"].to_numpy())
     width = all_rows["high"] - all_rows["low"]
-    np.testing.assert_allclose(width, expected / np.sqrt(all_rows["texts"].to_numpy()), rtol=0.12)
-    shuffled = rows.sample(fraction=1.0, shuffle=True, seed=0)
-    again = summarise_means("e", by_group(shuffled, lambda table: table.select("x", "y")), 0)
+    np.testing.assert_allclose(width, 2 * 1.96 * spread, rtol=0.12)
+    again = means(rows.sample(fraction=1.0, shuffle=True, seed=0), "x", "y")
     assert np.abs(gaps_of(found, again)).max() < 1e-9
 
 
 def test_texts_of_two_splits_with_one_number_are_two() -> None:
-    random, texts = np.random.default_rng(0), 200
     rows = pl.DataFrame({
-        "split": np.repeat(["test", "train"], texts), "instance": np.tile(np.repeat(np.arange(texts // 2), 2), 2), "layer": 0,
-        "head": np.tile([0, 1], texts), "predicted": "a", "x": random.normal(size=2 * texts),
+        "split": ["test"] * 200 + ["train"] * 200, "instance": np.arange(400) % 200 // 2, "layer": 0, "head": [0, 1] * 200,
+        "predicted": "a", "x": np.random.default_rng(0).normal(size=400),
     })  # fmt: skip
-    found = summarise_means("e", by_group(rows, lambda table: table.select("x")), 0)
-    apart = rows.drop("split").with_columns(instance=pl.int_range(2 * texts) // 2)
-    assert found.equals(summarise_means("e", by_group(apart, lambda table: table.select("x")), 0))
-    assert found["texts"][0] == texts
-    assert record.RunRecord("run", found, tables={"e": rows.lazy()}).documents(rows) == texts
+    found = means(rows, "x")
+    apart = rows.drop("split").with_columns(instance=pl.int_range(400) // 2)
+    assert found.equals(means(apart, "x"))
+    assert found["texts"][0] == 200
+    assert record.RunRecord("run", found, tables={"e": rows.lazy()}).documents(rows) == 200
 
 
 @pytest.mark.parametrize("heads", [1, 3])
@@ -133,19 +134,16 @@ def test_a_class_or_a_measure_of_few_rows_of_many(
         "x": random.exponential(size=len(instance)), "y": random.random(len(instance)) < 0.3, "low": 0.0, "high": 1.0,
     }).with_columns(few=pl.when(pl.col("instance") % 1000 == 0).then("x"))  # fmt: skip
     rows = rows.with_columns(head=0, layer=pl.int_range(pl.len()) % heads) if heads > 1 else rows
+    names = ("x", "y", "few", "low", "high")
 
     def summary(table: pl.DataFrame) -> pl.DataFrame:
-        groups = list(
-            by_group(table.lazy(), lambda rows: rows.select("x", "y", "few", "low", "high"))
-        )
+        groups = list(by_group(table.lazy(), lambda rows: rows.select(names)))
         ratios = {"r": ("few", "low", "high"), "all": ("x", "low", "high")}
-        return pl.concat(
-            [summarise_means("e", groups, 0), summarise_ratios("e", groups, ratios, 0)]
-        )
+        return pl.concat([means(table, *names), summarise_ratios("e", groups, ratios, 0)])
 
-    whole, rare = summary(rows), summary(rows.filter(predicted="rare"))
+    whole = summary(rows)
     own = whole.filter(group="predicted:rare")
-    assert own.equals(rare.filter(group="predicted:rare"))
+    assert own.equals(summary(rows.filter(predicted="rare")).filter(group="predicted:rare"))
     monkeypatch.setattr(bootstrap, "GROUPS", ALL_TEXTS)
     few = pl.col("group") == "all", pl.col("measure").is_in(["few", "r"])
     gaps = gaps_of(summary(rows).filter(few), whole.filter(few))
@@ -154,14 +152,8 @@ def test_a_class_or_a_measure_of_few_rows_of_many(
 
 def test_the_order_of_groups_is_that_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnaudit.results.groups.PIECE", 20)
-    rows = pl.DataFrame(
-        {
-            "instance": np.arange(60),
-            "predicted": ["b"] * 20 + ["c"] * 20 + ["a"] * 20,
-            "x": np.arange(60.0),
-        }
-    )
-    found = summarise_means("e", by_group(rows, lambda table: table.select("x")), 0)
+    rows = pl.DataFrame({"instance": range(60), "predicted": np.repeat(["b", "c", "a"], 20)})
+    found = means(rows.with_columns(x=1.0), "x")
     assert found["group"].to_list() == ["all", "predicted:a", "predicted:b", "predicted:c"]
 
 
@@ -182,14 +174,14 @@ def test_scores_of_a_rare_class(positives: int, hits: int, alarms: int) -> None:
         assert f1["low"] < 1.0
         return
     draws = random.poisson(1.0, (20_000, rows // 100))[:, : positives + alarms]
-    right = (p > 0.5)[: positives + alarms]
-    hit, positive = right & (label[: positives + alarms] == 1), label[: positives + alarms] == 1
-    naive = 2 * draws @ hit / np.maximum(draws @ right + draws @ positive, 1)
+    right, positive = ((p > 0.5), label == 1)
+    hit = right & positive
+    both = draws @ right[: positives + alarms] + draws @ positive[: positives + alarms]
+    naive = 2 * draws @ hit[: positives + alarms] / np.maximum(both, 1)
     low, high = np.percentile(naive, [2.5, 97.5])
     # The naive ends come from so many draws that only ours have an error.
-    assert (f1["low"], f1["high"]) == pytest.approx(
-        (low, high), abs=4.0 * end_error() * (high - low)
-    )
+    error = 4.0 * end_error() * (high - low)
+    assert (f1["low"], f1["high"]) == pytest.approx((low, high), abs=error)
 
 
 def test_scores_of_few_labels() -> None:
@@ -226,12 +218,10 @@ def test_a_file_of_many_rows_has_few_row_groups_and_its_bytes_depend_on_the_rows
     tmp_path: Path,
 ) -> None:
     rows = pl.DataFrame({"x": np.arange(3 * table.ROW_GROUP + 5)})
-    for name, sizes in (("one", [rows.height]), ("many", [7, 100_000, 30_000, rows.height])):
+    for name, ends in (("one", []), ("many", [7, 100_007, 130_007])):
         with table_file(tmp_path / name) as add:
-            for start, stop in zip(
-                [0, *np.cumsum(sizes)], np.minimum(np.cumsum(sizes), rows.height), strict=False
-            ):
-                add(rows[int(start) : int(stop)])
+            for start, stop in pairwise([0, *ends, rows.height]):
+                add(rows[start:stop])
     assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
     assert pq.ParquetFile(tmp_path / "one").metadata.num_row_groups == 4
     assert pl.read_parquet(tmp_path / "one").equals(rows)
@@ -248,13 +238,11 @@ def test_the_page_of_a_large_trace_draws_a_sample(tmp_path: Path) -> None:
         patch.setattr("attnaudit.results.groups.PIECE", 64)
         large = record.read_record(tmp_path)
         assert large.sample is not None
-        assert np.array_equal(
-            np.unique(large.sample // 3), np.arange(100)
-        )  # one of each of 100 equal parts
+        # One of each of 100 equal parts.
+        assert np.array_equal(np.unique(large.sample // 3), np.arange(100))
         assert large.columns(["emax_jsd"]).equals(columns[large.sample])
-        picks = large.sample[:70]
-        assert large.rows(picks).equals(rows[picks])
-        assert large.rows(picks[:3]).equals(rows[picks[:3]])
+        for picks in (large.sample[:70], large.sample[:3]):
+            assert large.rows(picks).equals(rows[picks])
         page = write_report(tmp_path).read_text()
     assert "Figures show a random sample of 100 instances of 300" in page
     assert "Figures show a random sample" not in write_report(tmp_path).read_text()

@@ -25,6 +25,7 @@ def nearly(references: list[str], seed: int) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_score_and_interval_are_those_of_plain_resampling() -> None:
     references = sentences(60, 0)
     written = nearly(references, 1)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,30 +50,9 @@ def test_long_rows_match_scipy(levels: int):
     np.testing.assert_allclose(one(x.tolist(), y.tolist()), expected, rtol=0, atol=1e-12)
 
 
-def test_comparing_every_pair_gives_the_same():
-    for x, y in rows_with_ties(2, np.array([2, 2, 3, 3, 4, 5, 6, 9, 17, 33])):
-        np.testing.assert_allclose(
-            one(x.tolist(), y.tolist()), naive_kendall(x, y), rtol=0, atol=1e-12
-        )
-
-
-@pytest.mark.parametrize(
-    ("x", "y"),
-    [([], []), ([1.0], [2.0]), ([1.0, 1.0, 1.0], [1.0, 2.0, 3.0]), ([1.0, 2.0], [0.5, 0.5])],
-)
-def test_no_pair_or_a_constant_argument_is_undefined(x: list[float], y: list[float]):
-    assert all(math.isnan(number) for number in one(x, y))
-
-
-def test_two_tokens_are_never_significant():
-    tau, p_value = one([1, 2], [5, 7])
-    assert tau == 1
-    assert p_value == pytest.approx(math.erfc(1 / math.sqrt(2)))
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=25))
-def test_symmetric_and_odd(pairs: list[tuple[int, int]]):
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=25))
+def test_any_row_is_that_of_comparing_every_pair(pairs: list[tuple[int, int]]):
+    """Undefined where there is no pair, or an argument is constant."""
     x, y = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
-    tau, p_value = one(x, y)
-    np.testing.assert_allclose(one(y, x), (tau, p_value), atol=1e-14)
-    np.testing.assert_allclose(one(x, [-b for b in y]), (-tau, p_value), atol=1e-14)
+    expected = naive_kendall(np.array(x), np.array(y))
+    np.testing.assert_allclose(one(x, y), expected, rtol=0, atol=1e-12)

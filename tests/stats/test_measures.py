@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import jaxtyping
@@ -12,11 +11,9 @@ from scipy.spatial.distance import jensenshannon
 
 from attnaudit.calibration import score
 from attnaudit.stats.measures import (
-    ERASED_SHARES,
     LN2,
     activate,
     jsd,
-    jsd_terms,
     predicted_class,
     tvd,
 )
@@ -58,16 +55,6 @@ def test_measures_are_of_the_last_axis():
             [naive(a, b) for a, b in zip(*rows, strict=True)] for rows in zip(p, q, strict=True)
         ]
         np.testing.assert_allclose(measure(p, q), expected, atol=1e-12)
-
-
-def test_the_shares_that_are_erased_are_the_papers():
-    """DeYoung et al. 2020, section 5: the top 1, 5, 10, 20 and 50 % of the tokens."""
-    assert ERASED_SHARES == (0.01, 0.05, 0.1, 0.2, 0.5)
-
-
-def test_distributions_that_share_nothing_are_ln_2_apart():
-    assert one(jsd, np.array([1.0, 0.0]), np.array([0.0, 1.0])) == pytest.approx(math.log(2))
-    np.testing.assert_array_equal(jsd_terms(np.zeros(2), np.zeros(2)), [0.0, 0.0])
 
 
 @given(two_distributions())

@@ -8,16 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.rows import row_streams
-from attnaudit.stats.bootstrap import Units, means_over_seeds, resampled
+from attnaudit.stats.bootstrap import means_over_seeds, resampled
 from attnaudit.stats.classification import (
-    ScoreSums,
     classification_scores,
-    columns_of,
     scores_over_seeds,
 )
-from attnaudit.trace import Trace
+from tests.traces import trace_of
 
 RESAMPLES = 4000
 LIKELY = 1e-4  # the p-value below which frequencies do not follow their distribution
@@ -37,20 +34,12 @@ def test_the_mean_of_two_rows_is_each_of_them_in_a_quarter_of_the_resamples():
     assert_as_often(means, {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
 
-def test_a_resample_over_seeds_draws_seeds_with_replacement():
-    one_row = np.array([0.0, 1.0])[None, :, None]
-    assert_as_often(
-        means_over_seeds(one_row, seed=1, resamples=RESAMPLES)[:, 0],
-        {0.0: 0.25, 0.5: 0.5, 1.0: 0.25},
-    )
-
-
-def test_a_resample_over_seeds_draws_rows_with_replacement():
-    """One seed, two rows."""
-    assert_as_often(
-        means_over_seeds(np.array([[[0.0, 1.0]]]), seed=1, resamples=RESAMPLES)[:, 0],
-        {0.0: 0.25, 0.5: 0.5, 1.0: 0.25},
-    )
+@pytest.mark.parametrize(
+    "values", [[[[0.0], [1.0]]], [[[0.0, 1.0]]]], ids=["two seeds", "two rows"]
+)
+def test_a_resample_over_seeds_draws_seeds_and_rows_with_replacement(values: list):
+    means = means_over_seeds(np.array(values), seed=1, resamples=RESAMPLES)[:, 0]
+    assert_as_often(means, {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
 
 def test_what_is_undefined_counts_in_no_mean():
@@ -83,26 +72,9 @@ def test_scores_over_seeds_draw_seeds_with_replacement():
     assert_as_often(drawn[:, 0, 0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
 
-def test_accuracy_of_one_right_and_one_wrong_row():
-    """Both right, both wrong, or one of each: the interval ends at 0 and 1."""
-    score = columns_of(np.array([[0.1], [0.4]]))
-    units = Units.of_texts(np.arange(2))
-    sums = ScoreSums(np.array([0, 1]), np.array([0, 0]), score, 1, units)
-    found = sums.intervals(seed=0, resamples=RESAMPLES)
-    assert (found.value.accuracy, found.low.accuracy, found.high.accuracy) == (0.5, 0.0, 1.0)
-
-
 def test_rows_of_one_instance_have_streams_of_their_own():
     """Heads, layers and gold tokens of one text are shuffled apart from each other."""
-    size = 12
-    columns = {
-        "layer": np.repeat([0, 1], 6),
-        "head": np.tile(np.repeat([0, 1, 2], 2), 2),
-        "query": np.tile([0, 1], 6),
-    }
-    trace = Trace.from_arrays(
-        activation="softmax", class_names=["a", "b"], instance=np.zeros(size, np.int64), tokens=[["x", "y"]] * size,
-        alpha=Ragged.from_rows([np.array([0.5, 0.5])] * size), readout=Ragged.from_rows([np.zeros((2, 2))] * size),
-        offset=np.zeros((size, 2)), prediction=np.full((size, 2), 0.5), **columns,
-    )  # fmt: skip
-    assert len(set(row_streams(trace, 0, "permutation").tolist())) == size
+    places = np.indices((2, 3, 2), np.int32).reshape(3, -1)
+    columns = dict(zip(("layer", "head", "query"), places, strict=True))
+    trace = trace_of([[0.5, 0.5]] * 12, np.zeros(24), instance=np.zeros(12, np.int64), **columns)
+    assert len(set(row_streams(trace, 0, "permutation").tolist())) == 12
