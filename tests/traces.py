@@ -147,7 +147,7 @@ def _noisy(rng: np.random.Generator, alpha: Ragged, values: np.ndarray) -> Ragge
     return alpha.with_values((values * np.exp(rng.normal(0, 0.5, len(values)))).astype(np.float32))
 
 
-def known(value: float | None, tolerance: float = 1e-12) -> Any:
+def known(value: Any, tolerance: float = 1e-12) -> Any:
     """A number as a table holds it: null where it is undefined."""
     return None if value is None or np.isnan(value) else pytest.approx(value, abs=tolerance)
 

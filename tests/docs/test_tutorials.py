@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
@@ -23,7 +24,8 @@ def test_a_tutorial_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     """Its cells are run by IPython, as a kernel runs them, but in this process, which has imported everything."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.chdir(tmp_path)
-    shell, shown = InteractiveShell(), ""
+    shell: Any = InteractiveShell()
+    shown = ""
     for code in cells(path):
         with capture_output() as said:
             done = shell.run_cell(code)

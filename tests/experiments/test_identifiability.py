@@ -29,10 +29,11 @@ def on_a_line(zeros: float) -> Trace:
     return trace_of(weights, relevance)
 
 
-TRACES = {
-    str(kind): make_trace(20, (1, 7), seed=1, zeros=0.1, **kind)
-    for kind in ({}, {"outputs": 2}, {"outputs": 3}, {"outputs": 3, "hidden": 4})
-} | {"line": on_a_line(0.0), "line, zeros": on_a_line(0.4)}
+KINDS: list[dict[str, Any]] = [{}, {"outputs": 2}, {"outputs": 3}, {"outputs": 3, "hidden": 4}]
+TRACES = {str(kind): make_trace(20, (1, 7), seed=1, zeros=0.1, **kind) for kind in KINDS} | {
+    "line": on_a_line(0.0),
+    "line, zeros": on_a_line(0.4),
+}
 
 
 class Moved(NamedTuple):

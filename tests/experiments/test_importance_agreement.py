@@ -149,7 +149,7 @@ def test_only_attention_is_needed_of_the_scores_that_have_a_column():
     assert taus == ["tau_attention_and_a", "tau_attention_and_b", "tau_a_and_b"]
 
 
-def said(accuracy: float = 0.9, **taus: tuple[float, float, float]) -> str:
+def said(accuracy: float = 0.9, **taus: Any) -> str:
     """What the card says of pairs a and b, attention and a, and attention and b."""
     pairs = {"attention_and_a": (0.1, 0.05, 0.15), "attention_and_b": (0.3, 0.25, 0.35), "a_and_b": (0.8, 0.75, 0.85)}  # fmt: skip
     rows = [summary_row("agreement", f"tau_{p}", *row, n=100) for p, row in (pairs | taus).items()]
@@ -163,7 +163,9 @@ def test_the_card_names_the_ends_where_intervals_tell_them_apart():
     both = r"a and b agree most \(τ 0.80\) and attention and a agree least \(τ 0.10"
     assert re.search(both + r"\)\.", said())
     assert re.search(both + "; 1 other pair", said(attention_and_b=(0.2, 0.14, 0.26)))
-    wide = {pair: (tau, 0.0, 0.9) for pair, tau in (("attention_and_a", 0.1), ("a_and_b", 0.8))}
+    wide: dict[str, Any] = {
+        pair: (tau, 0.0, 0.9) for pair, tau in (("attention_and_a", 0.1), ("a_and_b", 0.8))
+    }
     assert "none is shown to agree better" in said(**wide)
     assert said(accuracy=0.5) == WITHHELD
 

@@ -27,6 +27,7 @@ from attnaudit.experiments.verdict import (
 from attnaudit.results.summary import SummaryRows
 from tests.report.runs import summary_of
 
+ENDS = ("low", "value", "high")
 with_gradient, with_loo = (partial(agreement, score=score) for score in ("gradient", "loo"))
 EXPERIMENT: dict[Any, str] = {
     shuffling: "permutation", with_gradient: "correlation", with_loo: "correlation", removal: "erasure", furthest: "adversary",
@@ -109,7 +110,7 @@ def test_an_end_of_the_interval_of_the_figure_that_is_named_decides(
 ) -> None:
     """Figures are (low, value, high) of 100 instances; a fact is the code or the measure of the finding."""
     rows = {
-        f"{EXPERIMENT[rule]}__{measure}": dict(zip(("low", "value", "high"), ends, strict=True))
+        f"{EXPERIMENT[rule]}__{measure}": dict[str, Any](zip(ENDS, ends, strict=True))
         for measure, ends in figures.items()
     }
     found = rule(SummaryRows.of(summary_of(**rows)))

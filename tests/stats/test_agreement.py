@@ -44,10 +44,10 @@ def test_the_order_of_positions_and_of_rows_changes_nothing():
     rng = np.random.default_rng(1)
     rows = [rng.integers(0, 5, (2, t)).astype(float) for t in rng.integers(1, 60, 100)]
     moved = [rng.permutation(row, axis=1) for row in rows[::-1]]
-    expected, again = (
-        agreement(*(Ragged.from_rows([row[k] for row in part]) for k in (0, 1)))
-        for part in (rows, moved)
+    (u, v), others = (
+        [Ragged.from_rows([row[k] for row in part]) for k in (0, 1)] for part in (rows, moved)
     )
+    expected, again = agreement(u, v), agreement(others[0], others[1])
     np.testing.assert_allclose(again[::-1], expected, rtol=0, atol=1e-15)
 
 

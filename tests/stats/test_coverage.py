@@ -104,7 +104,7 @@ def test_shares_of_what_is_possible() -> None:
 
 
 def test_areas_and_curves_of_rows_that_are_lost_early() -> None:
-    rng, n, samples = np.random.default_rng(5), 80, []
+    rng, n, samples = np.random.default_rng(5), 80, list[tuple[np.ndarray, np.ndarray]]()
     for _ in range(SAMPLES):
         flip, lost = rng.exponential(0.8, n), np.where(rng.random(n) < 0.4, rng.random(n), 1.0)
         samples.append((np.minimum(flip, lost), flip < lost))
