@@ -69,6 +69,8 @@ def test_dimension_ranges_and_distance_are_those_of_enumeration(kind: str):
         np.testing.assert_allclose([moved.least, moved.most], ranges_of(trace, row), atol=1e-6)
         largest = largest_distance(trace, row)
         assert moved.reach <= largest + 1e-6 <= moved.upper + 2e-6
+        few = movement(trace.readout.contribution[row], trace.alpha[row], 2)
+        assert largest <= few.upper + 1e-6
         exact += moved.reach > largest - 1e-6
     assert exact >= (16 if "outputs" in kind else len(trace))
 
@@ -142,8 +144,10 @@ def test_rounding_to_float32_is_no_direction():
     same = np.tile(rng.normal(size=4), (5, 1))
     rounded = same * (1.0 + rng.choice([-1, 1], same.shape) * 2.0**-25)
     alpha = np.array([0.4, 0.3, 0.1, 0.1, 0.1])
-    assert movement(rounded, alpha, 5).dimension == 4
-    assert movement(same + 1e-4 * rng.normal(size=same.shape), alpha, 5).dimension == 0
+    apart = same + 1e-4 * rng.normal(size=same.shape)
+    for width, dimension in ((4, 0), (1, 3)):
+        assert movement(rounded[:, :width], alpha, 5).dimension == 4
+        assert movement(apart[:, :width], alpha, 5).dimension == dimension
 
 
 def test_one_token_has_one_attention():

@@ -54,8 +54,10 @@ def change(*ends: float, **more: tuple[float, float, float]) -> dict[str, Any]:
     return {"median_delta_y": ends, **more}
 
 
-def tau(value: float, *gap: float, reference: float = 0.6) -> dict[str, Any]:
-    return {TAU: sure(value), SAME: sure(reference), TAU_GAP: gap}
+def tau(
+    value: float, *gap: float, reference: tuple[float, float, float] = sure(0.6)
+) -> dict[str, Any]:
+    return {TAU: sure(value), SAME: reference, TAU_GAP: gap}
 
 
 def gain(*ends: float, never: float = 0.1, sooner: float = 0.3) -> dict[str, Any]:
@@ -83,10 +85,11 @@ def fall(*gap: float, normalised: tuple[float, float, float] = sure(0.5)) -> dic
     (with_gradient, tau(0.3, -0.1, 0.3, 0.7), NEITHER, ""),
     (with_gradient, tau(0.58, -0.04, 0.02, 0.08), FOR, ""),
     (with_gradient, tau(0.58, -0.04, 0.02, 0.1), NEITHER, ""),
+    (with_gradient, tau(0.58, -0.04, 0.02, 0.08, reference=(0.4, 0.6, 0.8)), NEITHER, ""),
     (with_gradient, tau(0.3, 0.2, 0.3, 0.4), AGAINST, ""),
     (with_gradient, tau(0.3, 0.05, 0.3, 0.55), NEITHER, ""),
     # A reference that is not shown to agree sets no standard.
-    (with_gradient, tau(0.04, 0.0, 0.0, 0.0, reference=0.04), NEITHER, ""),
+    (with_gradient, tau(0.04, 0.0, 0.0, 0.0, reference=sure(0.04)), NEITHER, ""),
     (with_loo, WEAK, NEITHER, "weak_reference"),
     # Removal concludes nothing unless most predictions can flip.
     (removal, gain(0.81, 0.85, 0.9), FOR, "high"),

@@ -95,7 +95,8 @@ def test_a_planted_bug_is_found_by_the_programs(bug: str, monkeypatch: pytest.Mo
 
 def test_without_a_change_of_output_the_ranges_are_those_of_the_same_sum():
     trace = make_trace(20, (2, 8), seed=4)
-    least, most = (lists(ranges(trace, 0.0), name) for name in ("necessary", "possible"))
+    table = ranges(trace, 0.0)
+    least, most = (lists(table, name) for name in ("necessary", "possible"))
     for row, alpha in enumerate(trace.alpha):
         expected = [weight_range(trace, row, token) for token in range(len(alpha))]
         np.testing.assert_allclose(np.column_stack([least[row], most[row]]), expected, atol=1e-6)
@@ -241,7 +242,8 @@ def test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attenti
     trace = make_trace(12, (2, 7), seed=7, **kind)
     witnesses, rng = recorded(trace, 0.03), np.random.default_rng(0)
     names = ("necessary_lower", "necessary", "possible", "possible_upper")
-    found = [lists(ranges(trace, 0.03), name) for name in names]
+    table = ranges(trace, 0.03)
+    found = [lists(table, name) for name in names]
     for row, alpha in enumerate(trace.alpha):
         lower, least, most, upper = (each[row] for each in found)
         assert (np.diff([lower, least, alpha, most, upper], axis=0) >= 0.0).all()

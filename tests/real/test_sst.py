@@ -24,8 +24,8 @@ from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.oracles.maximal_change import sampled_change, single_changes, single_flips
 from tests.oracles.permutation import surprise
 from tests.oracles.ranges import ranges_by_programs
+from tests.real.smallest import assert_smallest
 from tests.report.test_playground_model import assert_computed
-from tests.smallest import assert_smallest
 from tests.tails import opaque
 
 pytestmark = pytest.mark.slow
