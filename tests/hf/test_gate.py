@@ -436,24 +436,15 @@ def test_what_is_no_model_of_float32_is_refused(model: Any, message: str) -> Non
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_what_torch_is_set_to_is_refused_with_what_to_set() -> None:
     model = tiny("BertForSequenceClassification")
-    with (
-        torch.inference_mode(),
-        pytest.raises(
-            InputError,
-            match=r"torch.inference_mode\(\); expected tensors that .*torch.no_grad\(\) may",
-        ),
-    ):
-        check_model(model)
     with torch.inference_mode():
         made = type(model)(model.config)
+        with pytest.raises(InputError, match=r"torch.inference_mode\(\); .*torch.no_grad\(\) may"):
+            check_model(model)
     with pytest.raises(InputError, match=r"torch.inference_mode\(\); expected tensors"):
         check_model(made)
     torch.set_default_dtype(torch.float64)
     try:
-        with pytest.raises(
-            InputError,
-            match=r"torch's default type torch.float64; expected .*; torch.set_default_dtype\(torch.float32\)",
-        ):
+        with pytest.raises(InputError, match=r"torch.set_default_dtype\(torch.float32\)"):
             check_model(model)
     finally:
         torch.set_default_dtype(torch.float32)

@@ -32,6 +32,10 @@ CLASSIFIERS = ["Bert", "DistilBert", "Roberta", "ModernBert"]
 NAMES = [*(f"{name}ForSequenceClassification" for name in CLASSIFIERS), "GPT2LMHeadModel", "LlamaForCausalLM", "T5ForConditionalGeneration",
          "BartForConditionalGeneration"]  # fmt: skip
 BOTH = "BartForSequenceClassification"  # with encoder and decoder, which are given the same text
+FAST = ("BertForSequenceClassification", "GPT2LMHeadModel", "T5ForConditionalGeneration", BOTH)
+EVERY = [
+    pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in (*NAMES, BOTH)
+]
 
 
 @cache
@@ -86,11 +90,18 @@ def alone(case: Case, row: int) -> Case:
     return replace(case, texts=case.texts.take(np.array([row])))
 
 
-def predicted(case: Case, inputs: dict[str, Tensor]) -> Tensor:
+def probabilities(case: Case, logits: Tensor) -> Tensor:
     """Probabilities for one text."""
+    return (logits[0] if classifies(case) else logits[0, -1]).softmax(dim=-1)
+
+
+def classifies(case: Case) -> bool:
+    return require_task(case.model) == "classification"
+
+
+def predicted(case: Case, inputs: dict[str, Tensor]) -> Tensor:
     with torch.no_grad():
-        logits = case.model(**inputs).logits[0]
-    return (logits if require_task(case.model) == "classification" else logits[-1]).softmax(dim=-1)
+        return probabilities(case, case.model(**inputs).logits)
 
 
 def query_of(case: Case) -> int:
@@ -155,7 +166,7 @@ def naive_rollout(case: Case) -> np.ndarray:
     return shares[:tokens]
 
 
-@pytest.mark.parametrize("name", [*NAMES, BOTH])
+@pytest.mark.parametrize("name", EVERY)
 def test_rollout(name: str) -> None:
     same(name, "rollout", naive_rollout)
     if name.endswith(("SequenceClassification", "CausalLM")) and name != BOTH:
@@ -227,7 +238,7 @@ def naive_loo(case: Case, deleted: bool) -> list[float]:
     return out
 
 
-@pytest.mark.parametrize("name", [*NAMES, BOTH])
+@pytest.mark.parametrize("name", EVERY)
 def test_leave_one_out(name: str) -> None:
     same(name, "loo", lambda case: naive_loo(case, deleted=True))
     same(name, "loo_mask", lambda case: naive_loo(case, deleted=False))
@@ -287,13 +298,11 @@ def scaled(
                 lambda module, arguments, output, shares=shares: output * shares
             )
         )
-    logits = forward(case.model, case.inputs, exchange).output.logits[0]
+    logits = forward(case.model, case.inputs, exchange).output.logits
     for handle in handles:
         handle.remove()
-    probability = (logits if require_task(case.model) == "classification" else logits[-1]).softmax(
-        dim=-1
-    )
-    return float(probability[int(case.prediction[0].argmax()) if output is None else output])
+    chosen = int(case.prediction[0].argmax()) if output is None else output
+    return float(probabilities(case, logits)[chosen])
 
 
 EMBEDDING = {
@@ -311,7 +320,7 @@ def test_gradient_times_input_is_a_finite_difference(name: str, held: bool) -> N
     one = alone(case, 1)
     exchange = (lambda attention: one.attentions[attention.index].weights) if held else None
     tokens = range(0, len(case.texts.ids[1]), 5)
-    classes = range(3) if held and require_task(case.model) == "classification" else [None]
+    classes = range(3) if held and classifies(case) else [None]
     expected = [
         sum(
             abs(
@@ -338,20 +347,12 @@ def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
         if attention.index != index:
             return None
         weights = attention.weights.clone()
-        weights[
-            0,
-            head,
-            slice(None) if case.model.config.is_encoder_decoder and index < 2 else query_of(case),
-            key,
-        ] += step
+        both = case.model.config.is_encoder_decoder and index < 2
+        weights[0, head, slice(None) if both else query_of(case), key] += step
         return weights
 
-    logits = forward(case.model, case.inputs, exchange).output.logits[0]
-    return float(
-        (logits if require_task(case.model) == "classification" else logits[-1]).softmax(dim=-1)[
-            int(case.prediction[0].argmax())
-        ]
-    )
+    logits = forward(case.model, case.inputs, exchange).output.logits
+    return float(probabilities(case, logits)[int(case.prediction[0].argmax())])
 
 
 @pytest.mark.parametrize(
@@ -399,6 +400,7 @@ def naive_attributions(case: Case) -> np.ndarray:
     return (total * (end - begin)).sum(dim=-1)[0].detach().numpy()
 
 
+@pytest.mark.slow
 def test_integrated_gradients_are_an_integral() -> None:
     """Of one text and of a batch, in parts of any size."""
     case = replace(case_of("BertForSequenceClassification"), steps=40)
@@ -446,7 +448,7 @@ def test_integrated_gradients_need_captum(monkeypatch: pytest.MonkeyPatch) -> No
         attributions(case_of("BertForSequenceClassification"))
 
 
-@pytest.mark.parametrize("name", [*NAMES, BOTH])
+@pytest.mark.parametrize("name", EVERY)
 def test_a_text_has_the_importance_that_it_has_alone(name: str) -> None:
     for name_of, found in importance(alone(case_of(name), 2)).items():
         assert found.values.dtype == np.float32

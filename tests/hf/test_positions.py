@@ -17,13 +17,10 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
 from attnaudit.hf.encoded import Encoded, Written, at_positions, positions_of
-from attnaudit.hf.gate import check_model
-from attnaudit.hf.network import Replay
 from attnaudit.hf.texts import Texts
-from attnaudit.trace import Trace
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
-from tests.hf.test_trace import collected
+from tests.hf.test_trace import traced
 from tests.hf.tokenizing import SIZE, tokenizer
 
 
@@ -96,66 +93,51 @@ def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(
     cross: bool, tmp_path: Path
 ) -> None:
     model = tiny("MarianMTModel")
-    texts, gate = random_texts(model, 2, lengths=(3, 6)), check_model(model)
-    trace = Trace.read(
-        collected(model, gate, at_positions(texts, "all"), tmp_path, cross=cross, scores=("loo",)),
-        Replay(model, gate),
-    )
+    texts = random_texts(model, 2, lengths=(3, 6))
+    case = traced(model, tmp_path, "last", at_positions(texts, "all"), cross=cross)
+    trace = case.trace
     assert texts.written is not None
     assert len(trace) == 4 * texts.written.ids.lengths.sum()  # heads
     passes = [forward(model, texts.batch([row])) for row in range(len(texts))]
-    stack = {
-        layer.path: number
-        for number, layer in enumerate(gate.layers)
-        if layer.stack == ("cross" if cross else "decoder")
-    }
-    number = max(stack.values())
-    for row in range(len(trace)):
-        instance, head, query = (
-            int(trace.array(name)[row]) for name in ("instance", "head", "query")
-        )
+    stack = "cross" if cross else "decoder"
+    number = max(k for k, layer in enumerate(case.gate.layers) if layer.stack == stack)
+    places = trace.table.select("instance", "head", "query", "label").rows()
+    for row, (instance, head, query, label) in enumerate(places):
         whole = passes[instance].attentions[number].weights[0, head, query]
         np.testing.assert_allclose(trace.alpha[row], whole[: len(trace.alpha[row])], atol=1e-5)
-        assert int(trace.array("label")[row]) == int(texts.written.next_ids[instance][query])
-        source, written = texts.tokens[instance], texts.written.tokens[instance][: query + 1]
-        assert (trace.tokens(row), trace.cell("question", row)) == (
-            (source, written) if cross else (written, source)
-        )
+        assert label == texts.written.next_ids[instance][query]
+        both = [texts.tokens[instance], texts.written.tokens[instance][: query + 1]]
+        shown = [trace.tokens(row), trace.cell("question", row)]
+        assert shown == (both if cross else both[::-1])
 
 
 def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(
     tmp_path: Path,
 ) -> None:
     model = tiny("MarianMTModel")
-    texts, gate = random_texts(model, 4, lengths=(3, 6)), check_model(model)
-    order = np.array([3, 2, 0, 1])
+    texts, key = random_texts(model, 4, lengths=(3, 6)), ["instance", "head", "query"]
 
     def rows(folder: Path, texts: Encoded, **options: Any) -> pl.DataFrame:
-        trace = Trace.read(
-            collected(model, gate, at_positions(texts, "one", 3), folder, cross=True, **options),
-            Replay(model, gate),
-        )
-        columns = ["instance", "head", "query", "alpha", "loo", "prediction"]
-        return trace.table.select(columns).sort("instance", "head", "query")
+        options |= {"cross": True, "scores": ("loo",)}
+        trace = traced(model, folder, "last", at_positions(texts, "one", 3), **options).trace
+        return trace.table.select(*key, "alpha", "loo", "prediction").sort(key)
 
-    together, alone = (
-        rows(tmp_path / "a", texts),
-        rows(tmp_path / "b", texts.take(order), budget=1, shard_texts=2),
-    )
-    assert together.select("instance", "head", "query").equals(
-        alone.select("instance", "head", "query")
-    )
+    together = rows(tmp_path / "a", texts)
+    alone = rows(tmp_path / "b", texts.take(np.array([3, 2, 0, 1])), budget=1, shard_texts=2)
+    assert together.select(key).equals(alone.select(key))
     for name in ("alpha", "loo", "prediction"):
         first, second = (frame[name].explode().to_numpy() for frame in (together, alone))
         np.testing.assert_allclose(first, second, atol=1e-5)
 
 
+def prompts(template: str) -> Encoded:
+    model, rows = tiny("GPT2LMHeadModel", vocab_size=SIZE), ["the wooden ladder", "a mill"]
+    texts = Texts("given", "causal-lm", rows, np.arange(2), ["all"] * 2, "")
+    return encode(model, tokenizer("bytes", template), texts)
+
+
 def test_a_prompt_ends_where_it_ends_unless_positions_are_asked_for() -> None:
-    model = tiny("GPT2LMHeadModel", vocab_size=SIZE)
-    prompts = Texts(
-        "given", "causal-lm", ["the wooden ladder", "a mill"], np.arange(2), ["all"] * 2, ""
-    )
-    texts = encode(model, tokenizer("bytes", "[CLS] $A"), prompts)
+    texts = prompts("[CLS] $A")
     assert at_positions(texts, positions_of("causal-lm")) is texts
     every = at_positions(texts, "all")
     assert every.ids.lengths.tolist() == [
@@ -170,25 +152,13 @@ def test_a_prompt_ends_where_it_ends_unless_positions_are_asked_for() -> None:
 
 
 def test_a_prompt_ends_before_the_tokens_that_a_tokenizer_appends() -> None:
-    model = tiny("GPT2LMHeadModel", vocab_size=SIZE)
-    prompts = Texts(
-        "given", "causal-lm", ["the wooden ladder", "a mill"], np.arange(2), ["all"] * 2, ""
-    )
-    ended, plain = (
-        encode(model, tokenizer("bytes", template), prompts)
-        for template in ("[CLS] $A [SEP]", "[CLS] $A")
-    )
-    found = at_positions(ended, "last")
+    found, plain = at_positions(prompts("[CLS] $A [SEP]"), "last"), prompts("[CLS] $A")
     assert found.tokens == plain.tokens
     assert_array_equal(found.word_id.values, plain.word_id.values)
     assert found.label is None
-    assert (
-        found.notes[-1]
-        == "special tokens at the end of 2 texts removed: the next token of the text is predicted"
-    )
-    classifier = tiny("BertForSequenceClassification", vocab_size=SIZE)
-    texts = encode(classifier, tokenizer("wordpiece"), replace(prompts, kind="classification"))
-    assert at_positions(texts, "last") is texts
+    assert "end of 2 texts removed" in found.notes[-1]
+    whole = replace(plain, class_names=("a", "b"))
+    assert at_positions(whole, "last") is whole
 
 
 def test_a_classifier_has_no_positions() -> None:

@@ -181,57 +181,27 @@ def test_a_corpus_is_read_in_its_test_split(tmp_path: Path) -> None:
         read_texts(raw, "seq2seq")
 
 
+CLASSIFIER, WRITER, BOTH = "classification", "causal-lm", "seq2seq"
+
+
 @pytest.mark.parametrize(
     ("given", "kind", "line"),
     [
-        (
-            5,
-            "classification",
-            "read texts: corpus: a int; expected a path, the name of a corpus, a Corpus, a list of texts or of",
-        ),
-        ([], "classification", "an empty list; expected a path"),
-        ({"text": ["one"]}, "classification", "a dict; expected a path"),
-        (np.zeros(3), "classification", "a numpy ndarray; expected a path"),
-        (
-            ["one", " "],
-            "classification",
-            r"corpus\[1\]: ' '; expected a text; items of one kind, none of them empty",
-        ),
+        (5, CLASSIFIER, "corpus: a int; expected a path, the name of a corpus, a Corpus"),
+        ([], CLASSIFIER, "an empty list; expected a path"),
+        (np.zeros(3), CLASSIFIER, "a numpy ndarray; expected a path"),
+        (["one", " "], CLASSIFIER, r"corpus\[1\]: ' '; expected a text"),
         (
             ["one", ("two", "three")],
-            "classification",
+            CLASSIFIER,
             r"corpus\[1\]: \('two', 'three'\); expected a text",
         ),
-        (
-            [("one",)],
-            "classification",
-            r"corpus\[0\]: \('one',\); expected a text and its second text",
-        ),
-        (
-            ["one"],
-            "seq2seq",
-            r"corpus\[0\]: a text alone for an encoder–decoder; expected \(source, target\)",
-        ),
-        (
-            [("one", "two")],
-            "causal-lm",
-            r"--column question=NAME \(question= in Python\): a column for texts without labels",
-        ),
-        (
-            pl.DataFrame({"body": ["one"]}),
-            "classification",
-            "DataFrame: columns body; expected one column 'text'",
-        ),
-        (
-            pl.DataFrame({"text": ["one", ""]}),
-            "classification",
-            "DataFrame: row 1: an empty text; expected a text",
-        ),
-        (
-            pl.DataFrame({"text": ["one"]}),
-            "seq2seq",
-            r"a DataFrame for an encoder–decoder; expected a list of \(source, target\)",
-        ),
+        ([("one",)], CLASSIFIER, r"corpus\[0\]: \('one',\); expected a text and its second text"),
+        (["one"], BOTH, r"corpus\[0\]: a text alone for an encoder–decoder"),
+        ([("one", "two")], WRITER, "--column question=NAME"),
+        (pl.DataFrame({"body": ["one"]}), CLASSIFIER, "columns body; expected one column 'text'"),
+        (pl.DataFrame({"text": ["one", ""]}), CLASSIFIER, "DataFrame: row 1: an empty text"),
+        (pl.DataFrame({"text": ["one"]}), BOTH, "a DataFrame for an encoder–decoder"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(given: Any, kind: Any, line: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.hf.encode import encode, load_tokenizer
 from attnaudit.hf.texts import Texts
 from attnaudit.trace import Trace
+from tests.hf.command import audit, refused
 from tests.hf.encoding import words_of
 from tests.hf.translators import KINDS, pairs, target, translator
 
@@ -107,51 +106,16 @@ def test_a_folder_is_audited_at_positions_of_the_targets(
     translators: Any, tmp_path: Path, capsys: Any
 ) -> None:
     folder, _, own = translators["t5"]
-    command = [
-        "audit",
-        str(folder),
-        str(pairs(tmp_path / "pairs", 3)),
-        "--set",
-        "collect.cross=true",
-        "--set",
-        "corpus.target_ending=tgt",
-        "--set",
-        "collect.scores=gradient",
-    ]
-    assert (
-        main(
-            [
-                *command,
-                "--experiment",
-                "permutation",
-                "--experiment",
-                "prediction",
-                "--out",
-                str(tmp_path / "one"),
-            ]
-        )
-        == 0
-    )
-    table = pl.read_parquet(tmp_path / "one" / "results" / "prediction.parquet")
-    assert table.height == 3 * 4
-    summary = pl.DataFrame(
-        json.loads((tmp_path / "one" / "summary.json").read_text()), infer_schema_length=None
-    )
-    assert summary.filter(experiment="prediction", measure="accuracy", group="all")[
-        "n"
-    ].to_list() == [3]
-    trace = Trace.first(tmp_path / "one" / "trace")
+    source, out = pairs(tmp_path / "pairs", 3), tmp_path / "out"
+    options = ("collect.cross=true", "corpus.target_ending=tgt", "collect.scores=gradient")
+    command = (folder, source, *(f"--set={option}" for option in options))
+    chosen = ("--experiment", "permutation", "--experiment", "prediction")
+    assert audit(*command, *chosen, out=out) == 0
+    assert pl.read_parquet(out / "results" / "prediction.parquet").height == 3 * 4
+    trace = Trace.first(out / "trace")
     assert trace.metadata["corpus"]["positions"] == "one"
     for row in range(len(trace)):
-        written = trace.cell("written_ids", row)
-        assert len(written) == trace.array("query")[row] + 1
+        assert len(trace.cell("written_ids", row)) == trace.array("query")[row] + 1
         assert trace.cell("question", row)[0] == own.pad_token
-    capsys.readouterr()
-    assert (
-        main(["audit", str(folder), str(tmp_path / "pairs"), "--set", "collect.positions=some"])
-        == 2
-    )
-    assert (
-        "setting collect.positions: 'some'; expected one of one, all, last"
-        in capsys.readouterr().err
-    )
+    line = refused(capsys, *command, "--set", "collect.positions=some")
+    assert "collect.positions: 'some'; expected one of one, all, last" in line

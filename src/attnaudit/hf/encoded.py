@@ -21,6 +21,8 @@ from attnaudit.hf.model import ModelTask
 from attnaudit.hf.texts import take
 from attnaudit.trace.words import SPECIAL
 
+# A batch of more than `FEW` texts is padded to at most `MOST_PADDED` times its tokens.
+FEW, MOST_PADDED = 8, 1.2
 Positions = Literal["one", "all", "last"]
 
 
@@ -171,6 +173,7 @@ class Encoded:
             rows = order[start : stop + 1]
             padded = len(rows) * int(size[rows].max() + target[rows].max())
             fits = stop < len(order) and batching != "none" and padded <= budget
+            fits &= len(rows) <= FEW or padded <= MOST_PADDED * int((size + target)[rows].sum())
             if not fits or any(one[rows[0]] != one[rows[-1]] for one in alike):
                 yield order[start:stop]
                 start = stop

@@ -6,7 +6,7 @@ refused with a line that names its class, the check and the figure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -18,7 +18,7 @@ from transformers import PreTrainedModel, logging
 
 from attnaudit.core.errors import describe_error
 from attnaudit.core.numbers import count
-from attnaudit.hf.capture import Attention, Pass, forward
+from attnaudit.hf.capture import Attention, Exchange, Pass, forward
 from attnaudit.hf.classes import require_classes
 from attnaudit.hf.layers import Layer, Probe, layers_of, refusal
 from attnaudit.hf.model import ModelTask, difference, logits_at_query, reading, task_of
@@ -256,18 +256,22 @@ class _Trial:
     def checks(self) -> Iterator[Check]:
         """Make one check after the other, the quick ones first."""
         attentions, probe = self.seen.attentions, self.probe
+
+        def change(exchange: Exchange) -> float:
+            output = forward(self.model, probe.inputs, exchange).output
+            return self._change(output, self.seen.output)
+
         meaning = "change of the logits when the attention is read during the pass"
         yield Check("watched", meaning, self._change(self.seen.output), most=ROUNDING)
         yield from self._reported()
         total = getattr(self.model.config, "num_hidden_layers", None)
         if isinstance(total, int) and not probe.targets:
-            meaning = "layers of the model without softmax attention; layers below are counted "
-            yield Check(OTHERS, f"{meaning}without them", max(total - len(self.layers), 0))
-        elsewhere = {name for one in attentions for name in one.elsewhere}
-        meaning = "functions that read the weights besides the product with the values"
-        named = f": {', '.join(sorted(elsewhere))}" if elsewhere else ""
-        named = named or "; replaced weights would not reach them"
-        yield Check("elsewhere", f"{meaning}{named}", len(elsewhere), most=0)
+            meaning = "layers without softmax attention; layers below are counted without them"
+            yield Check(OTHERS, meaning, max(total - len(self.layers), 0))
+        readers = sorted({name for one in attentions for name in one.elsewhere})
+        meaning = "functions that read the weights besides the product with the values: "
+        named = ", ".join(readers) or "replaced weights would not reach them"
+        yield Check("elsewhere", f"{meaning}{named}", len(readers), most=0)
         sums = [self._of_tokens(one, one.weights).sum(dim=-1) for one in attentions if not one.sink]
         off = max((float((1 - each).abs().max()) for each in sums), default=None)
         meaning = "largest difference of the sum of the weights of a query from 1"
@@ -275,22 +279,15 @@ class _Trial:
         padded = [self._of_tokens(one, one.weights * self._padding(one)) for one in attentions]
         figure = max(float(each.max()) for each in padded)
         yield Check("padding", "largest weight that a token gives to padding", figure, most=EXACT)
-        same = forward(self.model, probe.inputs, lambda attention: attention.weights)
         meaning = "change of the logits when all weights are replaced by themselves"
-        yield Check("same weights", meaning, self._change(same.output, self.seen.output), most=0)
-        meaning = "least change of the logits when the weights of one layer are replaced by "
-        meaning += "uniform ones; 0: the replacement does nothing"
-        moved = min(
-            self._change(
-                forward(self.model, probe.inputs, _uniform(one.index)).output, self.seen.output
-            )
-            for one in attentions
-        )
+        yield Check("same weights", meaning, change(lambda one: one.weights), most=0)
+        meaning = "least change of the logits when one layer's weights are replaced by uniform ones"
+        moved = min(change(_uniform(one.index)) for one in attentions)
         yield Check("uniform weights", meaning, moved, least=EXACT)
-        meaning = "difference of the logits of a text alone and in a batch; decides whether texts "
-        yield Check(BATCHED, f"{meaning}share one", self._apart(0))
-        meaning = "difference of the logits of a text with and without padding; decides whether "
-        yield Check(PADDED, f"{meaning}lengths are mixed", self._apart(1))
+        meaning = "difference of the logits of a text alone and in a batch; decides what shares one"
+        yield Check(BATCHED, meaning, self._apart(0))
+        meaning = "difference of the logits of a text with padding; decides what shares a batch"
+        yield Check(PADDED, meaning, self._apart(1))
         self.reads = self._query_read()
         if self.task is not None and self.reads is not None:
             yield from self._replays(self.task, self.reads)
@@ -324,8 +321,7 @@ class _Trial:
             reason = "what it reports does not sum to 1"
         elif reported:
             figure = max(self._difference(one, own) for one, own in pairs)
-        meaning = "largest difference from the weights that the model itself reports "
-        meaning += "(output_attentions)"
+        meaning = "largest difference from the weights that the model reports (output_attentions)"
         yield Check("reported weights", meaning, figure, most=ROUNDING, reason=reason)
 
     def _difference(self, attention: Attention, own: Tensor) -> float:
@@ -398,11 +394,9 @@ class _Trial:
             for (layer, (way, _)), is_read in zip(found, read, strict=True)
         )
         errors = (error for (_, (_, error)), is_read in zip(found, read, strict=True) if is_read)
-        meaning = "total variation distance of the predictions when a part of the model is run "
-        meaning += "again and when all of it is, under random attention of one layer"
+        meaning = "TVD of the predictions of a replay and of the whole model under other attention"
         yield Check("replay", meaning, max(errors, default=0.0), most=EXACT_TVD)
-        meaning = "change of the logits by other tokens when every token attends to itself alone; "
-        meaning += "above 0, attention is not their only way"
+        meaning = "change of the logits by other tokens when each token only attends to itself"
         yield Check(MIXED, meaning, self._other_ways(task, reads))
 
     def _other_ways(self, task: ModelTask, reads: int) -> float:
@@ -441,7 +435,7 @@ class _Trial:
         return inputs
 
 
-def _uniform(index: int) -> Callable[[Attention], Tensor | None]:
+def _uniform(index: int) -> Exchange:
     def exchange(attention: Attention) -> Tensor | None:
         uniform = torch.full_like(attention.weights, 1 / attention.weights.shape[-1])
         return uniform if attention.index == index else None

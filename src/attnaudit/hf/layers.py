@@ -123,22 +123,19 @@ def layers_of(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
     """
     name, tokens, targets = type(model).__name__, probe.mask.shape[1], probe.targets
     known = {(tokens, tokens), (targets, targets), (targets, tokens)}
-    others = [(one.path, one.shape) for one in seen.unread]
     shapes = [(one.path, tuple(one.weights.shape)) for one in seen.attentions]
-    for path, shape in (*others, *(pair for pair in shapes if pair[1][2:] not in known)):
+    unknown = [(path, shape) for path, shape in shapes if shape[2:] not in known]
+    for path, shape in [*((one.path, one.shape) for one in seen.unread), *unknown]:
         sizes = f"{' × '.join(map(str, shape))} in {path}"
         got = f"weights of shape {sizes} for {len(LENGTHS)} texts of {probe.lengths} tokens"
-        expected = (
-            "a weight for every pair of tokens: attention that is not local, pooled or sparse"
-        )
+        expected = "a weight for every pair of tokens, not local, pooled or sparse attention"
         raise refusal(name, got, expected)
     if not seen.attentions:
-        got = "no attention: nothing after a softmax is multiplied with values"
-        expected = "a model with softmax attention"
+        got, do = "no attention: nothing after a softmax is multiplied with values", OTHER_CLASS
         if (own := model.config._attn_implementation) not in READ:
+            got += f", with the implementation {own}"
             do = "model.set_attn_implementation('sdpa')"
-            raise refusal(name, f"{got}, with the implementation {own}", expected, do)
-        raise refusal(name, got, expected)
+        raise refusal(name, got, "a model with softmax attention", do)
     found: list[Layer] = []
     for one in seen.attentions:
         stack = _stack(one, model.config.is_encoder_decoder)

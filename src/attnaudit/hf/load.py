@@ -45,18 +45,17 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
         raise _error(folder, got, "a whole model", f"merge it in Python: {merge}")
     name = _class_name(folder)
     if not has_weights:
-        pickled = [pickle for pickle in PICKLES if (folder / pickle).is_file()]
-        got = f"weights in {pickled[0]} alone" if pickled else "no weights"
+        pickles = (f"weights in {name} alone" for name in PICKLES if (folder / name).is_file())
+        got = next(pickles, "no weights")
         raise _error(folder, got, f"{WEIGHTS[0]}, as no pickle is ever read")
     model, loaded = _read(folder, name)
     for weight, saved, wanted in sorted(loaded["mismatched_keys"]):
         got = f"{weight} of shape {_sizes(saved)}"
         raise _error(folder, got, f"{_sizes(wanted)}, by the sizes in {CONFIG}")
     if missing := sorted(loaded["missing_keys"]):
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
         head = name.endswith("Classification")
         do = "save the fine-tuned model, head included" if head else SAVE_MODEL
-        got = f"no weights {', '.join(missing[:3])}{more}"
+        got = f"no weights {', '.join(missing[:3])}"
         raise _error(folder, got, f"all weights of {name}", do)
     return model.eval()
 
@@ -80,13 +79,11 @@ def _class_name(folder: Path) -> str:
         expected = "the configuration of a model, in JSON"
         raise _error(path, describe_error(error), expected) from error
     if not isinstance(config, dict):
-        raise _error(path, f"a {type(config).__name__}", "the configuration of a model", "")
+        raise _error(path, f"a {type(config).__name__}", "the configuration of a model")
     if config.get("auto_map"):
-        do = "code of a model folder is never run; remove auto_map where transformers has the "
-        got = "a class of its own code (auto_map)"
-        raise _error(
-            path, got, "a class of transformers", f"{do}class, else use the Python interface"
-        )
+        got, expected = "a class of its own code (auto_map)", "a class of transformers"
+        do = "remove auto_map where transformers has the class; code of a folder is never run"
+        raise _error(path, got, expected, do)
     names = config.get("architectures")
     if not isinstance(names, list) or len(names) != 1:
         raise _error(path, f"architectures: {names!r}", "the name of one class")
