@@ -21,7 +21,7 @@ def shoot(browser: Any, page: Path, images: Path) -> None:
     images.mkdir(parents=True, exist_ok=True)
     view.screenshot(path=images / "report.png")
     view.evaluate(SURE)
-    view.locator("#playground").get_by_role("button", name="Adversary").click()
+    view.locator("#playground").get_by_role("button", name="Most different").click()
     view.locator("#playground").screenshot(path=images / "playground.png")
     view.close()
 

@@ -13,8 +13,8 @@ def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the page of the runs.
 
     Args:
-        entries: Number, name, corpus and model of each run, and why no sentence can be typed for it,
-            if none can.
+        entries: Number, name, corpus and model of each run, and why no sentence can be typed for
+            it, if none can.
     """
     sections = [Section("live_start", {"entries": entries})]
     return page_text(sections, "Attention audits", "Served to this machine alone.")
@@ -22,19 +22,14 @@ def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
 
 def typing_page(name: str, has_question: bool, epsilon: float) -> str:
     """Return the page where a sentence is typed, with its playground."""
+    scripts = (*SCRIPTS, "sections/live.js")
     sections = [
         Section("live_type", {"has_question": has_question}),
-        Section(
-            "playground",
-            moving(epsilon, rest=True),
-            scripts=(*SCRIPTS, "sections/live.js"),
-            styles=STYLES,
-        ),
+        Section("playground", moving(epsilon), scripts=scripts, styles=STYLES),
     ]
-    return page_text(
-        sections,
+    title, subtitle, back = (
         "Type a sentence",
         f"Read by the model of {name}.",
-        links=[("All runs", "../../")],
-        allows="; connect-src 'self'",
+        ("All runs", "../../"),
     )
+    return page_text(sections, title, subtitle, links=[back], allows="; connect-src 'self'")
