@@ -172,7 +172,7 @@ def _caption(rows: pl.DataFrame) -> str:
 
 
 _PEAKED = (
-    "The same divergence by the largest weight of the instance. Dots are medians, bars quartiles. "
+    "The same divergence by the largest weight of the instance. "
     "Low values in the lower rows would mean that peaked attention cannot be replaced."
 )
 _AXIS = Scale("ε-max JSD", 0.7, (0.0, 0.2, 0.4, 0.6))

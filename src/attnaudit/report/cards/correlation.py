@@ -98,7 +98,7 @@ def _compared(words: str, share: str) -> str:
 
 
 _CAPTION = (
-    "Kendall τ of each instance; ticks mark class means. 1: the same order of tokens, 0: "
+    "Kendall τ of each instance. 1: the same order of tokens, 0: "
     "unrelated, −1: reversed. The last panel is the reference: how far two measures of importance "
     "agree with each other."
 )

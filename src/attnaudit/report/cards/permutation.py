@@ -22,7 +22,7 @@ _CHANGES = (
 )
 _CAPTION = (
     "Median change of the output over random shuffles of the weights, by the largest weight of the "
-    "instance. Dots are medians, bars quartiles. Peaked attention (lower rows) that can be "
+    "instance. Peaked attention (lower rows) that can be "
     "shuffled without effect (left) would not point at what the output depends on."
 )
 _MEANINGS = {

@@ -14,6 +14,7 @@ from attnaudit.report.charts.specs import Marker, Scale
 from attnaudit.results.summary import INSTANCE
 
 OTHER = "other classes"
+QUANTILES = {"low": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "high": 0.95}  # of a box
 # Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not
 # show on both kinds of page.
 _CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
@@ -94,12 +95,12 @@ def legend(rows: pl.DataFrame, palette: Palette, unit: str = INSTANCE) -> tuple[
     )
 
 
-def measured_axis(scale: Scale, grid: bool) -> alt.X:
+def measured_axis(scale: Scale, grid: bool, field: str = "x") -> alt.X:
     """Return the horizontal axis of the measured figure."""
     digits = ".2f" if scale.high < 0.2 else ".1f"
     ends = alt.Scale(domain=[scale.low, scale.high], nice=False)
     axis = alt.Axis(grid=grid, values=list(scale.ticks), labelFlush=False, format=digits)
-    return alt.X("x:Q", title=scale.title, scale=ends, axis=axis)
+    return alt.X(f"{field}:Q", title=scale.title, scale=ends, axis=axis)
 
 
 def name_width(names: Iterable[str], most: float = 215) -> float:
@@ -140,11 +141,11 @@ def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:
 def box_table(groups: Iterable[tuple[str, pl.Series]]) -> pl.DataFrame:
     """Return the 5, 25, 50, 75 and 95 % quantiles of groups: {name, low, q25, q50, q75, high}."""
     rows = [
-        (name, *(values.quantile(q, "linear") for q in (0.05, 0.25, 0.5, 0.75, 0.95)))
+        (name, *(values.quantile(q, "linear") for q in QUANTILES.values()))
         for name, values in groups
     ]
-    quantiles = dict.fromkeys(("low", "q25", "q50", "q75", "high"), pl.Float64)
-    return pl.DataFrame(rows, schema={"name": pl.String, **quantiles}, orient="row")
+    schema = {"name": pl.String, **dict.fromkeys(QUANTILES, pl.Float64)}
+    return pl.DataFrame(rows, schema=schema, orient="row")
 
 
 def box_layers(chart: alt.Chart, x: alt.X, y: alt.Y, colour: Any, size: int) -> list[alt.Chart]:
