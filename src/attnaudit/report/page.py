@@ -26,7 +26,7 @@ from attnaudit.report.meanings import Terms, explained, measure_meaning
 if TYPE_CHECKING:
     from attnaudit.report.card import VerdictCard
 
-SAVE = ("heatmap.js", "save.js")  # the scripts that save figures and heatmaps
+SAVE = ("heatmap.js", "sections/save.js")  # the scripts that save figures and heatmaps
 _WRAPPED = re.compile(r"(?<=[\w,;:.)”])\n(?=[\w“(←→↑↓]|\{\{ )")  # prose, in templates only
 _MACROS = ("section", "scroll", "table", "choice", "numbered")
 

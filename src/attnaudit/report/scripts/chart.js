@@ -1,5 +1,4 @@
-// The charts that a page draws itself. Colours are classes of the style sheet: they follow the
-// scheme.
+// The charts that a page draws itself. Colours are classes of the style sheet: they follow the scheme.
 
 // Where a value lies between two places; `bend` makes a scale that is not linear.
 const scaled = ([low, high], [from, to], bend = (share) => share) => (value) =>
@@ -62,8 +61,7 @@ function stepOf(values) {
 // Decimals of a column: none if all values are whole, to the steps in which they are stored.
 const decimalsOf = once((values) => {
   const step = stepOf(values);
-  const whole = (value) => Number.isNaN(value) || Math.abs(value - Math.round(value)) <= step;
-  return values.every(whole) ? 0 : 3;
+  return values.every((value) => Number.isNaN(value) || Math.abs(value - Math.round(value)) <= step) ? 0 : 3;
 });
 
 // Which of `count` equal intervals between its ends each value is in; NO_BIN if it is undefined.
@@ -78,6 +76,13 @@ function binned(values, count) {
   return bins;
 }
 
+// The number of rows in each bin, of those whose bits in `failed` are none of `others`.
+function counted(bins, failed, others) {
+  const counts = new Uint32Array(NO_BIN + 1);
+  for (let row = 0; row < bins.length; row += 1) if ((failed[row] & others) === 0) counts[bins[row]] += 1;
+  return counts;
+}
+
 // A closed table behind a chart, drawn by `table()` while it is open.
 function numbersBehind(table) {
   const box = element("details", "behind", element("summary", "", "Numbers"), "");
@@ -86,8 +91,7 @@ function numbersBehind(table) {
   return { box, draw };
 }
 
-// Calls `done` with both ends of a drag, as shares of the target's sides, and `moving` once a
-// frame.
+// Calls `done` with both ends of a drag, as shares of the target's sides, and `moving` once a frame.
 function dragged(target, done, moving) {
   let first = null, last = null, frame = 0;
   const place = ({ clientX, clientY }) => {
@@ -96,7 +100,7 @@ function dragged(target, done, moving) {
   };
   const end = (act) => (event) => {
     frame = cancelAnimationFrame(frame);
-    if (first && act) act(first, place(event));
+    if (first) act?.(first, place(event));
     first = null;
   };
   on(target, "pointerdown", (event) => {
@@ -115,55 +119,38 @@ function dragged(target, done, moving) {
   on(target, "pointercancel", end(null));
 }
 
+// The range between two shares of the way from `low` to `high`.
+const between = ([low, high], ...shares) => shares.map((share) => Math.min(Math.max(share, 0), 1))
+  .sort((one, other) => one - other).map((share) => Number((low + share * (high - low)).toPrecision(4)));
+
 const BARS = 40, INTERVALS = 10; // of a histogram, and of the table behind it
 
 // A histogram of rows: grey all, blue those that fit. `change` is called with a range, or null.
 function histogram(title, values, change) {
-  const [WIDE, HIGH] = [220, 76], [low, high] = endsOf(values), known = low <= high;
-  const width = high - low || 1, digits = width < 0.05 ? 4 : 2,
-    show = (value) => figure(value, digits);
-  const two = low < high && values.every((value) => !(value > low && value < high));
-  const count = two ? 2 : high > low ? BARS : 1, bin = binned(values, count);
-  const total = new Uint32Array(NO_BIN + 1);
-  for (let row = 0; row < bin.length; row += 1) total[bin[row]] += 1;
+  const [WIDE, HIGH] = [220, 76], ends = endsOf(values), [low, high] = ends, isKnown = low <= high;
+  const count = high > low ? BARS : 1, bins = binned(values, count), total = counted(bins, bins, 0);
+  const show = (value) => figure(value, high - low < 0.05 ? 4 : 2);
   const layers = ["of-all", "of-fit"].map((name) => svg("path", { class: name }));
   const brush = svg("rect", { class: "brush", y: 0, height: HIGH });
-  const ends = high > low
-    ? [["start", 0, low], ["middle", WIDE / 2, (low + high) / 2], ["end", WIDE, high]]
-    : [["middle", WIDE / 2, low]];
-  const words = ends.map(([anchor, x, value]) =>
-    svg("text", { x, y: HIGH + 13, "text-anchor": anchor },
-    show(value)));
+  const ticks = [["start", 0, low], ["middle", WIDE / 2, (low + high) / 2], ["end", WIDE, high]];
+  const words = ticks.slice(...(high > low ? [] : [1, isKnown ? 2 : 1])).map(([anchor, x, value]) => (
+    svg("text", { x, y: HIGH + 13, "text-anchor": anchor }, show(value))));
   const frame = { viewBox: `0 0 ${WIDE} ${HIGH + 16}`, class: "brushed", "aria-hidden": "true" };
-  const base = line([[0, HIGH], [WIDE, HIGH]], { class: "axis" });
-  const chart = svg("svg", frame, ...layers, brush, base, ...(known ? words : []));
-  const fields = ["from", "to"].map((name, k) => {
-    const placeholder = known ? show([low, high][k]) : "";
-    const field = Object.assign(element("input"),
-      { type: "number", name, step: "any", placeholder });
-    on(field, "change", typed);
-    return field;
-  });
+  const chart = svg("svg", frame, ...layers, brush, line([[0, HIGH], [WIDE, HIGH]], { class: "axis" }), ...words);
+  const fields = ["from", "to"].map((name, k) => Object.assign(element("input"), {
+    type: "number", name, step: "any", placeholder: isKnown ? show(ends[k]) : "",
+  }));
   const lacking = total[NO_BIN] ? `${thousands(total[NO_BIN])} undefined` : "";
-  const numbers = numbersBehind(table),
-    legend = element("legend", "", element("span", "chart-title", title));
-  const box = element("fieldset", "chart-box", legend, chart, element("div", "range-fields",
-    labelled("from", fields[0]), labelled("to", fields[1]), element("span", "muted", lacking)),
-      numbers.box);
+  const numbers = numbersBehind(table), legend = element("legend", "", element("span", "chart-title", title));
+  const typing = element("div", "range-fields", ...fields.map((field) => labelled(field.name, field)),
+    element("span", "muted", lacking));
   let fitting = total;
-
-  function typed() {
-    const range = fields.map(({ value }, k) => (value === "" ? [-Infinity, Infinity][k]
-      : Number(value)));
-    change(range.some(Number.isFinite) ? range : null);
-  }
 
   // Both as shares of their own rows, so that few rows that fit are visible among many.
   function draw() {
     const shares = [total, fitting].map((rows) => {
-      const found = Array.from(rows.subarray(0, count)), sum = found.reduce((a, b) => a + b, 0)
-        || 1;
-      return found.map((number) => number / sum);
+      const known = Array.from(rows.subarray(0, count)), all = sum(known) || 1;
+      return known.map((number) => number / all);
     });
     const most = Math.max(...shares.flat()) || 1;
     layers.forEach((layer, k) => layer.setAttribute("d", bars(shares[k], most, WIDE, HIGH)));
@@ -171,86 +158,64 @@ function histogram(title, values, change) {
   }
 
   function table() {
-    const parts = Math.min(count, INTERVALS), each = count / parts,
-      end = (k) => show(low + (width * k) / parts);
-    const name = (k) => (count < BARS ? show(k ? high : low) : `${end(k)} to ${end(k + 1)}`);
-    const sum = (k) => (rows) => rows.subarray(k * each, (k + 1) * each).reduce((a, b) => a + b, 0);
+    const parts = Math.min(count, INTERVALS), each = count / parts;
+    const end = (k) => show(low + ((high - low) * k) / parts);
     const row = (name, number) => [name, ...[total, fitting].map(number).map(thousands)];
-    const lines = known ? times(parts, (k) => row(name(k), sum(k))) : [];
+    const lines = times(isKnown ? parts : 0, (k) => row(parts === 1 ? show(low) : `${end(k)} to ${end(k + 1)}`,
+      (rows) => sum(rows.subarray(k * each, (k + 1) * each))));
     if (total[NO_BIN]) lines.push(row("undefined", (rows) => rows[NO_BIN]));
-    return tableOf(`${title}: number of rows by value`, ["value", "all rows", "rows that fit"],
-      lines);
+    return tableOf(`${title}: number of rows by value`, ["value", "all rows", "rows that fit"], lines);
   }
 
-  const brushed = (a, b) => {
-    const [start, end] = [a.x, b.x].map((x) => Math.min(Math.max(x, 0), 1)).sort((p, q) => p - q);
-    change(end - start < 0.01 ? null
-      : [start, end].map((share) => Number((low + share * width).toPrecision(4))));
-  };
+  const brushed = (a, b) => change(Math.abs(b.x - a.x) < 0.01 ? null : between(ends, a.x, b.x));
   dragged(chart, brushed, brushed);
+  on(typing, "change", () => {
+    const range = fields.map(({ value }, k) => (value === "" ? [-Infinity, Infinity][k] : Number(value)));
+    change(range.some(Number.isFinite) ? range : null);
+  });
   draw();
-
   return {
-    box, legend,
+    box: element("fieldset", "chart-box", legend, chart, typing, numbers.box), legend,
     // `failed` has bits of the filters that a row does not pass; `others`, those of other charts.
     update(failed, others, range) {
-      fitting = new Uint32Array(NO_BIN + 1);
-      for (let row = 0; row < bin.length; row += 1) {
-        if ((failed[row] & others) === 0) fitting[bin[row]] += 1;
-      }
+      fitting = counted(bins, failed, others);
       draw();
-      const [start, end] = (range && known ? range
-        : [low, low]).map(scaled([low, high], [0, WIDE]));
-      brush.setAttribute("x", known ? start : 0);
-      brush.setAttribute("width", known ? end - start : 0);
-      fields.forEach((field, k) => (field.value = Number.isFinite(range?.[k]) ? range[k] : ""));
+      const [start, end] = range && isKnown ? range.map(scaled(ends, [0, WIDE])) : [0, 0];
+      brush.setAttribute("x", start);
+      brush.setAttribute("width", end - start);
+      fields.forEach((field, k) => { field.value = Number.isFinite(range?.[k]) ? range[k] : ""; });
     },
   };
 }
 
-// A point for each row by two measures, grey all, blue those that fit. `change` is called with the
-// ranges of a drag, `open` with the row of a click.
+// A point for each row by two measures, grey all, blue those that fit. `change` is called with the ranges of
+// a drag, `open` with the row of a click.
 function plane(change, open) {
   const [WIDE, HIGH] = [460, 330], SIDE = 3, NEAR = 8; // of a point, and of a click on it
   const MOST = 16, OPACITY = 0.45; // of points over each other
-  const canvas = element("canvas"),
-    chart = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img" });
+  const canvas = element("canvas"), chart = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img" });
   const numbers = numbersBehind(() => quartilesOf(shown));
-  let shown = null, placed = {}, inks = null;
+  let shown = null;
 
   // One picture of all points: 25,000 rectangles would take most of the time of a brush.
   function drawPoints() {
-    const { x, y, failed, others } = shown, ratio = window.devicePixelRatio || 1;
-    const side = Math.round(SIDE * ratio);
-    [canvas.width, canvas.height] = [WIDE, HIGH].map((size) => Math.round(size * ratio));
-    if (placed.x !== x || placed.y !== y || placed.ratio !== ratio) place(ratio, side);
-    const pen = canvas.getContext("2d"), wide = canvas.width;
-    const image = pen.createImageData(wide, canvas.height), { at } = placed;
-    const pixels = new Uint32Array(image.data.buffer);
-    const grey = new Uint8Array(pixels.length), blue = new Uint8Array(pixels.length);
-    for (let row = 0; row < at.length; row += 1) {
-      if (at[row] < 0) continue;
+    const { x, y, across, up, failed, others } = shown, ratio = window.devicePixelRatio || 1;
+    const [wide, high, side] = [WIDE, HIGH, SIDE].map((size) => Math.round(size * ratio));
+    Object.assign(canvas, { width: wide, height: high });
+    const pen = canvas.getContext("2d"), image = pen.createImageData(wide, high);
+    const [grey, blue] = times(2, () => new Uint8Array(wide * high));
+    const place = (at) => Math.round(at * ratio - side / 2);
+    for (let row = 0; row < x.length; row += 1) {
+      if (Number.isNaN(x[row] + y[row])) continue;
       const layer = (failed[row] & others) === 0 ? blue : grey;
-      for (let start = at[row]; start < at[row] + side * wide; start += wide) {
+      const first = place(up(y[row])) * wide + place(across(x[row]));
+      for (let start = first; start < first + side * wide; start += wide) {
         for (let k = start; k < start + side; k += 1) if (layer[k] < MOST) layer[k] += 1;
       }
     }
-    inks ??= ["grey-point", "blue-point"].map(inkOf);
-    for (let k = 0; k < pixels.length; k += 1) {
-      pixels[k] = blue[k] ? inks[1][blue[k]] : inks[0][grey[k]];
-    }
+    const pixels = new Uint32Array(image.data.buffer), [greys, blues] = ["grey-point", "blue-point"].map(inkOf);
+    for (let k = 0; k < pixels.length; k += 1) pixels[k] = blue[k] ? blues[blue[k]] : greys[grey[k]];
     pen.putImageData(image, 0, 0);
-  }
-
-  // The first pixel of each row's point; −1 if a measure is undefined.
-  function place(ratio, side) {
-    const { x, y, across, up } = shown, at = new Int32Array(x.length).fill(-1);
-    const pixel = (value) => Math.round(value * ratio - side / 2);
-    for (let row = 0; row < at.length; row += 1) {
-      if (Number.isNaN(x[row] + y[row])) continue;
-      at[row] = pixel(up(y[row])) * canvas.width + pixel(across(x[row]));
-    }
-    placed = { x, y, ratio, at };
   }
 
   // A class's colour by the number of points over each other: a picture knows no variables.
@@ -264,22 +229,20 @@ function plane(change, open) {
 
   function draw() {
     const { left, right, top, bottom, across, up, parts, ranges: [xs, ys] } = shown;
-    const box = (name, x1, y1, x2, y2) =>
-      svg("rect", { class: name, x: x1, y: y1, width: x2 - x1, height: y2 - y1 });
-    const [x1, x2] = xs ? xs.map(across) : [left, right], [y2, y1] = ys ? ys.map(up)
-      : [bottom, top];
+    const box = (name, x1, y1, x2, y2) => svg("rect", { class: name, x: x1, y: y1, width: x2 - x1, height: y2 - y1 });
+    const [x1, x2] = xs?.map(across) ?? [left, right], [y2, y1] = ys?.map(up) ?? [bottom, top];
     chart.replaceChildren(box("frame", left, top, right, bottom), ...parts,
       ...(xs || ys ? [box("chosen", x1, y1, x2, y2)] : []));
     drawPoints();
+    numbers.draw();
   }
 
   dragged(chart, (a, b) => {
     if (Math.abs(b.x - a.x) < 0.01 && Math.abs(b.y - a.y) < 0.01) return nearest(a);
     const { left, right, top, bottom, ends } = shown;
-    const value = ([low, high], share) => Number((low + share * (high - low)).toPrecision(4));
-    const x = (at) => value(ends[0], (at.x * WIDE - left) / (right - left));
-    const y = (at) => value(ends[1], (bottom - at.y * HIGH) / (bottom - top));
-    return change(...[[x(a), x(b)], [y(a), y(b)]].map((range) => range.sort((p, q) => p - q)));
+    const [xs, ys] = [[a.x, b.x].map((x) => (x * WIDE - left) / (right - left)),
+      [a.y, b.y].map((y) => (bottom - y * HIGH) / (bottom - top))];
+    return change(between(ends[0], ...xs), between(ends[1], ...ys));
   });
 
   function nearest(at) {
@@ -294,25 +257,18 @@ function plane(change, open) {
 
   return {
     box: element("div", "plane", canvas, chart), numbers: numbers.box,
-    recolour() {
-      inks = null;
-      if (shown) drawPoints();
-    },
+    recolour: () => shown && drawPoints(),
     // `x` and `y` are {values, label, range}.
     update(x, y, failed, others) {
       const ends = [x, y].map(({ values }) => endsOf(values))
         .map(([low, high]) => (low <= high ? [low, high === low ? low + 1 : high] : [0, 1]));
-      const placedAt = [x,
-        y].map(({ label }, k) => ({ ends: ends[k], ticks: ends[k], title: label }));
+      const [across, up] = [x, y].map(({ label }, k) => ({ ends: ends[k], ticks: ends[k], title: label }));
       shown = {
-        x: x.values, y: y.values, labels: [x.label, y.label], ranges: [x.range, y.range], ends,
-          failed,
-        others, ...axes(WIDE, HIGH, ...placedAt),
+        x: x.values, y: y.values, labels: [x.label, y.label], ranges: [x.range, y.range], ends, failed, others,
+        ...axes(WIDE, HIGH, across, up),
       };
-      chart.ariaLabel =
-        `${y.label} against ${x.label}, a point for each row; numbers and the list follow`;
+      chart.ariaLabel = `${y.label} against ${x.label}, a point for each row; numbers and the list follow`;
       draw();
-      numbers.draw();
     },
   };
 }
@@ -321,8 +277,7 @@ function plane(change, open) {
 function quartilesOf({ x, y, labels, failed, others }) {
   const bin = binned(x, INTERVALS), [low, high] = endsOf(x), step = (high - low) / INTERVALS;
   const rows = times(INTERVALS, (k) => {
-    const fits = (value, row) => bin[row] === k && !Number.isNaN(value)
-      && (failed[row] & others) === 0;
+    const fits = (value, row) => bin[row] === k && !Number.isNaN(value) && (failed[row] & others) === 0;
     const sorted = y.filter(fits).sort(), at = (share) => share * (sorted.length - 1);
     const mean = (share) => (sorted[Math.floor(at(share))] + sorted[Math.ceil(at(share))]) / 2;
     return [[k, k + 1].map((end) => fixed(low + end * step)).join(" to "), thousands(sorted.length),

@@ -3,6 +3,7 @@
 
 const byId = (id) => document.getElementById(id);
 const on = (target, event, act, options) => target?.addEventListener(event, act, options);
+const sum = (values) => values.reduce((total, value) => total + value, 0);
 const times = (count, make) => Array.from({ length: count }, (_, k) => make(k));
 
 function element(tag, className, ...children) {
@@ -31,14 +32,13 @@ const labelled = (text, control) => element("label", "", `${text} `, control);
 // A table of numbers, but for columns that are in `words`; the first cell of a row names it.
 function tableOf(title, heads, rows, words = [0]) {
   const line = (inHead) => (contents) => element("tr", "", ...contents.map((content, k) => {
-    const isHead = inHead || k === 0, kind = words.includes(k) ? "" : "num";
-    const cell = element(isHead ? "th" : "td", kind, content);
+    const isHead = inHead || k === 0;
+    const cell = element(isHead ? "th" : "td", words.includes(k) ? "" : "num", content);
     if (isHead) cell.scope = inHead ? "col" : "row";
     return cell;
   }));
-  const caption = element("caption", "unseen", title),
-    head = element("thead", "", line(true)(heads));
-  return element("table", "", caption, head, element("tbody", "", ...rows.map(line(false))));
+  return element("table", "", element("caption", "unseen", title), element("thead", "", line(true)(heads)),
+    element("tbody", "", ...rows.map(line(false))));
 }
 
 // Sorts the rows of a table by column `sort`, with a minus for descending, undefined values last.
@@ -49,9 +49,8 @@ function sortRows(table, sort) {
   if (!heads[column]?.ariaSort) return;
   heads[column].ariaSort = descending ? "descending" : "ascending";
   const rows = Array.from(table.tBodies[0].rows, (row) => {
-    const cell = row.cells[column], number = cell.dataset.value;
-    if (number === undefined) return [cell.textContent.trim().toLowerCase(), row];
-    return [number === "" ? null : Number(number), row];
+    const { textContent: text, dataset: { value } } = row.cells[column];
+    return [value === undefined ? text.trim().toLowerCase() : value === "" ? null : Number(value), row];
   });
   rows.sort(([a], [b]) => {
     if (a === null || b === null) return (a === null) - (b === null);
@@ -75,11 +74,9 @@ function pager(turn) {
     turn(at + by);
     if (target.disabled) (target === next ? previous : next).focus({ preventScroll: true });
   };
-  const previous = button("← previous", step(-1)), next = button("next →", step(1));
-  [previous.name, next.name] = ["previous", "next"];
-  const where = element("span"), box = element("div", "pages", previous, where, next);
-  box.setAttribute("role", "group");
-  box.setAttribute("aria-label", "Pages of the list");
+  const previous = button("← previous", step(-1)), next = button("next →", step(1)), where = element("span");
+  const box = element("div", "pages", previous, where, next);
+  Object.assign(box, { role: "group", ariaLabel: "Pages of the list" });
   return {
     box,
     show(page, last) {
@@ -92,29 +89,18 @@ function pager(turn) {
   };
 }
 
-// Leaves one stop for the tab key among `items`: the arrow keys go from one to the next.
-function stopAt(items, chosen, focus) {
-  for (const item of items) item.tabIndex = item === chosen ? 0 : -1;
-  if (focus) chosen.focus();
-}
-
 const dataOf = (id) => JSON.parse(byId(id)?.textContent ?? "null");
 
 const bytesOf = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 
 const thousands = (number) => (number < 10000 ? String(number) : number.toLocaleString("en-GB"));
 
-const unknown = (value) => value === null || value === undefined || Number.isNaN(value);
-
-// A number with at most so many decimals.
-function figure(value, digits = 3) {
-  if (unknown(value)) return "–";
-  return String(Number(value.toFixed(Math.abs(value) >= 1000 ? 0 : digits))).replace("-", "−");
-}
-
 // A number with as many decimals as the others of its column.
 function fixed(value, digits = 3) {
-  if (unknown(value)) return "–";
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const text = value.toFixed(Math.abs(value) >= 1000 ? 0 : digits);
   return (Number(text) ? text : text.replace("-", "")).replace("-", "−");
 }
+
+// A number with at most so many decimals.
+const figure = (value, digits) => fixed(value, digits).replace(/(\.\d*?)0+$/, "$1").replace(/\.$/, "");

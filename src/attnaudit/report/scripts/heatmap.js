@@ -1,6 +1,5 @@
-// Texts shaded by weights. A text of many tokens is in blocks: each has its words as plain text,
-// for
-// the search and the screen reader, and its shaded tokens once it is in view.
+// Texts shaded by weights. A text of many tokens is in blocks: each has its words as plain text, for the search
+// and the screen reader, and its shaded tokens once it is in view.
 const BLOCK = 100;
 const OWN_SCALE = "The largest value. Each strip has a scale of its own: "
   + "compare texts by this, not by their shades.";
@@ -35,9 +34,8 @@ function appendTokens(text, pieces, token) {
     inView.observe(block);
     text.append(block, " ");
   }
-  text.tabIndex = 0; // a box that scrolls is scrolled by keyboard
-  text.setAttribute("role", "group");
-  text.setAttribute("aria-label", "Tokens");
+  // A box that scrolls is scrolled by keyboard.
+  return Object.assign(text, { tabIndex: 0, role: "group", ariaLabel: "Tokens" });
 }
 
 const short = (value) => String(Number(value.toPrecision(3)));
@@ -45,21 +43,20 @@ const short = (value) => String(Number(value.toPrecision(3)));
 function strip(one, [kind, caption, note, top, full, shades, spans]) {
   const head = element("p", "strip-head", element("b", "", caption), element("span", "", note));
   if (!spans.length) {
-    const largest = top >= 0.001 || top === 0 ? top.toFixed(3) : "below 0.001";
-    head.append(element("span", "muted", `top ${largest}`));
-    head.lastChild.title = OWN_SCALE;
+    const largest = element("span", "muted", `top ${top >= 0.001 || top === 0 ? top.toFixed(3) : "below 0.001"}`);
+    largest.title = OWN_SCALE;
+    head.append(largest);
   }
   const marked = ["known", "special"].map((mark) => [mark, new Set(one[mark])]);
   const text = element("p", `tokens ${kind}`);
   appendTokens(text, one.tokens, (word, k) => {
     const marks = marked.filter(([, places]) => places.has(k)).map(([mark]) => mark);
     const span = element("span", ["token", ...marks].join(" "), word);
-    const ends = spans.length ? [...spans[k], shades[k]].map((share) => share / 1000) : null;
-    if (ends) ["--low", "--high",
-      "--own"].forEach((name, k) => span.style.setProperty(name, ends[k]));
-    else span.style.setProperty("--w", shades[k] / 1000);
-    span.title = `${marks.includes("special") ? "special token: " : ""}`
-      + (ends ? `${ends[0]} to ${ends[1]}, its own ${ends[2]}` : short((shades[k] * full) / 1000));
+    const [low, high] = (spans[k] ?? []).map((share) => share / 1000), own = shades[k] / 1000;
+    const values = spans.length ? { "--low": low, "--high": high, "--own": own } : { "--w": own };
+    for (const [name, value] of Object.entries(values)) span.style.setProperty(name, value);
+    span.title = (marks.includes("special") ? "special token: " : "")
+      + (spans.length ? `${low} to ${high}, its own ${own}` : short(own * full));
     return span;
   });
   return element("div", spans.length ? "strip wide-strip" : "strip", head, text);
@@ -69,13 +66,9 @@ const stripsOf = (one) => element("div", "strips", ...one.strips.map((each) => s
 
 // The text with all its strips, below a `head`.
 function heatmap(one, ...head) {
-  const made = element("div", "heatmap", ...head);
-  if (one.question) {
-    made.append(element("p", "question", "Read with: ", element("q", "", one.question)));
-  }
-  made.append(stripsOf(one));
-  if (one.note) made.append(element("p", "note", one.note));
-  return made;
+  const question = element("p", "question", "Read with: ", element("q", "", one.question));
+  return element("div", "heatmap", ...head, ...(one.question ? [question] : []), stripsOf(one),
+    ...(one.note ? [element("p", "note", one.note)] : []));
 }
 
 // Every token in boxes that scroll together, from the one with the most attention.
@@ -83,7 +76,7 @@ function wholeText(one) {
   const strips = stripsOf(one), shades = one.strips[0][5];
   const boxes = Array.from(strips.querySelectorAll(".strip:not(.wide-strip) .tokens"));
   for (const box of boxes) {
-    const follow = () => boxes.forEach((other) => (other.scrollTop = box.scrollTop));
+    const follow = () => boxes.forEach((other) => { other.scrollTop = box.scrollTop; });
     on(box, "scroll", follow, { passive: true });
   }
   const most = shades.indexOf(Math.max(...shades));
@@ -106,32 +99,14 @@ function scrollToToken(box, most) {
   box.scrollTop += from(block.children[most % BLOCK]) - box.clientHeight / 2;
 }
 
-// A button that shows the `whole` of a long text, or the `cut` around the most weight.
-function eitherView(whole, cut, length) {
-  let shown = true;
-  const show = () => {
-    for (const part of whole) part.classList.toggle("unshown", !shown);
-    for (const part of cut) part.classList.toggle("unshown", shown);
-    made.textContent = shown ? "Show only those around the most weight"
-      : `Show all ${length.toLocaleString("en-GB")} tokens`;
-  };
-  const made = button("", () => {
-    shown = !shown;
-    show();
-  }, "more");
-  show();
-  return made;
-}
-
-// Paper and pages without scripts show the heatmaps cut; with scripts they have every token.
+// Paper and pages without scripts show long texts cut; with scripts they have every token.
 for (const [anchor, one] of Object.entries(dataOf("long-data") ?? {})) {
   const title = document.querySelector(`#heatmaps h4 a[href="#${CSS.escape(anchor)}"]`);
-  const article = title.closest(".heatmap"), cut = article.querySelector(".strips");
-  const held = article.querySelector(":scope > .note"), all = wholeText(one);
+  const article = title.closest(".heatmap");
   const said = one.note || `All ${thousands(one.length)} tokens, scrolled to the most attention.`;
-  const note = element("p", "note whole", said);
-  cut.after(all);
-  held.after(note, eitherView([all, note], [cut, held], one.length));
+  article.querySelector(".strips").after(wholeText(one));
+  article.append(element("p", "note whole", said));
+  article.classList.add("long");
 }
 const everyBlock = (part) => part.querySelectorAll(".block").forEach(fillBlock);
 addEventListener("beforeprint", () => everyBlock(document));

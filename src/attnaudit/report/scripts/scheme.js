@@ -2,20 +2,18 @@
 // Dark or light: as the system says, or as the reader last chose; runs before the page is drawn.
 (() => {
   const root = document.documentElement, system = matchMedia("(prefers-color-scheme: dark)");
-  const now = () => root.dataset.scheme ?? (system.matches ? "dark" : "light");
-  const other = () => (now() === "dark" ? "light" : "dark");
+  const other = () => ((root.dataset.scheme ?? (system.matches ? "dark" : "light")) === "dark" ? "light" : "dark");
 
-  function kept(scheme) {
+  function chosen(scheme) {
     try {
-      if (scheme) window.localStorage.setItem("attnaudit-scheme", scheme);
-      return window.localStorage.getItem("attnaudit-scheme");
+      if (scheme) localStorage.setItem("attnaudit-scheme", scheme);
+      return localStorage.getItem("attnaudit-scheme");
     } catch {
-      return null; // a browser may keep nothing of a page opened from disk
+      return scheme; // a browser may keep nothing of a page opened from disk
     }
   }
 
-  const chosen = kept();
-  if (chosen === "dark" || chosen === "light") root.dataset.scheme = chosen;
+  if (["dark", "light"].includes(chosen())) root.dataset.scheme = chosen();
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.getElementById("scheme");
     if (!button) return; // a page within another
@@ -28,7 +26,7 @@
     system.addEventListener("change", changed);
     matchMedia("print").addEventListener("change", changed); // paper is light
     button.addEventListener("click", () => {
-      root.dataset.scheme = kept(other()) ?? other();
+      root.dataset.scheme = chosen(other());
       changed();
     });
   });

@@ -137,7 +137,7 @@ def _section(pair: PairedRuns, number: int) -> Section:
         "tables": [
             (name, list(map(_explained, part.iter_rows(named=True)))) for (name,), part in parts
         ],
-        "columns": [("" if name in _WORDS else "num", _capital(name)) for name in COLUMNS],
+        "columns": [(_capital(name), "" if name in _WORDS else "num") for name in COLUMNS],
         "most": most_different(pair),
         "most_columns": [(_capital(name), k, "") for k, name in enumerate(most_columns)],
         "unit": pair.unit,

@@ -1,16 +1,14 @@
 // Attention and relevance of a text at one step of the training after another.
-const form = byId("growth-form"), data = dataOf("growth-data");
-const { instance, at, play } = form.elements, { steps, instances } = data;
+const form = byId("growth-form"), { steps, instances } = dataOf("growth-data");
+const { instance, at, play } = form.elements;
 const FAINT = 20; // thousandths: a weaker shade is not seen, and so not marked
 const PAUSE = 500; // ms between two steps
-const kinds = ["alpha", "relevance", "relevance_uniform"];
 let timer = 0;
 
 function draw() {
-  const one = instances[instance.value], step = Number(at.value),
-    after = `after ${steps[step]} steps`;
-  for (const kind of kinds) {
-    const shades = one.shades[kind][step], place = byId(`growth-${kind}`);
+  const one = instances[instance.value], step = Number(at.value), after = `after ${steps[step]} steps`;
+  for (const [kind, shadesOf] of Object.entries(one.shades)) {
+    const shades = shadesOf[step], place = byId(`growth-${kind}`);
     place.replaceChildren();
     appendTokens(place, one.tokens, (word, k) => {
       const span = element("span", shades[k] <= -FAINT ? "token against" : "token", word);
@@ -20,13 +18,13 @@ function draw() {
     });
   }
   at.ariaValueText = after;
-  byId("growth-said").textContent = `${after}: probability of ${one.gold} `
-    + one.probability[step].toFixed(3);
+  byId("growth-said").textContent = `${after}: probability of ${one.gold} ${one.probability[step].toFixed(3)}`;
 }
 
 function stop() {
   timer = clearInterval(timer);
   play.textContent = "play";
+  draw();
 }
 
 function start() {
@@ -41,10 +39,7 @@ function start() {
 }
 
 on(instance, "change", draw);
-on(at, "input", () => {
-  stop();
-  draw();
-});
+on(at, "input", stop);
 on(play, "click", () => (timer ? stop() : start()));
 on(form, "submit", (event) => event.preventDefault());
 draw();

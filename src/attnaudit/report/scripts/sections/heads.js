@@ -1,15 +1,13 @@
 // The card of one head and heatmaps of its texts: chosen on a map, in the list, or by the address.
-const view = byId("head-view"), heads = dataOf("head-data");
-const title = byId("head-title");
-const choice = byId("head-form").elements.head;
-const rows = Array.from(byId("head-rows").children);
+const view = byId("head-view"), heads = dataOf("head-data"), title = byId("head-title");
+const choice = byId("head-form").elements.head, rows = Array.from(byId("head-rows").children);
 
 function fill(row, numbers) {
   row.hidden = numbers === null;
   if (numbers === null) return;
-  const [figure, interval, yardstick, sentence, parts] = numbers;
+  const [value, interval, yardstick, sentence, parts] = numbers;
   const part = (name, ...children) => row.querySelector(name).replaceChildren(...children);
-  part(".value", element("b", "", figure), " ", element("span", "interval", interval));
+  part(".value", element("b", "", value), " ", element("span", "interval", interval));
   part(".yardstick", element("span", "label", "compared with"), ` ${yardstick}`);
   part(".sentence", sentence);
   part(".gauge", ...parts.map(([name, left, width]) => {

@@ -1,10 +1,10 @@
-// The list of instances: filter, sort, pages, and a heatmap below each row that is opened.
-const table = byId("instance-table");
+// The list of instances: filters, columns to sort by, pages, and a heatmap below each row that is opened.
+const table = byId("instance-table"), { unit } = table.dataset;
 const PAGE = 25, SLACK = 1e-6; // of weights that are float32
 const data = dataOf("instance-data"), form = byId("filters");
-const words = ({ tokens, question }) => [...tokens.filter(isNaN), question].join(" ").toLowerCase();
-const texts = data.map(words);
+const texts = data.map(({ tokens, question }) => [...tokens.filter(isNaN), question].join(" ").toLowerCase());
 const rows = () => Array.from(table.tBodies[0].rows).filter((row) => row.matches("[data-index]"));
+const openerOf = (row) => row.querySelector(".open");
 const pages = pager((page) => {
   turn(page);
   table.scrollIntoView({ block: "start" });
@@ -12,25 +12,24 @@ const pages = pager((page) => {
 let fitting = rows();
 
 function close(row) {
-  const opener = row.querySelector(".open");
-  if (opener.ariaExpanded === "true") row.nextElementSibling.remove();
-  opener.ariaExpanded = "false";
+  if (openerOf(row).ariaExpanded === "true") row.nextElementSibling.remove();
+  openerOf(row).ariaExpanded = "false";
 }
 
 function open(row) {
   const picture = heatmap(data[row.dataset.index]), cell = element("td", "", picture);
   cell.colSpan = row.cells.length;
   row.after(element("tr", "detail", cell));
-  row.querySelector(".open").ariaExpanded = "true";
+  openerOf(row).ariaExpanded = "true";
   row.dispatchEvent(new CustomEvent("instance-opened", { bubbles: true, detail: picture }));
 }
 
 function filter() {
   const { text, predicted, correct, from, to } = Object.fromEntries(new FormData(form));
   const parts = text.toLowerCase().split(/\s+/).filter(Boolean);
-  const low = Number(from), high = to === "" ? 1 : Number(to);
+  const low = Number(from) - SLACK, high = (to === "" ? 1 : Number(to)) + SLACK;
   fitting = rows().filter(({ dataset: { index, max, ...is } }) => (
-    parts.every((part) => texts[index].includes(part)) && max >= low - SLACK && max <= high + SLACK
+    parts.every((part) => texts[index].includes(part)) && max >= low && max <= high
     && (!predicted || is.predicted === predicted) && (!correct || is.correct === correct)));
   turn(0);
 }
@@ -41,16 +40,14 @@ function clear() {
 }
 
 function turn(page) {
-  const first = page * PAGE, visible = new Set(fitting.slice(first, first + PAGE));
+  const first = page * PAGE, visible = new Set(fitting.slice(first, first + PAGE)), count = fitting.length;
   for (const row of rows()) {
     if (!visible.has(row)) close(row);
     row.hidden = !visible.has(row);
   }
-  const count = fitting.length, { unit } = table.dataset;
   const range = count > PAGE ? `${first + 1} to ${first + visible.size} of ` : "";
-  const of = count < data.length ? `, of ${data.length} listed` : "";
-  const said = `${range}${count} ${unit}${count === 1 ? "" : "s"}${of}`;
-  byId("shown").textContent = said;
+  const listed = count < data.length ? `, of ${data.length} listed` : "";
+  byId("shown").textContent = `${range}${count} ${unit}${count === 1 ? "" : "s"}${listed}`;
   pages.show(page, Math.max(Math.ceil(count / PAGE) - 1, 0));
 }
 
@@ -60,8 +57,8 @@ function go() {
   if (!row) return;
   if (!fitting.includes(row)) clear();
   turn(Math.floor(fitting.indexOf(row) / PAGE));
-  if (row.querySelector(".open").ariaExpanded !== "true") open(row);
-  row.querySelector(".open").focus({ preventScroll: true });
+  if (openerOf(row).ariaExpanded !== "true") open(row);
+  openerOf(row).focus({ preventScroll: true });
   row.scrollIntoView({ block: "center" });
 }
 

@@ -4,12 +4,10 @@ const VIEWS = ["runs", "instances", "compare"];
 const RESTING = 120; // ms: browsers ignore changes of the address beyond about 20 a second
 const KEYS = ["layer", "head", "query"];
 const CAPTIONS = {
-  alpha: "Attention", adversary: "Adversarial attention", gradient: "Gradient",
-    loo: "Leave-one-out",
+  alpha: "Attention", adversary: "Adversarial attention", gradient: "Gradient", loo: "Leave-one-out",
 };
 const LONG = 120; // tokens from which a text is in boxes that scroll
-const UNIFORM = 4;
-  // uniform shares that have the deepest colour, so nearly uniform weights are pale
+const UNIFORM = 4; // uniform shares that have the deepest colour, so nearly uniform weights are pale
 
 const state = {
   fields: null, at: "", timer: 0,
@@ -47,67 +45,68 @@ const state = {
 for (const event of ["click", "pagehide"]) addEventListener(event, () => state.settle(), true);
 
 function complain({ message }) {
-  const said = byId("site-error");
-  said.textContent = message;
-  said.hidden = false;
+  byId("site-error").textContent = message;
+  byId("site-error").hidden = false;
 }
 
 // A run of this name; a link to one that this site lacks says so, and the `other` is shown.
 function runNamed(name, other) {
-  const found = site.runs.find((run) => run.name === name);
-  if (name && !found) complain(new Error(`No run ${name} is in this site: another is shown.`));
-  return found ?? other;
+  const run = site.runs.find((one) => one.name === name);
+  if (name && !run) complain(new Error(`No run ${name} is in this site: another is shown.`));
+  return run ?? other;
 }
 
 // Data arrive from a script of their own, or are in an element of a page that is one file.
-const arrivals = new Map();
-window.attnauditData = (key, packed) => arrivals.get(key)?.arrived(packed);
+const packed = new Map(), arrivals = new Map();
+window.attnauditData = (key, text) => packed.set(key, text);
 
 function load(key) {
-  if (!arrivals.has(key)) {
-    const entry = {}, inlined = dataOf(`data-${key}`);
-    entry.read = new Promise((arrived, reject) => {
-      entry.arrived = arrived;
-      if (inlined) return arrived(inlined);
-      const script = Object.assign(element("script"), { src: `data/${key}.js` });
-      const told = `data/${key}.js cannot be read: keep the folder of this page together`;
-      on(script, "error", () => reject(new Error(told)));
-      return document.head.append(script);
-    }).then(unpack);
-    arrivals.set(key, entry);
-  }
-  return arrivals.get(key).read;
+  if (!arrivals.has(key)) arrivals.set(key, read(key).then(unpack));
+  return arrivals.get(key);
 }
 
-async function unpack(packed) {
-  const stream = new Blob([bytesOf(packed)]).stream().pipeThrough(
-    new DecompressionStream("deflate"));
+async function read(key) {
+  const inlined = dataOf(`data-${key}`), src = `data/${key}.js`;
+  if (inlined) return inlined;
+  await new Promise((arrived, reject) => {
+    const script = Object.assign(element("script"), { src });
+    on(script, "load", arrived);
+    on(script, "error", () => reject(new Error(`${src} cannot be read: keep the folder of this page together`)));
+    document.head.append(script);
+  });
+  return packed.get(key);
+}
+
+async function unpack(text) {
+  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
   const buffer = await new Response(stream).arrayBuffer();
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
-  const read = ([type, start, size]) => new window[type](buffer, 4 + length + start, size);
-  const columns = Object.entries(header.columns).map(([name, place]) => [name, read(place)]);
+  const columns = Object.entries(header.columns).map(([name, [type, start, size]]) => (
+    [name, new window[type](buffer, 4 + length + start, size)]));
   return { columns: Object.fromEntries(columns), facts: header.facts };
 }
 
-// The rows of a run: `value(name)` is a measure as numbers, NaN where it is undefined.
+// The rows of a run: `value(name)` is a measure as numbers, NaN if it is undefined.
 async function loadRun(run) {
   const [{ columns, facts }, texts] = await Promise.all([load(run.columns), load(run.texts)]);
-  const keys = KEYS.filter((key) => columns[key]), values = new Map();
-  const split = facts.splits.length > 1 ? (row) => [facts.splits[columns.split[row]]] : () => [];
-  const name = (row) => [...split(row), columns.instance[row],
-    ...keys.map((key) => columns[key][row])]
-    .join(".");
+  const keys = ["instance", ...KEYS.filter((key) => columns[key])];
+  const split = (row) => (facts.splits.length > 1 ? [facts.splits[columns.split[row]]] : []);
   return {
-    run, columns, facts, rows: facts.rows, text: textsOf(texts), name,
+    run, columns, facts, rows: facts.rows, text: textsOf(texts),
+    name: (row) => [...split(row), ...keys.map((key) => columns[key][row])].join("."),
     measures: Object.keys(facts.ends),
-    value(measure) {
-      if (!values.has(measure)) values.set(measure,
-        restored(columns[measure], facts.ends[measure]));
-      return values.get(measure);
-    },
+    value: memo((measure) => restored(columns[measure], facts.ends[measure])),
     classOf: (row) => facts.classes[columns.predicted[row]],
     weights: () => load(run.weights).then(weightsOf),
+  };
+}
+
+function memo(compute) {
+  const known = new Map();
+  return (name) => {
+    if (!known.has(name)) known.set(name, compute(name));
+    return known.get(name);
   };
 }
 
@@ -120,30 +119,23 @@ function restored(steps, [low, high]) {
 }
 
 function starts(lengths) {
-  const found = new Uint32Array(lengths.length + 1);
-  lengths.forEach((length, k) => { found[k + 1] = found[k] + length; });
-  return found;
+  const ends = new Uint32Array(lengths.length + 1);
+  lengths.forEach((length, k) => { ends[k + 1] = ends[k] + length; });
+  return ends;
 }
 
 // Texts are numbers of words; those of the questions come after all texts.
 function textsOf({ columns: { words, lengths }, facts: { texts, vocabulary } }) {
-  const at = starts(lengths), lower = vocabulary.map((word) => word.toLowerCase());
-  const read = (k) => Array.from(words.subarray(at[k], at[k + 1]), (word) => vocabulary[word]);
+  const at = starts(lengths);
+  const tokens = (k) => Array.from(words.subarray(at[k], at[k + 1]), (word) => vocabulary[word]);
+  const question = (k) => tokens(texts + k).join(" ");
+  let lower = null; // texts with their questions, made at the first search
   return {
-    tokens: read, question: (k) => read(texts + k).join(" "),
-    // 1 for each text in which, or in whose question, a word has each of the parts
+    tokens, question,
+    // Whether each text has all the parts in its words.
     having(parts) {
-      const asked = parts.slice(0, 31), every = 2 ** asked.length - 1;
-      const bits = Uint32Array.from(lower, (word) => asked.reduce(
-        (seen, part, bit) => seen | (word.includes(part) ? 1 << bit : 0), 0));
-      const found = new Uint8Array(texts);
-      for (let k = 0; k < texts; k += 1) {
-        let seen = 0;
-        for (let i = at[k]; i < at[k + 1]; i += 1) seen |= bits[words[i]];
-        for (let i = at[texts + k]; i < at[texts + k + 1]; i += 1) seen |= bits[words[i]];
-        found[k] = seen === every ? 1 : 0;
-      }
-      return found;
+      lower ??= times(texts, (k) => `${tokens(k).join(" ")} ${question(k)}`.toLowerCase());
+      return lower.map((text) => parts.every((part) => text.includes(part)));
     },
   };
 }
@@ -151,24 +143,24 @@ function textsOf({ columns: { words, lengths }, facts: { texts, vocabulary } }) 
 function weightsOf({ columns, facts }) {
   const at = starts(columns.lengths);
   const part = (name, row) => Array.from(columns[name]?.subarray(at[row], at[row + 1]) ?? []);
-  const full = (kind) => (columns[kind] instanceof Uint16Array ? 65535 : 255);
-  const shares = (kind, row) => part(kind, row).map((step) => step / full(kind));
   const marked = (name, row) => part(name, row).flatMap((mark, k) => (mark ? [k] : []));
+  const strip = (kind, row) => {
+    const steps = columns[kind] instanceof Uint16Array ? 65535 : 255, top = columns[`${kind}.top`][row];
+    const own = part(kind, row).map((step) => step / steps), all = sum(own);
+    const full = Math.max(1, Math.min((UNIFORM * all) / own.length, all));
+    return [kind, CAPTIONS[kind], "", top, full * top, own.map((weight) => (1000 * weight) / full), []];
+  };
   return {
-    strips: (row) => facts.kinds.map((kind) => {
-      const own = shares(kind, row), top = columns[`${kind}.top`][row], sum = model.sum(own);
-      const full = Math.max(1, Math.min((UNIFORM * sum) / own.length, sum));
-      return [kind, CAPTIONS[kind], "", top, full * top, own.map((w) => (1000 * w) / full), []];
-    }),
-    marks: (row) => ({ known: marked("rationale", row), special: marked("special", row) }),
+    strips: (row) => facts.kinds.map((kind) => strip(kind, row)),
+    known: (row) => marked("rationale", row), special: (row) => marked("special", row),
   };
 }
 
 // The text of a row with its weights, below a `head`.
 async function pictureOf(loaded, row, ...head) {
-  const weights = await loaded.weights(), text = loaded.columns.text[row];
-  const tokens = loaded.text.tokens(text), question = loaded.text.question(text);
-  const one = { tokens, question, strips: weights.strips(row), ...weights.marks(row) };
+  const { strips, known, special } = await loaded.weights(), text = loaded.columns.text[row];
+  const [tokens, question] = [loaded.text.tokens(text), loaded.text.question(text)];
+  const one = { tokens, question, strips: strips(row), known: known(row), special: special(row) };
   const made = heatmap(one, ...head);
   if (tokens.length > LONG) made.querySelector(".strips").replaceWith(wholeText(one));
   return made;
@@ -178,8 +170,7 @@ async function pictureOf(loaded, row, ...head) {
 function measureOptions(select, measures, chosen) {
   const groups = Object.groupBy(measures, ({ experiment }) => experiment);
   select.replaceChildren(...Object.entries(groups).map(([experiment, group]) => {
-    const made = element("optgroup", "",
-      ...group.map(({ name, label }) => new Option(label, name)));
+    const made = element("optgroup", "", ...group.map(({ name, label }) => new Option(label, name)));
     made.label = experiment === "row" ? "instance" : experiment;
     return made;
   }));

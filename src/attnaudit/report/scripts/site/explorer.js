@@ -1,54 +1,48 @@
 // Linked charts over a table of rows: each filter holds for the list and for all other charts.
 const LISTED = 25, SNIPPET = 14, RANGE = "range.", LAST_BIT = 31;
+const KEY = "Grey: all rows; blue: those that fit every other filter; bars are shares of either. Drag over a chart "
+  + "to filter, click it to clear.";
 
-/* `data` has rows, unit, measures [{name, label, experiment}], value(name),
-  categories [{name, label,
-   names, values}], name(row), tokens(row), having(words), detail(row), which promises an element,
-     and
-   initial {charts, x, y, sort}. The explorer's `show(fields)` shows what the address says. */
+/* `data` has rows, unit, measures [{name, label, experiment}], value(name), categories [{name, label, names,
+   values}], name(row), tokens(row), having(words), detail(row), which promises an element, and initial {charts,
+   x, y, sort}. The explorer's `show(fields)` shows what the address says. */
 function explorer(root, data) {
-  const labels = new Map([...data.measures,
-    ...data.categories].map(({ name, label }) => [name, label]));
+  const labels = new Map([...data.measures, ...data.categories].map(({ name, label }) => [name, label]));
   const failed = new Uint32Array(data.rows); // a bit for each filter that a row does not pass
-  const bits = new Map(), charts = new Map(), rowsByName = new Map();
-  const listedCategories = data.categories.filter(({ hidden }) => !hidden);
-  let fields = state.read(), order = null, ordered = "";
+  const bits = new Map(), rowsByName = new Map();
+  let fields = state.read();
 
   const choice = (name, options) => Object.assign(element("select", "", ...options), { name });
   const words = Object.assign(element("input"), {
     type: "search", placeholder: "words of the text", autocomplete: "off", name: "word",
   });
-  const selects = data.categories.map(({ name, names }) => choice(name,
-    [new Option("any", ""), ...names.map((one) => new Option(one))]));
+  const selects = data.categories.map(({ name, names }) => (
+    choice(name, [new Option("any", ""), ...names.map((one) => new Option(one))])));
   const [across, up, adding] = ["x", "y", "adding"].map((name) => choice(name, []));
   const shown = Object.assign(element("output"), { ariaLive: "polite" });
   const form = element("form", "filters", labelled("Text", words),
-    ...selects.map((select, k) => labelled(
-    data.categories[k].label, select)), button("Clear", () => set(cleared())), shown);
+    ...selects.map((select) => labelled(labels.get(select.name), select)),
+    button("Clear", () => set(cleared())), shown);
   form.ariaLabel = "Filter rows";
   const scatter = plane(
-    (xs, ys) => set({ [RANGE + across.value]: packed(xs), [RANGE + up.value]: packed(ys) }),
+    (xs, ys) => set({ [RANGE + across.value]: written(xs), [RANGE + up.value]: written(ys) }),
     (row) => set({ open: data.name(row) }),
   );
   const small = element("div", "linked-charts"), opened = element("article", "opened");
   const add = element("div", "axes", labelled("Add a chart", adding));
   const plotted = element("div", "axes", labelled("Across", across), labelled("Up", up));
-  const list = Object.assign(element("div", "scroll"),
-    { tabIndex: 0, role: "region", ariaLabel: "List" });
+  const list = Object.assign(element("div", "scroll"), { tabIndex: 0, role: "region", ariaLabel: "List" });
   const pages = pager((page) => set({ page: page + 1 }));
-  const right = element("div", "plane-box", plotted, scatter.box, scatter.numbers);
-  const key = "Grey: all rows; blue: those that fit every other filter; bars are shares of either. Drag "
-    + "over a chart to filter, click it to clear.";
-  root.replaceChildren(form, element("div", "board", element("div", "", small, add), right),
-    element("p", "note", key), opened, list, pages.box);
+  root.replaceChildren(form, element("div", "board", element("div", "", small, add),
+    element("div", "plane-box", plotted, scatter.box, scatter.numbers)),
+  element("p", "note", KEY), opened, list, pages.box);
   for (const select of [across, up]) measureOptions(select, data.measures);
 
-  const packed = (range) => range?.map((end) => (Number.isFinite(end) ? end : "")).join("..");
+  const written = (range) => range?.map((end) => (Number.isFinite(end) ? end : "")).join("..");
   const chosen = () => (fields.get("charts") ?? data.initial.charts.join(",")).split(",")
     .filter((name) => data.measures.some((one) => one.name === name));
   const sorting = () => fields.get("sort") ?? data.initial.sort;
-  const othersThan = (names) => names.reduce((all, name) => all & ~(bits.get(RANGE + name) ?? 0),
-    -1);
+  const othersThan = (...names) => names.reduce((all, name) => all & ~(bits.get(RANGE + name) ?? 0), -1);
   const categoryOf = (name) => data.categories.find((one) => one.name === name);
 
   function rangeOf(name) {
@@ -88,10 +82,10 @@ function explorer(root, data) {
       if (place >= 0) keep(name, (row) => values[row] === place);
     });
     for (const { name } of data.measures) {
-      const range = rangeOf(name), values = range && data.value(name), slack = range
-        && stepOf(values);
-      if (range) keep(RANGE + name, (row) => values[row] >= range[0] - slack
-        && values[row] <= range[1] + slack);
+      const range = rangeOf(name);
+      if (!range) continue;
+      const values = data.value(name), slack = stepOf(values), [low, high] = [range[0] - slack, range[1] + slack];
+      keep(RANGE + name, (row) => values[row] >= low && values[row] <= high);
     }
   }
 
@@ -103,21 +97,18 @@ function explorer(root, data) {
 
   function drawCharts() {
     const names = chosen();
-    for (const name of names) {
-      if (!charts.has(name)) charts.set(name, chartOf(name));
-      charts.get(name).update(failed, othersThan([name]), rangeOf(name));
-    }
+    for (const name of names) chartOf(name).update(failed, othersThan(name), rangeOf(name));
     if (adding.dataset.names === names.join()) return;
     adding.dataset.names = names.join();
-    small.replaceChildren(...names.map((name) => charts.get(name).box));
+    small.replaceChildren(...names.map((name) => chartOf(name).box));
     measureOptions(adding, data.measures.filter(({ name }) => !names.includes(name)));
     adding.prepend(new Option("choose a measure", ""));
     adding.value = "";
   }
 
-  function chartOf(name) {
+  const chartOf = memo((name) => {
     const made = histogram(labels.get(name), data.value(name), (range) => {
-      set({ [RANGE + name]: packed(range), page: null });
+      set({ [RANGE + name]: written(range), page: null });
     });
     const close = button("×", () => {
       const left = chosen().filter((one) => one !== name).join(",") || "none";
@@ -128,7 +119,7 @@ function explorer(root, data) {
     made.box.id = `chart-${name}`;
     made.legend.append(close);
     return made;
-  }
+  });
 
   function drawPlane() {
     const [x, y] = [across, up].map((select) => {
@@ -137,27 +128,24 @@ function explorer(root, data) {
       const name = select.value;
       return { values: data.value(name), label: labels.get(name), range: rangeOf(name) };
     });
-    scatter.update(x, y, failed, othersThan([across.value, up.value]));
+    scatter.update(x, y, failed, othersThan(across.value, up.value));
   }
 
-  function sorted(key) {
-    if (ordered === key) return order;
+  const sorted = memo((key) => {
     const name = key.replace("-", ""), sign = key.startsWith("-") ? -1 : 1;
     const values = categoryOf(name)?.values ?? (labels.has(name) && data.value(name));
-    ordered = key;
-    order = Uint32Array.from(times(data.rows, (row) => row));
+    const order = Uint32Array.from(times(data.rows, (row) => row));
     if (!values) return sign > 0 ? order : order.reverse();
     return order.sort((a, b) => {
-      const [one, other] = [values[a], values[b]];
+      const [one, other] = [values[a], values[b]]; // undefined last
       if (one !== one || other !== other) return (one !== one) - (other !== other);
-        // undefined last
       return sign * (one - other) || a - b;
     });
-  }
+  });
 
   function drawList() {
-    const key = sorting(),
-      columns = ["row", "", ...listedCategories.map(({ name }) => name), ...chosen()];
+    const key = sorting(), listed = data.categories.filter(({ hidden }) => !hidden).map(({ name }) => name);
+    const columns = ["row", "", ...listed, ...chosen()];
     const fitting = sorted(key).filter((row) => failed[row] === 0);
     const last = Math.max(Math.ceil(fitting.length / LISTED) - 1, 0);
     const page = Math.min(Math.max(Number(fields.get("page")) - 1 || 0, 0), last);
@@ -169,12 +157,11 @@ function explorer(root, data) {
       made.dataset.sort = name;
       return made;
     });
-    const sortedBy = `Sorted by ${labels.get(key.replace("-", "")) ?? data.unit}, `;
-    const words = columns.flatMap((name, k) => (name && (k === 0 || !categoryOf(name)) ? [] : [k]));
     const rows = Array.from(fitting.subarray(page * LISTED, (page + 1) * LISTED), (row) => (
       columns.map((name) => cellOf(row, name))));
-    const table = tableOf(sortedBy + (key.startsWith("-") ? "largest first" : "smallest first"),
-      heads, rows, words);
+    const title = `Sorted by ${labels.get(key.replace("-", "")) ?? data.unit}, `
+      + (key.startsWith("-") ? "largest first" : "smallest first");
+    const table = tableOf(title, heads, rows, [1, ...listed.map((_, k) => k + 2)]);
     table.className = "instances";
     table.caption.className = "";
     for (const { parentNode: head, dataset: { sort } } of heads.filter((one) => one.dataset)) {
@@ -211,8 +198,7 @@ function explorer(root, data) {
     if (!name) return;
     for (let row = rowsByName.size; row < data.rows; row += 1) rowsByName.set(data.name(row), row);
     const row = rowsByName.get(name), { unit } = data;
-    const title = row === undefined ? `No ${unit} ${name} here`
-      : `${unit[0].toUpperCase()}${unit.slice(1)} ${name}`;
+    const title = row === undefined ? `No ${unit} ${name} here` : `${unit[0].toUpperCase()}${unit.slice(1)} ${name}`;
     const head = Object.assign(element("h3", "", title), { tabIndex: -1 });
     opened.replaceChildren(head, button("Close", () => {
       set({ open: null });

@@ -1,8 +1,7 @@
 // The table of runs, and one measure over all of them.
 const runsView = (() => {
-  const table = byId("run-table");
+  const table = byId("run-table"), rows = Array.from(table.tBodies[0].rows), grid = byId("multiples-grid");
   const facets = byId("facets"), compare = facets.elements.compare;
-  const rows = Array.from(table.tBodies[0].rows), grid = byId("multiples-grid");
   const measure = byId("multiples-form").elements.measure;
   const named = Array.from(facets.elements).filter(({ name, type }) => name && type !== "button");
   const checked = () => Array.from(table.querySelectorAll("input:checked"),
@@ -12,19 +11,17 @@ const runsView = (() => {
     const fits = ({ name, settings }) => named.every((field) => field.value === ""
       || (field.name === "name" ? name.toLowerCase().includes(field.value.toLowerCase())
         : settings[field.name] === field.value));
-    const shown = rows.map((row) => fits(site.runs[row.dataset.run]));
-    rows.forEach((row, k) => { row.hidden = !shown[k]; });
+    rows.forEach((row) => { row.hidden = !fits(site.runs[row.dataset.run]); });
     for (const small of grid.children) small.hidden = rows[small.dataset.place].hidden;
-    byId("runs-shown").textContent = `${shown.filter(Boolean).length} of `
-      + `${rows.length} run${rows.length === 1 ? "" : "s"}`;
+    byId("runs-shown").textContent = `${rows.filter(({ hidden }) => !hidden).length} of ${rows.length} run`
+      + (rows.length === 1 ? "" : "s");
   }
 
   function order(sort) {
     table.tBodies[0].append(...rows);
     sortRows(table, sort);
-    const places = Array.from(table.tBodies[0].rows, (row) => rows.indexOf(row));
-    const small = Array.from(grid.children);
-    grid.append(...places.flatMap((place) => small.filter((one) => one.dataset.place == place)));
+    const small = Object.fromEntries(Array.from(grid.children, (one) => [one.dataset.place, one]));
+    grid.append(...Array.from(table.tBodies[0].rows, ({ dataset: { run } }) => small[run]).filter(Boolean));
   }
 
   function multiples({ columns, facts: { measures, bins } }, fields) {
@@ -41,35 +38,27 @@ const runsView = (() => {
     const means = part("means", 3), counts = part("bins", bins);
     const known = means.flatMap((mean) => Array.from(mean)).filter((value) => !Number.isNaN(value));
     const axis = hasRows ? ends : [Math.min(0, ...known), Math.max(...known)];
-    byId("multiples-meaning").textContent = `${meaning} Axis: `
-      + `${figure(axis[0])} to ${figure(axis[1])}.`;
-    grid.replaceChildren(...site.runs.map((run, r) => {
-      const made = multiple(run.name, means[r], counts[r], axis, label);
-      made.dataset.place = r;
-      return made;
-    }));
+    byId("multiples-meaning").textContent = `${meaning} Axis: ${figure(axis[0])} to ${figure(axis[1])}.`;
+    grid.replaceChildren(...site.runs.map((run, r) => multiple(run.name, r, means[r], counts[r], axis, label)));
     order(fields.get("sort") ?? "");
     filter();
   }
 
-  function multiple(name, [mean, from, to], counts, axis, label) {
-    const [WIDE, HIGH] = [170, 46], base = HIGH - 12, across = scaled(axis, [0, WIDE]);
-    const ends = Number.isNaN(from) ? "" : ` [${figure(from)}, ${figure(to)}]`;
-    const text = Number.isNaN(mean) ? "undefined" : figure(mean) + ends;
+  function multiple(name, place, [mean, from, to], counts, axis, label) {
+    const [WIDE, HIGH] = [170, 46], base = HIGH - 12, below = base + 6, across = scaled(axis, [0, WIDE]);
+    const hasEnds = !Number.isNaN(from), hasZero = axis[0] < 0 && axis[1] > 0;
+    const text = figure(mean) + (hasEnds ? ` [${figure(from)}, ${figure(to)}]` : "");
     const chart = svg("svg", { viewBox: `0 0 ${WIDE} ${HIGH}`, "aria-hidden": "true" },
       svg("path", { d: bars(counts, Math.max(...counts, 1), WIDE, base), class: "of-all" }),
-      line([[0, base], [WIDE, base]], { class: "axis" }));
-    const zero = [[across(0), 0], [across(0), base]], [x1, x2] = [from, to].map(across);
-    const below = base + 6;
-    if (axis[0] < 0 && axis[1] > 0) chart.append(line(zero, { class: "zero" }));
-    if (ends) chart.append(line([[x1, below], [x2, below]], { class: "span" }));
-    if (!Number.isNaN(mean)) {
-      chart.append(svg("circle", { class: "mean", cx: across(mean), cy: below, r: 3.5 }));
-    }
-    const title = element("bdi", "multiple-name", name);
-    const made = element("a", "multiple", title, chart, element("span", "multiple-value", text));
+      line([[0, base], [WIDE, base]], { class: "axis" }),
+      ...(hasZero ? [line([[across(0), 0], [across(0), base]], { class: "zero" })] : []),
+      ...(hasEnds ? [line([[across(from), below], [across(to), below]], { class: "span" })] : []),
+      ...(Number.isNaN(mean) ? [] : [svg("circle", { class: "mean", cx: across(mean), cy: below, r: 3.5 })]));
+    const made = element("a", "multiple", element("bdi", "multiple-name", name), chart,
+      element("span", "muted", text));
     made.href = `#view=instances&run=${encodeURIComponent(name)}`;
     made.title = `${name}: ${label} ${text}`;
+    made.dataset.place = place;
     return made;
   }
 
@@ -93,7 +82,7 @@ const runsView = (() => {
   });
   on(measure, "change", () => {
     state.write({ measure: measure.value });
-    load("overview").then((overview) => multiples(overview, state.read()), complain);
+    go();
   });
 
   return {

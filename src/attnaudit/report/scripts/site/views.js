@@ -1,25 +1,18 @@
 // The rows of one run, the rows that two runs share, and the view that the address names.
-const FIRST_CHARTS = ["row.confidence", "row.positions", "row.max_alpha",
-  "correlation.tau_gradient",
-  "correlation.tau_loo", "permutation.median_delta_y", "adversary.emax_jsd",
-  "erasure.removed_attention"];
+const FIRST_CHARTS = ["row.confidence", "row.positions", "row.max_alpha", "correlation.tau_gradient",
+  "correlation.tau_loo", "permutation.median_delta_y", "adversary.emax_jsd", "erasure.removed_attention"];
 const JSD = "pair.jsd";
-
-const measuresOf = async (names) => (await load("overview")).facts.measures
-  .filter(({ name }) => names.includes(name));
 
 const category = (name, label, names, values, hidden) => ({ name, label, names, values, hidden });
 
 // What both views show of the texts of rows: `textOf` tells which text a row has.
-function textsAt({ text }, textOf) {
-  return {
-    tokens: (row) => text.tokens(textOf(row)),
-    having(parts) {
-      const found = text.having(parts);
-      return (row) => found[textOf(row)] === 1;
-    },
-  };
-}
+const textsAt = ({ text }, textOf) => ({
+  tokens: (row) => text.tokens(textOf(row)),
+  having(parts) {
+    const matches = text.having(parts);
+    return (row) => matches[textOf(row)];
+  },
+});
 
 // An explorer at an element, made again if its `key` is another; `make` promises its data.
 const explorers = new Map();
@@ -36,19 +29,18 @@ async function explore(id, key, make) {
 
 const instancesView = {
   show(fields) {
-    const run = runNamed(fields.get("run"), site.runs[0]),
-      link = element("a", "", "page of this run");
-    const notice = byId("instances-notice");
+    const run = runNamed(fields.get("run"), site.runs[0]), link = element("a", "", "page of this run");
     byId("instances-run").elements.run.value = run.name;
-    notice.textContent = run.notice;
-    notice.hidden = !run.notice;
+    byId("instances-notice").textContent = run.notice;
+    byId("instances-notice").hidden = !run.notice;
     link.href = run.page.split("/").map(encodeURIComponent).join("/");
     byId("instances-page").replaceChildren(...(run.page ? [link] : []));
     return explore("instances-explorer", run.name, () => this.data(run));
   },
   async data(run) {
-    const loaded = await loadRun(run), { columns, facts, rows, measures, value } = loaded;
-    const known = await measuresOf(measures), { label, predicted } = columns;
+    const [loaded, overview] = await Promise.all([loadRun(run), load("overview")]);
+    const { columns, facts, rows, measures, value } = loaded, { label, predicted } = columns;
+    const known = overview.facts.measures.filter(({ name }) => measures.includes(name));
     const categories = [category("predicted", "Predicted", facts.classes, predicted)];
     if (label.some((one) => one >= 0)) {
       const right = label.map((one, row) => (one < 0 ? -1 : Number(one !== predicted[row])));
@@ -66,17 +58,15 @@ const instancesView = {
       rows, unit: run.unit, name: loaded.name, measures: known, value, categories,
       initial: {
         charts: FIRST_CHARTS.filter((name) => measures.includes(name)), sort: "row",
-        x: either("correlation.tau_gradient", "row.max_alpha"),
-        y: either("adversary.emax_jsd", "row.confidence"),
+        x: either("correlation.tau_gradient", "row.max_alpha"), y: either("adversary.emax_jsd", "row.confidence"),
       },
       ...textsAt(loaded, (row) => columns.text[row]),
       async detail(row) {
         const made = await pictureOf(loaded, row);
-        const fact = (name, text) => element("div", "", element("dt", "", name),
-          element("dd", "", text));
-        const facts = known.map((one) => fact(one.label, figure(value(one.name)[row])));
+        const all = known.map(({ name, label }) => element("div", "", element("dt", "", label),
+          element("dd", "", figure(value(name)[row]))));
         made.append(element("details", "", element("summary", "", "All measures of this row"),
-          element("dl", "settings", ...facts)));
+          element("dl", "settings", ...all)));
         return made;
       },
     };
@@ -92,34 +82,30 @@ const compareView = {
     const { runs, pairs } = site, asked = runNamed(fields.get("a"), runs[0]);
     const others = runs.filter((run) => run !== asked);
     const alike = others.find(({ texts }) => texts === asked.texts) ?? others[0] ?? asked;
-    const chosen = [asked, runNamed(fields.get("b"), alike)].map((run) => runs.indexOf(run));
-    const two = chosen.sort((p, q) => p - q), { key, reason } = pairs[two.join("-")] ?? {};
-    const [a, b] = two.map((k) => runs[k]), { elements } = this.form;
+    const two = [asked, runNamed(fields.get("b"), alike)].map((run) => runs.indexOf(run)).sort((p, q) => p - q);
+    const { key, reason } = pairs[two.join("-")] ?? {}, [a, b] = two.map((k) => runs[k]), { elements } = this.form;
     [elements.a.value, elements.b.value] = [a.name, b.name];
     const [loadedA, loadedB, pair] = await Promise.all([loadRun(a), loadRun(b), key && load(key)]);
     if (elements.a.value !== a.name || elements.b.value !== b.name) return;
-    this.table(pair?.facts, reason ?? "These two runs are not compared in this site: run attnaudit "
-      + "compare on them.");
+    this.table(pair?.facts, reason ?? "These two runs are not compared in this site: run attnaudit compare on them.");
     if (pair) await explore("compare-explorer", key, async () => this.data(loadedA, loadedB, pair));
     byId("compare-explorer").hidden = !pair;
   },
   table(facts, reason) {
-    const place = byId("compare-table"), last = (facts?.columns.length ?? 0) - 1;
     byId("compare-lead").textContent = facts?.lead ?? reason;
-    byId("compare-notes").replaceChildren(...(facts?.notes
-      ?? []).map((note) => element("li", "", note)));
-    place.replaceChildren();
+    byId("compare-notes").replaceChildren(...(facts?.notes ?? []).map((note) => element("li", "", note)));
+    byId("compare-table").replaceChildren();
     if (!facts) return;
-    const table = tableOf("Paired differences, b − a", facts.columns, facts.measures.map(
-      ([name, experiment, label, ...texts]) => {
-        const link = button(label, () => this.lead(name), "as-link");
-        return [element("span", "", link, element("span", "muted", ` ${experiment}`)), ...texts];
-      }), [0, last]);
+    const rows = facts.measures.map(([name, experiment, label, ...texts]) => {
+      const link = button(label, () => this.lead(name), "as-link");
+      return [element("span", "", link, element("span", "muted", ` ${experiment}`)), ...texts];
+    });
+    const table = tableOf("Paired differences, b − a", facts.columns, rows, [0, facts.columns.length - 1]);
     table.caption.className = "";
     for (const row of table.tBodies[0].rows) {
       row.classList.toggle("not-shown", !row.lastChild.textContent.startsWith("b is"));
     }
-    place.append(table);
+    byId("compare-table").append(table);
   },
   lead(name) {
     const [a, b, gap, apart] = Object.keys(SIDES).map((side) => `${side}.${name}`);
@@ -128,53 +114,48 @@ const compareView = {
     byId("compare-explorer").scrollIntoView();
   },
   data(a, b, { columns, facts }) {
-    const [ofA, ofB] = [columns.a, columns.b].map((steps) => starts(steps).subarray(1));
-    const jsd = restored(columns.jsd, facts.jsd),
-      classes = [...new Set([...a.facts.classes, ...b.facts.classes])];
-    const read = (run, side, measure) => Float64Array.from(side, (row) => run.value(measure)[row]);
-    const memory = new Map([[JSD, jsd]]);
-    const compute = (name) => {
-      const [side, measure] = [name.slice(0, name.indexOf(".")), name.slice(name.indexOf(".") + 1)];
-      if (side === "a" || side === "b") return side === "a" ? read(a, ofA, measure)
-        : read(b, ofB, measure);
+    // Rows of both runs are stored as steps from one to the next.
+    const sides = { a: [a, starts(columns.a).subarray(1)], b: [b, starts(columns.b).subarray(1)] };
+    const [[, ofA], [, ofB]] = Object.values(sides), jsd = restored(columns.jsd, facts.jsd);
+    const value = memo((name) => {
+      if (name === JSD) return jsd;
+      const [side, ...rest] = name.split("."), measure = rest.join(".");
+      if (side in sides) {
+        const [run, rows] = sides[side], values = run.value(measure);
+        return Float64Array.from(rows, (row) => values[row]);
+      }
       const [first, second] = ["a", "b"].map((each) => value(`${each}.${measure}`));
-      const slack = stepOf(first) + stepOf(second), sign = side === "apart" ? Math.abs
-        : (gap) => gap;
+      const slack = stepOf(first) + stepOf(second), sign = side === "apart" ? Math.abs : (gap) => gap;
       return second.map((one, k) => (Math.abs(one - first[k]) <= slack ? 0 : sign(one - first[k])));
-    };
-    const value = (name) => {
-      if (!memory.has(name)) memory.set(name, compute(name));
-      return memory.get(name);
-    };
-    const measures = facts.measures.filter(([name]) => a.measures.includes(name)
-      && b.measures.includes(name))
+    });
+    const measures = facts.measures
+      .filter(([name]) => a.measures.includes(name) && b.measures.includes(name))
       .flatMap(([name, experiment, label]) => Object.entries(SIDES).map(([side, mark]) => (
         { name: `${side}.${name}`, experiment, label: `${label}: ${mark}` })));
+    const classes = [...new Set([...a.facts.classes, ...b.facts.classes])];
     const placed = (side, nameOf) => Int32Array.from(side, (row) => classes.indexOf(nameOf(row)));
     const [one, other] = [placed(ofA, a.classOf), placed(ofB, b.classOf)];
     const gold = placed(ofA, (row) => a.facts.classes[a.columns.label[row]]);
     const same = one.map((chosen, k) => Number(chosen !== other[k]));
-    const usual = measures.find(({ name }) => name === "difference.correlation.tau_gradient")
-      ?? measures[2];
-    const main = usual?.name.replace("difference.", ""), sides = main ? [`a.${main}`, `b.${main}`]
-      : [JSD, JSD];
+    const usual = "difference.correlation.tau_gradient", names = measures.map(({ name }) => name);
+    const main = (names.includes(usual) ? usual : names[2])?.replace("difference.", "");
+    const [x, y] = main ? [`a.${main}`, `b.${main}`] : [JSD, JSD];
     return {
       rows: jsd.length, unit: a.run.unit, name: (k) => a.name(ofA[k]), value,
-      measures: [{ name: JSD, experiment: "attention", label: "JSD of the two attentions" },
-        ...measures],
+      measures: [{ name: JSD, experiment: "attention", label: "JSD of the two attentions" }, ...measures],
       categories: [
         category("predicted_a", "Predicted by a", classes, one),
         category("predicted_b", "Predicted by b", classes, other),
         category("label", "Label", classes, gold),
         category("agree", "Predictions", ["same", "different"], same, true),
       ],
-      initial: { charts: [JSD, ...sides], x: sides[0], y: sides[1], sort: `-${JSD}` },
+      initial: { charts: [...new Set([JSD, x, y])], x, y, sort: `-${JSD}` },
       ...textsAt(a, (k) => a.columns.text[ofA[k]]),
       async detail(k) {
-        const both = [[a, ofA[k]], [b, ofB[k]]].map(([run, row]) => {
-          const confidence = figure(run.value("row.confidence")[row]);
-          const title = `${run.run.name}: predicted ${run.classOf(row)}, ŷ ${confidence}`;
-          return pictureOf(run, row, element("h4", "", title));
+        const both = Object.values(sides).map(([run, rows]) => {
+          const confidence = figure(run.value("row.confidence")[rows[k]]);
+          const title = `${run.run.name}: predicted ${run.classOf(rows[k])}, ŷ ${confidence}`;
+          return pictureOf(run, rows[k], element("h4", "", title));
         });
         return element("div", "side-by-side", ...await Promise.all(both));
       },
@@ -182,17 +163,14 @@ const compareView = {
   },
 };
 
-on(byId("instances-run"), "change", ({ target }) => {
-  state.write({ run: target.value }, "instances");
-});
+on(byId("instances-run"), "change", ({ target }) => state.write({ run: target.value }, "instances"));
 on(compareView.form, "change", ({ currentTarget: { elements: { a, b } } }) => {
   state.write({ a: a.value, b: b.value }, "compare");
 });
 
 function go() {
   const fields = state.read(), view = fields.get("view");
-  for (const part of document.querySelectorAll("[data-view]")) part.hidden =
-    part.dataset.view !== view;
+  for (const part of document.querySelectorAll("[data-view]")) part.hidden = part.dataset.view !== view;
   for (const link of document.querySelectorAll("nav a")) {
     const to = new URLSearchParams(link.hash.slice(1));
     link.ariaCurrent = to.get("view") === view && !to.get("at") ? "page" : null;
