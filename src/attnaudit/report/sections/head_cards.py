@@ -1,11 +1,14 @@
-"""The card of each head, as of the model, with heatmaps of a few of its texts: the page shows those of one head at a time."""
+"""The card of each head, as of the model, with heatmaps of a few of its texts.
+
+The page shows those of one head at a time.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -14,7 +17,7 @@ import polars as pl
 from attnaudit.core.numbers import count
 from attnaudit.report.card import head_cards
 from attnaudit.report.cards.card import CardRow
-from attnaudit.report.sections.heatmaps import Instance, heatmap, read_instances
+from attnaudit.report.sections.heatmaps import heatmap, read_instances
 from attnaudit.report.sections.instances import LISTED_TOKENS, rows_shown
 from attnaudit.report.words import anchor, name_head
 from attnaudit.results.record import RunRecord
@@ -27,28 +30,28 @@ TEXTS = 3  # heatmaps of a head, where there are not too many heads
 STRENGTH = "max_delta_y"  # the measure by which heads are ordered, strongest first
 CHANGED, DRAWN, FREE = "largest change of the output", "drawn at random", "highest ε-max JSD"
 _REASONS = {
-    CHANGED: "the one whose output its weights can change most", DRAWN: "one drawn with the run's seed, the same for every head",
+    CHANGED: "the one whose output its weights can change most",
+    DRAWN: "one drawn with the run's seed, the same for every head",
     FREE: "the one with the highest ε-max JSD",
-}  # fmt: skip
-
-
-class ShownRow(NamedTuple):
-    """A row of a card with figures of the head that the page shows first; ``hidden`` where this one has none."""
-
-    row: CardRow
-    hidden: bool
+}
 
 
 @dataclass(frozen=True)
 class HeadView:
-    """What a page shows of one head: its ``title`` and card ``rows``. ``data`` has the same of every head, for the page's script.
+    """What a page shows of one head.
 
-    ``heads`` are (address, name) for a choice, ``shown`` the address of the first; ``note`` says which texts there are.
+    Attributes:
+        title: Name of the head.
+        shown: Address of the head.
+        rows: Rows of its card, and whether one is hidden since this head has none.
+        heads: Address and name of every head, for a choice.
+        note: Says which texts there are.
+        data: The same of every head, for the page's script.
     """
 
     title: str
     shown: str
-    rows: tuple[ShownRow, ...]
+    rows: tuple[tuple[CardRow, bool], ...]
     heads: tuple[tuple[str, str], ...]
     note: str
     data: Mapping[str, Any]
@@ -57,34 +60,48 @@ class HeadView:
 def head_view(
     record: RunRecord, trace: Trace | str | Path | None, rows: pl.DataFrame
 ) -> HeadView | None:
-    """Cards and heatmaps of the heads of a run; None without heads. ``rows`` are the joined tables. Raises TraceError."""
-    cards = head_cards(record.summary, record.about)
-    if not cards:
+    """Make cards and heatmaps of the heads of a run; None without heads.
+
+    Args:
+        record: The run.
+        trace: Its trace; without it there are no heatmaps.
+        rows: The experiments' tables, joined.
+
+    Raises:
+        TraceError: If the trace cannot be read.
+    """
+    made = head_cards(record.summary, record.about)
+    if not made:
         return None
-    order = _strongest_first(record.summary, list(cards))[:MOST_CARDS]
-    every = {
-        (row.experiment, row.question): row for head in reversed(order) for row in cards[head].rows
-    }
-    of_head = {
-        head: {(row.experiment, row.question): row for row in cards[head].rows} for head in order
-    }
-    names = sorted(every, key=lambda name: _place(name, of_head))
-    pictures, chosen = ({}, {}) if trace is None else _pictures(record, trace, rows, order)
-    first = order[0]
-    shown = tuple(
-        ShownRow(of_head[first].get(name, every[name]), name not in of_head[first])
-        for name in names
+    strength = dict(record.summary.filter(measure=STRENGTH).select("group", "value").iter_rows())
+    order = sorted(
+        made, key=lambda head: (-(strength.get(f"head:{head[0]}.{head[1]}") or 0.0), head)
     )
+    order = order[:MOST_CARDS]
+    cards = {
+        head: {(row.experiment, row.question): row for row in made[head].rows} for head in order
+    }
+    # The longest card first, so that rows stand in the order of the cards.
+    every: dict[tuple[str, str], CardRow] = {}
+    for card in sorted(cards.values(), key=len, reverse=True):
+        every |= {name: row for name, row in card.items() if name not in every}
+    texts = {} if trace is None else _texts(record, trace, rows, order)
+    first = cards[order[0]]
     data = {
         anchor(head): {
-            "title": _title(head), "rows": [_numbers(of_head[head].get(name)) for name in names],
-            "texts": [{"why": why, **pictures[row]} for row, why in chosen.get(head, ())],
+            "title": _title(head),
+            "rows": [_numbers(cards[head].get(name)) for name in every],
+            "texts": texts.get(head, []),
         }
         for head in order
-    }  # fmt: skip
-    choice = tuple((anchor(head), _title(head)) for head in sorted(order))
+    }
     return HeadView(
-        _title(first), anchor(first), shown, choice, _note(len(order), len(cards), chosen), data
+        title=_title(order[0]),
+        shown=anchor(order[0]),
+        rows=tuple((first.get(name, row), name not in first) for name, row in every.items()),
+        heads=tuple((anchor(head), _title(head)) for head in sorted(order)),
+        note=_note(len(order), len(made), texts),
+        data=data,
     )
 
 
@@ -92,115 +109,83 @@ def _title(head: Head) -> str:
     return name_head(head).capitalize()
 
 
-def _place(name: tuple[str, str], of_head: Mapping[Head, Mapping[tuple[str, str], CardRow]]) -> int:
-    """The place of a row in the cards: that of the card where it stands lowest."""
-    return max(list(rows).index(name) for rows in of_head.values() if name in rows)
-
-
-def _strongest_first(summary: pl.DataFrame, heads: Sequence[Head]) -> list[Head]:
-    """Heads by how much they can change the output; those of which this is not known last, in order."""
-    known = dict(summary.filter(measure=STRENGTH).select("group", "value").iter_rows())
-    return sorted(heads, key=lambda head: (-(known.get(f"head:{head[0]}.{head[1]}") or 0.0), head))
-
-
 def _numbers(row: CardRow | None) -> list[Any] | None:
-    """What differs from head to head in a row of the card."""
+    """Return what differs from head to head in a row of the card.
+
+    The last are the parts of the gauge, as the template draws them: class, left end and perhaps
+    width, in percent.
+    """
     if row is None:
         return None
-    return [row.figure, row.interval, row.yardstick, row.sentence, _gauge(row)]
-
-
-def _gauge(row: CardRow) -> list[list[Any]]:
-    """The parts of the gauge, as the template draws them: class, left end and perhaps width, in percent."""
     low, high = row.scale
-    width = 100 / (high - low)
-    interval = (
-        []
-        if row.low is None or row.high is None
-        else [["range", (row.low - low) * width, (row.high - row.low) * width]]
-    )
-    mark = [] if row.mark is None else [["mark", (row.mark - low) * width]]
-    zero = [["zero", -low * width]] if low < 0 else []
-    return [
-        [name, *(round(end, 2) for end in ends)]
-        for name, *ends in (*interval, *mark, *zero, ["dot", (row.value - low) * width])
-    ]
+
+    def place(value: float, start: float = low) -> float:
+        return round(100 * (value - start) / (high - low), 2)
+
+    gauge: list[tuple[Any, ...]] = [("dot", place(row.value))]
+    if low < 0:
+        gauge.insert(0, ("zero", place(0.0)))
+    if row.mark is not None:
+        gauge.insert(0, ("mark", place(row.mark)))
+    if row.low is not None and row.high is not None:
+        gauge.insert(0, ("range", place(row.low), place(row.high, row.low)))
+    return [row.figure, row.interval, row.yardstick, row.sentence, gauge]
 
 
-def _note(cards: int, heads: int, chosen: Mapping[Head, Sequence[tuple[int, str]]]) -> str:
-    """Which heads have a card, and which of their texts are shown."""
-    left_out = (
-        ""
-        if cards == heads
-        else f"Cards of the {count(cards, 'head')} that can change the output most, of {heads}. "
-    )
-    if not chosen:
-        return left_out
-    reasons = [
-        said
-        for why, said in _REASONS.items()
-        if any(why == other for texts in chosen.values() for _, other in texts)
-    ]
-    some = "" if len(chosen) == cards else f" of the {len(chosen)} strongest heads"
-    return f"{left_out}Heatmaps{some}, up to {count(len(reasons), 'text')} of each head: {'; '.join(reasons)}."
+def _note(cards: int, heads: int, texts: Mapping[Head, Sequence[Mapping[str, Any]]]) -> str:
+    """Say which heads have a card, and which of their texts are shown."""
+    parts = []
+    if cards < heads:
+        some = f"{count(cards, 'head')} that can change the output most, of {heads}"
+        parts.append(f"Cards of the {some}.")
+    if texts:
+        shown = {text["why"] for each in texts.values() for text in each}
+        reasons = [reason for why, reason in _REASONS.items() if why in shown]
+        some = "" if len(texts) == cards else f" of the {len(texts)} strongest heads"
+        each = f"up to {count(len(reasons), 'text')} of each head"
+        parts.append(f"Heatmaps{some}, {each}: {'; '.join(reasons)}.")
+    return " ".join(parts)
 
 
-def _pictures(
+def _texts(
     record: RunRecord, trace: Trace | str | Path, rows: pl.DataFrame, heads: Sequence[Head]
-) -> tuple[dict[int, dict[str, Any]], dict[Head, list[tuple[int, str]]]]:
-    """Heatmaps by trace row, and the rows of each head with the reason why they are shown."""
+) -> dict[Head, list[dict[str, Any]]]:
+    """Draw the texts of each head, with the reason why they are shown."""
     if not {"layer", "head"} <= set(rows.columns):
-        return {}, {}
+        return {}
     each = min(max(MOST_TEXTS // len(heads), 1), TEXTS)
     numbered = rows.with_row_index("row").partition_by("layer", "head", as_dict=True)
-    shared = np.random.default_rng([record.about.seed or 0, crc32(b"heads")]).choice(
-        np.unique(rows["instance"].to_numpy())
-    )
+    rng = np.random.default_rng([record.about.seed or 0, crc32(b"heads")])
+    shared = rng.choice(np.unique(rows["instance"].to_numpy()))
     chosen = {
-        head: list(_chosen(numbered[head], int(shared), each))
+        head: dict(list(_chosen(numbered[head], int(shared)))[:each])
         for head in heads[: MOST_TEXTS // each]
         if head in numbered
     }
-    picks = np.unique([row for texts in chosen.values() for row, _ in texts]).astype(np.int64)
+    picks = np.unique([row for texts in chosen.values() for row in texts]).astype(np.int64)
     places = picks if record.sample is None else record.sample[picks]
     instances = read_instances(rows_shown(trace, places), record.rows(places))
-    return {row: _picture(one) for row, one in zip(picks.tolist(), instances, strict=True)}, chosen
-
-
-def _chosen(rows: pl.DataFrame, shared: int, most: int) -> Iterator[tuple[int, str]]:
-    """Up to ``most`` rows of one head, each once, with the reason."""
-    candidates = (
-        (_highest(rows, STRENGTH), CHANGED),
-        (_first(rows.filter(instance=shared)), DRAWN),
-        (_highest(rows, "emax_jsd"), FREE),
-    )
-    seen: set[int] = set()
-    for row, why in candidates:
-        if row is not None and row not in seen and len(seen) < most:
-            seen.add(row)
-            yield row, why
-
-
-def _highest(rows: pl.DataFrame, column: str) -> int | None:
-    """The row of the highest value of a column; None where there is none."""
-    if column not in rows.columns:
-        return None
-    return _first(
-        rows.drop_nulls(column).drop_nans(column).sort(column, descending=True, maintain_order=True)
-    )
-
-
-def _first(rows: pl.DataFrame) -> int | None:
-    return int(rows["row"][0]) if rows.height else None
-
-
-def _picture(instance: Instance) -> dict[str, Any]:
-    """What the page's script draws a text from."""
-    picture = heatmap(instance, LISTED_TOKENS).as_json()
+    pictures = {}
+    for row, one in zip(picks.tolist(), instances, strict=True):
+        of_text = {"text": one.number, "predicted": one.predicted, "label": one.label}
+        picture = heatmap(one, LISTED_TOKENS).as_json()
+        pictures[row] = of_text | {"correct": one.correct} | picture
     return {
-        "text": instance.number,
-        "predicted": instance.predicted,
-        "label": instance.label,
-        "correct": instance.correct,
-        **picture,
+        head: [{"why": why, **pictures[row]} for row, why in texts.items()]
+        for head, texts in chosen.items()
     }
+
+
+def _chosen(rows: pl.DataFrame, shared: int) -> Iterator[tuple[int, str]]:
+    """Yield rows of one head, each once, with the reason why it is shown."""
+    seen: set[int] = set()
+    for why, column in ((CHANGED, STRENGTH), (DRAWN, ""), (FREE, "emax_jsd")):
+        if column and column not in rows.columns:
+            continue
+        found = rows.filter(instance=shared)
+        if column:
+            known = rows.drop_nulls(column).drop_nans(column)
+            found = known.sort(column, descending=True, maintain_order=True)
+        if found.height and found["row"][0] not in seen:
+            seen.add(found["row"][0])
+            yield int(found["row"][0]), why

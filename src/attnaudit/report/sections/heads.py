@@ -1,8 +1,8 @@
-"""The heads of a transformer: a map of layers and heads for every measure, and all numbers of each head."""
+"""The heads of a transformer: a map for every measure, and all numbers of each head."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,16 +12,17 @@ from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
 from attnaudit.report.sections.head_cards import HeadView
-from attnaudit.report.sections.numbers import SummaryCell, summary_cell
+from attnaudit.report.sections.numbers import summary_cell
 from attnaudit.report.words import anchor, figure
 from attnaudit.results import OF_HEAD
 from attnaudit.results.record import RunRecord
 from attnaudit.results.summary import TEXT, Head, Heads, head_of
 
+# Measures with a map, those first that say how much a head matters.
 MAPPED = (
-    "max_delta_y", "flips", "max_delta_y_words", "median_delta_y", "emax_jsd", "tau_gradient", "tau_loo", "area_attention", "null_share",
-    "max_alpha",
-)  # fmt: skip  # the measures with a map, those first that say how much a head matters
+    *("max_delta_y", "flips", "max_delta_y_words", "median_delta_y", "emax_jsd", "tau_gradient"),
+    *("tau_loo", "area_attention", "null_share", "max_alpha"),
+)
 MOST_CELLS = 3000  # of all maps: a larger model has those of its first measures
 
 
@@ -47,82 +48,61 @@ class Map:
 
 
 def heads_section(record: RunRecord, view: HeadView | None) -> Section | None:
-    """Maps of the heads, ``view`` of one of them, and a table with a row for each; None where the summary has no heads."""
-    heads = record.summary.filter(
-        pl.col("group").str.starts_with(OF_HEAD), pl.col("value").is_not_null()
-    )
-    if not heads.height:
+    """Make maps of the heads, ``view`` of one of them, and a table with a row for each.
+
+    Returns:
+        The section; None if the summary has no heads.
+    """
+    of_heads = pl.col("group").str.starts_with(OF_HEAD), pl.col("value").is_not_null()
+    summary = record.summary.filter(*of_heads)
+    if not summary.height:
         return None
-    audited = Heads.of(heads)
+    audited = Heads.of(summary)
     unit = TEXT if audited is None else audited.unit
-    found = {(row["measure"], head_of(row["group"])): row for row in heads.iter_rows(named=True)}
-    names = sorted({head for _, head in found})
-    measures = [
-        (row["experiment"], row["measure"])
-        for row in heads.unique(["experiment", "measure"], maintain_order=True).to_dicts()
-    ]
-    mapped = sorted(
-        (one for one in measures if one[1] in MAPPED), key=lambda one: MAPPED.index(one[1])
-    )
-    mapped = mapped[: max(MOST_CELLS // len(names), 1)]
-    maps = [_map(experiment, measure, found, names, unit) for experiment, measure in mapped]
-    columns = [
-        (measure_label(measure, experiment), measure_meaning(measure, experiment, unit))
-        for experiment, measure in mapped
-    ]
+    known: dict[str, dict[Head, dict[str, Any]]] = {}
+    for row in summary.iter_rows(named=True):
+        head = head_of(row["group"])
+        if row["measure"] in MAPPED:
+            known.setdefault(row["measure"], {})[head] = row
+    heads = sorted({head_of(group) for group in summary["group"]})
+    mapped = sorted(known, key=MAPPED.index)[: max(MOST_CELLS // len(heads), 1)]
+    maps = [_map(name, known[name], heads, unit) for name in mapped]
     rows = [
-        (
-            anchor(head),
-            *head,
-            [
-                None if (row := found.get((measure, head))) is None else summary_cell(row)
-                for _, measure in mapped
-            ],
-        )
-        for head in names
+        (anchor(head), *head, [_number(known[name].get(head)) for name in mapped]) for head in heads
     ]
     content = {
-        "maps": maps, "columns": columns, "rows": rows, "layers": len({layer for layer, _ in names}), "view": view, "special": True,
+        "maps": maps,
+        "columns": [(one.label, one.meaning) for one in maps],
+        "rows": rows,
+        "layers": len({layer for layer, _ in heads}),
+        "view": view,
+        "special": True,
         "meaning_of": lambda name, of: measure_meaning(name, of, unit),
-    }  # fmt: skip
+    }
+    scripts = ("heatmap.js", "sections/heads.js") if view else ()
     data = {} if view is None else {"head-data": view.data}
-    return Section(
-        "heads",
-        content,
-        (("Heads", "#heads"),),
-        ("heatmap.js", "sections/heads.js") if view else (),
-        data,
-        ("heads.css",),
-    )
+    return Section("heads", content, (("Heads", "#heads"),), scripts, data, ("heads.css",))
 
 
-def _map(
-    experiment: str,
-    measure: str,
-    found: Mapping[tuple[str, Head], dict[str, Any]],
-    names: Sequence[Head],
-    unit: str,
-) -> Map:
-    values = [row["value"] for (name, _), row in found.items() if name == measure]
+def _number(row: Mapping[str, Any] | None) -> Any:
+    return None if row is None else summary_cell(row)
+
+
+def _map(measure: str, rows: Mapping[Head, Mapping[str, Any]], names: list[Head], unit: str) -> Map:
+    values = [row["value"] for row in rows.values()]
     low, high = min(values), max(values)
     places = 2 if high - low > 0.1 else 3
-    layers, heads = sorted({layer for layer, _ in names}), range(max(head for _, head in names) + 1)
 
     def cell(head: Head) -> Cell | None:
-        row = found.get((measure, head))
-        if row is None:
+        if head not in rows:
             return None
-        shade = (row["value"] - low) / (high - low) if high > low else 0.0
-        number: SummaryCell = summary_cell(row)
-        return Cell(
-            anchor(head),
-            figure(row["value"], places),
-            round(shade, 3),
-            f"layer {head[0]}, head {head[1]}: {number.value} {number.interval}",
-        )
+        value, number = rows[head]["value"], summary_cell(rows[head])
+        shade = round((value - low) / ((high - low) or 1.0), 3)
+        detail = f"layer {head[0]}, head {head[1]}: {number.value} {number.interval}"
+        return Cell(anchor(head), figure(value, places), shade, detail)
 
-    rows = tuple(
-        (layer, tuple(cell((layer, head)) for head in heads)) for layer in reversed(layers)
-    )
-    meaning = measure_meaning(measure, experiment, unit)
-    return Map(measure_label(measure, experiment), meaning, figure(low, 3), figure(high, 3), rows)
+    layers, width = sorted({layer for layer, _ in names}, reverse=True), max(h for _, h in names)
+    lines = tuple((layer, tuple(cell((layer, h)) for h in range(width + 1))) for layer in layers)
+    experiment = next(iter(rows.values()))["experiment"]
+    label, meaning = measure_label(measure, experiment), measure_meaning(measure, experiment, unit)
+    return Map(label, meaning, figure(low, 3), figure(high, 3), lines)

@@ -1,22 +1,22 @@
-"""Token heatmaps: the same text shaded by the model's attention, by the adversary's, by gradient and by leave-one-out; and the range of
-weights that each token could have, as a bar.
+"""Token heatmaps: the same text shaded by the model's attention, the adversary's, and importance.
 
-Pieces of words are joined: a word has the sum of their weights, and of leave-one-out, which deletes whole words, the largest.
+A strip shades the text by one kind of weights; the last one shows the range of weights that each
+token could have, as a bar. Pieces of words are joined: a word has the sum of their weights, and of
+leave-one-out, which deletes whole words, the largest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int64
 
 from attnaudit.core.printable import without_controls
-from attnaudit.core.ragged import Ragged
 from attnaudit.report.words import figure, name_head, percent
 from attnaudit.results.summary import Head
 from attnaudit.trace import ROW_KEYS, Trace
@@ -26,54 +26,66 @@ MEASURES = ("max_alpha", "tau_gradient", "tau_loo", "median_delta_y", "emax_jsd"
 UNIFORM_SHARES = 4
 CONTEXT = 3  # tokens shown on each side of one with weight
 SMALLEST_GAP = 3  # fewer tokens than this are shown rather than counted
-
 LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
 WORD_BEGINS = "▁"  # as sentencepiece writes it
-RANGES, _ENDS = "ranges", ("necessary", "possible")
+_SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}
 _CAPTIONS = {
-    "alpha": "The model's attention α", "adversary": "Adversarial attention", "gradient": "Gradient", "loo": "Leave-one-out",
-    RANGES: "Necessary to possible weights",
-}  # fmt: skip
+    "alpha": "The model's attention α",
+    "adversary": "Adversarial attention",
+    "gradient": "Gradient",
+    "loo": "Leave-one-out",
+}
 
 
 @dataclass(frozen=True)
 class Instance:
     """One row of a trace, T positions, with its figures.
 
-    ``weights`` maps ``alpha``, ``adversary``, ``gradient`` and ``loo`` to T numbers, those that are known. ``probability`` is that of
-    the predicted class, ``adversarial_probability`` the same under the adversary's attention; ``question`` is what the text was read with.
-    ``special`` marks tokens that are no part of the text, ``head`` is the head whose attention it is, of the text ``number``.
-    ``ranges`` (T, 2) are the least and the most weight of each token with nearly the same output, None where they are not known.
+    Attributes:
+        name: Number of the instance, with layer, head and query if the trace has them.
+        tokens: T tokens, or words.
+        weights: T numbers of each known kind: ``alpha``, ``adversary``, ``gradient``, ``loo``.
+        rationale: Marks tokens that are known to matter.
+        predicted: Predicted class.
+        probability: Probability of the predicted class.
+        label: Gold class.
+        adversarial_probability: Probability of the predicted class under the adversary's attention.
+        delta_y: Change of the output under the adversary's attention.
+        figures: `MEASURES` of the row.
+        question: What the text was read with.
+        special: Marks tokens that are no part of the text.
+        number: Number of the text.
+        head: The head whose attention it is.
+        ranges: Least and most weight of each token with nearly the same output.
     """
 
     name: str
     tokens: Sequence[str]
-    weights: dict[str, Float[np.ndarray, " T"]]
+    weights: Mapping[str, Float[np.ndarray, " T"]]
     rationale: Sequence[bool] | None
     predicted: str
     probability: float
     label: str | None
     adversarial_probability: float | None
     delta_y: float | None
-    figures: dict[str, float | None]
-    question: str = ""
-    special: Sequence[bool] | None = None
-    number: int = -1
-    head: Head | None = None
-    ranges: Float[np.ndarray, "T 2"] | None = None
+    figures: Mapping[str, float | None]
+    question: str
+    special: Sequence[bool] | None
+    number: int
+    head: Head | None
+    ranges: Float[np.ndarray, "T 2"] | None
 
     @property
     def title(self) -> str:
-        return (
-            f"Instance {self.name}"
-            if self.head is None
-            else f"Text {self.number}, {name_head(self.head)}"
-        )
+        """Its name in a heading."""
+        if self.head is None:
+            return f"Instance {self.name}"
+        return f"Text {self.number}, {name_head(self.head)}"
 
     @property
     def listed(self) -> str:
         """Its name in a list."""
-        return row_name(self.name if self.head is None else str(self.number), self.head)
+        return row_name(str(self.name if self.head is None else self.number), self.head)
 
     @property
     def anchor(self) -> str:
@@ -82,21 +94,28 @@ class Instance:
 
     @property
     def correct(self) -> bool | None:
+        """Whether the prediction is the label; None without a label."""
         return None if self.label is None else self.label == self.predicted
 
 
-@dataclass(frozen=True)
-class Gap:
+class Gap(NamedTuple):
     """``size`` tokens that are not shown."""
 
     size: int
 
 
-@dataclass(frozen=True)
-class Strip:
-    """One shading of a text: ``shades`` per shown token, in thousandths of ``full``, the deepest colour's weight; ``top`` the largest.
+class Strip(NamedTuple):
+    """One shading of a text.
 
-    With ``spans``, from and to thousandths of all attention, each token has a bar instead, and ``shades`` are the marks on it.
+    Attributes:
+        kind: Kind of the weights.
+        caption: Its name.
+        note: The output under this attention, or how the weights agree with it.
+        top: Largest weight.
+        full: Weight of the deepest colour.
+        shades: Weight of each shown token, in thousandths of ``full``.
+        spans: Ends of a bar for each token, in thousandths of all attention; ``shades`` are then
+            the marks on the bars.
     """
 
     kind: str
@@ -104,15 +123,21 @@ class Strip:
     note: str
     top: float
     full: float
-    shades: tuple[int, ...]
-    spans: tuple[tuple[int, int], ...] = ()
+    shades: Sequence[int]
+    spans: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True)
 class Heatmap:
-    """``pieces`` are the shown tokens in order, with a `Gap` where tokens are skipped.
+    """A picture of a text.
 
-    ``known`` marks tokens of the rationale, ``special`` special ones.
+    Attributes:
+        instance: The text.
+        pieces: Shown tokens in order, with a `Gap` for those between them.
+        known: Marks shown tokens of the rationale.
+        strips: The shadings.
+        left_out: Says how many tokens are not shown.
+        special: Marks shown special tokens.
     """
 
     instance: Instance
@@ -120,114 +145,80 @@ class Heatmap:
     known: tuple[bool, ...]
     strips: tuple[Strip, ...]
     left_out: str
-    special: tuple[bool, ...] = ()
+    special: tuple[bool, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """What the page's script draws the same picture from: tokens (a number: so many are skipped) and shades."""
-        return {
-            "tokens": [piece.size if isinstance(piece, Gap) else piece for piece in self.pieces],
-            "known": [k for k, known in enumerate(self.known) if known],
-            "strips": [
-                [
-                    s.kind,
-                    s.caption,
-                    s.note,
-                    _short(s.top),
-                    _short(s.full),
-                    list(s.shades),
-                    list(s.spans),
-                ]
-                for s in self.strips
-            ],
-            "note": self.left_out,
-            "question": self.instance.question,
-            **(
-                {"special": [k for k, special in enumerate(self.special) if special]}
-                if any(self.special)
-                else {}
-            ),
-        }
+        """Return what the page's script draws the same picture from; a gap is its size."""
+        pieces = [piece.size if isinstance(piece, Gap) else piece for piece in self.pieces]
+        strips = [one._replace(top=_short(one.top), full=_short(one.full)) for one in self.strips]
+        known, special = (np.flatnonzero(marks).tolist() for marks in (self.known, self.special))
+        marks = {"known": known, **({"special": special} if special else {})}
+        note, question = self.left_out, self.instance.question
+        return {"tokens": pieces, "strips": strips, "note": note, "question": question} | marks
 
 
 def heatmap(instance: Instance, budget: int) -> Heatmap:
-    """The picture of one instance with about ``budget`` tokens, those around the most weight where the text has more."""
-    positions, pieces = shown_positions(list(instance.weights.values()), budget)
-    tokens = tuple(
-        piece if isinstance(piece, Gap) else visible(instance.tokens[piece]) for piece in pieces
+    """Draw one instance with about ``budget`` tokens, around the most weight if it has more."""
+    length, alpha = len(instance.tokens), instance.weights["alpha"]
+    positions = shown_positions(list(instance.weights.values()), budget)
+    strips = [_strip(instance, kind, w, positions) for kind, w in instance.weights.items()]
+    if instance.ranges is not None:
+        thousandths = np.rint(1000 * instance.ranges[positions]).astype(int).tolist()
+        possible, own = instance.ranges[:, 1], _shades(alpha[positions], 1.0)
+        note = f"with nearly the same output; mean possible weight {figure(float(possible.mean()))}"
+        caption, top = "Necessary to possible weights", float(possible.max())
+        strips.append(Strip("ranges", caption, note, top, 1.0, own, thousandths))
+    left_out = ""
+    if len(positions) < length:
+        held = f"they hold {percent(float(alpha[positions].sum()))} of the attention"
+        left_out = f"{len(positions)} of {length} tokens shown; {held}."
+    known, special = (
+        tuple(marks is not None and bool(marks[p]) for p in positions)
+        for marks in (instance.rationale, instance.special)
     )
-    rationale = instance.rationale or [False] * len(instance.tokens)
-    strips = (
-        *(_strip(instance, kind, weights, positions) for kind, weights in instance.weights.items()),
-        *_ranges(instance, positions),
-    )
-    held = float(instance.weights["alpha"][positions].sum())
-    cut = len(instance.tokens) - len(positions)
-    note = (
-        f"{len(positions)} of {len(instance.tokens)} tokens shown; they hold {percent(held)} of the attention."
-        if cut
-        else ""
-    )
-    special = instance.special or [False] * len(instance.tokens)
-    known, outside = (tuple(bool(marks[p]) for p in positions) for marks in (rationale, special))
-    return Heatmap(instance, tokens, known, strips, note, outside)
+    pieces = tuple(shown_pieces(instance.tokens, positions))
+    return Heatmap(instance, pieces, known, tuple(strips), left_out, special)
 
 
 def _strip(instance: Instance, kind: str, weights: np.ndarray, positions: np.ndarray) -> Strip:
-    top, full = float(weights.max()), full_colour(weights)
-    shades = (
-        np.rint(1000 * weights[positions] / full).astype(int)
-        if full > 0
-        else np.zeros(len(positions), int)
-    )
-    return Strip(
-        kind, _CAPTIONS[kind], _note(instance, kind), top, full, tuple(int(s) for s in shades)
-    )
+    if kind == "alpha":
+        note = f"ŷ({instance.predicted}) = {figure(instance.probability, 3)}"
+    elif kind == "adversary":
+        output = f"ŷ({instance.predicted}) = {figure(instance.adversarial_probability, 3)}"
+        jsd = figure(instance.figures["emax_jsd"], 3)
+        note = f"{output}, Δŷ {figure(instance.delta_y, 3)}, JSD {jsd}"
+    else:
+        tau = instance.figures.get(f"tau_{kind}")
+        note = "" if tau is None else f"τ with attention {figure(tau)}"
+    full = full_colour(weights)
+    shades = _shades(weights[positions], full)
+    return Strip(kind, _CAPTIONS[kind], note, float(weights.max()), full, shades)
 
 
-def _ranges(instance: Instance, positions: np.ndarray) -> Iterator[Strip]:
-    if instance.ranges is not None:
-        ends, own = (
-            np.rint(1000 * instance.ranges).astype(int),
-            np.rint(1000 * instance.weights["alpha"]).astype(int),
-        )
-        spans = tuple((int(low), int(high)) for low, high in ends[positions])
-        note = f"with nearly the same output; mean possible weight {figure(float(instance.ranges[:, 1].mean()))}"
-        yield Strip(
-            RANGES,
-            _CAPTIONS[RANGES],
-            note,
-            float(instance.ranges[:, 1].max()),
-            1.0,
-            tuple(own[positions].tolist()),
-            spans,
-        )
+def _shades(weights: Float[np.ndarray, " s"], full: float) -> list[int]:
+    return np.rint(1000 * weights / (full or 1.0)).astype(int).tolist()
 
 
 def full_colour(weights: Float[np.ndarray, " T"]) -> float:
-    """The deepest colour's weight: the largest one, or `UNIFORM_SHARES` uniform shares if more, so nearly uniform weights look pale."""
-    uniform = float(weights.sum()) / len(weights)
-    return max(float(weights.max()), min(UNIFORM_SHARES * uniform, float(weights.sum())))
+    """Return the deepest colour's weight.
+
+    It is the largest weight, or `UNIFORM_SHARES` uniform shares if they are more, so that nearly
+    uniform weights look pale.
+    """
+    total = float(weights.sum())
+    return max(float(weights.max()), min(UNIFORM_SHARES * total / len(weights), total))
 
 
 def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _note(instance: Instance, kind: str) -> str:
-    """The output under this attention, and how far the adversary's is."""
-    if kind == "alpha":
-        return f"ŷ({instance.predicted}) = {figure(instance.probability, 3)}"
-    if kind == "adversary":
-        return (
-            f"ŷ({instance.predicted}) = {figure(instance.adversarial_probability, 3)}, Δŷ {figure(instance.delta_y, 3)}, "
-            f"JSD {figure(instance.figures['emax_jsd'], 3)}"
-        )
-    tau = instance.figures.get(f"tau_{kind}")
-    return "" if tau is None else f"τ with attention {figure(tau)}"
-
-
 def visible(token: str) -> str:
-    """A token as it can be seen: control characters and pure white space as symbols, a very long one cut and its length given."""
+    """Make a token visible.
+
+    Control characters and pure white space become symbols; a very long token is cut, and its length
+    given.
+    """
     longest = LONGEST_SENTENCE if " " in token.strip() else LONGEST
     if len(token) > longest:
         token = f"{token[:longest]}… ({len(token)} characters)"
@@ -237,26 +228,22 @@ def visible(token: str) -> str:
 
 
 def marks_words(tokens: Iterable[str]) -> bool:
-    """Whether tokens are pieces of words, the first of each word marked so."""
+    """Tell whether tokens are pieces of words, of which the first of each word is marked."""
     return any(token.startswith(WORD_BEGINS) for token in tokens)
-
-
-_SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}
 
 
 def shown_positions(
     weights: Sequence[Float[np.ndarray, " T"]], budget: int
-) -> tuple[Int64[np.ndarray, " s"], tuple[int | Gap, ...]]:
-    """Positions to show, in order, and the same with a `Gap` where any are skipped.
+) -> Int64[np.ndarray, " s"]:
+    """Choose the positions to show, in order: all of a text of at most ``budget`` tokens.
 
-    A text of at most ``budget`` tokens is shown whole. Of a longer one, positions are taken by their largest weight relative to the
-    top of each of ``weights``, each with `CONTEXT` tokens on both sides, until about ``budget`` tokens are shown; gaps of one or two
-    tokens are filled.
+    Of a longer text they are chosen by their largest weight relative to the top of each of
+    ``weights``, with `CONTEXT` tokens on both sides, until about ``budget`` tokens are shown. Gaps
+    of one or two tokens are filled.
     """
     length = len(weights[0])
     if length <= budget:
-        positions = np.arange(length)
-        return positions, tuple(positions.tolist())
+        return np.arange(length)
     relative = np.max([row / (row.max() or 1.0) for row in weights], axis=0)
     shown = np.zeros(length, bool)
     for position in np.argsort(-relative, kind="stable"):
@@ -264,106 +251,88 @@ def shown_positions(
         if shown.sum() + (~shown[window]).sum() > budget:
             break
         shown[window] = True
-    positions = _without_small_gaps(np.flatnonzero(shown), length)
-    return positions, _with_gaps(positions, length)
+    for before, after in pairwise([-1, *np.flatnonzero(shown).tolist(), length]):
+        if after - before <= SMALLEST_GAP:
+            shown[before + 1 : after] = True
+    return np.flatnonzero(shown)
 
 
-def _without_small_gaps(
-    positions: Int64[np.ndarray, " s"], length: int
-) -> Int64[np.ndarray, " s2"]:
-    ends = np.concatenate([[-1], positions, [length]])
-    filled = [np.arange(a + 1, b) for a, b in pairwise(ends.tolist()) if b - a <= SMALLEST_GAP]
-    return np.unique(np.concatenate([positions, *filled]))
-
-
-def _with_gaps(positions: Int64[np.ndarray, " s"], length: int) -> tuple[int | Gap, ...]:
-    pieces: list[int | Gap] = []
-    for before, position in pairwise([-1, *positions.tolist(), length]):
-        pieces += [Gap(position - before - 1), position] if position - before > 1 else [position]
-    return tuple(pieces[:-1])
+def shown_pieces(tokens: Sequence[str], positions: Int64[np.ndarray, " s"]) -> Iterator[str | Gap]:
+    """Yield the tokens at ``positions``, visible, with a `Gap` for those between them."""
+    for before, position in pairwise([-1, *positions.tolist(), len(tokens)]):
+        if position - before > 1:
+            yield Gap(position - before - 1)
+        if position < len(tokens):
+            yield visible(tokens[position])
 
 
 def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
-    """The rows of a trace as instances; ``rows`` are the experiments' tables side by side, a row per trace row, or empty."""
+    """Read the rows of a trace.
+
+    Args:
+        trace: The trace.
+        rows: The experiments' tables side by side, a row per trace row, or empty.
+    """
     columns = {name: trace.ragged(name) for name in ("alpha", "gradient", "loo") if trace.has(name)}
-    shown = rows.select(
-        name
-        for name in (*MEASURES, "alpha", "prediction", "delta_y", *_ENDS)
-        if name in rows.columns
-    )
-    facts = shown.to_dicts() if shown.height else [{} for _ in range(len(trace))]
+    shown = (*MEASURES, "alpha", "prediction", "delta_y", "necessary", "possible")
+    known = rows.select(name for name in shown if name in rows.columns).to_dicts()
     return [
-        _instance(trace, k, {name: column[k] for name, column in columns.items()}, facts[k])
-        for k in range(len(trace))
+        _instance(trace, k, {name: column[k] for name, column in columns.items()}, facts)
+        for k, facts in enumerate(known or [{}] * len(trace))
     ]
 
 
 def _instance(
-    trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[str, Any]
+    trace: Trace, k: int, weights: dict[str, np.ndarray], facts: Mapping[str, Any]
 ) -> Instance:
-    prediction, label = (
-        trace.array("prediction")[k],
-        trace.array("label")[k] if trace.has("label") else -1,
-    )
-    chosen = int(trace.predicted[k])
-    adversarial = facts.get("alpha")
-    if adversarial is not None and len(adversarial) == len(weights["alpha"]):
-        weights = {"alpha": weights["alpha"], "adversary": np.asarray(adversarial), **weights}
-    figures = {name: facts.get(name) for name in MEASURES} | {
-        "max_alpha": float(weights["alpha"].max())
-    }
+    label = int(trace.array("label")[k]) if trace.has("label") else -1
+    chosen, alpha = int(trace.predicted[k]), weights["alpha"]
+    figures = {name: facts.get(name) for name in MEASURES} | {"max_alpha": float(alpha.max())}
+    adversarial, prediction = facts.get("alpha"), None
+    if adversarial is not None and len(adversarial) == len(alpha):
+        weights = {"alpha": alpha, "adversary": np.asarray(adversarial), **weights}
+        prediction = _probability(np.asarray(facts["prediction"]), chosen)
+    tokens, weights, marks = _words(trace, k, weights)
+    ends = [facts.get("necessary"), facts.get("possible")]
     question = trace.cell("question", k) if trace.has("question") else None
-    text = _Text.of(trace, k, weights)
-    ends = [facts.get(name) for name in _ENDS]
     return Instance(
-        name=full_name(trace, k), tokens=text.tokens, weights=text.weights, rationale=text.rationale,
-        predicted=trace.class_names[chosen], probability=_probability(prediction, chosen),
+        name=full_name(trace, k),
+        tokens=tokens,
+        weights=weights,
+        predicted=trace.class_names[chosen],
+        probability=_probability(trace.array("prediction")[k], chosen),
         label=trace.class_names[label] if label >= 0 else None,
-        adversarial_probability=_probability(np.asarray(facts["prediction"]), chosen) if "adversary" in weights else None,
-        delta_y=facts.get("delta_y"), figures=figures, question=" ".join(question or ()), special=text.special,
-        number=int(trace.instance[k]), head=head_of_row(trace, k),
-        ranges=None if None in ends or len(text.tokens) < trace.alpha.lengths[k] else np.array(ends, np.float64).T,
-    )  # fmt: skip
+        adversarial_probability=prediction,
+        delta_y=facts.get("delta_y"),
+        figures=figures,
+        question=" ".join(question or ()),
+        number=int(trace.instance[k]),
+        head=head_of_row(trace, k),
+        ranges=None if None in ends or len(tokens) < len(alpha) else np.array(ends, float).T,
+        **marks,
+    )
 
 
-@dataclass(frozen=True)
-class _Text:
-    """The tokens of a row, with what is known of each."""
+def _words(
+    trace: Trace, k: int, weights: dict[str, np.ndarray]
+) -> tuple[list[str], dict[str, np.ndarray], dict[str, Any]]:
+    """Return tokens, weights and marks of a row, with the pieces of each word joined."""
+    names = ("rationale", "special")
+    marks = {name: trace.cell(name, k) if trace.has(name) else None for name in names}
+    tokens = trace.tokens(k)
+    if not trace.has("word_id"):
+        return tokens, weights, marks
+    word_id = trace.ragged("word_id").take(np.array([k]))
 
-    tokens: list[str]
-    weights: dict[str, np.ndarray]
-    rationale: list[bool] | None
-    special: list[bool] | None
+    def joined(values: Sequence[Any] | np.ndarray, ufunc: np.ufunc) -> np.ndarray:
+        return to_words(word_id.with_values(np.asarray(values)), word_id, ufunc).values
 
-    @classmethod
-    def of(cls, trace: Trace, k: int, weights: dict[str, np.ndarray]) -> _Text:
-        rationale, special = (
-            trace.cell(name, k) if trace.has(name) else None for name in ("rationale", "special")
-        )
-        text = cls(trace.tokens(k), weights, rationale, special)
-        return (
-            text.in_words(trace.ragged("word_id").take(np.array([k])))
-            if trace.has("word_id")
-            else text
-        )
-
-    def in_words(self, word_id: Ragged) -> _Text:
-        """The same with the pieces of each word joined."""
-
-        def joined(values: Sequence[Any] | np.ndarray, ufunc: np.ufunc) -> np.ndarray:
-            return to_words(word_id.with_values(np.asarray(values)), word_id, ufunc).values
-
-        return _Text(
-            join_tokens([self.tokens], word_id)[0],
-            {
-                kind: joined(values, np.maximum if kind == "loo" else np.add)
-                for kind, values in self.weights.items()
-            },
-            *(
-                marks and joined(marks, np.logical_or).tolist()
-                for marks in (self.rationale, self.special)
-            ),
-        )
+    merged = {
+        kind: joined(values, np.maximum if kind == "loo" else np.add)
+        for kind, values in weights.items()
+    }
+    marks = {name: one and joined(one, np.logical_or).tolist() for name, one in marks.items()}
+    return join_tokens([tokens], word_id)[0], merged, marks
 
 
 def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:
@@ -373,24 +342,19 @@ def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:
 
 
 def full_name(trace: Trace, k: int) -> str:
-    """The instance's number, with layer, head and query where the trace tells them."""
-    known = {
-        key: trace.array(key)[k]
-        for key in ROW_KEYS
-        if key not in ("split", "instance") and trace.has(key)
-    }
-    return " ".join(
-        [str(trace.instance[k]), *(f"{key} {value}" for key, value in known.items() if value >= 0)]
-    )
+    """Return the instance's number, with layer, head and query if the trace has them."""
+    keys = [key for key in ROW_KEYS if key not in ("split", "instance") and trace.has(key)]
+    known = [f"{key} {trace.array(key)[k]}" for key in keys if trace.array(key)[k] >= 0]
+    return " ".join([str(trace.instance[k]), *known])
 
 
 def row_name(name: str, head: Head | None) -> str:
-    """``103``, or ``103, head 1 of layer 3``."""
+    """Return ``103``, or ``103, head 1 of layer 3``."""
     return name if head is None else f"{name}, {name_head(head)}"
 
 
 def head_of_row(trace: Trace, k: int) -> Head | None:
-    """The head whose attention a row is; None where the trace does not say."""
+    """Return the head whose attention a row is; None if the trace does not say."""
     if not trace.has("layer", "head"):
         return None
     layer, head = (int(trace.array(key)[k]) for key in ("layer", "head"))

@@ -12,7 +12,7 @@ from zlib import crc32
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.report.meanings import measure_meaning
@@ -31,13 +31,13 @@ SHORTEST = 5
 STRIKING, RANDOM, LISTED = 6, 6, 500
 SHOWN_BY = "emax_jsd"  # the column whose highest values are striking
 
-FIGURES = {  # of the list, by measure: title, experiment, decimals
-    "max_alpha": ("max α", "", 2),
-    "tau_gradient": ("τ grad.", "correlation", 2),
-    "tau_loo": ("τ LOO", "correlation", 2),
-    "median_delta_y": ("Δŷ shuffled", "permutation", 3),
-    "emax_jsd": ("ε-max JSD", "adversary", 3),
-}
+FIGURES = (  # of the list: measure, title, experiment, decimals
+    ("max_alpha", "max α", "", 2),
+    ("tau_gradient", "τ grad.", "correlation", 2),
+    ("tau_loo", "τ LOO", "correlation", 2),
+    ("median_delta_y", "Δŷ shuffled", "permutation", 3),
+    ("emax_jsd", "ε-max JSD", "adversary", 3),
+)
 _SHOWN = (
     *("instance", "split", "label", "tokens", "question", "alpha", "prediction", "gradient", "loo"),
     *("rationale", "layer", "head", "query", "special", "word_id"),
@@ -61,69 +61,61 @@ def instance_sections(
         unit: What a row is called.
     """
     chosen = select(rows, seen, record.about.seed or 0, unit).of(record.sample)
-    picks = np.unique(np.concatenate([chosen.listed, chosen.striking, chosen.random]))
+    picks = np.union1d(chosen.listed, chosen.pictured)
     read = read_instances(rows_shown(trace, picks), record.rows(picks))
     instances = dict(zip(picks.tolist(), read, strict=True))
-
-    def drawn(part: Int64[np.ndarray, " m"], budget: int) -> list[Heatmap]:
-        return [heatmap(instances[row], budget) for row in part.tolist()]
-
-    pictures = drawn(chosen.listed, LISTED_TOKENS)
-    striking, random = (drawn(part, STATIC_TOKENS) for part in (chosen.striking, chosen.random))
-    special = any(any(picture.special) for picture in pictures)
+    striking, random, listed = (
+        [heatmap(instances[row], budget) for row in part.tolist()]
+        for part, budget in (
+            (chosen.striking, STATIC_TOKENS),
+            (chosen.random, STATIC_TOKENS),
+            (chosen.listed, LISTED_TOKENS),
+        )
+    )
+    pictured = [*striking, *random]
+    special = any(any(picture.special) for picture in listed)
+    whole = {
+        one.instance.anchor: heatmap(one.instance, WHOLE_TOKENS).as_json()
+        | {"length": len(one.instance.tokens)}
+        for one in pictured
+        if one.left_out
+    }
     heatmaps = {
         "striking": striking,
         "random": random,
         "rule": chosen.rule,
         "unit": unit,
-        "has_rationale": any(any(picture.known) for picture in pictures),
+        "has_rationale": any(any(picture.known) for picture in listed),
         "has_adversary": SHOWN_BY in rows.columns,
         "special": special,
-        "has_ranges": any(one.instance.ranges is not None for one in (*striking, *random)),
+        "has_ranges": any(picture.instance.ranges is not None for picture in pictured),
     }
-    listed = {
-        "listed": [(picture, _snippet(picture)) for picture in pictures],
+    heading = "Instances" if unit == INSTANCE else "Texts"
+    columns = [
+        ("Instance" if unit == INSTANCE else "Text, head", "num", ""),
+        *((title, "text", "") for title in ("Text", "Predicted", "Label")),
+        ("ŷ", "num", "Probability of the predicted class."),
+        ("max α", "num", "Largest attention weight."),
+        *((title, "num", measure_meaning(name, of, unit)) for name, title, of, _ in FIGURES[1:]),
+    ]
+    content = {
+        "listed": [(picture, _snippet(picture)) for picture in listed],
         "total": record.height or seen.height,
-        "classes": sorted({picture.instance.predicted for picture in pictures}),
+        "classes": sorted({picture.instance.predicted for picture in listed}),
         "unit": unit,
-        "heading": "Instances" if unit == INSTANCE else "Texts",
+        "heading": heading,
         "heads": Heads.of(record.summary),
-        "columns": list(_columns(unit)),
-        "figures": [(measure, places) for measure, (_, _, places) in FIGURES.items()],
+        "columns": columns,
+        "figures": [(name, places) for name, _, _, places in FIGURES],
     }
-    cut = {one.instance.anchor: one.instance for one in (*striking, *random) if one.left_out}
-    whole = {
-        anchor: heatmap(text, WHOLE_TOKENS).as_json() | {"length": len(text.tokens)}
-        for anchor, text in cut.items()
-    }
+    links, data = (("Heatmaps", "#heatmaps"),), {"long-data": whole} if whole else {}
+    styles, scripts = ("heads.css",) if special else (), ("heatmap.js", "sections/instances.js")
+    drawn = {"instance-data": [picture.as_json() for picture in listed]}
     return (
-        Section(
-            "heatmaps",
-            heatmaps,
-            (("Heatmaps", "#heatmaps"),),
-            SAVE,
-            {"long-data": whole} if whole else {},
-            ("heads.css",) if special else (),
-        ),
-        Section(
-            "instances",
-            listed,
-            ((listed["heading"], "#instances"),),
-            ("heatmap.js", "sections/instances.js"),
-            {"instance-data": [picture.as_json() for picture in pictures]},
-        ),
+        Section("heatmaps", heatmaps, links, SAVE, data, styles),
+        Section("instances", content, ((heading, "#instances"),), scripts, drawn),
         chosen,
     )
-
-
-def _columns(unit: str) -> Iterator[tuple[str, str, str]]:
-    """Yield title, kind and meaning of the columns of the list."""
-    yield ("Instance" if unit == INSTANCE else "Text, head", "num", "")
-    yield from ((title, "text", "") for title in ("Text", "Predicted", "Label"))
-    yield "ŷ", "num", "Probability of the predicted class."
-    for measure, (title, experiment, _) in FIGURES.items():
-        meaning = measure_meaning(measure, experiment, unit) if experiment else ""
-        yield title, "num", meaning or "Largest attention weight."
 
 
 def _snippet(picture: Heatmap) -> str:
@@ -132,10 +124,11 @@ def _snippet(picture: Heatmap) -> str:
     The question stands before it, since questions about one text would look alike.
     """
     special = iter(picture.special)
-    shown = [
-        piece for piece in picture.pieces if not isinstance(piece, str) or not next(special, False)
-    ] or picture.pieces
-    words = [piece if isinstance(piece, str) else "…" for piece in shown[: SNIPPET + 1]]
+    words = [
+        piece if isinstance(piece, str) else "…"
+        for piece in picture.pieces
+        if not (isinstance(piece, str) and next(special))
+    ]
     question = f"{picture.instance.question} · " if picture.instance.question else ""
     return question + " ".join(words[:SNIPPET]) + (" …" if len(words) > SNIPPET else "")
 
@@ -185,10 +178,16 @@ def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int, unit: str = INSTAN
         unit: What a row is called.
     """
     draw = np.random.default_rng([seed, crc32(b"report")]).permutation(seen.height)
-    confidence = seen["confidence"].to_numpy()
-    threshold = float(np.quantile(confidence, CONFIDENT))
-    fit = (confidence >= threshold) & (seen["positions"].to_numpy() >= SHORTEST)
-    striking = _striking(rows, unit == ROW, fit)
+    threshold = float(np.quantile(seen["confidence"].to_numpy(), CONFIDENT))
+    striking = np.zeros(0, np.int64)
+    if SHOWN_BY in rows.columns:
+        fit = seen.select((pl.col("confidence") >= threshold) & (pl.col("positions") >= SHORTEST))
+        shown = rows.select("instance", pl.col(SHOWN_BY).fill_nan(None)).with_row_index("row")
+        best = shown.filter(fit.to_series()).drop_nulls(SHOWN_BY)
+        best = best.sort(SHOWN_BY, descending=True, maintain_order=True)
+        if unit == ROW:
+            best = best.unique("instance", keep="first", maintain_order=True)
+        striking = best["row"].head(STRIKING).to_numpy().astype(np.int64)
     first = np.concatenate([striking, draw])
     listed = first[np.sort(np.unique(first, return_index=True)[1])][:LISTED]
     under = " (of each text the head where it is highest)" if unit == ROW else ""
@@ -200,22 +199,6 @@ def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int, unit: str = INSTAN
         "more room it leaves: look at the random ones too."
     )
     return Selection(striking, np.sort(draw[:RANDOM]), np.sort(listed), of_unit(rule, unit))
-
-
-def _striking(
-    rows: pl.DataFrame, once: bool, fit: Bool[np.ndarray, " n"]
-) -> Int64[np.ndarray, " s"]:
-    """Return the rows of the highest values among those that ``fit``; ``once`` for each text."""
-    if SHOWN_BY not in rows.columns:
-        return np.zeros(0, np.int64)
-    shown = pl.DataFrame({"jsd": rows[SHOWN_BY], "instance": rows["instance"]}).with_row_index(
-        "row"
-    )
-    best = shown.filter(pl.Series(fit), pl.col("jsd").is_not_null(), pl.col("jsd").is_not_nan())
-    best = best.sort("jsd", descending=True, maintain_order=True)
-    if once:
-        best = best.unique("instance", keep="first", maintain_order=True)
-    return best["row"].head(STRIKING).to_numpy().astype(np.int64)
 
 
 def overview(
@@ -230,16 +213,14 @@ def overview(
     """
     names = ("instance", "prediction", "alpha")
     parts = _parts(trace, names) if picks is None else _picked(trace, picks, names)
-    return pl.concat(
-        pl.DataFrame(
-            {
-                "instance": part.instance,
-                "confidence": _confidence(part.prediction),
-                "positions": part.ragged("alpha").lengths,
-            }
-        )
-        for part in parts
-    )
+    columns = []
+    for part in parts:
+        highest = part.prediction.max(axis=1)
+        if part.prediction.shape[1] == 1:
+            highest = np.maximum(highest, 1.0 - highest)
+        known = {"instance": part.instance, "confidence": highest}
+        columns.append(pl.DataFrame(known | {"positions": part.ragged("alpha").lengths}))
+    return pl.concat(columns)
 
 
 def rows_shown(
@@ -275,11 +256,6 @@ def _parts(trace: Trace | str | Path, names: tuple[str, ...]) -> Iterator[Trace]
         return Trace.columns(trace, names)
     table = trace.table.select([name for name in names if trace.has(name)])
     return iter([replace(trace, table=table)])
-
-
-def _confidence(prediction: Float[np.ndarray, "n C"]) -> Float[np.ndarray, " n"]:
-    highest = prediction.max(axis=1)
-    return np.maximum(highest, 1.0 - highest) if prediction.shape[1] == 1 else highest
 
 
 def check_same_instances(seen: pl.DataFrame, rows: pl.DataFrame) -> None:

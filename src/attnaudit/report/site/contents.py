@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,7 +18,7 @@ from attnaudit.report.sections.instances import overview
 from attnaudit.report.site.packing import pack, quantised
 from attnaudit.results.paired import B, MeasuredRun, pair
 from attnaudit.results.record import RunRecord
-from attnaudit.trace import ROW_KEYS, Trace
+from attnaudit.trace import ROW_KEYS, Trace, concatenate
 from attnaudit.trace.schema import flat
 
 FINE = 240  # bins of a run's own histogram, from which those of a common axis are made
@@ -28,12 +28,11 @@ OF_ROWS = {
     "row.positions": "tokens",
     "row.max_alpha": "largest weight, max α",
 }
-WEIGHTS = ("gradient", "loo")
+_READ = ("instance", "label", "prediction", "alpha", "gradient", "loo", "rationale", "special")
 _TINY = 1e-300  # divides weights that are all 0
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):
     """A measure over the rows of a run: its ends, and its rows in each of `FINE` bins."""
 
     low: float
@@ -59,58 +58,41 @@ def contents(run: MeasuredRun, record: RunRecord, trace: Path) -> Contents:
     Raises:
         TraceError: If the trace cannot be read.
     """
-    rows, seen = run.rows, overview(trace)
-    labels = _labels(trace, record.about.class_names)
+    rows, read = run.rows, concatenate(list(Trace.columns(trace, _READ)))
     lengths = rows["alpha"].list.len().to_numpy()
     alpha = Ragged.from_lengths(rows["alpha"].explode().to_numpy().astype(np.float64), lengths)
-    of_rows = (seen["confidence"].to_numpy(), seen["positions"].to_numpy(), alpha.max())
+    confidence, positions = overview(read).select("confidence", "positions").get_columns()
+    of_rows = (confidence.to_numpy(), positions.to_numpy().astype(float), alpha.max())
     values = dict(zip(OF_ROWS, of_rows, strict=True))
     for name in run.measures:
         values[name] = rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
-    steps = {name: quantised(np.asarray(column, np.float64)) for name, column in values.items()}
+    steps = {name: quantised(column) for name, column in values.items()}
     texts, text = _texts(rows)
-    predicted = rows["predicted"].to_list()
-    classes = list(dict.fromkeys([*record.about.class_names, *predicted, *filter(None, labels)]))
-    columns = {
-        **_keys(rows),
-        "text": text.astype(np.uint32),
-        "predicted": _index(predicted, classes),
-        "label": _index(labels, classes),
-        **{name: column for name, (column, _, _) in steps.items()},
-    }
+    predicted, names = rows["predicted"].to_list(), record.about.class_names
+    gold = read.array("label").tolist() if read.has("label") else [-1] * len(read)
+    labels = [names[label] if 0 <= label < len(names) else None for label in gold]
+    classes = list(dict.fromkeys([*names, *predicted, *filter(None, labels)]))
+    splits = rows["split"].drop_nulls().unique(maintain_order=True) if "split" in rows else []
+    columns = {"predicted": _index(predicted, classes), "label": _index(labels, classes)}
+    # The columns that name a row; -1 if one is null.
+    for name in (name for name in ROW_KEYS if name in rows.columns):
+        if name == "split":
+            columns[name] = _index(rows[name].to_list(), list(splits))
+        else:
+            numbers = rows[name].fill_null(-1).to_numpy()
+            fits = abs(numbers).max(initial=0) < 2**31
+            columns[name] = numbers.astype(np.int32 if fits else np.float64)
+    columns |= {"text": text, **{name: column for name, (column, *_) in steps.items()}}
     facts = {
         "rows": rows.height,
         "classes": classes,
-        "splits": _splits(rows),
+        "splits": list(splits),
         "ends": {name: ends for name, (_, *ends) in steps.items()},
     }
-    spreads = {
-        name: _spread(np.asarray(values[name], np.float64), low, high)
-        for name, (_, low, high) in steps.items()
-    }
-    names = [name for name in ("split", "instance") if name in rows.columns]
-    instances = rows.select(names).n_unique()
-    weights = _weights(alpha, record, trace)
+    spreads = {name: _spread(values[name], *ends) for name, (_, *ends) in steps.items()}
+    keys = [name for name in ("split", "instance") if name in rows.columns]
+    weights, instances = _weights(alpha, record, read), rows.select(keys).n_unique()
     return Contents(pack(columns, facts), texts, weights, spreads, rows.height, instances)
-
-
-def _keys(rows: pl.DataFrame) -> dict[str, np.ndarray]:
-    """Return the columns that name a row; −1 if one is null."""
-    columns = {}
-    for name in (name for name in ROW_KEYS if name in rows.columns):
-        if name == "split":
-            columns[name] = _index(rows[name].to_list(), _splits(rows))
-        else:
-            values = rows[name].fill_null(-1).to_numpy()
-            fits = abs(values).max(initial=0) < 2**31
-            columns[name] = values.astype(np.int32 if fits else np.float64)
-    return columns
-
-
-def _splits(rows: pl.DataFrame) -> list[str]:
-    if "split" not in rows.columns:
-        return []
-    return list(map(str, rows["split"].drop_nulls().unique(maintain_order=True)))
 
 
 def _index(names: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
@@ -119,82 +101,52 @@ def _index(names: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
     return np.array([place.get(name, -1) for name in names], np.int32)
 
 
-def _labels(trace: Path, classes: Sequence[str]) -> list[str | None]:
-    labels: list[str | None] = []
-    for part in Trace.columns(trace, ("instance", "label")):
-        numbers = part.array("label").tolist() if part.has("label") else [-1] * len(part)
-        labels += [classes[label] if 0 <= label < len(classes) else None for label in numbers]
-    return labels
-
-
 def _spread(values: Float[np.ndarray, " n"], low: float, high: float) -> Spread:
     known = values[np.isfinite(values)]
-    place = np.zeros(len(known)) if high <= low else (known - low) / (high - low) * FINE
-    bins = np.minimum(place.astype(np.int64), FINE - 1)
-    return Spread(low, high, np.bincount(bins, minlength=FINE))
+    counts, _ = np.histogram(known, FINE, (low, high if high > low else low + 1))
+    return Spread(low, high, counts)
 
 
-def _texts(rows: pl.DataFrame) -> tuple[str, Int64[np.ndarray, " n"]]:
+def _texts(rows: pl.DataFrame) -> tuple[str, np.ndarray]:
     """Pack the distinct texts, and return which of them each row has."""
     first: dict[tuple[tuple[str, ...], tuple[str, ...]], int] = {}
     read = rows.select("tokens", "question").iter_rows()
     text = [first.setdefault((tuple(t), tuple(q or ())), len(first)) for t, q in read]
     words: dict[str, int] = {}
     parts = [each[k] for k in (0, 1) for each in first]  # questions come after all texts
-    numbers = [[words.setdefault(word, len(words)) for word in part] for part in parts]
+    numbers = [words.setdefault(word, len(words)) for part in parts for word in part]
     columns = {
-        "words": np.array([number for part in numbers for number in part], np.uint32),
-        "lengths": np.array([len(part) for part in numbers], np.uint32),
+        "words": np.array(numbers, np.uint32),
+        "lengths": np.array(list(map(len, parts)), np.uint32),
     }
     facts = {"texts": len(first), "vocabulary": list(map(visible, words))}
-    return pack(columns, facts), np.array(text, np.int64)
+    return pack(columns, facts), np.array(text, np.uint32)
 
 
-def _weights(alpha: Ragged, record: RunRecord, trace: Path) -> str:
+def _weights(alpha: Ragged, record: RunRecord, trace: Trace) -> str:
     """Pack the weights of every token, as shares of the largest of its row, and its marks."""
-    columns: dict[str, np.ndarray] = {"lengths": alpha.lengths.astype(np.uint32)}
-    kinds = {"alpha": alpha, **_others(record, trace)}
-    kinds = {name: w for name, w in kinds.items() if np.array_equal(w.lengths, alpha.lengths)}
-    for name, weights in kinds.items():
-        top = np.maximum(weights.with_values(np.abs(weights.values)).max(), _TINY)
-        shares = np.nan_to_num(np.clip(weights.values / weights.spread(top), 0, 1))
-        fine = name == "alpha"
-        steps = np.rint(shares * (FINE_SHADES if fine else SHADES))
-        columns[name] = steps.astype(np.uint16 if fine else np.uint8)
-        columns[f"{name}.top"] = top.astype(np.float32)
-    for name in ("rationale", "special"):
-        marks = _marks(trace, name)
-        if len(marks) == len(alpha.values):
-            columns[name] = marks
-    return pack(columns, {"kinds": list(kinds)})
-
-
-def _others(record: RunRecord, trace: Path) -> dict[str, Ragged]:
-    """Return the adversary's attention and the importance scores of every token."""
-    kinds: dict[str, Ragged] = {}
+    kinds = {"alpha": alpha}
     adversary = record.tables.get("adversary")
     if adversary is not None and "alpha" in adversary.collect_schema().names():
         column = adversary.select("alpha").collect()["alpha"]
         if column.null_count() == 0:
             values = column.explode().to_numpy().astype(np.float64)
             kinds["adversary"] = Ragged.from_lengths(values, column.list.len().to_numpy())
-    parts = list(Trace.columns(trace, ("instance", "alpha", *WEIGHTS)))
-    for name in WEIGHTS:
-        if all(part.has(name) for part in parts):
-            rows = [part.ragged(name) for part in parts]
-            values = np.concatenate([row.values for row in rows]).astype(np.float64)
-            lengths = np.concatenate([row.lengths for row in rows])
-            kinds[name] = Ragged.from_lengths(values, lengths)
-    return kinds
-
-
-def _marks(trace: Path, name: str) -> np.ndarray:
-    """Mark tokens over all rows; empty unless the trace says it of every row."""
-    parts = list(Trace.columns(trace, ("instance", name)))
-    if not all(part.has(name) for part in parts):
-        return np.zeros(0, np.uint8)
-    entries = [flat(part.table[name]).fill_null(False) for part in parts]
-    return np.concatenate([entry.to_numpy().astype(np.uint8) for entry in entries])
+    importance = [name for name in ("gradient", "loo") if trace.has(name)]
+    kinds |= {name: trace.ragged(name) for name in importance}
+    columns: dict[str, np.ndarray] = {"lengths": alpha.lengths.astype(np.uint32)}
+    kinds = {name: w for name, w in kinds.items() if np.array_equal(w.lengths, alpha.lengths)}
+    for name, weights in kinds.items():
+        top = weights.with_values(np.abs(weights.values)).max().astype(np.float64)
+        shares = weights.values / weights.spread(np.maximum(top, _TINY))
+        steps, kind = (FINE_SHADES, np.uint16) if name == "alpha" else (SHADES, np.uint8)
+        columns[name] = np.rint(np.nan_to_num(np.clip(shares, 0, 1)) * steps).astype(kind)
+        columns[f"{name}.top"] = top.astype(np.float32)
+    for name in ("rationale", "special"):
+        marks = flat(trace.table[name]).fill_null(False) if trace.has(name) else ()
+        if len(marks) == len(alpha.values):  # known of every row
+            columns[name] = np.asarray(marks, np.uint8)
+    return pack(columns, {"kinds": list(kinds)})
 
 
 def known_figures(record: RunRecord) -> dict[str, dict[str, Any]]:

@@ -1,12 +1,12 @@
-"""Columns as a page can load them without a network: a script for each set, which hands them over.
+"""Columns as a page can load them without a network: a script that hands over each set.
 
-A browser refuses to fetch a file for a page opened from disk, but runs a script next to it. So a file
-is the call
+A browser refuses to fetch a file for a page opened from disk, but runs a script next to it. So a
+file is the call
 
     attnauditData("key", "base64 of zlib of: header length (uint32), header (JSON), columns")
 
-in which each column begins at a multiple of 8 bytes, and the header says the type, the beginning and
-the number of values of each. All numbers are little-endian.
+in which each column begins at a multiple of 8 bytes, and the header says the type, the beginning
+and the number of values of each. All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -56,24 +56,11 @@ def script(key: str, packed: str) -> str:
     return f'attnauditData("{key}", "{packed}");\n'
 
 
-def unpack(packed: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return the columns and the facts, as a page reads them."""
-    content = zlib.decompress(base64.b64decode(packed))
-    length = int(np.frombuffer(content[:4], "<u4")[0])
-    header = json.loads(content[4 : 4 + length])
-    kinds = {name: f"<{kind}" for kind, name in _TYPES.items()}
-    columns = {
-        name: np.frombuffer(content, kinds[kind], size, 4 + length + start)
-        for name, (kind, start, size) in header["columns"].items()
-    }
-    return columns, header["facts"]
-
-
 def quantised(values: Float[np.ndarray, " n"]) -> tuple[UInt16[np.ndarray, " n"], float, float]:
     """Return values in 65,535 steps, with the smallest and the largest; NaN is `UNDEFINED`.
 
-    A value read back is off by at most one part in 131,068 of the range. Both ends, and so values of
-    0 and 1 only, are exact.
+    A value read back is off by at most one part in 131,068 of the range. Both ends, and so values
+    of 0 and 1 only, are exact.
     """
     known = np.isfinite(values)
     low, high = (float(end(values[known])) for end in (np.min, np.max)) if known.any() else (0, 0)
@@ -81,8 +68,3 @@ def quantised(values: Float[np.ndarray, " n"]) -> tuple[UInt16[np.ndarray, " n"]
     steps = np.full(len(values), UNDEFINED, np.uint16)
     steps[known] = np.rint((values[known] - low) / width * _STEPS)
     return steps, float(low), float(high)
-
-
-def restored(steps: UInt16[np.ndarray, " n"], low: float, high: float) -> Float[np.ndarray, " n"]:
-    """Return what `quantised` was given, to its precision."""
-    return np.where(steps == UNDEFINED, np.nan, low + (high - low) * (steps / _STEPS))

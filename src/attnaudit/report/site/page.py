@@ -1,7 +1,7 @@
 """The page of a site: its runs, one measure over them, their instances, and two compared.
 
-The page shows what a reader asks for from the columns of `contents`; means and intervals are those of
-the summaries and of `attnaudit compare`.
+The page shows what a reader asks for from the columns of `contents`; means and intervals are those
+of the summaries and of `attnaudit compare`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from attnaudit.results.summary import INSTANCE
 BINS = 30
 MOST_VALUES = 24  # of a setting that runs can be filtered by
 SCRIPTS = (
-    *("heatmap.js", "chart.js", "model.js"),
+    *("heatmap.js", "chart.js"),
     *("site/data.js", "site/explorer.js", "site/runs.js", "site/views.js"),
 )
 HEADLINES = {
@@ -91,16 +91,13 @@ class SiteRun:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What it can be filtered by."""
+        """What it can be filtered by, first what names it."""
         named = (self.corpus, self.model, self.about.attention, str(self.about.seed))
-        own = dict(zip(_NAMING, named, strict=True))
-        flat = [entry for _, part in settings(About(spec=self.about.spec)) for entry in part]
-        further = {
-            name: value
-            for name, value in flat
-            if name not in _PLACES and name.rpartition(".")[2] not in _PLACES
-        }
-        return own | further | own
+        own: dict[str, str] = dict(zip(_NAMING, named, strict=True))
+        for name, value in (e for _, part in settings(About(spec=self.about.spec)) for e in part):
+            if not {name, name.rpartition(".")[2]} & {*_PLACES}:
+                own.setdefault(name, value)
+        return own
 
     def as_json(self) -> dict[str, Any]:
         """Return what the page's scripts know of it."""
@@ -135,8 +132,8 @@ def write_index(
         path: Path of the page.
         runs: Its runs.
         further: Its further pages.
-        pairs: For two runs, as ``0-1``, the ``key`` of their comparison, or the ``reason`` why there
-            is none.
+        pairs: For two runs, as ``0-1``, the ``key`` of their comparison, or the ``reason`` why
+            there is none.
         inlined: Data by key, if the site is one file.
 
     Raises:
@@ -144,23 +141,21 @@ def write_index(
     """
     data: dict[str, Any] = {"site-data": {"runs": [run.as_json() for run in runs], "pairs": pairs}}
     data |= {f"data-{key}": packed for key, packed in (inlined or {}).items()}
-    axes = _axes(runs)
+    axes = {}  # of the measures of the table that a run has
+    for name in HEADLINES.values():
+        rows = [run.figures.get(name, {}) for run in runs]
+        ends = [row.get(end) for row in rows for end in ("low", "high", "value")]
+        if known := [end for end in ends if end is not None]:
+            axes[name] = (min(known), max(known))
+    shown = {title: name for title, name in HEADLINES.items() if name in axes}
     content = {
-        "runs": [
-            (run, [_cell(run.figures.get(name), axes[name]) for name in axes]) for run in runs
-        ],
-        "columns": [
-            (title, _measure(name)["meaning"]) for title, name in HEADLINES.items() if name in axes
-        ],
+        "runs": [(run, [_cell(run.figures.get(n), axes[n]) for n in axes]) for run in runs],
+        "columns": [(title, _measure(name)["meaning"]) for title, name in shown.items()],
         "facets": facets(runs),
         "further": further,
     }
-    views = {
-        "Runs": "runs",
-        "One measure": "runs&at=multiples",
-        "Instances": "instances",
-        "Compare": "compare",
-    }
+    names = ("Runs", "One measure", "Instances", "Compare")
+    views = dict(zip(names, ("runs", "runs&at=multiples", "instances", "compare"), strict=True))
     links = [(title, f"#view={view}") for title, view in views.items() if runs]
     links += [(one.heading, f"#view=runs&at={one.anchor}") for one in further]
     corpora = len({run.corpus for run in runs})
@@ -173,26 +168,24 @@ def write_index(
 def overview(runs: Sequence[SiteRun]) -> str:
     """Pack the mean of every run and measure, and histograms on an axis that all runs share."""
     names = list(dict.fromkeys(name for run in runs for name in (*run.spreads, *run.figures)))
-    spreads = {name: [run.spreads[name] for run in runs if name in run.spreads] for name in names}
-    ends = {
-        name: [min(one.low for one in found), max(one.high for one in found)] if found else [0, 1]
-        for name, found in spreads.items()
-    }
-    means = np.full((len(runs), len(names), 3), np.nan)
+    measures, means = [], np.full((len(runs), len(names), 3), np.nan)
     bins = np.zeros((len(runs), len(names), BINS), np.uint32)
-    for r, run in enumerate(runs):
-        for m, name in enumerate(names):
+    for m, name in enumerate(names):
+        spreads = {r: run.spreads[name] for r, run in enumerate(runs) if name in run.spreads}
+        low = min((one.low for one in spreads.values()), default=0)
+        high = max((one.high for one in spreads.values()), default=1)
+        measures.append(_measure(name) | {"ends": [low, high], "rows": bool(spreads)})
+        for r, spread in spreads.items():
+            # Counts of fine bins go where their middles lie on the common axis.
+            edges = np.linspace(spread.low, max(spread.high, spread.low), len(spread.counts) + 1)
+            middles = (edges[1:] + edges[:-1]) / 2
+            place = np.clip((middles - low) / ((high - low) or 1) * BINS, 0, BINS - 1)
+            bins[r, m] = np.bincount(place.astype(int), spread.counts, BINS)
+        for r, run in enumerate(runs):
             row = run.figures.get(name, {})
-            means[r, m] = [_number(row.get(part)) for part in ("value", "low", "high")]
-            if name in run.spreads:
-                bins[r, m] = _rebinned(run.spreads[name], *ends[name])
-    measures = [_measure(n) | {"ends": ends[n], "rows": bool(spreads[n])} for n in names]
+            means[r, m] = [row.get(part) for part in ("value", "low", "high")]
     facts = {"bins": BINS, "measures": measures}
     return pack({"means": means.ravel(), "bins": bins.ravel()}, facts)
-
-
-def _number(value: float | None) -> float:
-    return np.nan if value is None else value
 
 
 def facets(runs: Sequence[SiteRun]) -> list[tuple[str, list[str]]]:
@@ -211,26 +204,6 @@ def _measure(name: str) -> dict[str, str]:
     label = OF_ROWS.get(name) or measure_label(measure, experiment)
     meaning = "" if name in OF_ROWS else measure_meaning(measure, experiment)
     return {"name": name, "experiment": experiment, "label": label, "meaning": meaning}
-
-
-def _rebinned(spread: Spread, low: float, high: float) -> np.ndarray:
-    """Put the counts of a run's fine bins where their middles lie on the common axis."""
-    fine = len(spread.counts)
-    middles = spread.low + (np.arange(fine) + 0.5) / fine * (spread.high - spread.low)
-    place = np.zeros(fine) if high <= low else (middles - low) / (high - low) * BINS
-    bins = np.clip(place.astype(np.int64), 0, BINS - 1)
-    return np.bincount(bins, spread.counts, BINS).astype(np.uint32)
-
-
-def _axes(runs: Sequence[SiteRun]) -> dict[str, tuple[float, float]]:
-    """Return the ends of the axis of each measure of the table that a run has."""
-    axes = {}
-    for name in HEADLINES.values():
-        rows = [run.figures.get(name, {}) for run in runs]
-        ends = [row.get(end) for row in rows for end in ("low", "high", "value")]
-        if known := [end for end in ends if end is not None]:
-            axes[name] = (min(known), max(known))
-    return axes
 
 
 def _cell(row: Mapping[str, Any] | None, axis: tuple[float, float]) -> dict[str, Any] | None:
