@@ -86,13 +86,11 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     "kind",
     [
         "run",
-        "heads",
-        "adversary",
-        "uniform",
-        "dynamics",
-        "reproduction",
-        "comparison",
-        "calibration",
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("heads", "adversary", "uniform", "dynamics", "reproduction")
+        ),
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("comparison", "calibration")),
     ],
 )
 def test_a_page_has_no_serious_barrier(
@@ -109,12 +107,14 @@ def test_a_page_has_no_serious_barrier(
         ("view=compare&open=3", ".opened .heatmap ~ .heatmap"),
     ],
 )
+@pytest.mark.slow
 def test_a_view_of_the_site_has_no_serious_barrier(
     view: str, ready: str, browser: Browser, pages: Callable[[str], Path]
 ) -> None:
     assert barriers(browser, f"{pages('site').as_uri()}#{view}", ready) == []
 
 
+@pytest.mark.slow
 def test_a_wide_chart_keeps_the_size_of_its_letters(
     context: BrowserContext, pages: Callable[[str], Path]
 ) -> None:
@@ -182,6 +182,7 @@ LONGEST = """() => Array.from(document.querySelectorAll('.note, .lead, figcaptio
 })"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["run", "adversary", "dynamics"])
 def test_lines_of_text_have_at_most_75_characters(
     kind: str, context: BrowserContext, pages: Callable[[str], Path]
@@ -257,10 +258,7 @@ def test_points_and_lines_that_are_too_many_to_read_are_binned() -> None:
     assert "<table>" in tables_behind(matrix_chart(np.full((9, 9), 1 / 9), 1.0).to_dict())
 
 
-def test_the_table_behind_violins_names_the_weights_and_no_coordinates(
-    pages: Callable[[str], Path],
-) -> None:
+def test_the_table_behind_boxes_names_the_weights(pages: Callable[[str], Path]) -> None:
     text = pages("run").read_text()
     assert '<th scope="col">largest attention weight</th>' in text
     assert "<td>[0, .25)</td>" in text
-    assert '<th scope="col">centre</th>' not in text

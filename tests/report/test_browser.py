@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -31,6 +31,9 @@ from tests.studies.test_dynamics import some as steps_of
 from tests.studies.test_numbers import adversary_traces
 from tests.studies.test_pages import named, write_results
 from tests.traces import make_trace
+
+DATA = "JSON.parse(document.getElementById('instance-data').textContent)"
+WEIGHTS = "all => all.map(row => Number(row.dataset.max))"
 
 
 @pytest.fixture(scope="module")
@@ -76,107 +79,51 @@ def test_the_page_opens_offline_without_a_request_or_an_error(
     assert page.title().startswith("bilstm + additive on SST")
 
 
-def test_the_card_has_seven_lines_and_opens_the_others_by_keyboard(
-    context: BrowserContext, report: Path
-):
+def test_closed_parts_open_by_keyboard(context: BrowserContext, report: Path):
     page, _, complaints = open_page(context, report)
-    verdict = page.locator("#verdict")
+    verdict, parts = page.locator("#verdict"), page.locator("#numbers details")
     lines = verdict.get_by_role("list").first.get_by_role("listitem")
     assert lines.count() == 7
-    aucs = [
-        float(text.split(" AUC ")[1].split()[0])
-        for text in lines.locator(".separates").all_inner_texts()
-    ]
+    texts = lines.locator(".separates").all_inner_texts()
+    aucs = [float(text.split(" AUC ")[1].split()[0]) for text in texts]
     assert len(aucs) == 5, "neither how well the model predicts nor where it stands has one"
     assert aucs == sorted(aucs, reverse=True)
-    expect(lines.last).to_contain_text(
-        re.compile("The nearest models are (un)?faithful by construction|No judgement")
-    )
-    hidden = verdict.locator("details.further .card-row").first
-    expect(hidden).to_be_hidden()
-    verdict.locator("details.further summary").focus()
-    page.keyboard.press("Enter")
-    expect(hidden).to_be_visible()
+    assert parts.count() == page.locator("#numbers table").count() > MOST_OPEN
+    hidden = (verdict.locator("details.further .card-row").first, parts.nth(1).locator("table"))
+    summaries = (verdict.locator("details.further summary"), parts.nth(1).locator("summary"))
+    for part, summary in zip(hidden, summaries, strict=True):
+        expect(part).to_be_hidden()
+        summary.focus()
+        page.keyboard.press("Enter")
+        expect(part).to_be_visible()
+    expect(page.locator("#numbers table:visible")).to_have_count(1)
     assert not complaints
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str):
-    context = browser.new_context(
-        viewport={"width": 1280, "height": 900},
-        color_scheme=scheme,  # pyright: ignore[reportArgumentType]
-        offline=True,
-    )
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
+def test_every_chart_shows_something(browser: Browser, report: Path, scheme: Any):
+    context = browser.new_context(color_scheme=scheme, offline=True)
     page, _, _ = open_page(context, report)
     charts = page.locator(".chart")
     assert charts.count() == 14
     for k in range(12):
-        picture = np.asarray(
-            Image.open(io.BytesIO(charts.nth(k).screenshot())).convert("RGB"), dtype=float
-        )
+        drawn = Image.open(io.BytesIO(charts.nth(k).screenshot())).convert("RGB")
+        picture = np.asarray(drawn, dtype=float)
         background = np.median(picture.reshape(-1, 3), axis=0)
         inked = (np.abs(picture - background).max(axis=2) > 40).mean()
-        assert inked > 0.02, f"chart {k} is nearly empty"
+        assert inked > 0.01, f"chart {k} is nearly empty"
         colours = picture.max(axis=2) - picture.min(axis=2)
         assert (colours > 40).mean() > 0.004, f"chart {k} has axes and no data"
     context.close()
 
 
-ORDERS = {
-    "attention": "attention",
-    "gradient": "gradient",
-    "product": "gradient_attention",
-    "minimum": "minimum",
-}
-
-
-def test_removals_are_stepped_through_and_agree_with_the_tables(
-    context: BrowserContext, report: Path
-):
-    page, _, complaints = open_page(context, report)
-    table = pl.read_parquet(report.parent / "results" / "erasure.parquet")
-    panel = page.locator("#playground")
-    flip, removed = panel.locator("button[name=flip]"), panel.locator("#play-removed")
-    choice = panel.locator("select[name=instance]")
-    names = choice.locator(":scope > option").all_inner_texts()
-    assert len(names) > 8
-    for index, name in enumerate(names):
-        row = table.filter(pl.col("instance") == int(name.partition(":")[0])).row(0, named=True)
-        choice.select_option(index=index)
-        tokens = panel.locator(".play-bar").count()
-        for order, column in ORDERS.items():
-            panel.locator("select[name=order]").select_option(order)
-            gone = row[f"removed_{column}"]
-            assert flip.is_disabled() == (gone is None)
-            if gone is not None:
-                flip.click()
-                assert removed.inner_text().startswith(f"{round(gone * tokens)} of {tokens} tokens")
-                assert panel.locator("#play-decision").inner_text() == "flipped"
-    panel.locator("button[name=restore]").click()
-    assert removed.inner_text().startswith("0 of ")
-    bar = panel.locator(".play-bar").nth(1)
-    own = bar.get_attribute("aria-valuenow")
-    bar.press("Delete")
-    assert bar.get_attribute("aria-valuenow") == "0.0000"
-    bar.press("Delete")
-    assert bar.get_attribute("aria-valuenow") == own
-    panel.locator("input[name=removed]").press("ArrowRight")
-    assert removed.inner_text().startswith("1 of ")
-    assert complaints == []
-
-
-def test_charts_and_text_fit_a_phone(browser: Browser, report: Path):
-    context = browser.new_context(viewport={"width": 390, "height": 844}, offline=True)
-    page, _, _ = open_page(context, report)
+@pytest.mark.parametrize("kind", ["report", pytest.param("dynamics", marks=pytest.mark.slow)])
+def test_a_page_fits_a_phone(browser: Browser, kind: str, request: pytest.FixtureRequest):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(request.getfixturevalue(kind).as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    context.close()
-
-
-def test_the_values_of_finished_models_are_seen_on_a_phone(browser: Browser, dynamics: Path):
-    page = browser.new_page(viewport={"width": 420, "height": 900})
-    page.goto(dynamics.as_uri())
-    finished = page.locator(".scroll").filter(has_text="Finished models, and the timing")
-    assert finished.evaluate("box => box.scrollWidth - box.clientWidth") == 0
+    for finished in page.get_by_role("region", name="Finished models, and the timing").all():
+        assert finished.evaluate("box => box.scrollWidth - box.clientWidth") == 0
     page.close()
 
 
@@ -185,29 +132,27 @@ def test_the_list_is_filtered_by_text_class_correctness_and_weight(
 ):
     page, _, complaints = open_page(context, report)
     rows, shown = page.locator("#instance-table tbody tr:visible"), page.locator("#shown")
+    filters, clear = page.locator("#filters"), page.get_by_role("button", name="Clear")
     assert rows.count() == 25
     assert shown.inner_text() == "1 to 25 of 150 instances"
-    page.locator("#filters").get_by_label("Text").fill("superb")
-    texts = page.evaluate(
-        "JSON.parse(document.getElementById('instance-data').textContent).map(one => one.tokens.includes('superb'))"
-    )
+    filters.get_by_label("Text").fill("superb")
+    texts = page.evaluate(f"{DATA}.map(one => one.tokens.includes('superb'))")
     assert 0 < rows.count() == min(sum(texts), 25)
     assert shown.inner_text().endswith(f"{sum(texts)} instances, of 150 listed")
-    page.get_by_role("button", name="Clear").click()
+    clear.click()
     expect(shown).to_have_text("1 to 25 of 150 instances")
-    page.locator("#filters").get_by_label("Predicted").select_option("negative")
-    page.locator("select[name=correct]").select_option("no")
-    found = rows.evaluate_all(
-        "rows => rows.map(row => [row.dataset.predicted, row.dataset.correct])"
-    )
-    assert found
-    assert all(pair == ["negative", "no"] for pair in found)
-    page.get_by_role("button", name="Clear").click()
-    page.locator("#filters").get_by_label("from").fill("0.5")
-    assert all(
-        float(value) >= 0.5
-        for value in rows.evaluate_all("rows => rows.map(row => row.dataset.max)")
-    )
+    filters.get_by_label("Predicted").select_option("negative")
+    page.locator("select[name=correct]").select_option("wrong")
+    found = rows.evaluate_all("all => all.map(row => row.dataset.predicted + row.dataset.correct)")
+    assert set(found) == {"negativewrong"}
+    clear.click()
+    for name, end, bound in (("from", "0.5", min), ("to", "0.6", max)):
+        filters.get_by_label(name).fill(end)
+        weights = rows.evaluate_all(WEIGHTS)
+        assert (bound(weights) - float(end)) * (1 if bound is min else -1) > -1e-5
+    every = page.locator("#instance-table tbody tr").evaluate_all(WEIGHTS)
+    inside = sum(0.5 - 1e-6 <= weight <= 0.6 + 1e-6 for weight in every)
+    assert shown.inner_text() == f"{inside} instances, of 150 listed"
     assert complaints == []
 
 
@@ -226,7 +171,7 @@ def test_the_list_is_turned_page_by_page_by_keyboard(context: BrowserContext, re
         seen += rows.evaluate_all(names)
     assert seen == [str(k) for k in range(150)]
     assert following.is_disabled()
-    assert page.evaluate("document.activeElement.name") == "previous"
+    assert page.evaluate("document.activeElement.textContent") == "← previous"
     assert page.locator("#instances .pages span").inner_text() == "page 6 of 6"
     page.get_by_role("button", name="ε-max JSD").click()
     assert page.locator("#instances .pages span").inner_text() == "page 1 of 6"
@@ -257,29 +202,6 @@ def test_all_instances_are_listed_without_scripts(browser: Browser, report: Path
     assert page.locator("#instance-table tbody tr:visible").count() == 150
     assert page.locator(".pages").count() == 0
     context.close()
-
-
-def test_the_curve_of_removals_has_axes_and_names_the_first_flip(
-    context: BrowserContext, report: Path
-):
-    page, _, _ = open_page(context, report)
-    panel, said = page.locator("#playground"), set()
-    flip, first = panel.locator("button[name=flip]"), panel.locator("#play-flip")
-    for index in range(panel.locator("select[name=instance] > option").count()):
-        panel.locator("select[name=instance]").select_option(index=index)
-        words = panel.locator("#play-curve text").all_text_contents()
-        tokens = panel.locator(".play-bar").count()
-        assert {"0", "0.5", "1", "tokens removed"} <= set(words)
-        assert any(word.startswith("probability of ") for word in words)
-        assert ("first flip" in words) == flip.is_enabled()
-        expected = (
-            rf"First flip after \d+ of {tokens} tokens\."
-            if flip.is_enabled()
-            else r"No removal in this order flips the prediction\."
-        )
-        assert re.fullmatch(expected, first.inner_text())
-        said.add(flip.is_enabled())
-    assert said == {True, False}
 
 
 OVERLAPS = """() => Array.from(document.querySelectorAll('.chart svg')).flatMap((chart) => {
@@ -325,6 +247,7 @@ def assert_well_drawn(context: BrowserContext, path: Path) -> None:
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_the_charts_of_a_run_are_well_drawn(
     context: BrowserContext, report: Path, dynamics: Path, tmp_path: Path
 ):
@@ -349,6 +272,7 @@ STUDIES_WITH_CHARTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("study", "names"), STUDIES_WITH_CHARTS, ids=lambda value: getattr(value, "name", "")
 )
@@ -358,6 +282,7 @@ def test_the_charts_of_a_study_are_well_drawn(
     assert_well_drawn(context, write_study(write_results(tmp_path, study, named(*names)), {}))
 
 
+@pytest.mark.slow
 def test_the_charts_of_adversaries_are_well_drawn(context: BrowserContext, tmp_path: Path):
     study = ModelAdversary(strengths=(0.001, 0.1), controls=1)
     assert_well_drawn(context, write_study(write_results(tmp_path, study, adversary_traces()), {}))
@@ -387,15 +312,11 @@ def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Pa
     assert detail.locator(".strip").count() == 5
     assert detail.locator(OWN_SCALE).count() == 4
     words = detail.locator(".strip").first.locator(".token").all_inner_texts()
-    assert words == page.evaluate(
-        "JSON.parse(document.getElementById('instance-data').textContent)[0].tokens"
-    )
+    assert words == page.evaluate(f"{DATA}[0].tokens")
     shades = detail.locator(".tokens.alpha .token").evaluate_all(
         "spans => spans.map(span => Number(span.style.getPropertyValue('--w')))"
     )
-    strips = page.evaluate(
-        "JSON.parse(document.getElementById('instance-data').textContent)[0].strips"
-    )
+    strips = page.evaluate(f"{DATA}[0].strips")
     assert [round(1000 * shade) for shade in shades] == strips[0][5]
     ends = "spans => spans.map(span => ['--low', '--high', '--own'].map(name => Math.round(1000 * span.style.getPropertyValue(name))))"
     bars = detail.locator(".tokens.ranges .token").evaluate_all(ends)
@@ -444,20 +365,6 @@ def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(
     assert page.locator(".heatmap").first.is_visible()
     assert page.locator("#numbers table").last.is_visible()
     assert page.locator(".further .card-row").last.is_visible()
-
-
-def test_many_tables_of_numbers_are_closed_and_open_by_keyboard(
-    context: BrowserContext, report: Path
-):
-    page, _, complaints = open_page(context, report)
-    parts = page.locator("#numbers details")
-    assert parts.count() == page.locator("#numbers table").count() > MOST_OPEN
-    assert page.locator("#numbers table:visible").count() == 0
-    parts.nth(1).locator("summary").focus()
-    page.keyboard.press("Enter")
-    expect(page.locator("#numbers table:visible")).to_have_count(1)
-    expect(parts.nth(1).locator("table")).to_be_visible()
-    assert not complaints
 
 
 def test_the_texts_of_a_training_are_walked_through_by_keyboard(

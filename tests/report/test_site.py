@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
-from collections.abc import Callable
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from attnaudit.recipes.compare import compare_runs, write_comparison
 from attnaudit.recipes.site import site_into
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.differences import lead, texts_of
-from attnaudit.report.site.packing import pack, quantised, restored, script, unpack
+from attnaudit.report.site.packing import pack, quantised, script
 from attnaudit.trace import Trace
 from tests.report.conftest import ARGUMENTS, OWN_SCALE, chromium
+from tests.report.heads import make_heads
 from tests.report.test_page import EVIL, evil_trace
 from tests.traces import make_trace
 
@@ -50,10 +52,32 @@ def site(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site_into(runs, tmp_path_factory.mktemp("site") / "site")
 
 
+def unpack(packed: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The columns and the facts, as a page reads them."""
+    content = zlib.decompress(base64.b64decode(packed))
+    length = int(np.frombuffer(content[:4], "<u4")[0])
+    header = json.loads(content[4 : 4 + length])
+    kinds = {"Uint8Array": "u1", "Uint16Array": "<u2", "Uint32Array": "<u4", "Int32Array": "<i4", "Float32Array": "<f4", "Float64Array": "<f8"}  # fmt: skip
+    columns = {
+        name: np.frombuffer(content, kinds[kind], size, 4 + length + start)
+        for name, (kind, start, size) in header["columns"].items()
+    }
+    return columns, header["facts"]
+
+
+def restored(steps: np.ndarray, low: float, high: float) -> np.ndarray:
+    """What `quantised` was given, to its precision."""
+    return np.where(steps == 65535, np.nan, low + (high - low) * (steps / 65534))
+
+
 def data(site: Path, key: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     text = (site.parent / "data" / f"{key}.js").read_text()
     start = text.index(', "') + 3
     return unpack(text[start : text.rindex('"')])
+
+
+def tau_gradient(run: Path) -> pl.Series:
+    return pl.read_parquet(run / "results" / "correlation.parquet")["tau_gradient"]
 
 
 def opened(context: BrowserContext, address: str) -> tuple[Page, list[str]]:
@@ -129,14 +153,8 @@ def test_the_data_of_a_run_are_its_trace_and_its_results(runs: list[Path], site:
 def test_runs_on_the_same_texts_share_them_and_every_run_has_its_page(site: Path) -> None:
     names = {path.name for path in (site.parent / "data").iterdir()}
     assert {name for name in names if name.startswith("texts")} == {"texts-0.js", "texts-1.js"}
-    assert {path.name for path in site.parent.iterdir()} == {
-        "index.html",
-        "site.json",
-        "data",
-        "one",
-        "two",
-        "long texts",
-    }
+    folders = {"index.html", "site.json", "data", "one", "two", "long texts"}
+    assert {path.name for path in site.parent.iterdir()} == folders
     assert 'href="long%20texts/report.html"' in site.read_text()
 
 
@@ -144,25 +162,13 @@ def test_histograms_of_all_runs_are_on_one_axis_and_hold_every_defined_row(
     runs: list[Path], site: Path
 ) -> None:
     columns, facts = data(site, "overview")
-    names = [one["name"] for one in facts["measures"]]
-    counts = (
-        columns["bins"]
-        .reshape(len(runs), len(names), facts["bins"])[:, names.index("correlation.tau_gradient")]
-        .sum(axis=1)
-    )
-    expected = [
-        pl.read_parquet(run / "results" / "correlation.parquet")["tau_gradient"].is_not_null().sum()
-        for run in runs
-    ]
-    assert counts.tolist() == expected
-    means = columns["means"].reshape(len(runs), len(names), 3)[
-        0, names.index("prediction.accuracy")
-    ]
-    row = next(
-        one
-        for one in read_json(runs[0] / "summary.json")
-        if (one["measure"], one["group"]) == ("accuracy", "all")
-    )
+    names, shape = [one["name"] for one in facts["measures"]], (len(runs), len(facts["measures"]))
+    bins = columns["bins"].reshape(*shape, facts["bins"])
+    counts = bins[:, names.index("correlation.tau_gradient")].sum(axis=1)
+    assert counts.tolist() == [tau_gradient(run).is_not_null().sum() for run in runs]
+    means = columns["means"].reshape(*shape, 3)[0, names.index("prediction.accuracy")]
+    overall = [one for one in read_json(runs[0] / "summary.json") if one["group"] == "all"]
+    row = next(one for one in overall if one["measure"] == "accuracy")
     assert means.tolist() == [row["value"], row["low"], row["high"]]
 
 
@@ -207,8 +213,14 @@ def test_paired_differences_of_the_page_are_those_of_the_command(
     )
     [pair] = compare_runs(runs[:2])
     known = pair.differences.filter(pl.col("n") > 0)
-    assert known.height > 10
-    assert [tuple(row) for row in shown] == [texts_of(row) for row in known.iter_rows(named=True)]
+    assert len(shown) == known.height > 10
+    for (label, *texts, conclusion), row in zip(shown, known.iter_rows(named=True), strict=True):
+        assert label == texts_of(row)[0]
+        assert conclusion == row["conclusion"]
+        numbers = re.findall(r"[-\d.]+", " ".join(texts).replace("−", "-"))
+        ends = [] if row["low"] is None else [row["low"], row["high"]]
+        expected = [row["a"], row["b"], row["difference"], *ends, row["n"], row["undefined"]]
+        assert list(map(float, numbers)) == pytest.approx(expected, abs=6e-4)
     assert lead(pair) in page.locator("#compare-lead").inner_text()
     page.locator("#compare-runs select[name=a]").select_option("two")
     page.locator("#compare-runs select[name=b]").select_option("one")
@@ -253,7 +265,7 @@ def test_a_brush_filters_the_list_and_the_other_charts(
         float(end)
         for end in page.evaluate("state.read().get('range.correlation.tau_gradient')").split("..")
     )
-    tau = pl.read_parquet(runs[0] / "results" / "correlation.parquet")["tau_gradient"]
+    tau = tau_gradient(runs[0])
     expected = tau.is_between(low - 1e-4, high + 1e-4).sum()
     assert 0 < expected < N
     assert _shown(page) == f"{expected} of {N} instances"
@@ -301,6 +313,7 @@ def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyb
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_the_address_keeps_up_with_a_drag_of_any_length(browser: Browser, site: Path) -> None:
     """Browsers ignore most changes of the address beyond 200 in ten seconds; what is shown must not depend on them."""
     found = browser.browser_type.launch(
@@ -325,6 +338,7 @@ def test_the_address_keeps_up_with_a_drag_of_any_length(browser: Browser, site: 
     assert said == []
 
 
+@pytest.mark.slow
 def test_charts_have_their_numbers_and_can_be_removed_and_added(
     context: BrowserContext, runs: list[Path], site: Path
 ) -> None:
@@ -344,7 +358,7 @@ def test_charts_have_their_numbers_and_can_be_removed_and_added(
     numbers = page.locator(".behind table").evaluate_all(
         "tables => tables.map((table) => Array.from(table.rows, (row) => Array.from(row.cells, (cell) => cell.textContent)))"
     )
-    tau = pl.read_parquet(runs[0] / "results" / "correlation.parquet")["tau_gradient"]
+    tau = tau_gradient(runs[0])
     lengths = np.array([len(Trace.read(runs[0].parent / "one-trace").tokens(k)) for k in range(N)])
     assert [sum(int(row[k]) for row in numbers[0][1:]) for k in (1, 2)] == [
         N,
@@ -371,6 +385,7 @@ def test_charts_have_their_numbers_and_can_be_removed_and_added(
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_focus_back(
     context: BrowserContext, site: Path
 ) -> None:
@@ -389,6 +404,7 @@ def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_f
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_the_view_that_is_open_is_printed(context: BrowserContext, site: Path) -> None:
     page, _ = opened(context, f"{site.as_uri()}#view=compare&a=one&b=two")
     page.wait_for_selector("#compare-table tbody tr")
@@ -418,6 +434,7 @@ def test_rows_are_paired_by_their_keys_and_settings_that_differ_are_told(
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_pairs_that_share_no_text_or_are_too_many_are_told(
     context: BrowserContext, runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +450,19 @@ def test_pairs_that_share_no_text_or_are_too_many_are_told(
     assert complaints + more == []
 
 
+def test_rows_that_the_shared_keys_do_not_tell_apart_are_not_paired(
+    runs: list[Path], tmp_path: Path
+) -> None:
+    """A run of heads has several rows of an instance, and the other none that names a head."""
+    heads = make_heads(N, 1, 2)
+    site = site_into([audited(tmp_path / "heads", heads), runs[0]], tmp_path / "site").read_text()
+    (read,) = re.findall(r'id="site-data">(.*?)</script>', site)
+    reason = json.loads(read)["pairs"]["0-1"]["reason"]
+    assert "heads: several rows of instance 0, alike in" in reason
+    assert not list((tmp_path / "site" / "data").glob("pair-*"))
+
+
+@pytest.mark.slow
 def test_a_long_text_scrolls(context: BrowserContext, site: Path) -> None:
     page, _ = opened(context, f"{site.as_uri()}#view=instances&run=long+texts&open=0")
     text = page.locator(".opened .strip .tokens").first
@@ -460,6 +490,7 @@ def test_one_file_holds_everything_and_hostile_names_stay_text(
     assert complaints + more == []
 
 
+@pytest.mark.slow
 def test_a_missing_data_file_is_told_in_a_line(
     context: BrowserContext, site: Path, tmp_path: Path
 ) -> None:
@@ -471,6 +502,7 @@ def test_a_missing_data_file_is_told_in_a_line(
     expect(page.locator("#site-error")).to_contain_text("data/run-0-columns.js cannot be read")
 
 
+@pytest.mark.slow
 def test_a_site_is_replaced_and_a_folder_of_other_things_is_refused(
     runs: list[Path], tmp_path: Path
 ) -> None:
@@ -487,58 +519,18 @@ def test_a_site_is_replaced_and_a_folder_of_other_things_is_refused(
     with pytest.raises(RunError, match=r"not of the site: notes\.txt"):
         site_into(runs, out)
     assert (out / "notes.txt").read_text() == "mine"
+    (tmp_path / "other").mkdir()
+    for place in (tmp_path / "other" / "thesis.tex", tmp_path / "file"):
+        place.write_text("mine")
     for place in (tmp_path / "other", tmp_path / "file"):
-        if place.name == "other":
-            place.mkdir()
-            (place / "thesis.tex").write_text("mine")
-        else:
-            place.write_text("mine")
         with pytest.raises(RunError, match="expected a new or empty folder"):
             site_into(runs, place)
+    write_comparison(tmp_path / "compared", compare_runs(runs[:2]))
     with pytest.raises(RunError, match="no run; expected a run"):
-        site_into([compared_with(runs, tmp_path / "compared")], tmp_path / "new.html")
+        site_into([tmp_path / "compared"], tmp_path / "new.html")
     (tmp_path / "mine.html").write_text("mine")
     with pytest.raises(RunError, match="no site"):
         site_into(runs, tmp_path / "mine.html")
-
-
-def compared_with(runs: list[Path], folder: Path) -> Path:
-    write_comparison(folder, compare_runs(runs[:2]))
-    return folder
-
-
-def no_page(run: Path) -> None:
-    (run / "report.html").unlink()
-
-
-def another_schema(run: Path) -> None:
-    spec = json.loads((run / "spec.json").read_text()) | {"schema": 99}
-    write_json(run / "spec.json", {key: value for key, value in spec.items() if key != "sha256"})
-    manifest = read_json(run / "manifest.json")
-    write_json(
-        run / "manifest.json",
-        manifest | {"files": manifest["files"] | {"spec.json": sha256(run / "spec.json")}},
-    )
-
-
-def damaged(run: Path) -> None:
-    (run / "results" / "correlation.parquet").write_bytes(b"no parquet")
-
-
-def unfinished(run: Path) -> None:
-    (run / "manifest.json").unlink()
-
-
-def without_results(run: Path) -> None:
-    shutil.rmtree(run / "results")
-
-
-def page_of_bytes(run: Path) -> None:
-    (run / "report.html").write_bytes(b"<title>\xff</title>")
-
-
-def manifest_of_a_list(run: Path) -> None:
-    (run / "manifest.json").write_text("[]")
 
 
 def test_a_folder_whose_name_is_no_text_is_one_line(runs: list[Path], tmp_path: Path) -> None:
@@ -548,35 +540,37 @@ def test_a_folder_whose_name_is_no_text_is_one_line(runs: list[Path], tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
-    [(no_page, r"no report\.html"), (another_schema, "schema 99"), (damaged, "another file than the manifest"), (unfinished, "unfinished"),
-     (without_results, "no such file"), (page_of_bytes, "a page written by attnaudit"), (manifest_of_a_list, "no manifest")],
-    ids=lambda value: value.__name__ if callable(value) else "",
-)  # fmt: skip
+    ("file", "content", "told"),
+    [
+        ("report.html", None, r"no report\.html"),
+        ("report.html", b"<title>\xff</title>", "a page written by attnaudit"),
+        ("spec.json", b'{"kind": "run", "schema": 99}', "schema 99"),
+        ("results/correlation.parquet", b"no parquet", "another file than the manifest"),
+        ("results/correlation.parquet", None, "no such file"),
+        ("manifest.json", None, "unfinished"),
+        ("manifest.json", b"[]", "expected the manifest of a finished run"),
+    ],
+)
 def test_a_run_that_cannot_be_shown_is_one_line_and_writes_nothing(
-    spoil: Callable[[Path], None],
+    file: str,
+    content: bytes | None,
     told: str,
     runs: list[Path],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run = tmp_path / "run"
-    shutil.copytree(runs[0], run)
-    spoil(run)
+    run = Path(shutil.copytree(runs[0], tmp_path / "run"))
+    (run / file).unlink() if content is None else (run / file).write_bytes(content)
+    if file == "spec.json":
+        manifest = read_json(run / "manifest.json")
+        manifest["files"][file] = sha256(run / file)
+        write_json(run / "manifest.json", manifest)
     with pytest.raises(RunError, match=told):
         site_into([runs[1], run], tmp_path / "site")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
     assert main(["report", str(runs[1]), str(run), "--out", str(tmp_path / "site")]) == 2
-    assert (
-        len(
-            [
-                line
-                for line in capsys.readouterr().err.splitlines()
-                if line.startswith("attnaudit: ")
-            ]
-        )
-        == 1
-    )
+    lines = capsys.readouterr().err.splitlines()
+    assert len([line for line in lines if line.startswith("attnaudit: ")]) == 1
 
 
 def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead_somewhere(
@@ -607,6 +601,7 @@ def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead
     assert 'data-run="0"' in text
 
 
+@pytest.mark.slow
 def test_names_of_folders_are_no_patterns(tmp_path: Path) -> None:
     named = [
         audited(tmp_path / name, make_trace(12, (3, 6), sharpness=sharpness))
