@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from pathlib import Path
@@ -25,21 +24,12 @@ from tests.forked import apart
 from tests.report.access import barriers
 from tests.report.conftest import browser, context  # noqa: F401
 from tests.report.test_browser import assert_well_drawn
+from tests.steps.calls import made as digests
 
 TINY = {
     "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 9,
     "copying.seeds": 3, "copying.every": 4, "copying.probe": 4, "copying.test": 8,
 }  # fmt: skip
-
-
-def digests(folder: Path) -> dict[str, str]:
-    files = (
-        path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name
-    )
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-    }
 
 
 @pytest.fixture(scope="module")

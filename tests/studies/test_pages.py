@@ -178,11 +178,6 @@ def test_the_guide_s_row_is_of_the_base_s_attention_where_that_is_there() -> Non
             "0.60 with the base's gradients, 0.70 with uniform weights. So they do not help another",
         ),
         (
-            {"trace1": 0.8},
-            0.1,
-            "0.80 with trace 1 that was given, 0.70 with uniform weights. So the weights tell another model",
-        ),
-        (
             {"adversary": 0.7},
             0.0,
             "0.70 with an adversary's attention, 0.70 with uniform weights. The interval contains 0",
@@ -223,13 +218,11 @@ def deceived(model: str = "bilstm", about: About | None = None, **accuracy: floa
             (0.9, 0.85, 0.6),
             "That is no lower, within the intervals, and higher than without these tokens: its attention hides what",
         ),
-        ((0.9, 0.95, 0.6), "That is no lower"),
         (
             (0.9, 0.75, 0.6),
             "That is lower, yet higher than without these tokens: its attention hides part of what it uses, at a cost.",
         ),
         ((0.9, 0.65, 0.6), "That is no higher than without these tokens: it hides nothing"),
-        ((0.9, 0.4, 0.6), "That is no higher than without these tokens: it hides nothing"),
         (
             (0.9, 0.9, 0.85),
             "no higher than without these tokens either: no evidence that there is anything to hide",

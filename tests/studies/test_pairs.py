@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from attnaudit.trace import Trace
 from tests import killed
 from tests.forked import apart
 from tests.pairs import write_pairs
+from tests.steps.calls import made as digests
 from tests.studies.identity import shuffled_traces
 
 TINY = {
@@ -61,16 +61,6 @@ def folder(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def training(folder: Path, name: str) -> Path:
     (found,) = (folder / "trainings").glob(f"{name}-??????????")
     return found
-
-
-def digests(folder: Path) -> dict[str, str]:
-    files = (
-        path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name
-    )
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-    }
 
 
 def summary(folder: Path, study: str, group: str = "all") -> dict[str, dict[str, Any]]:

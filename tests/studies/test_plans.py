@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import html
 import re
 import shutil
@@ -26,6 +25,7 @@ from attnaudit.studies.dynamics.study import Dynamics
 from attnaudit.trace import Trace
 from tests import killed
 from tests.forked import apart
+from tests.steps.calls import made as digests
 from tests.studies.identity import shuffled_traces
 
 TINY = {
@@ -52,16 +52,6 @@ def known_to(study: str) -> dict[str, object]:
     without = {"dynamics": "training", "deceive": "model"}.get(study)
     sections = {"corpus", "model", "training", study} - {without}
     return {key: value for key, value in TINY.items() if key.partition(".")[0] in sections}
-
-
-def digests(folder: Path) -> dict[str, str]:
-    files = (
-        path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name
-    )
-    return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
-    }
 
 
 @pytest.fixture(scope="module")
