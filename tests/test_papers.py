@@ -28,7 +28,7 @@ from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers import PAPERS, Cell, Declaration, Table
 from attnaudit.papers.published import published as published_numbers
 from attnaudit.plans.spec import RunSpec
-from attnaudit.recipes.reading import LastCorpus
+from attnaudit.recipes.kinds import LastCorpus
 from attnaudit.recipes.reproduction import records as sources
 from attnaudit.recipes.reproduction.cells import RUNS
 from attnaudit.recipes.reproduction.jobs import (

@@ -253,27 +253,26 @@ def audit(
         raise typer.Exit(0 if gate.can_be_audited else 2)
     if corpus is not None:
         o.require_files(corpus)
-    from attnaudit.recipes.work import audit_of
-
     of_texts = {
         "collect__layers": layers,
         "collect__heads": heads,
         "collect__sample": sample,
         "collect__split": split,
     }
-    options: dict[str, Any] = {
-        "experiments": experiments or (),
-        "settings": o.assigned(settings, **of_texts),
-    }
+    asked = {"experiments": experiments or (), "settings": o.assigned(settings, **of_texts)}
     if corpus is None:
         _check_trace(what, {**of_texts, "column": column, "data_dir": data_dir})
-        options["replay"] = replay
-    else:
-        options |= o.given(seed=seed, data_dir=data_dir, **o.columns(column))
     from attnaudit.cli.show import show_audit, show_run
+    from attnaudit.recipes.audit import audit_into
+    from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
 
     with o.pool(engine, address) as pool, progress() as bar:
-        folder = audit_of(what, corpus, out, bar, pool, **options)
+        if corpus is None:
+            folder = audit_into(out, what, **asked, replay=replay, progress=bar, pool=pool)
+        else:
+            read = o.given(data_dir=data_dir, **o.columns(column))
+            spec = TransformerSpec.of(what, corpus, **asked, seed=seed, **read)
+            folder = audit_transformer(spec, out, bar, pool)
     (show_audit if corpus is None else show_run)(folder, as_json, details)
 
 

@@ -259,6 +259,11 @@ def refuse_settings(settings: Mapping[str, Any], options: Mapping[str, str]) -> 
         raise InputError("read settings", f"setting {key}", "decided elsewhere", expected)
 
 
+def take_section(settings: dict[str, Any], name: str) -> dict[str, Any]:
+    """Remove the settings of a section, and return them."""
+    return {key: settings.pop(key) for key in list(settings) if key.partition(".")[0] == name}
+
+
 def corpus_name(source: str) -> str:
     """Name a corpus for a folder: a file by its stem, or by its folder if that says nothing."""
     path = Path(source)

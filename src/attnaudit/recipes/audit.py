@@ -29,14 +29,11 @@ from attnaudit.plans.spec import SCHEMA, experiment_settings
 from attnaudit.report.cards.skill import OF_RUN
 from attnaudit.results.about import About
 from attnaudit.results.table import table_file, tables_in
-from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, execute, held
+from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, execute
 from attnaudit.steps.finished import (
-    read_manifest,
     read_spec,
     refuse_other,
-    require_as_written,
     trace_digests,
-    trace_shown,
 )
 from attnaudit.steps.folder import SPEC
 from attnaudit.steps.pieces import do_missing, is_whole, piece, whole
@@ -326,36 +323,6 @@ def _packages(trace: Path, replay: Any) -> tuple[str, ...]:
         return OF_TRANSFORMERS[:2]
     tail = tail_file(trace_files(trace)[0].parent)
     return OF_TRANSFORMERS[2:] if tail is not None and tail.suffix == ".onnx" else ()
-
-
-def report_into(
-    folder: Path, pages_of: Callable[[str], Mapping[str, Page]], progress: Progress = silent
-) -> Path:
-    """Write the pages of a finished run or audit again.
-
-    Args:
-        folder: The run or audit.
-        pages_of: Function of a kind of run that returns its pages besides the audit's.
-        progress: Callback.
-
-    Returns:
-        The path of the page.
-
-    Raises:
-        RunError: If the folder holds no finished run, or not what it wrote.
-    """
-    require_as_written(folder)
-    spec = read_spec(folder)
-    kind = spec.get("kind", "")
-    of_audit = audit_page(trace_shown(folder, spec) if kind == "audit" else None)
-    with held(folder) as place:
-        kept = {key: value for key, value in read_manifest(folder).items() if key != "steps"}
-        written = place.records.pop("report").files
-        pages = {**of_audit, **pages_of(kind)}
-        chosen = {name: write for name, write in pages.items() if name in written}
-        place.do(report_step(progress, chosen))
-        place.close(kept)
-    return folder / "report.html"
 
 
 def default_folder(trace: Path) -> Path:

@@ -30,7 +30,7 @@ from attnaudit.plans.training import Training
 from attnaudit.recipes.audit import RESULTS, Audit, choose, report_step
 from attnaudit.recipes.classifier import INTERVENTIONS, TEACHER
 from attnaudit.recipes.kind import refuse_options
-from attnaudit.recipes.reading import LastCorpus
+from attnaudit.recipes.kinds import LastCorpus
 from attnaudit.recipes.study import (
     TRAININGS,
     Say,

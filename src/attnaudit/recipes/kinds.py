@@ -1,16 +1,19 @@
-"""The kinds of models that can be trained."""
+"""The kinds of models that can be trained, and the corpus that was read last for one of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.files import content_key
+from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.models.presets import ENCODERS, ERASURE_PRESETS
 from attnaudit.recipes.classifier import CLASSIFIERS
-from attnaudit.recipes.kind import Kind
+from attnaudit.recipes.kind import Kind, corpus_seed
 from attnaudit.recipes.small_transformer import SMALL_TRANSFORMERS
 from attnaudit.recipes.translator import TRANSLATORS
 from attnaudit.training.transformers import CONFIGS
@@ -20,9 +23,10 @@ KINDS: dict[str, Kind] = {
 }
 # Settings that a corpus of pairs alone has.
 _OF_PAIRS = {"corpus.source_ending", "corpus.target_ending"}
-
-
 TRANSLATOR = "translator"
+Read = Callable[[Any, Progress], Any]  # the corpus of a specification
+# Settings of a corpus: the first is given apart, the second is of what was read.
+_AFTER_READING = ("seed", "removed")
 
 
 def models() -> list[str]:
@@ -71,3 +75,27 @@ def kind_of_corpus(
     return (
         TRANSLATORS if _OF_PAIRS.intersection(settings) or is_parallel(str(source)) else CLASSIFIERS
     )
+
+
+@dataclass
+class LastCorpus:
+    """Reads the corpora of specifications; one is in memory at a time, or why it is not."""
+
+    key: str = ""
+    found: Any = None
+
+    def __call__(self, spec: Any, progress: Progress) -> Any:
+        """Return the corpus of ``spec``. Raises InputError."""
+        plain = spec.to_json()["corpus"].items()
+        how = {name: value for name, value in plain if name not in _AFTER_READING}
+        key = content_key(spec.kind, how, corpus_seed(spec), getattr(spec, "preset", None))
+        if key != self.key:
+            self.key, self.found = "", None  # free before the next is read
+            try:
+                self.found = kind_of(spec).read(spec, progress)
+            except InputError as error:
+                self.found = error
+            self.key = key
+        if isinstance(self.found, InputError):
+            raise self.found
+        return self.found

@@ -24,12 +24,11 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.papers import PAPERS
 from attnaudit.papers.comparison import with_references
-from attnaudit.plans.spec import SCHEMA, Teacher, differences
+from attnaudit.plans.spec import SCHEMA, Teacher, differences, take_section
 from attnaudit.plans.training import Training, TrainingId, usual
 from attnaudit.recipes.audit import RESULTS, Audit, choose, report_step
 from attnaudit.recipes.classifier import TEACHER
-from attnaudit.recipes.kinds import kind_of, kind_of_corpus
-from attnaudit.recipes.reading import LastCorpus, Read
+from attnaudit.recipes.kinds import LastCorpus, Read, kind_of, kind_of_corpus
 from attnaudit.recipes.trained import COLLECT, do_training
 from attnaudit.recipes.translator import TRANSLATIONS, read_translations
 from attnaudit.results import SUMMARY_SCHEMA
@@ -57,7 +56,6 @@ TRAININGS, AUDIT = "trainings", "audit"
 OF_A_BILSTM = ("uniform", "seeds", "guide", "adversary")
 # Parts of a training's spec that do not change it, and what its teacher's key says.
 NOT_IDENTITY = ("experiments", "device", "teacher")
-EPOCHS = ("training.epochs", "training.patience")
 Say = Callable[[str], None]
 
 
@@ -99,18 +97,18 @@ class StudySpec:
             expected, near = f"one of {names} for {what}", did_you_mean(study, kind.studies)
             raise InputError("study", "name", repr(study), expected, near)
         of_study, stated = kind.studies[study], options | given
-        names = {name: name.partition(".")[2] for name in EPOCHS}
+        # Epochs are those of the study's own trainings too.
         own = {
-            f"{study}.{name}": given[setting]
-            for setting, name in names.items()
-            if setting in given and hasattr(of_study, name)
+            f"{study}.{name}": given[f"training.{name}"]
+            for name in ("epochs", "patience")
+            if f"training.{name}" in given and hasattr(of_study, name)
         }
-        own |= {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}
-        quick: dict[str, Any] = {} if full else of_study.quick
-        own_quick = {f"{study}.{key}": value for key, value in quick.items() if "." not in key}
-        of_base = {key: value for key, value in quick.items() if "." in key}
-        base = kind.spec(source, settings=of_base | given, **options)
-        changed = {**own_quick, f"{study}.seed": base.seed, **own}
+        own |= take_section(given, study)
+        quick = {} if full else of_study.quick.items()
+        scale = {key if "." in key else f"{study}.{key}": value for key, value in quick}
+        own_scale = take_section(scale, study)
+        base = kind.spec(source, settings=scale | given, **options)
+        changed = {**own_scale, f"{study}.seed": base.seed, **own}
         chosen = override({study: of_study()}, changed)[study]
         _check_stated(chosen, stated)
         return cls(chosen, base)

@@ -17,7 +17,7 @@ from attnaudit.core.files import check_model_folder, content_key
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import check_settings, coerce, override, setting
 from attnaudit.corpora.own import Draw
-from attnaudit.plans.spec import SCHEMA
+from attnaudit.plans.spec import SCHEMA, take_section
 from attnaudit.recipes.audit import Audit, Battery, audit_page, choose, report_step
 from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, check_place, execute
 from attnaudit.steps.finished import read_manifest
@@ -147,8 +147,7 @@ class TransformerSpec:
             InputError: For an unknown setting or value.
         """
         given = dict(settings or {})
-        own = {key: given.pop(key) for key in list(given) if key.startswith("collect.")}
-        read = {key: given.pop(key) for key in list(given) if key.startswith("corpus.")}
+        own, read = take_section(given, "collect"), take_section(given, "corpus")
         read = {key.removeprefix("corpus."): value for key, value in read.items()}
         collect = override({"collect": TransformerCollect()}, own)["collect"]
         battery = choose(experiments, given)

@@ -14,7 +14,6 @@ import polars as pl
 from attnaudit.core.files import atomic, write_text
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
-from attnaudit.corpora.spec import ParallelSpec
 from attnaudit.plans.spec import TranslationSpec
 from attnaudit.recipes.kind import Further, Job, Kind, Notes, Rows, refuse_options
 from attnaudit.results import Group, read_table, summarise_means, summary_row
@@ -122,7 +121,7 @@ class Translators(Kind):
             for name, made in inputs.items()
             if made.unlinked
         ]
-        remarks += _unknown(inputs["test"], texts)
+        remarks += _unknown(inputs["test"])
         return translator, {"remarks": remarks} if remarks else {}
 
     def fit(self, job: Job, model: Translator, **options: Any) -> list[Epoch]:
@@ -208,19 +207,15 @@ class Translators(Kind):
         return summarise_means("translation", [rows], job.spec.seed).to_dicts()
 
 
-def _unknown(test: PairInputs, corpus: ParallelSpec) -> list[str]:
+def _unknown(test: PairInputs) -> list[str]:
     """Say that the vocabulary lacks many target tokens, and which settings may leave fewer."""
     unknown, tokens = test.unknown, int(test.tokens.sum())
     if unknown < MANY_UNKNOWN * tokens:
         return []
-    fewer = "corpus.units=pieces"
-    if corpus.chosen_units == "pieces":
-        fewer = f"corpus.pieces below {corpus.pieces}"
-    elif corpus.chosen_min_df > 1:
-        fewer = f"corpus.min_df=1 or {fewer}"
     lost = f"test split: {unknown} of {tokens} target tokens are not in the vocabulary of train"
     effect = "they never count as correct and are not in the dictionary"
-    return [f"{lost} ({UNKNOWN}); {effect}; {fewer} may leave fewer"]
+    fewer = "corpus.units=pieces, fewer corpus.pieces or corpus.min_df=1 may leave fewer"
+    return [f"{lost} ({UNKNOWN}); {effect}; {fewer}"]
 
 
 def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: Notes) -> Rows:

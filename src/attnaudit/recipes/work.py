@@ -1,4 +1,4 @@
-"""What the command line and Python reach: run, audit, report and compare."""
+"""What the command line and Python reach: run, report and compare."""
 
 from __future__ import annotations
 
@@ -20,13 +20,12 @@ from attnaudit.papers.comparison import compare_runs as compare_with_paper
 from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes import trained
-from attnaudit.recipes.audit import audit_into, report_into
+from attnaudit.recipes.audit import audit_page, report_step
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.kinds import KINDS, TRANSLATOR, kind_of_corpus, model_options
 from attnaudit.recipes.site import site_into
-from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
-from attnaudit.steps import SERIAL, Pool
-from attnaudit.steps.finished import require_as_written
+from attnaudit.steps import SERIAL, Pool, held
+from attnaudit.steps.finished import read_manifest, read_spec, require_as_written, trace_shown
 from attnaudit.steps.folder import SPEC
 from attnaudit.trace import Trace
 
@@ -100,39 +99,6 @@ def run(
     return trained.run(spec, out or Path("runs") / spec.name, progress, pool=pool)
 
 
-def audit_of(
-    what: str | Path,
-    corpus: str | Path | None = None,
-    out: str | Path | None = None,
-    progress: Progress = silent,
-    pool: Pool = SERIAL,
-    **options: Any,
-) -> Path:
-    """Audit a trace, a run, or a transformer's folder with texts.
-
-    Args:
-        what: A trace or a run; with ``corpus`` the folder of a transformer.
-        corpus: Texts for a transformer.
-        out: Folder of the audit; by default one named after what is audited.
-        progress: Callback.
-        pool: What audits.
-        **options: ``experiments`` and ``settings``; of a trace ``replay`` (`audit_into`); of a
-            transformer ``seed`` and options of the corpus reader (`TransformerSpec.of`).
-
-    Returns:
-        The folder of the audit.
-
-    Raises:
-        InputError: For bad input, and for a model that cannot be audited.
-        TraceError: For a damaged trace.
-        RunError: If ``out`` holds something else.
-    """
-    if corpus is None:
-        return audit_into(out, what, progress=progress, pool=pool, **options)
-    spec = TransformerSpec.of(what, str(corpus), **options)
-    return audit_transformer(spec, out, progress, pool)
-
-
 def write_report(
     runs: str | Path | Sequence[str | Path],
     trace: Trace | str | Path | None = None,
@@ -159,14 +125,25 @@ def write_report(
     if len(folders) > 1 or out is not None:
         return site_into(folders, out or "site", progress)
     if trace is None and (folders[0] / SPEC).exists():
-        return report_into(folders[0], _pages, progress)
+        return _write_again(folders[0], progress)
     from attnaudit.report.run_page import write_report as write_page
 
     return write_page(folders[0], trace)
 
 
-def _pages(kind: str) -> Mapping[str, Any]:
-    return KINDS[kind].pages if kind in KINDS else {}
+def _write_again(folder: Path, progress: Progress) -> Path:
+    """Write the pages of a finished run or audit again. Raises RunError."""
+    require_as_written(folder)
+    spec = read_spec(folder)
+    kind = spec.get("kind", "")
+    pages = audit_page(trace_shown(folder, spec) if kind == "audit" else None)
+    pages |= KINDS[kind].pages if kind in KINDS else {}
+    with held(folder) as place:
+        kept = {key: value for key, value in read_manifest(folder).items() if key != "steps"}
+        written = place.records.pop("report").files
+        place.do(report_step(progress, {name: pages[name] for name in pages if name in written}))
+        place.close(kept)
+    return folder / "report.html"
 
 
 def compare(runs: str | Path | Iterable[str | Path], to: str | None = None) -> pl.DataFrame:

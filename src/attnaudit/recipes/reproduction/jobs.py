@@ -21,7 +21,7 @@ from attnaudit.papers.comparison import COLUMNS, medians_by_weight
 from attnaudit.papers.published import published
 from attnaudit.plans.spec import RunSpec, corpus_settings, other_settings
 from attnaudit.recipes.copying import copying_study, run_copying, specified
-from attnaudit.recipes.reading import Read
+from attnaudit.recipes.kinds import Read
 from attnaudit.recipes.reproduction.cells import RUNS
 from attnaudit.recipes.reproduction.records import FOLDER
 from attnaudit.recipes.study import Say, StudySpec, run_study

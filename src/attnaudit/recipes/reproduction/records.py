@@ -92,29 +92,26 @@ def over_seeds(summaries: Sequence[Sequence[Row]]) -> list[dict[str, Any]]:
 
 
 def _mean(rows: Sequence[Row]) -> dict[str, Any]:
-    counts = {
-        name: round(np.mean([row[name] for row in rows]))
-        for name in ("n", "undefined", "texts")
-        if all(row.get(name) is not None for row in rows)
+    def known(name: str) -> list[Any]:
+        return [row[name] for row in rows if row.get(name) is not None]
+
+    counts = ("n", "undefined", "texts")
+    means = {
+        name: float(np.mean(known(name))) if known(name) else None for name in ("std", "value")
     }
-    merged, known = {**rows[0], **counts}, [row for row in rows if row["value"] is not None]
-    stds = [row["std"] for row in rows if row.get("std") is not None]
-    merged["std"] = float(np.mean(stds)) if stds else None
-    if not known:
-        return merged
-    values = np.array([row["value"] for row in known])
-    low: Any = known[0]["low"]
-    high: Any = known[0]["high"]
-    if len(values) > 1:
-        merged["sd"] = float(values.std(ddof=1))
-        low, high = mean_interval(values) if len(values) >= FEWEST_SEEDS else (None, None)
-    if low is not None:
-        least, most = possible(rows[0]["measure"])
-        numbers = [row[name] for row in known for name in ("value", "low", "high")]
-        # Nothing says where a count, for example, ends.
-        if all(number is None or least <= number <= most for number in numbers):
-            low, high = max(low, least), min(high, most)
-    return merged | {"value": float(values.mean()), "low": low, "high": high}
+    whole = {name: round(np.mean(known(name))) for name in counts if len(known(name)) == len(rows)}
+    merged, values = {**rows[0], **whole, **means}, np.array(known("value"))
+    if len(values) < 2:
+        own = [row for row in rows if row["value"] is not None]
+        return merged | {name: row[name] for row in own for name in ("low", "high")}
+    ends: Any = mean_interval(values) if len(values) >= FEWEST_SEEDS else (None, None)
+    low, high = ends
+    least, most = possible(rows[0]["measure"])
+    numbers = [number for name in ("value", "low", "high") for number in known(name)]
+    # Nothing says where a count, for example, ends.
+    if low is not None and all(least <= number <= most for number in numbers):
+        low, high = max(low, least), min(high, most)
+    return merged | {"sd": float(values.std(ddof=1)), "low": low, "high": high}
 
 
 def kept(paper: Declaration, cell: Cell, rows: Iterable[Row]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.papers import PAPERS, Cell
-from attnaudit.recipes.reading import LastCorpus
+from attnaudit.recipes.kinds import LastCorpus
 from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
 from attnaudit.recipes.reproduction.jobs import (
     Job,
