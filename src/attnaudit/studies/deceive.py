@@ -46,7 +46,8 @@ if TYPE_CHECKING:
     from attnaudit.plans.transformer import TransformerTraining
 
 _TRANSFORMER = {"encoder": "transformer", "embedding": 128, "hidden": 128, "heads": 4}
-MODELS: dict[str, dict[str, Any]] = {
+Model = Literal["embedding", "bilstm", "transformer", "transformer_max"]
+MODELS: dict[Model, dict[str, Any]] = {
     "embedding": {"encoder": "none", "attention": "dot", "embedding": 128, "heads": 1},
     "bilstm": {"encoder": "bilstm", "attention": "dot", "embedding": 128, "hidden": 64, "heads": 1},
     "transformer": _TRANSFORMER,
@@ -230,22 +231,16 @@ class Deceive(Deception):
         "training.select": "loss",
     }
     not_of_base = (*decided, *(f"model.{name}" for name in OF_MODELS))
-    models: tuple[str, ...] = setting(
-        "Any of embedding, bilstm, transformer, transformer_max.", tuple(MODELS)
-    )
+    models: tuple[Model, ...] = setting("Models; none: all.", tuple(MODELS))
     seeds: int = setting("Number of trainings (seeds) of each model and λ.", 5, least=1)
     epochs: int = setting("Number of epochs; default: training.epochs, if given.", 15, least=1)
     words: tuple[str, ...] | None = setting(
         "Impermissible words, as they appear in the texts; none: the rationale.", None
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_names(self.models, "models", MODELS)
-
-    def variants(self) -> tuple[str, ...]:
+    def variants(self) -> tuple[Model, ...]:
         """Return the models in their order."""
-        return self.models
+        return self.models or tuple(MODELS)
 
     @property
     def overruled(self) -> Mapping[str, str]:
@@ -253,7 +248,7 @@ class Deceive(Deception):
         of_all = (
             name
             for name in OF_MODELS
-            if all(name in {"hidden", *MODELS[model]} for model in self.models)
+            if all(name in {"hidden", *MODELS[model]} for model in self.variants())
         )
         return {
             name if name in ("encoder", "attention") else f"model.{name}": (
@@ -262,7 +257,7 @@ class Deceive(Deception):
             for name in of_all
         } | {name: f"no other than {value}, as published" for name, value in self.decided.items()}
 
-    def _spec(self, base: RunSpec, model: str) -> RunSpec:
+    def _spec(self, base: RunSpec, model: Model) -> RunSpec:
         training = replace(base.training, epochs=self.epochs, weight_decay=0.0, select="loss")
         settings = replace(base.model, **MODELS[model])
         return replace(base, vectors="random", model=settings, training=training)
@@ -271,7 +266,7 @@ class Deceive(Deception):
         """Train each model with each λ, and without the impermissible tokens."""
         self.check_texts(corpus)
         note = _covered_note(corpus, self.words)
-        for spec, model in product(with_seeds(base, self.seeds), self.models):
+        for spec, model in product(with_seeds(base, self.seeds), self.variants()):
             spec, heads = self._spec(spec, model), "max" if model.endswith("_max") else "mean"
             self.check_model(spec.model, one_head=False, words=True)
             objective = partial(Objective, words=self.words, heads=heads)

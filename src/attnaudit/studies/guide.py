@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import polars as pl
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.plans.spec import RunSpec
 
-WEIGHTS = ("uniform", "learned", "base", "gradient", "adversary", "rationale")
+Weights = Literal["uniform", "learned", "base", "gradient", "adversary", "rationale"]
 HIDDEN = 128
 
 
@@ -42,10 +42,8 @@ class Guide(ScoredModels):
     measures = score_measures("that with uniform weights")
     against = "uniform"
     quick: ClassVar = {"seeds": 1, "epochs": 30, "patience": 5}
-    weights: tuple[str, ...] | None = setting(
-        "Any of uniform, learned, base, gradient, adversary, rationale; none: all that the corpus "
-        "allows.",
-        None,
+    weights: tuple[Weights, ...] = setting(
+        "Weights that are given; none: all that the corpus allows.", ()
     )
     traces: tuple[str, ...] = setting(
         "Your own traces of all splits; the attention of each is a further choice of weights.", ()
@@ -61,13 +59,11 @@ class Guide(ScoredModels):
     )
     seeds: int = setting("Number of trainings (seeds) with each choice of weights.", 3, least=1)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.check_names(self.weights or WEIGHTS, "weights", WEIGHTS)
-
     def variants(self) -> list[str]:
         """Return all weights in their order."""
-        return list(dict.fromkeys(("uniform", *(self.weights or WEIGHTS), *self._paths())))
+        return list(
+            dict.fromkeys(("uniform", *(self.weights or get_args(Weights)), *self._paths()))
+        )
 
     def _paths(self) -> dict[str, str]:
         """Name the user's own traces."""
@@ -80,7 +76,7 @@ class Guide(ScoredModels):
             # A trace that does not fit is refused before anything is trained.
             taught_by(corpus, Trace.read(path), "alpha", path)
         known = all(split.rationale and all(split.rationale) for split in corpus.splits.values())
-        if "rationale" in (self.weights or ()) and not known:
+        if "rationale" in self.weights and not known:
             got = f"rationale, which not every text of {corpus.name} has"
             expected, do = "a corpus with a rationale for every text", "leave out rationale"
             raise InputError("study", "setting guide.weights", got, expected, do)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -11,7 +11,7 @@ import polars as pl
 import polars.selectors as cs
 from jaxtyping import Int64
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError
 from attnaudit.core.papers import Paper
 from attnaudit.core.settings import check_settings, setting
 from attnaudit.plans.training import Training, TrainingId, seeded
@@ -157,14 +157,6 @@ class Study:
         if base.architecture.causal:
             got, expected = "a model of next tokens", "a classifier, as small-bert"
             raise InputError("study", f"{self.name} of {base.config}", got, expected)
-
-    def check_names(self, names: Collection[str], field: str, known: Collection[str]) -> None:
-        """Raise InputError if a setting has a name that is not ``known``, or none."""
-        where, expected = f"setting {self.name}.{field}", f"some of {', '.join(known)}"
-        wrong = [name for name in names if name not in known]
-        if wrong or not names:
-            got, near = (repr(wrong[0]), did_you_mean(wrong[0], known)) if wrong else ("none", "")
-            raise InputError("study", where, got, expected, near)
 
     def check_strengths(self, strengths: Sequence[float]) -> None:
         """Raise InputError unless there are λ, all of them different and none below 0."""
