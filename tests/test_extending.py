@@ -40,34 +40,16 @@ from tests.test_cli import answers, fails
 from tests.traces import make_trace
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
-SETTINGS = (
+SETTINGS = [
     "corpus.size=60",
     "corpus.length=10,12",
     "model.embedding=8",
     "model.hidden=4",
     "training.epochs=1",
-)
-RUN = [
-    "run",
-    "planted-decisive",
-    "--model",
-    "gated",
-    "--vectors",
-    "random",
-    *(part for name in SETTINGS for part in ("--set", name)),
 ]
-TINY_RUN = (
-    "--vectors",
-    "random",
-    "--epochs",
-    "1",
-    "--set",
-    "model.embedding=8",
-    "--set",
-    "model.hidden=4",
-    "--device",
-    "cpu",
-)
+SET = [part for name in SETTINGS for part in ("--set", name)]
+RUN = ["run", "planted-decisive", "--model", "gated", "--vectors", "random", *SET]
+TINY_RUN = ["--vectors", "random", "--device", "cpu", *SET[4:]]
 
 
 def examples(heading: str) -> list[str]:

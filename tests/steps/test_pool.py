@@ -202,17 +202,20 @@ def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (["--engine", "dask"], "--engine: 'dask'; expected one of local, ray"),
-        (["--address", "127.0.0.1:1"], "the pool local; expected --engine ray"),
-        (["--engine", "ray", "--address", "127.0.0.1:1"], "nobody listens there (Connection"),
+        ("--engine dask", "--engine: 'dask'; expected one of local, ray"),
+        ("--address 127.0.0.1:1", "the pool local; expected --engine ray"),
+        ("--engine ray --address 127.0.0.1:1", "nobody listens there (Connection"),
         (["--engine", "ray", "--address", "[::1]:6379"], "HOST its name or IPv4 address"),
     ],
 )
 def test_a_pool_that_cannot_be_had_is_one_line(
-    options: list[str], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    options: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_trace(3, (2, 4), seed=0).write(tmp_path / "trace")
-    assert main(["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out"), *options]) == 2
+    assert (
+        main(["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out"), *options.split()])
+        == 2
+    )
     (shown,) = capsys.readouterr().err.strip().splitlines()
     assert line in shown
     assert not (tmp_path / "out").exists()

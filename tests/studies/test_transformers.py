@@ -205,14 +205,14 @@ def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
             ["deceive", CORPUS, "--model", "tiny-bert", "--set", "deceive.strengths=-1"],
             "a λ of 0 or more",
         ),
-        (["deceive", "planted-question", "--model", "tiny-bert"], "texts without questions"),
+        ("deceive planted-question --model tiny-bert", "texts without questions"),
     ],
 )
 def test_bad_input_is_one_line(
-    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    arguments: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
-    assert main(["study", *arguments, "--set", "corpus.size=60", "--out", str(out)]) == 2
+    assert main(["study", *arguments.split(), "--set", "corpus.size=60", "--out", str(out)]) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("attnaudit:")]
     assert len(lines) == 1
     assert said in lines[0]
