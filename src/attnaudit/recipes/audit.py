@@ -49,12 +49,10 @@ class Battery:
     """Which experiments, with which settings.
 
     Attributes:
-        names: Names of the experiments.
-        settings: Settings by experiment.
+        settings: Settings of each experiment, by its name.
         chosen: Whether they were asked for by name, and so must be able to run.
     """
 
-    names: Sequence[str]
     settings: Mapping[str, Mapping[str, Any]]
     chosen: bool = False
 
@@ -79,7 +77,7 @@ def choose(
             got, expected = "not of an experiment asked for", f"a setting of {', '.join(names)}"
             raise InputError("audit", f"setting {key}", got, expected)
     chosen = names or list(resolved)
-    return Battery(chosen, {name: resolved.get(name, {}) for name in chosen}, chosen=bool(names))
+    return Battery({name: resolved.get(name, {}) for name in chosen}, chosen=bool(names))
 
 
 @dataclass(frozen=True)
@@ -105,7 +103,7 @@ class Audit:
     def inputs(self) -> tuple[Any, ...]:
         """Return what the results follow from."""
         battery = self.battery
-        return trace_digests(self.trace), list(battery.names), battery.settings, battery.chosen
+        return trace_digests(self.trace), list(battery.settings), battery.settings, battery.chosen
 
     def measure(self, made: Path, place: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
         """Write the tables of the experiments.
@@ -124,7 +122,7 @@ class Audit:
             TraceError: If an experiment that was asked for by name cannot use the trace.
         """
         battery = self.battery
-        names = [*battery.names, *_quality(battery, self.trace)] if battery.chosen else None
+        names = [*battery.settings, *_quality(battery, self.trace)] if battery.chosen else None
         plan = plan_audit(self.trace, names, battery.settings, self.replay)
         results = run_audit(plan, made / RESULTS[0], self.progress, self._tables(place))
         about = About.of(self.spec, trace_metadata(self.trace))
@@ -216,7 +214,7 @@ def _network(trace: Path, replay: str | Path) -> Any:
 def _quality(battery: Battery, trace: Path) -> list[str]:
     """Return the experiment by which a model is judged, unless it is chosen or impossible."""
     name = OF_RUN[0]
-    if name in battery.names or refusal(make_experiment(name), Trace.first(trace)):
+    if name in battery.settings or refusal(make_experiment(name), Trace.first(trace)):
         return []
     return [name]
 
@@ -311,7 +309,7 @@ def audit_into(
         "trace": str(trace.resolve()),
         "shards": shards,
         "chosen": battery.chosen,
-        "experiments": {name: battery.settings[name] for name in battery.names},
+        "experiments": battery.settings,
     }
     audit = Audit(trace, battery, spec, progress, replay, pool)
     return execute(audit.recipe({"versions": versions(*_packages(trace, replay))}), out)

@@ -311,7 +311,7 @@ class Trained:
     def audit_step(self) -> Step:
         """Run the experiments on the trace, and what else the kind measures."""
         kind, job = self.kind, self.job
-        battery = Battery(list(job.spec.experiments), job.spec.experiments)
+        battery = Battery(job.spec.experiments)
         audit = Audit(self.out / "trace", battery, job.plain, job.progress, pool=self.pool)
 
         def inputs(folder: Folder) -> Sequence[Any]:

@@ -118,7 +118,7 @@ class TransformerSpec:
     model: Path
     source: str
     collect: TransformerCollect = TransformerCollect()
-    battery: Battery = field(default_factory=lambda: Battery((), {}))
+    battery: Battery = field(default_factory=lambda: Battery({}))
     seed: int = 0
     corpus: Mapping[str, Any] = field(default_factory=dict)
 
@@ -373,8 +373,7 @@ class _Audited:
                 network.model, shortest, network.gate, self.chosen, graph=False, **options
             )
         )
-        asked = (make_experiment(name, battery.settings[name]) for name in battery.names)
-        require_usable(asked, first)
+        require_usable((make_experiment(*one) for one in battery.settings.items()), first)
 
     def _origin(self) -> dict[str, Any]:
         """Return what the trace says of itself."""
