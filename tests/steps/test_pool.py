@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from attnaudit.cli import main
-from attnaudit.cli.options import pool
+from attnaudit.cli import options as cli_options
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import RunSpec
@@ -225,6 +225,6 @@ def test_a_pool_that_cannot_be_had_is_one_line(
 def test_lines_that_an_engine_prints_leave_stdout_to_json(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with pool(None, None):
+    with cli_options.pool(None, None):
         print("(raylet) A worker died")
     assert capsys.readouterr() == ("", "(raylet) A worker died\n")
