@@ -6,8 +6,9 @@ trace. Plans and reports read the settings, so nothing here imports torch.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2021, Paper
 from attnaudit.core.settings import check_settings, setting
 from attnaudit.corpora.planted.sequences import LENGTH, SYMBOLS, Sequences
+from attnaudit.plans.spec import SCHEMA
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.stats.inference import median_interval, wilson_interval
 
@@ -122,6 +124,16 @@ class Copying:
 
     def __post_init__(self) -> None:
         check_settings(self, NAME)
+
+    @property
+    def folder(self) -> str:
+        """Where the study is by default."""
+        return f"runs/studies/{NAME}-{self.kind}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``spec.json`` holds."""
+        own = {"name": NAME, **json.loads(json.dumps(asdict(self)))}
+        return {"schema": SCHEMA, "kind": "study", "study": own}
 
     def checked(self) -> Copying:
         """Return the settings if they fit together.

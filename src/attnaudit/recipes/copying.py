@@ -7,7 +7,6 @@ killed study resumes from its last checkpoint.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -23,7 +22,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.core.threads import cores
 from attnaudit.corpora.planted.sequences import SYMBOLS
-from attnaudit.plans.spec import SCHEMA, refuse_settings
+from attnaudit.plans.spec import refuse_settings
 from attnaudit.recipes.audit import RESULTS, report_step
 from attnaudit.recipes.kind import refuse_options
 from attnaudit.results.table import read_table, table_file
@@ -73,17 +72,6 @@ def copying_study(
     return override({NAME: Copying(kind, seed=seed)}, given)[NAME].checked()
 
 
-def specified(study: Copying) -> dict[str, Any]:
-    """Return what ``spec.json`` says of a study."""
-    own = {"name": NAME, **json.loads(json.dumps(asdict(study)))}
-    return {"schema": SCHEMA, "kind": "study", "study": own}
-
-
-def copying_folder(study: Copying) -> Path:
-    """Return the folder of a study that is given none."""
-    return Path("runs/studies") / f"{NAME}-{study.kind}"
-
-
 def run_copying(
     study: Copying, out: str | Path, progress: Progress = silent, threads: int | None = None
 ) -> Path:
@@ -103,13 +91,12 @@ def run_copying(
         RunError: If the folder holds another study.
     """
     require("train", "study")
-    plain = specified(study)
     steps = [
         _train_step(study, progress, threads or cores()),
         Step("analyse", lambda folder: [folder.records["train"].files], RESULTS[1:], _analyse),
         report_step(progress, {"report.html": _write_page}),
     ]
-    return execute(Recipe(plain, steps), Path(out))
+    return execute(Recipe(study.to_json(), steps), Path(out))
 
 
 def config_of(study: Copying) -> CopyingConfig:

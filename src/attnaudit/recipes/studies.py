@@ -10,7 +10,7 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.progress import Progress, silent
 from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration, calibrate, plan_calibration
-from attnaudit.recipes.copying import copying_folder, copying_study, run_copying
+from attnaudit.recipes.copying import copying_study, run_copying
 from attnaudit.recipes.study import Say, StudySpec, prepared, run_study
 from attnaudit.steps import SERIAL, Planned, Pool, plan_calls
 from attnaudit.steps.folder import MANIFEST
@@ -62,7 +62,7 @@ def study(
         raise InputError("study", "--engine ray", got, "a study of a run", do)
     if name == COPYING:
         copying = copying_study(str(source), **options)
-        return run_copying(copying, out or copying_folder(copying), progress)
+        return run_copying(copying, out or copying.folder, progress)
     if name == CALIBRATION:
         return calibrate(Calibration.of(str(source), out, **options), progress, say)
     spec = StudySpec.of(name, source, **options)
@@ -80,7 +80,7 @@ def plan_study(
     check_name(name)
     if name == COPYING:
         copying = copying_study(str(source), **options)
-        place = Path(out or copying_folder(copying))
+        place = Path(out or copying.folder)
         return [Planned(copying.kind, str(place), (place / MANIFEST).exists())]
     if name == CALIBRATION:
         return plan_calibration(Calibration.of(str(source), out, **options))

@@ -20,7 +20,7 @@ from attnaudit.papers import PAPERS, Cell, Declaration
 from attnaudit.papers.comparison import COLUMNS, medians_by_weight
 from attnaudit.papers.published import published
 from attnaudit.plans.spec import RunSpec, corpus_settings, other_settings
-from attnaudit.recipes.copying import copying_study, run_copying, specified
+from attnaudit.recipes.copying import copying_study, run_copying
 from attnaudit.recipes.kinds import Read
 from attnaudit.recipes.reproduction.cells import RUNS
 from attnaudit.recipes.reproduction.records import FOLDER
@@ -127,11 +127,6 @@ class Job(ABC):
         """What it does."""
 
     @property
-    def plain(self) -> dict[str, Any]:
-        """What its ``spec.json`` holds."""
-        return self.spec.to_json()
-
-    @property
     def settings(self) -> dict[str, Any]:
         """Dotted settings of the cell, without those of other studies."""
         of_call = self.sweep.settings.items()
@@ -145,7 +140,7 @@ class Job(ABC):
 
     def finished(self) -> bool:
         """Say whether it is done. Raises RunError if the folder holds something else."""
-        check_place(self.folder, self.plain)
+        check_place(self.folder, self.spec.to_json())
         return whole_manifest(self.folder) is not None
 
     def rows(self) -> list[dict[str, Any]]:
@@ -235,11 +230,6 @@ class CopyingJob(Job):
         """The study."""
         return copying_study(self.cell.corpus, 0, self.settings, full=not self.cell.quick)
 
-    @property
-    def plain(self) -> dict[str, Any]:
-        """What its ``spec.json`` holds."""
-        return specified(self.spec)
-
     def do(self, progress: Progress, say: Say, pool: Pool, read: Read) -> None:
         """Train all seeds in this process."""
         run_copying(self.spec, self.folder, progress)
@@ -256,7 +246,7 @@ def settings_changed(job: Job) -> dict[str, Any]:
     made = read_spec(job.folder)
     if made.get("vectors") not in ("corpus", "random"):
         made.pop("vectors", None)
-    found = other_settings(made, usual.plain)
+    found = other_settings(made, usual.spec.to_json())
     renamed = {key.removeprefix("experiments."): value for key, value in found.items()}
     return {
         f"{cell.study}.{key.removeprefix('study.')}" if key.startswith("study.") else key: value
