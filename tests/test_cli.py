@@ -214,7 +214,7 @@ def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
     ("arguments", "message"),
     [
         ("rn sst", "Did you mean 'run'"),
-        (["run"], "Missing argument 'CORPUS'"),
+        ("run", "Missing argument 'CORPUS'"),
         ("run sst --modl cnn", "--model"),
         (
             "run sst --seed one",

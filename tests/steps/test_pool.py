@@ -206,7 +206,7 @@ def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:
         ("--engine dask", "--engine: 'dask'; expected one of local, ray"),
         ("--address 127.0.0.1:1", "the pool local; expected --engine ray"),
         ("--engine ray --address 127.0.0.1:1", "nobody listens there (Connection"),
-        (["--engine", "ray", "--address", "[::1]:6379"], "HOST its name or IPv4 address"),
+        ("--engine ray --address [::1]:6379", "HOST its name or IPv4 address"),
     ],
 )
 def test_a_pool_that_cannot_be_had_is_one_line(
