@@ -188,23 +188,11 @@ def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["seeds", CORPUS, "--model", "tiny-bert"], "one of uniform, deceive for tiny-bert"),
-        (
-            ["uniform", CORPUS, "--model", "tiny-gpt2"],
-            "a model of next tokens; expected a classifier",
-        ),
-        (
-            ["uniform", CORPUS, "--model", "tiny-bert", "--set", "uniform.layers=2"],
-            "layers from 0 to 1",
-        ),
-        (
-            ["uniform", CORPUS, "--model", "tiny-bert", "--set", "uniform.layers=top"],
-            "all, last, or layers from 0",
-        ),
-        (
-            ["deceive", CORPUS, "--model", "tiny-bert", "--set", "deceive.strengths=-1"],
-            "a λ of 0 or more",
-        ),
+        (f"seeds {CORPUS} --model tiny-bert", "one of uniform, deceive for tiny-bert"),
+        (f"uniform {CORPUS} --model tiny-gpt2", "a model of next tokens; expected a classifier"),
+        (f"uniform {CORPUS} --model tiny-bert --set uniform.layers=2", "layers from 0 to 1"),
+        (f"uniform {CORPUS} --model tiny-bert --set uniform.layers=top", "all, last, or layers"),
+        (f"deceive {CORPUS} --model tiny-bert --set deceive.strengths=-1", "a λ of 0 or more"),
         ("deceive planted-question --model tiny-bert", "texts without questions"),
     ],
 )
