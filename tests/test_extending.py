@@ -211,11 +211,6 @@ def test_an_encoder_of_an_installed_package_is_known_to_every_command(
     assert "did you mean gated?" in fails(capsys, "run", "planted-decisive", "--model", "gatd")
 
 
-def test_names_and_widths_need_no_torch(tmp_path: Path) -> None:
-    code = "import sys, attnaudit.models.presets as p; print(p.model_preset('cnn', 'dot').hidden, *p.ENCODERS, 'torch' in sys.modules)"
-    assert python(["-c", code], tmp_path).stdout.split() == ["64", *ENCODERS, "False"]
-
-
 @pytest.mark.parametrize(
     ("given", "line"),
     [

@@ -12,7 +12,6 @@ from scipy.stats import kendalltau
 from sklearn.metrics import f1_score
 
 from attnaudit.core.errors import InputError
-from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
@@ -320,16 +319,6 @@ def test_accuracies_of_deceiving_models_are_of_the_same_texts() -> None:
             pl.col("strength").eq_missing(strength), pl.col("accuracy").is_not_null()
         )
         assert sorted(rows["instance"]) == sorted(base.instance[kept].tolist())
-
-
-def test_means_over_seeds_leave_out_what_is_undefined() -> None:
-    values = np.array([[[1.0, np.nan, 3.0], [2.0, 2.0, np.nan]], [[np.nan] * 3, [np.nan] * 3]])
-    means = means_over_seeds(values, seed=0, resamples=200)
-    assert np.isnan(means[:, 1]).all()
-    known = means[:, 0][~np.isnan(means[:, 0])]
-    assert known.min() >= 1.0
-    assert known.max() <= 3.0
-    assert len(known) > 150
 
 
 def test_an_accuracy_without_an_error_has_an_interval_in_tables_of_means() -> None:

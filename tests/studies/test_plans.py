@@ -334,18 +334,14 @@ def test_what_the_models_of_deceive_decide_themselves_is_refused(options: dict, 
             {"adversary.strengths": (-0.1,)},
             r"strengths \(λ\): \[-0\.1\]; expected one or more, each a λ of 0 or more",
         ),
-        ("adversary", {"adversary.limit": 0.0}, r"adversary\.limit"),
         ("guide", {"guide.weights": ("basis",)}, "expected some of uniform, learned, base"),
-        ("guide", {"guide.strength": -1.0}, r"guide\.strength"),
         ("deceive", {"deceive.models": ("bilsmt",)}, "expected some of embedding, bilstm"),
-        ("deceive", {"deceive.strengths": (0.0, -1.0)}, r"λ of 0 or more"),
         ("seeds", {"seeds.sedes": 1}, r"seeds\.sedes: no such setting"),
         (
             "dynamics",
             {"dynamics.steps": "0,10,10"},
             "steps: 10 twice; expected whole numbers from 0 up",
         ),
-        ("dynamics", {"dynamics.probe": 0}, "probe: 0 instances; expected 1 or more"),
     ],
 )
 def test_settings_that_make_no_sense(study: str, settings: dict, got: str) -> None:
