@@ -129,7 +129,8 @@ def test_an_instance_without_a_heatmap_is_opened_from_the_list(
     page.locator(f"{anchor} .open").click()
     link = page.locator("tr.detail .play-link")
     link.click()
-    assert page.evaluate("playground.state.entry.id") == anchor.removeprefix("#instance-")
+    chosen = anchor.removeprefix("#instance-")
+    page.wait_for_function(f"playground.state.entry.id === '{chosen}'")
     page.locator(".play-bar").first.press("PageUp")
     assert_as_readout(page)
     link.click()  # the address is the same already
