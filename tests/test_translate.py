@@ -108,14 +108,6 @@ def test_a_row_of_output_relevance_is_scaled_to_one_and_its_probabilities_are_to
     assert "marks the beginning of a word" not in page  # the units of this run are words
 
 
-def test_its_trace_can_be_audited_by_itself(run: Path, tmp_path: Path):
-    folder = audit_into(tmp_path / "audit", run, ("correlation", "permutation"), {})
-    assert {row["experiment"] for row in read_json(folder / "summary.json")} == {
-        "correlation",
-        "permutation",
-    }
-
-
 def test_known_alignments_are_audited_as_any_experiment(run: Path, tmp_path: Path):
     audited = read_json(audit_into(tmp_path / "audit", run, ("alignment",), {}) / "summary.json")
     own = [row for row in read_json(run / "summary.json") if row["experiment"] == "alignment"]
@@ -125,6 +117,7 @@ def test_known_alignments_are_audited_as_any_experiment(run: Path, tmp_path: Pat
     )  # without settings it changes no spec
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_a_killed_run_ends_with_the_same_bytes(run: Path, pairs: Path, tmp_path: Path):
     """Stopped at the n-th sign of progress, a little later every time."""
@@ -323,7 +316,7 @@ PLANTED = {
 
 
 @pytest.mark.usefixtures("quick_pages")
-@pytest.mark.parametrize("kind", ["copy", "bigram_flip"])
+@pytest.mark.parametrize("kind", ["copy", pytest.param("bigram_flip", marks=pytest.mark.slow)])
 def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str):
     options = [part for key, value in PLANTED.items() for part in ("--set", f"{key}={value}")]
     assert main(["run", f"planted-{kind}", "--out", str(tmp_path / "run"), "--json", *options]) == 0
@@ -408,6 +401,7 @@ def test_the_paper_preset_has_the_papers_sizes() -> None:
     assert spec.model != TranslationSpec.of("planted-copy").model
 
 
+@pytest.mark.slow
 def test_its_pages_have_no_serious_barrier_and_a_site_shows_it(
     run: Path,
     browser: Browser,  # noqa: F811

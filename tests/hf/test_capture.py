@@ -172,16 +172,6 @@ def test_every_way_to_multiply_is_read_and_replaced(product: str) -> None:
     )
 
 
-def test_a_sink_leaves_weights_that_sum_to_less_than_one() -> None:
-    def with_sink(scores: Tensor) -> Tensor:
-        return torch.softmax(torch.cat([scores, torch.ones(2, 3, 4, 1)], dim=-1), dim=-1)[..., :-1]
-
-    module, scores, _ = attend(with_sink, torch.matmul)
-    (one,) = forward(module, {"scores": scores}).attentions
-    assert one.sink
-    assert (one.weights.sum(dim=-1) < 1).all()
-
-
 @pytest.mark.parametrize(
     ("weights", "product"),
     [

@@ -381,10 +381,3 @@ def test_prompts_are_lines_or_a_column_without_labels(tmp_path: Path) -> None:
     assert read_texts("planted-decisive", "causal-lm", size=40).label is None
     with pytest.raises(InputError, match="a question in each row"):
         read_texts("planted-question", "causal-lm", size=40)
-
-
-def test_pairs_are_sources_and_targets() -> None:
-    texts = read_texts("planted-reverse", "seq2seq", size=40)
-    assert texts.second is not None
-    reversed_words = [word.replace("s", "t") for word in texts.text[0].split()][::-1]
-    assert reversed_words == texts.second[0].split()
