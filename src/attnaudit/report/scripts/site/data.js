@@ -126,16 +126,16 @@ function starts(lengths) {
 
 // Texts are numbers of words; those of the questions come after all texts.
 function textsOf({ columns: { words, lengths }, facts: { texts, vocabulary } }) {
-  const at = starts(lengths);
-  const tokens = (k) => Array.from(words.subarray(at[k], at[k + 1]), (word) => vocabulary[word]);
-  const question = (k) => tokens(texts + k).join(" ");
-  let lower = null; // texts with their questions, made at the first search
+  const at = starts(lengths), lower = vocabulary.map((word) => word.toLowerCase());
+  const numbers = (k) => words.subarray(at[k], at[k + 1]);
+  const tokens = (k) => Array.from(numbers(k), (word) => vocabulary[word]);
   return {
-    tokens, question,
-    // Whether each text has all the parts in its words.
+    tokens, question: (k) => tokens(texts + k).join(" "),
+    // Whether each text, with its question, has a word with each of the parts.
     having(parts) {
-      lower ??= times(texts, (k) => `${tokens(k).join(" ")} ${question(k)}`.toLowerCase());
-      return lower.map((text) => parts.every((part) => text.includes(part)));
+      const matches = parts.map((part) => lower.map((word) => word.includes(part)));
+      const has = (k, match) => numbers(k).some((word) => match[word]);
+      return times(texts, (k) => matches.every((match) => has(k, match) || has(texts + k, match)));
     },
   };
 }
