@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -199,11 +198,6 @@ def write_movies(folder: Path) -> None:
         for row, annotation in enumerate(found):
             word = "poor" if annotation["classification"] == "NEG" else "fine"
             put(folder / "docs" / annotation["annotation_id"], review_text(word, row // 2))
-
-
-def pack_movies(folder: Path, archive: Path) -> None:
-    with tarfile.open(archive, "w:gz") as packed:
-        packed.add(folder, "movies")
 
 
 def write_mimic(folder: Path, admissions: int = 60) -> None:

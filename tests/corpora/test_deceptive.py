@@ -12,6 +12,8 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora import planted_corpus, read_corpus
 from attnaudit.corpora.prepare.derived import without_words
 
+from .writing import marked
+
 TEXTS = ["M\the went  home .", "F\tthen she left .", "F\ther dog saw her .", "M\tall of his work"]
 MASKS = ["1 0 0 0", "0 1 0 0", "1 0 0 1 0", "0 0 1 0"]
 
@@ -46,12 +48,7 @@ def test_both_layouts_give_words_with_their_masks(tmp_path: Path) -> None:
     test = plain.splits["test"]
     assert test.label.tolist() == [0, 1, 1, 0]
     assert test.tokens[0] == ["he", "went", "home", "."]
-    assert test.rationale is not None
-    marked = [
-        [token for token, yes in zip(*row, strict=True) if yes]
-        for row in zip(test.tokens, test.rationale, strict=True)
-    ]
-    assert marked == [["he"], ["she"], ["her", "her"], ["his"]]
+    assert marked(test) == [["he"], ["she"], ["her", "her"], ["his"]]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +153,7 @@ def test_a_part_of_train_is_drawn_by_class_and_told(tmp_path: Path) -> None:
     part = read_corpus(folder, train_kept=0.5, seed=1)
     assert [len(part.splits[name]) for name in ("train", "dev", "test")] == [30, 10, 10]
     assert sorted(part.splits["train"].label.tolist()).count(0) == 10
-    assert any("50 % of train, drawn by class with seed 1: 30 of 60" in note for note in part.notes)
+    assert any("50 % of train, drawn by class with seed 1" in note for note in part.notes)
     assert part.fingerprint == read_corpus(folder, train_kept=0.5, seed=1).fingerprint
     assert part.fingerprint != read_corpus(folder, train_kept=0.5, seed=2).fingerprint
     with pytest.raises(InputError, match=r"train_kept: 1\.5; expected a number above 0, up to 1"):

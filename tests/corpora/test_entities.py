@@ -11,7 +11,7 @@ from attnaudit.corpora import read_corpus
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 from .corpus_files import jsonl, put, write_cnn
-from .writing import refused
+from .writing import refused, sizes
 
 
 def test_entities_stay_one_word() -> None:
@@ -27,11 +27,7 @@ def test_question_files(tmp_path: Path) -> None:
     corpus = read_corpus("cnn", data_dir=tmp_path)
     assert corpus.task == "question_answering"
     train, test = corpus.splits["train"], corpus.splits["test"]
-    assert {name: len(split) for name, split in corpus.splits.items()} == {
-        "train": 12,
-        "dev": 4,
-        "test": 4,
-    }
+    assert sizes(corpus) == [12, 4, 4]
     assert set(corpus.class_names) == {f"@entity{number}" for number in [0, 1, 2, *range(9, 22)]}
     assert train.candidates is not None
     assert train.candidates.shape == (12, len(corpus.class_names))
@@ -151,11 +147,7 @@ def test_one_file_of_stories_or_of_objects(tmp_path: Path) -> None:
     pack, raw = (read_corpus("cnn", data_dir=tmp_path / name) for name in ("pack", "raw"))
     assert pack.fingerprint == raw.fingerprint
     assert raw.splits["train"].rationale is None  # supporting fact 0 is none
-    assert {name: len(split) for name, split in raw.splits.items()} == {
-        "train": 20,
-        "dev": 5,
-        "test": 5,
-    }
+    assert sizes(raw) == [20, 5, 5]
     known = {word for tokens in raw.splits["train"].tokens for word in tokens if "@" in word}
     assert known == set(raw.class_names)
     for split in raw.splits.values():

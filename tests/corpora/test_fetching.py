@@ -12,7 +12,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
@@ -210,12 +209,11 @@ def void(_: object) -> None:
     """A check returns nothing."""
 
 
-@pytest.mark.parametrize("status", [404, 403, 503])
-def test_a_file_that_is_not_there(offer: Callable[..., Site], status: int, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there(offer: Callable[..., Site], tmp_path: Path) -> None:
     site = offer(tiny_zip=ZIP)
-    site.status["/tiny.zip"] = [status]
+    site.status["/tiny.zip"] = [404]
     error = fails(tmp_path)
-    assert str(status) in error.got
+    assert "404" in error.got
     assert error.where == site.url("/tiny.zip")
     assert "https://example.org/tiny" in error.do
 
@@ -282,24 +280,6 @@ def test_a_full_disk_is_one_line(
     assert left(tmp_path) == {"tiny"}
 
 
-def test_two_at_once_fetch_once(offer: Callable[..., Site], tmp_path: Path) -> None:
-    site = offer(tiny_zip=ZIP)
-    results: list[bool] = []
-
-    def fetch() -> None:
-        fetched = fetch_corpus("tiny", tmp_path, check=lambda place: time.sleep(0.2))
-        results.append(fetched.already)
-
-    threads = [threading.Thread(target=fetch) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(results) == [False, True, True]
-    assert len(site.asked) == 1
-    assert left(tmp_path) == {"tiny"}
-
-
 PROGRAM = """
 import sys
 from dataclasses import replace
@@ -360,16 +340,6 @@ def test_what_a_killed_process_left_is_cleared(offer: Callable[..., Site], tmp_p
     fetch_corpus("tiny", tmp_path)
     assert left(tmp_path) == {"tiny"}
     assert not (tmp_path / "tiny" / "half.txt").exists()
-
-
-def test_every_address_is_plain_and_every_corpus_can_be_had() -> None:
-    for entry in CORPORA.values():
-        for file in entry.downloads:
-            assert file.url.startswith(("https://", "http://"))
-            assert file.sha256 is None or len(bytes.fromhex(file.sha256)) == 32
-            assert not file.path.startswith("/")
-            assert ".." not in file.path
-        assert entry.downloads or entry.how_to_get or entry.generate or entry.name == "tiny"
 
 
 def test_checksums_are_those_of_the_real_files(real_data: Path) -> None:

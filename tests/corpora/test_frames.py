@@ -67,7 +67,7 @@ def test_bad_rows_and_columns_are_named(make: Any) -> None:
     ]
     error = refused(table, text="Text")
     assert (error.got, error.expected) == ("columns text, label", "one column 'Text'")
-    assert "corpus.encoding" in refused(table, encoding="latin-1").got
+    assert refused(table, encoding="latin-1").where == "setting corpus.encoding"
 
 
 def test_what_pandas_has_for_missing_values_is_null_and_categories_are_their_names() -> None:
@@ -97,10 +97,7 @@ def test_labels_of_a_data_set_are_its_names() -> None:
     assert [len(corpus.splits[name]) for name in ("train", "dev", "test")] == [24, 12, 12]
     unlabelled = datasets.Dataset.from_dict(HALF | {"label": [-1] * 12}, features=features)
     error = refused(datasets.DatasetDict(train=train, test=unlabelled))
-    assert (error.where, error.expected) == (
-        "datasets.DatasetDict/test: row 0",
-        "a text and a label",
-    )
+    assert error.where == "datasets.DatasetDict/test: row 0"
     assert refused(datasets.DatasetDict(train=train)).got == "no test split among train"
     assert "into a Dataset" in refused(train.to_iterable_dataset()).do
 

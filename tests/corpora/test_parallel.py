@@ -13,8 +13,11 @@ from attnaudit.corpora.corpus import Pairs, ParallelCorpus
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.tokenise import Pieces, Words, learn_pieces
 from attnaudit.corpora.spec import ParallelSpec
-from attnaudit.plans.spec import TranslationSpec
 from tests.pairs import edit, reversed_pairs, write_pairs
+
+
+def sizes(corpus: ParallelCorpus) -> list[int]:
+    return [len(corpus.splits[name]) for name in ("train", "dev", "test")]
 
 
 def read(folder: Path, seed: int = 0, **how: object) -> ParallelCorpus:
@@ -60,25 +63,18 @@ def test_other_endings_and_names(tmp_path: Path):
             / f"{ {'dev': 'val', 'test': 'news'}.get(split, split) }.{ {'src': 'en', 'trg': 'fr'}[ending] }"
         )
     corpus = read(folder, source_ending="en", target_ending="fr", dev="val", test="news")
-    assert {name: len(pairs) for name, pairs in corpus.splits.items()} == {
-        "train": 120,
-        "dev": 20,
-        "test": 16,
-    }
+    assert sizes(corpus) == [120, 20, 16]
     assert corpus.splits["train"].links is None
 
 
-def test_files_of_different_lengths_are_told_with_both(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("ending", "told"),
+    [("trg", "dev.src and dev.trg: 20 and 19"), ("align", "dev.align and dev.src: 19 and 20")],
+)
+def test_files_of_different_lengths_are_told_with_both(tmp_path: Path, ending: str, told: str):
     folder = write_pairs(tmp_path)
-    edit(folder / "dev.trg", 4, None)
-    with pytest.raises(InputError, match=r"dev\.src and dev\.trg: 20 and 19 lines"):
-        read(folder)
-
-
-def test_an_alignment_of_other_length_is_told_with_both(tmp_path: Path):
-    folder = write_pairs(tmp_path)
-    edit(folder / "dev.align", 4, None)
-    with pytest.raises(InputError, match=r"dev\.align and dev\.src: 19 and 20 lines"):
+    edit(folder / f"dev.{ending}", 4, None)
+    with pytest.raises(InputError, match=f"{told} lines"):
         read(folder)
 
 
@@ -220,11 +216,7 @@ def test_empty_pairs_have_no_links():
 def test_real_pairs_come_whole(name: str, links: bool, real_data: Path):
     """As the data's own page counts them: 29,000, 1,014 and 1,000 pairs, 45 lines with an index out of range."""
     corpus = read_parallel(ParallelSpec(name, str(real_data)))
-    assert {split: len(pairs) for split, pairs in corpus.splits.items()} == {
-        "train": 29000,
-        "dev": 1014,
-        "test": 1000,
-    }
+    assert sizes(corpus) == [29000, 1014, 1000]
     assert not corpus.skipped
     assert (corpus.splits["test"].links is not None) == links
     beyond = [int(note.split(": ")[1].split()[0]) for note in corpus.notes]
@@ -251,13 +243,5 @@ def test_pairs_in_another_encoding(tmp_path: Path, encoding: str) -> None:
 
 
 def test_the_encoding_of_a_registered_corpus_is_its_own() -> None:
-    with pytest.raises(
-        InputError, match=r"setting corpus\.encoding: registered corpus multi30k_en_de"
-    ):
+    with pytest.raises(InputError, match=r"setting corpus\.encoding: .* multi30k_en_de"):
         read_parallel(ParallelSpec("multi30k_en_de", encoding="latin-1"))
-
-
-@pytest.mark.parametrize("encoding", [None, "latin-1"])
-def test_an_encoding_is_recorded(encoding: str | None) -> None:
-    spec = TranslationSpec.of("pairs", encoding=encoding)
-    assert spec.to_json()["corpus"]["encoding"] == encoding

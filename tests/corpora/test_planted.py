@@ -21,7 +21,8 @@ from attnaudit.corpora.planted import (
     VOCABULARY,
     WARM_FIRST,
     WARM_SECOND,
-)  # fmt: skip
+)
+from tests.corpora.writing import sizes
 
 PLANTED_WORDS = {
     *GOOD,
@@ -106,23 +107,15 @@ def test_the_fact_asked_for_answers_the_question(length: tuple[int, int]) -> Non
 
 
 def test_prior_has_no_deciding_word() -> None:
-    corpus = planted_corpus("prior", size=1000, seed=0, prior=0.8)
+    corpus = planted_corpus("prior", size=1000, seed=0)
     assert not any(any(rationale) for _, rationale, _ in rows(corpus))
-    assert {name: int(split.label.sum()) for name, split in corpus.splits.items()} == {
-        "train": 640,
-        "dev": 80,
-        "test": 80,
-    }
+    assert [int(split.label.sum()) for split in corpus.splits.values()] == [560, 70, 70]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_shape_of_every_kind(kind: str) -> None:
     corpus = planted_corpus(kind, size=400, length=(12, 15), seed=4)
-    assert {name: len(split) for name, split in corpus.splits.items()} == {
-        "train": 320,
-        "dev": 40,
-        "test": 40,
-    }
+    assert sizes(corpus) == [320, 40, 40]
     assert {len(tokens) for tokens, _, _ in rows(corpus)} == {12, 13, 14, 15}
     assert corpus.splits["dev"].instance.tolist() == list(range(40))
     assert corpus.name == f"planted-{kind}"
@@ -139,13 +132,6 @@ def test_shape_of_every_kind(kind: str) -> None:
     assert corpus.splits["test"].tokens == again.splits["test"].tokens
 
 
-def test_two_thousand_tokens() -> None:
-    assert all(
-        len(tokens) == 2000
-        for tokens, _, _ in rows(planted_corpus(size=40, length=(2000, 2000), seed=0))
-    )
-
-
 def test_distractors_hold_no_planted_word() -> None:
     assert not VOCABULARY & PLANTED_WORDS
 
@@ -160,7 +146,6 @@ def test_distractors_hold_no_planted_word() -> None:
         ({"size": 39}, "size: 39; expected at least 40"),
         ({"length": (9, 12)}, "length: 9 to 12; expected at least 10, the shorter first"),
         ({"length": (20, 12)}, "length: 20 to 12"),
-        ({"prior": 1.0}, "prior: 1.0; expected a share between 0 and 1"),
     ],
 )
 def test_settings(arguments: dict, got: str) -> None:

@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.formats.archives import unpack
 from attnaudit.corpora.formats.readers import documents, stories
 from attnaudit.corpora.formats.rows import Row, marked_words, usable_spans
 from attnaudit.corpora.prepare.tokenise import Tokeniser
+
+from .writing import counts
 
 COMPLETE = ["mr", "subj", "trec6", "sms_spam", "sick_nli", "sst5", "babi1", "babi2"]
 
@@ -22,13 +25,6 @@ def plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "attnaudit.corpora.prepare.tokenise.Tokeniser.__call__", lambda _, text: text.split()
     )
-
-
-def counts(corpus: Corpus) -> dict[str, list[int]]:
-    return {
-        name: np.bincount(split.label, minlength=len(corpus.class_names)).tolist()
-        for name, split in corpus.splits.items()
-    }
 
 
 def surprises(corpus: Corpus) -> list[str]:
@@ -123,12 +119,12 @@ def test_the_marked_sentences_are_the_supporting_facts(task: int, real_data: Pat
     rows = list(stories(path))
     assert len(rows) == 1000
     for row, support in zip(rows, naive_support(path), strict=True):
-        assert isinstance(row.evidence, list)
-        assert sorted(str(row.text)[start:stop] for start, stop in row.evidence) == support
+        assert isinstance(row.rationale, list)
+        assert sorted(str(row.text)[start:stop] for start, stop in row.rationale) == support
     tokenise = Tokeniser()
     for row, support in zip(rows[:50], naive_support(path), strict=False):
         text = str(row.text)
-        tokens, marks = marked_words(text, usable_spans(row.evidence, len(text)), tokenise)
+        tokens, marks = marked_words(text, usable_spans(row.rationale, len(text)), tokenise)
         assert tokens == tokenise(text)
         marked = " ".join(word for word, mark in zip(tokens, marks, strict=True) if mark)
         assert sorted(fact.strip() for fact in marked.split(".") if fact) == [
@@ -158,21 +154,21 @@ def test_entities(real_data: Path) -> None:
         assert split.candidates[np.arange(len(split)), split.label].all()
 
 
-def test_reviews_with_rationales(real_data: Path) -> None:
+def test_reviews_with_rationales(real_data: Path, tmp_path: Path) -> None:
     """Every stretch of words of the archive reproduces the text that is given with it in the table, and both mark the same."""
-    archive = real_data / "raw" / "eraser_movies" / "movies.tar.gz"
+    unpack(real_data / "raw" / "eraser_movies" / "movies.tar.gz", tmp_path)
     unmarked: list[Row] = []
     for split, file, classes in (
         ("train", "train.jsonl", [800, 800]),
         ("dev", "val.jsonl", [100, 100]),
         ("test", "test.jsonl", [100, 99]),
     ):
-        original = list(documents(archive, file))
+        original = list(documents(tmp_path / "movies" / file))
         assert [row.label for row in original].count("NEG") == classes[0]
         assert len(original) == sum(classes)
         table = list(documents(real_data / "movies_rationales" / f"{split}.jsonl.gz"))
-        assert [(row.label, row.text, row.evidence) for row in original] == [
-            (row.label, row.text, row.evidence) for row in table
+        assert [(row.label, row.text, row.rationale) for row in original] == [
+            (row.label, row.text, row.rationale) for row in table
         ]
-        unmarked += [row for row in original if row.evidence is None]
+        unmarked += [row for row in original if row.rationale is None]
     assert len(unmarked) == 1

@@ -107,13 +107,10 @@ def test_a_corpus_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_
 
 def test_the_first_folder_with_all_files_is_read(tmp_path: Path) -> None:
     (tmp_path / "imdb").mkdir()
-    write_reviews(tmp_path / "aclImdb")
-    assert corpus_folder(CORPORA["imdb"], tmp_path) == tmp_path / "aclImdb"
-    notes = [note for note in read_corpus("imdb", data_dir=tmp_path).notes if "instead" in note]
-    assert notes[0].startswith(f"{tmp_path / 'imdb'}: ")
-    assert notes[0].endswith(f"read from {tmp_path / 'aclImdb'} instead")
-    write_reviews(tmp_path / "imdb" / "aclImdb")
-    assert corpus_folder(CORPORA["imdb"], tmp_path) == tmp_path / "imdb"
+    for place in (tmp_path / "aclImdb", tmp_path / "imdb" / "aclImdb"):
+        write_reviews(place)
+        folder = place.parent if place.parent != tmp_path else place
+        assert corpus_folder(CORPORA["imdb"], tmp_path) == folder
 
 
 def test_a_missing_split_is_told_and_another_version_is_read_instead(tmp_path: Path) -> None:

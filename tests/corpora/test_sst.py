@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +15,7 @@ from attnaudit.corpora.formats.readers import read_tree, trees
 from attnaudit.corpora.formats.rows import BadCell
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 
-from .writing import refused
+from .writing import counts, refused
 
 TREE = "(3 (2 The) (4 (3 gorgeous) (2 film)))"
 WORDS = st.text(
@@ -91,14 +90,10 @@ def test_cleaning() -> None:
     ) == ("the 21st century s conan co writer director j r r andré b")
 
 
-def classes(corpus: Corpus) -> dict[str, list[int]]:
-    return {name: np.bincount(split.label).tolist() for name, split in corpus.splits.items()}
-
-
 def test_published_counts(sst: Corpus, real_data: Path) -> None:
-    assert classes(sst) == {"train": [3035, 3321], "dev": [397, 425], "test": [863, 863]}
+    assert counts(sst) == {"train": [3035, 3321], "dev": [397, 425], "test": [863, 863]}
     code = read_corpus("sst", data_dir=real_data / "raw", preset="code2019")
-    assert classes(code) == {"train": [3034, 3321], "dev": [397, 424], "test": [863, 862]}
+    assert counts(code) == {"train": [3034, 3321], "dev": [397, 424], "test": [863, 862]}
     assert not [note for corpus in (sst, code) for note in corpus.notes if "published" in note]
     assert (
         "rows of test excluded by the corpus's definition: 389 neutral, 95 at most 5 words"

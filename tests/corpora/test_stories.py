@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora import read_corpus
 from attnaudit.corpora.formats.readers import stories as read_stories
 
 from .corpus_files import jsonl, put, stories, write_babi
-from .writing import refused
+from .writing import marked, refused, sizes
 
 STORY = """1 Anna took the ball.
 2 Bert went out.
@@ -20,17 +20,6 @@ STORY = """1 Anna took the ball.
 4 Anna went to the garden.
 5 Where is the ball? \tgarden\t4 1
 """
-
-
-def marked(corpus: Corpus, split: str) -> list[str]:
-    """The marked words of every row."""
-    part = corpus.splits[split]
-    assert part.rationale is not None
-    rows = zip(part.tokens, part.rationale, strict=True)
-    return [
-        " ".join(word for word, mark in zip(tokens, marks, strict=True) if mark)
-        for tokens, marks in rows
-    ]
 
 
 def test_facts_before_a_question_and_those_that_support_it(tmp_path: Path) -> None:
@@ -41,7 +30,7 @@ def test_facts_before_a_question_and_those_that_support_it(tmp_path: Path) -> No
         "Anna took the ball. Bert went out. Anna went to the garden.",
     ]
     texts = [
-        [text[start:stop] for start, stop in row.evidence]  # type: ignore[union-attr]
+        [text[start:stop] for start, stop in row.rationale]  # type: ignore[union-attr]
         for text, row in zip(passages, rows, strict=True)
     ]
     assert texts == [["Bert went out."], ["Anna took the ball.", "Anna went to the garden."]]
@@ -52,18 +41,14 @@ def test_a_corpus_of_stories(tmp_path: Path) -> None:
     corpus = read_corpus("babi1", data_dir=tmp_path)
     assert corpus.task == "question_answering"
     assert corpus.class_names == ("garden", "kitchen", "office")
-    assert {name: len(split) for name, split in corpus.splits.items()} == {
-        "train": 51,
-        "dev": 9,
-        "test": 18,
-    }
+    assert sizes(corpus) == [51, 9, 18]
     assert "train+dev has 60 rows where the published corpus has 10000" in corpus.notes
     test = corpus.splits["test"]
     assert test.question is not None
     assert test.candidates is None
     assert test.question[0] == ["where", "is", "bert", "?"]
     for tokens, question, label, support in zip(
-        test.tokens, test.question, test.label, marked(corpus, "test"), strict=True
+        test.tokens, test.question, test.label, map(" ".join, marked(test)), strict=True
     ):
         verb = "walked" if len(tokens) > 12 else "went"
         assert support == f"{question[2]} {verb} to the {corpus.class_names[label]} ."
@@ -78,19 +63,6 @@ def test_a_cut_reaches_the_rationale(tmp_path: Path) -> None:
         (len(tokens), len(marks))
         for tokens, marks in zip(split.tokens, split.rationale, strict=True)
     } == {(8, 8)}
-
-
-def test_the_three_tasks_do_not_mix(tmp_path: Path) -> None:
-    for task, train in ((1, 30), (2, 36), (3, 42)):
-        write_babi(tmp_path / "babi", task, train)
-    assert [
-        sum(len(split) for split in read_corpus(f"babi{task}", data_dir=tmp_path).splits.values())
-        for task in (1, 2, 3)
-    ] == [
-        78,
-        90,
-        102,
-    ]
 
 
 def test_an_answer_that_train_lacks_is_left_out(tmp_path: Path) -> None:
@@ -108,12 +80,9 @@ def test_an_answer_that_train_lacks_is_left_out(tmp_path: Path) -> None:
 BAD = [
     ("1 Where is Bert? \tout\t1\n", 1),
     ("1 Bert went out.\n2 Where is Bert? \tout\t3\n", 1),
-    ("1 Bert went out.\n2 Where is Bert? \tout\t2\n", 1),
-    ("1 Bert went out.\n2 Where is Bert? \tout\tone\n", 1),
     (f"1 Bert went out.\n2 Where is Bert? \tout\t{'9' * 5000}\n", 1),
     ("1\udcff Bert went out.\n", 1),
     ("1 Bert went out.\n2 Where is Bert? \tout\t-1\n", 1),
-    ("1 Bert went out.\n2 Where is Bert? \tout\n", 1),
     ("1 Bert went out.\n2 Where is Bert? out 1\n", 1),
     ("1 Bert went out.\n3 Where is Bert? \tout\t1\n", 1),
     ("Bert went out.\n", 1),

@@ -20,35 +20,15 @@ def naive(text: str) -> list[str]:
 
 def test_a_sentence() -> None:
     text = "Don't pay  $10.50 for it,\nshe said (on the 21st)."
-    assert TOKENISE(text) == [
-        "do",
-        "n't",
-        "pay",
-        "$",
-        "qqq",
-        "for",
-        "it",
-        ",",
-        "she",
-        "said",
-        "(",
-        "on",
-        "the",
-        "qqq",
-        ")",
-        ".",
-    ]
+    words = "do n't pay $ qqq for it , she said ( on the qqq ) ."
+    assert TOKENISE(text) == words.split()
     assert "10.50" in Tokeniser(mask_digits=False)(text)
     assert TOKENISE(" \n\t ") == []
 
 
 def test_words_with_a_digit() -> None:
-    assert [normalise(word, True) for word in ("B2B", "x²", "Ten", "٣")] == [
-        "qqq",
-        "qqq",
-        "ten",
-        "qqq",
-    ]
+    words = [normalise(word, True) for word in ("B2B", "x²", "Ten", "٣")]
+    assert words == ["qqq", "qqq", "ten", "qqq"]
 
 
 @given(st.text(max_size=60))

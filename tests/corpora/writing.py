@@ -7,15 +7,17 @@ import gzip
 import io
 import json
 from collections.abc import Sequence
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import read_corpus
+from attnaudit.corpora import Corpus, Split, read_corpus
 
 GOOD = [
     "a fine film",
@@ -46,6 +48,38 @@ def refused(source: Any, **options: Any) -> InputError:
         read_corpus(source, **options)
     assert str(caught.value).isprintable()
     return caught.value
+
+
+def bad_row(source: Any, row: int, got: str = "", **options: Any) -> InputError:
+    """The error of a corpus with one bad row, which is set aside when bad rows are skipped."""
+    error = refused(source, **options)
+    assert f": row {row}" in error.where
+    assert got in error.got
+    corpus = read_corpus(source, on_bad_row="skip", **options)
+    assert [(one.row, one.reason) for one in corpus.skipped] == [(row, error.got)]
+    assert any("1 bad row" in note for note in corpus.notes)
+    return error
+
+
+def counts(corpus: Corpus) -> dict[str, list[int]]:
+    """Rows of each class in each split."""
+    most = len(corpus.class_names)
+    return {
+        name: np.bincount(split.label, minlength=most).tolist()
+        for name, split in corpus.splits.items()
+    }
+
+
+def sizes(corpus: Corpus) -> list[int]:
+    """Rows of train, dev and test."""
+    return [len(corpus.splits[name]) for name in ("train", "dev", "test")]
+
+
+def marked(split: Split) -> list[list[str]]:
+    """The marked words of every row."""
+    assert split.rationale is not None
+    rows = zip(split.tokens, split.rationale, strict=True)
+    return [list(compress(tokens, marks)) for tokens, marks in rows]
 
 
 def encoded(kind: str, rows: Rows, names: tuple[str, str] = ("text", "label")) -> bytes:

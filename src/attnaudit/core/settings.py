@@ -44,7 +44,8 @@ def setting(
         least: Inclusive lower bound.
         above: Exclusive lower bound.
         most: Inclusive upper bound.
-        only: Kind of section that uses the setting (`refuse_unused`); empty for all.
+        only: Kinds that a section must be of to use the setting (`refuse_unused`), separated by
+            blanks.
     """
     facts = {"help": help, "only": only, "least": least, "above": above, "most": most}
     return field(default=default, metadata=facts)
@@ -75,7 +76,7 @@ def check_settings(section: Any, name: str) -> None:
 def refuse_unused(section: Any, name: str, kinds: Iterable[str], got: str, expected: str) -> None:
     """Refuse settings that would have no effect.
 
-    A setting has no effect if it is only for a kind that the section is not. Its default passes.
+    A setting has no effect if it needs a kind that the section is not. Its default passes.
 
     Args:
         section: Section whose fields were declared with `setting`.
@@ -89,7 +90,7 @@ def refuse_unused(section: Any, name: str, kinds: Iterable[str], got: str, expec
     """
     for declared in fields(section):
         value = getattr(section, declared.name)
-        if declared.metadata["only"] not in ("", *kinds) and value != declared.default:
+        if value != declared.default and set(declared.metadata["only"].split()) - set(kinds):
             raise InputError("read settings", f"setting {name}.{declared.name}", got, expected)
 
 

@@ -98,16 +98,9 @@ def _entry(name: str, address: str | None) -> CorpusEntry:
     return replace(entry, downloads=(replace(entry.downloads[0], url=address),))
 
 
-def _folder(entry: CorpusEntry, target: Path) -> Path | None:
-    try:
-        return corpus_folder(entry, target.parent)
-    except InputError:
-        return None
-
-
 def _already(entry: CorpusEntry, target: Path) -> Fetched | None:
     """Return the corpus where it lies. Raises InputError for a folder with other files."""
-    here = _folder(entry, target)
+    here = corpus_folder(entry, target.parent)
     if here is None and (target.is_file() or any(target.glob("*"))):
         got, do = "other files than those of this corpus", "move them away, then fetch again"
         raise _failed(entry, target, got, f"the files of {entry.title}", do)
@@ -157,7 +150,7 @@ def _fetched(
         raise _failed(entry, where, got, expected, do) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    here = _folder(entry, target) or target
+    here = corpus_folder(entry, target.parent) or target
     return Fetched(entry.name, here, False, tuple(notes))
 
 

@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple
 
 from attnaudit.core.papers import Paper
-from attnaudit.corpora.formats.layouts import MissingFiles, Sources, first_that_fits
-from attnaudit.corpora.formats.lines import bad_file, invalid_utf8
+from attnaudit.corpora.formats.layouts import MissingFiles, Sources
+from attnaudit.corpora.formats.lines import bad_file
 from attnaudit.corpora.formats.rows import SPLITS, Record, Row, SplitSource
-from attnaudit.corpora.formats.tables import listed, records
+from attnaudit.corpora.formats.tables import first_that_fits, listed, records
 from attnaudit.corpora.registry import Bounds, CorpusEntry, register_corpus
 
 _NOTES, _DIAGNOSES = "NOTEEVENTS.csv", "DIAGNOSES_ICD.csv"
@@ -27,15 +26,6 @@ _SHARES = {"test": 0.2, "dev": 0.32, "train": 1.0}  # of patients, added up: dev
 _BY_PATIENT = "split 68/12/20 by a hash of SUBJECT_ID"
 Class = tuple[str, str]  # the label of an admission, or the reason why it is excluded
 Classes = Callable[[], Mapping[str, Class]]  # by admission; reads the table when first called
-
-
-class _Note(NamedTuple):
-    row: int
-    line: int | None
-    subject: str
-    admission: str
-    is_addendum: bool
-    text: str
 
 
 @dataclass(frozen=True)
@@ -57,85 +47,57 @@ class Admissions:
             got = f"no {_DIAGNOSES if notes else _NOTES} among {listed(folder)}"
             raise MissingFiles("read corpus", str(folder), got, "both tables of MIMIC-III")
         # Read once for all splits, and only when rows are asked for.
-        classes = cache(lambda: {key: self.classify(codes) for key, codes in _codes(diagnoses)})
-        read = partial(_rows, notes, classes)
+        read = partial(_rows, notes, cache(partial(self._classes, diagnoses)))
         return {split: SplitSource(notes, partial(read, split), _BY_PATIENT) for split in SPLITS}
+
+    def _classes(self, path: Path) -> dict[str, Class]:
+        codes: dict[str, set[str]] = defaultdict(set)
+        for record in _table(path, "HADM_ID", "ICD9_CODE"):
+            if record.problem:
+                where = Row(record.row, record.line).where(path)
+                raise bad_file(where, record.problem, "a whole table of diagnoses")
+            admission, code = record.cells["HADM_ID"], record.cells["ICD9_CODE"]
+            codes[_number(admission)].add(code.strip().replace(".", ""))
+        return {admission: self.classify(frozenset(own)) for admission, own in codes.items()}
 
 
 def split_of_patient(subject: str) -> str:
     """Return the split of a patient, the same on every machine."""
-    share = int.from_bytes(hashlib.sha256(subject.encode()).digest()[:8], "little") / 2**64
+    digest = hashlib.sha256(subject.encode(errors="surrogateescape")).digest()
+    share = int.from_bytes(digest[:8], "little") / 2**64
     return next(split for split, end in _SHARES.items() if share < end)
 
 
 def _rows(path: Path, classes: Classes, split: str) -> Iterator[Row]:
-    reports = split == "train"  # rows of no split are reported once
-    seen, others = set[str](), set[str]()
-    for note in _summaries(path):
-        if isinstance(note, Row):
-            if reports:
-                yield note
-        elif split_of_patient(note.subject) != split:
-            others.add(note.admission)
-        elif note.admission in seen or note.is_addendum:
-            yield Row(note.row, note.line, left_out="further summaries of an admission")
-        else:
-            seen.add(note.admission)
-            label, reason = classes().get(note.admission, ("", "admissions without a diagnosis"))
-            yield Row(note.row, note.line, note.text, label, left_out=reason)
-    if reports:
-        known = {admission for admission, (label, _) in classes().items() if label}
-        for _ in known - seen - others:
-            yield Row(-1, None, left_out="admissions without a discharge summary")
-
-
-def _summaries(path: Path) -> Iterator[_Note | Row]:
-    """Read the discharge summaries; what is none comes as a bad row or one to leave out."""
-    owners: dict[str, str] = {}
-    for row, line, cells, problem in _table(
-        path, "SUBJECT_ID", "HADM_ID", "CATEGORY", "DESCRIPTION", "TEXT"
-    ):
-        left_out = ""
-        if not problem and cells["CATEGORY"].strip().lower() != "discharge summary":
-            left_out = "notes of another category"
-        elif not problem and not cells["HADM_ID"].strip():
-            left_out = "summaries without an admission"
-        if problem or left_out:
-            yield Row(row, line, problem=problem, left_out=left_out)
+    """Read the first discharge summary of each admission of the split's patients."""
+    seen = set[str]()
+    for record in _table(path, "SUBJECT_ID", "HADM_ID", "CATEGORY", "DESCRIPTION", "TEXT"):
+        if record.problem:
+            if split == "train":  # a bad row is of no split, and reported once
+                yield Row(record.row, record.line, problem=record.problem)
             continue
-        subject, admission = _number(cells["SUBJECT_ID"]), _number(cells["HADM_ID"])
-        owner = owners.setdefault(admission, subject)
-        if not subject:
-            problem = "no patient (SUBJECT_ID)"
-        elif wrong := invalid_utf8(subject):
-            problem = f"a SUBJECT_ID with {wrong}"
-        elif owner != subject:
-            problem = f"an admission of two patients ({admission} of {owner} and {subject})"
-        is_addendum = cells["DESCRIPTION"].strip().lower() == "addendum"
-        note = _Note(row, line, subject, admission, is_addendum, cells["TEXT"])
-        yield Row(row, line, problem=problem) if problem else note
-
-
-def _codes(path: Path) -> Iterator[tuple[str, frozenset[str]]]:
-    """Read the ICD-9 codes of every admission. Raises InputError."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for row, line, cells, problem in _table(path, "HADM_ID", "ICD9_CODE"):
-        if problem:
-            expected = "a whole table of diagnoses"
-            raise bad_file(Row(row, line).where(path), problem, expected)
-        found[_number(cells["HADM_ID"])].add(cells["ICD9_CODE"].strip().replace(".", ""))
-    return ((admission, frozenset(codes)) for admission, codes in found.items())
+        subject, admission, category, description, text = record.cells.values()
+        admission = _number(admission)
+        is_summary = admission and category.strip().lower() == "discharge summary"
+        if not is_summary or split_of_patient(_number(subject)) != split:
+            continue
+        label, reason = classes().get(admission, ("", "admissions without a diagnosis"))
+        if admission in seen or description.strip().lower() == "addendum":
+            reason = "further summaries of an admission"
+        else:
+            seen.add(admission)
+        yield Row(record.row, record.line, text, label, left_out=reason)
 
 
 def _table(path: Path, *names: str) -> Iterator[Record]:
-    """Read a table whose columns may be in capitals or not. Raises InputError."""
+    """Read these columns of a table, in capitals or not. Raises InputError."""
     for record in records(path):
         cells = {name.upper(): cell for name, cell in record.cells.items()}
-        for name in names if record.row == 0 else ():
+        for name in names if not record.problem else ():
             if name not in cells:
                 got = f"columns {', '.join(list(record.cells)[:12]) or '(none)'}"
                 raise bad_file(path, got, f"one column {name} in its header")
-        yield record._replace(cells=cells)
+        yield record._replace(cells={name: cells.get(name, "") for name in names})
 
 
 def _number(cell: str) -> str:

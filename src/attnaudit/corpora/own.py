@@ -14,11 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Int64
 
-from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
-from attnaudit.corpora.formats.lines import bad_file, require_utf8
+from attnaudit.corpora.formats.lines import bad_file
 from attnaudit.corpora.formats.rows import Columns, SplitSource
-from attnaudit.corpora.formats.tables import READERS, file_source, listed, split_tables
+from attnaudit.corpora.formats.tables import READERS, listed
 from attnaudit.corpora.prepare.gathering import (
     Gathered,
     Gathering,
@@ -27,9 +26,8 @@ from attnaudit.corpora.prepare.gathering import (
     no_rows,
     usable_examples,
 )
-from attnaudit.corpora.read import dialect_of, refuse_words
-from attnaudit.corpora.registry import missing_corpus
-from attnaudit.corpora.spec import CorpusSpec, refuse_generated
+from attnaudit.corpora.read import own_files, own_sources
+from attnaudit.corpora.spec import CorpusSpec
 
 WHOLE = "all"  # the split of a file that is read whole
 
@@ -74,7 +72,7 @@ def _gathering(spec: CorpusSpec, labelled: bool, progress: Progress) -> Gatherin
         spec.on_bad_row == "skip",
         has_question=spec.question is not None,
         progress=progress,
-        encoding=dialect_of(spec).encoding,
+        encoding=spec.encoding or "utf-8",
         raw=True,
         labels="some" if labelled else "none",
     )
@@ -130,7 +128,7 @@ def draw_own(
         instances.append(example.instance)
         labels.append(numbers.setdefault(example.label, len(numbers)))
     if not instances:
-        raise no_rows(out, how)
+        raise no_rows(out)
     names = [json.dumps(label) for label in numbers]
     for parts in (map(str, instances), (names[number] for number in labels)):
         digest.update(f"], [{next(parts)}".encode())
@@ -146,29 +144,16 @@ def _source(
     spec: CorpusSpec, split: str | None, labelled: bool, label_needed: bool
 ) -> tuple[str, SplitSource]:
     """Find the split that is read, and its file. Raises InputError."""
-    refuse_generated(spec)
-    refuse_words(spec)
-    for name in ("train_kept", "test_kept"):
-        if getattr(spec, name) is not None:
-            where, got = f"setting corpus.{name}", "texts that are read whole"
-            raise InputError("read settings", where, got, "no such setting", "leave it out")
     label = spec.label if labelled else None
     columns = Columns(spec.text, label, spec.question, spec.rationale, label_needed)
-    path, name = require_utf8(Path(spec.source).expanduser()), split or WHOLE
-    try:
-        files = split_tables(path, READERS) if path.is_dir() else {WHOLE: path}
-        names = listed(path) if path.is_dir() else ""
-        if WHOLE in files and not path.exists():
-            raise missing_corpus(spec.source)
-    except OSError as error:
-        got = error.strerror or str(error)
-        raise bad_file(path, got, "a place that can be read") from error
-    if path.is_dir() and not split:
-        name = next((one for one in ("test", "dev", "train") if one in files), "test")
+    files, folder = own_files(spec.source, READERS), Path(spec.source).expanduser()
+    known = [one for one in (WHOLE, "test", "dev", "train") if one in files]
+    name = split or (known[0] if known else "test")
     if name not in files:
-        got = (
-            f"{', '.join(files) or 'no split'} among {names}" if names else "a file without splits"
-        )
-        expected = f"a file {name} with one of {', '.join(READERS)}" if names else WHOLE
-        raise bad_file(f"--split {split}" if split else path, got, expected)
-    return name, file_source(files[name], columns, dialect_of(spec))
+        got, expected = "a file without splits", WHOLE
+        if folder.is_dir():
+            got = f"{', '.join(known) or 'no split'} among {listed(folder)}"
+            expected = f"a file {name} with one of {', '.join(READERS)}"
+        raise bad_file(f"--split {split}" if split else folder, got, expected)
+    sources = own_sources(spec, {name: files[name]}, columns, "files")
+    return name, sources[name]

@@ -14,13 +14,13 @@ from attnaudit.core.errors import did_you_mean
 from attnaudit.core.numbers import count
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, SkippedRow, keyed
-from attnaudit.corpora.formats.layouts import Layout, first_that_fits
+from attnaudit.corpora.formats.layouts import Layout
 from attnaudit.corpora.formats.lines import Dialect, bad_file, numbered_lines, require_utf8
 from attnaudit.corpora.formats.readers import beside
-from attnaudit.corpora.formats.tables import listed
+from attnaudit.corpora.formats.tables import first_that_fits, listed
 from attnaudit.corpora.prepare.gathering import Gathered, Gathering, gather
-from attnaudit.corpora.registry import CORPORA, CorpusEntry, corpus_sources
-from attnaudit.corpora.spec import ParallelSpec, generated, refuse_generated, refuse_own
+from attnaudit.corpora.registry import CORPORA, corpus_sources
+from attnaudit.corpora.spec import ParallelSpec, generated, require_used
 
 _NAMED = 8  # lines that a note names
 
@@ -46,9 +46,9 @@ def read_pairs(
     spec: ParallelSpec, split: str | None = None, *, seed: int = 0, progress: Progress = silent
 ) -> ParallelCorpus:
     """Read one split, by default test, or dev or train if there is none; no other is opened."""
-    known, folder = SPLITS[::-1], Path(spec.source).expanduser()
+    known = SPLITS[::-1]
     if spec.source not in CORPORA:
-        layout: Any = _own(spec).layouts[0]
+        folder, layout = _own(spec)
         known = [one for one in known if first_that_fits(folder, layout.files[one])]
         if not known or split not in (None, *known):
             got = f"pairs of {', '.join(known) or 'no split'} among {listed(folder)}"
@@ -59,8 +59,8 @@ def read_pairs(
     return replace(found, splits={chosen: found.splits[chosen]})
 
 
-def _own(spec: ParallelSpec) -> CorpusEntry:
-    """Describe a user's own folder as a registered corpus is described. Raises InputError."""
+def _own(spec: ParallelSpec) -> tuple[Path, Layout]:
+    """Return a user's folder and how its files lie. Raises InputError."""
     folder = require_utf8(Path(spec.source).expanduser())
     if not folder.is_dir():
         known = [name for name, other in CORPORA.items() if other.task == "translation"]
@@ -69,41 +69,45 @@ def _own(spec: ParallelSpec) -> CorpusEntry:
         raise bad_file(spec.source, got, expected, did_you_mean(spec.source, known))
     names = {"train": "train", "dev": spec.dev, "test": spec.test}
     files = {split: [f"{name}.{spec.source_ending}"] for split, name in names.items()}
-    layout = Layout("pairs", files, options={"target": spec.target_ending})
-    name, needs = folder.resolve().name, f"{files['train'][0]} and so on, perhaps with .gz"
-    return CorpusEntry(name, name, "", layouts=(layout,), needs=needs)
+    return folder, Layout("pairs", files, options={"target": spec.target_ending})
 
 
 def _read(
     spec: ParallelSpec, splits: Sequence[str], seed: int, progress: Progress
 ) -> ParallelCorpus:
     seed = seed if spec.seed is None else spec.seed
-    entry, place = CORPORA.get(spec.source), spec.data_dir
+    entry = CORPORA.get(spec.source)
     if entry and entry.task != "translation":
         do = f"attnaudit run {spec.source}"
         raise bad_file(spec.source, "a corpus of single texts", "a corpus of pairs", do)
     if entry and entry.generate:
         return cast(ParallelCorpus, entry.generate(seed=seed, **generated(spec)))
-    if entry:
-        refuse_own(spec)
-    else:
-        entry, place = _own(spec), Path(spec.source).expanduser().resolve().parent
-    refuse_generated(spec)
+    require_used(spec, "files", "shares", *([] if entry else ["own", "encoded"]))
     encoding = Dialect("utf-8" if spec.encoding is None else spec.encoding).encoding
-    options = {"max_words": spec.max_words, "encoding": encoding}
-    layouts: list[Any] = list(entry.layouts)
-    for number, layout in enumerate(layouts):
+
+    def chosen(layout: Any) -> Layout:
         files = {split: layout.files[split] for split in splits}
-        changed = {"files": files, "needed": splits, "options": {**layout.options, **options}}
-        layouts[number] = replace(layout, **changed)
-    _, sources, _ = corpus_sources(replace(entry, layouts=tuple(layouts)), place)
-    is_own = spec.source not in CORPORA
+        own = {"max_words": spec.max_words, "encoding": encoding}
+        return replace(layout, files=files, needed=splits, options={**layout.options, **own})
+
+    if entry:
+        layouts = tuple(map(chosen, entry.layouts))
+        name, sources = (
+            entry.name,
+            corpus_sources(replace(entry, layouts=layouts), spec.data_dir)[1],
+        )
+    else:
+        folder, layout = _own(spec)
+        name, sources = folder.resolve().name, chosen(layout)(folder)
+        if not sources:
+            got = f"no pairs among {listed(folder)}"
+            raise bad_file(folder, got, f"files such as train.{spec.source_ending}")
     how = Gathering(
         str.split,
         spec.on_bad_row == "skip",
         has_question=True,
         progress=progress,
-        encoding=encoding if is_own else None,
+        encoding=None if entry else encoding,
         raw=True,
         labels="none",
     )
@@ -119,7 +123,7 @@ def _read(
         read[split] = pairs.take(np.sort(order[:size])) if share < 1 else pairs
         notes += [note] if note else []
         skipped += found.skipped
-    return ParallelCorpus(entry.name, read, tuple(notes), tuple(skipped))
+    return ParallelCorpus(name, read, tuple(notes), tuple(skipped))
 
 
 def _pairs(found: Gathered, encoding: str) -> tuple[Pairs, str]:
@@ -136,7 +140,7 @@ def _pairs(found: Gathered, encoding: str) -> tuple[Pairs, str]:
     path = beside(found.path, "align")
     if path is None:
         return Pairs(instances, *texts), ""
-    lines = [line for _, line in numbered_lines(path, encoding=encoding)]
+    lines = [line for _, line in numbered_lines(path, encoding)]
     if len(lines) != found.rows:
         got, where = f"{len(lines)} and {found.rows} lines", f"{path} and {found.path.name}"
         raise bad_file(where, got, "a line of alignments for each pair")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
-from attnaudit.core.errors import InputError
 from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
@@ -21,6 +20,7 @@ from attnaudit.corpora.formats.frames import frame_name, frame_sources
 from attnaudit.corpora.formats.lines import Dialect, bad_file, require_utf8
 from attnaudit.corpora.formats.rows import Columns, SplitSource, require_splits
 from attnaudit.corpora.formats.tables import (
+    TABLES,
     file_source,
     listed,
     split_tables,
@@ -48,8 +48,7 @@ from attnaudit.corpora.spec import (
     CorpusSpec,
     Preset,
     generated,
-    refuse_generated,
-    refuse_own,
+    require_used,
     spec_of,
 )
 
@@ -103,23 +102,23 @@ def read_corpus(
     coerce(preset, Preset, "preset")
     seed = seed if spec.seed is None else spec.seed
     entry, notes = CORPORA.get(spec.source), ()
-    if entry and entry.generate and entry.task != "translation":
+    if entry and entry.task == "translation":
+        expected, do = "a corpus of single texts", f"attnaudit run {entry.name}"
+        raise bad_file(entry.name, "a corpus of pairs", expected, do)
+    if entry and entry.generate:
         return cast(Corpus, entry.generate(seed=seed, **generated(spec)))
-    if raw:
-        refuse_words(spec)
+    kinds = ["files", "shares", *([] if raw else ["words"])]
     columns = Columns(spec.text, spec.label, spec.question, spec.rationale)
     if entry:
-        refuse_own(spec)
+        require_used(spec, *kinds)
         name = entry.name
-        if entry.task == "translation":
-            expected, do = "a corpus of single texts", f"attnaudit run {name}"
-            raise bad_file(name, "a corpus of pairs", expected, do)
         _, sources, notes = corpus_sources(entry, spec.data_dir)
     elif in_memory:
-        name, sources = frame_name(source), frame_sources(source, columns, dialect_of(spec))
+        require_used(spec, "own", *kinds)
+        name, sources = frame_name(source), frame_sources(source, columns)
     else:
-        name, sources = _own(spec.source, columns, dialect_of(spec))
-    refuse_generated(spec)
+        name, files = _own(spec.source)
+        sources = own_sources(spec, files, columns, *kinds)
     how, parting = _gathering(spec, preset, progress, raw), entry.parting if entry else Parting()
     in_order = [split for split in ("all", *SPLITS) if split in sources]
     gathered = {split: gather(sources[split], split, how) for split in in_order}
@@ -150,16 +149,6 @@ def read_corpus(
         tuple(row for rows in gathered.values() for row in rows.skipped),
         task_of(spec),
     )
-
-
-def refuse_words(spec: CorpusSpec) -> None:
-    """Raise InputError for an option of words if raw texts are read."""
-    words = ("tokenizer", "lowercase", "max_tokens", "min_df", "removed", "planted")
-    for name in (*words, "digits", "sentences"):
-        if getattr(spec, name) not in (None, "keep", "rule"):
-            got = "an option of words for a model with a tokenizer of its own"
-            where = f"setting corpus.{name}"
-            raise InputError("read settings", where, got, "no such option", "leave it out")
 
 
 def _gathering(spec: CorpusSpec, preset: str, progress: Progress, raw: bool) -> Gathering:
@@ -197,28 +186,45 @@ def word_rules(spec: CorpusSpec, preset: str) -> Callable[[str], list[str]]:
 
 def dialect_of(spec: CorpusSpec) -> Dialect:
     """Return the encoding and delimiter of a user's own files. Raises InputError."""
-    encoding = "utf-8" if spec.encoding is None else spec.encoding
     delimiter = {"tab": "\t", "": '"', None: ""}.get(spec.delimiter, spec.delimiter)
-    return Dialect(encoding, delimiter or "")
+    return Dialect("utf-8" if spec.encoding is None else spec.encoding, delimiter or "")
 
 
-def _own(source: str, columns: Columns, dialect: Dialect) -> tuple[str, Mapping[str, SplitSource]]:
-    """Return the name and the sources of a file or a folder. Raises InputError."""
+def own_files(source: str, formats: Collection[str]) -> dict[str, Path]:
+    """Find a user's file, as split ``all``, or the files of a folder. Raises InputError."""
     path = require_utf8(Path(source).expanduser())
     try:
         if not path.exists():
-            known = [name for name, entry in CORPORA.items() if entry.task != "translation"]
-            raise missing_corpus(source, known)
-        files, name = {"all": path}, stem_and_format(path)[0]
-        name = path.resolve().parent.name if name in _UNTELLING else name
-        if path.is_dir():
-            files, name = split_tables(path), path.resolve().name
-            do = "to split one file 80/10/10, name the file itself"
-            require_splits(files, path, listed(path), do)
+            raise missing_corpus(source)
+        return split_tables(path, formats) if path.is_dir() else {"all": path}
     except OSError as error:
         got = error.strerror or str(error)
         raise bad_file(path, got, "a place that can be read") from error
-    return name, {split: file_source(file, columns, dialect) for split, file in files.items()}
+
+
+def own_sources(
+    spec: CorpusSpec, files: Mapping[str, Path], columns: Columns, *kinds: str
+) -> dict[str, SplitSource]:
+    """Return the sources of a user's files. Raises InputError for a setting without effect."""
+    formats = {stem_and_format(path)[1] for path in files.values()}
+    # A parquet file states its encoding; only csv and tsv have a delimiter.
+    encoded = ["encoded"] if formats - {".parquet"} else []
+    delimited = ["delimited"] if formats & {".csv", ".tsv"} else []
+    require_used(spec, "own", *kinds, *encoded, *delimited)
+    dialect = dialect_of(spec)
+    return {split: file_source(path, columns, dialect) for split, path in files.items()}
+
+
+def _own(source: str) -> tuple[str, dict[str, Path]]:
+    """Return the name and the files of a table, or of a folder with splits. Raises InputError."""
+    files, path = own_files(source, TABLES), Path(source).expanduser().resolve()
+    if path.is_dir():
+        require_splits(
+            files, path, listed(path), "to split one file 80/10/10, name the file itself"
+        )
+        return path.name, files
+    name = stem_and_format(path)[0]
+    return path.parent.name if name in _UNTELLING else name, files
 
 
 def gathering_remarks(gathered: Mapping[str, Gathered], max_tokens: int | None) -> Iterator[str]:

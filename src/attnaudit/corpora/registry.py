@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product
@@ -20,7 +19,7 @@ from attnaudit.corpora.cleaning import CLEANERS
 from attnaudit.corpora.formats.layouts import Layout, MissingFiles, Sources
 from attnaudit.corpora.formats.lines import require_utf8
 from attnaudit.corpora.formats.rows import Task
-from attnaudit.corpora.formats.tables import listed
+from attnaudit.corpora.formats.tables import first_that_fits, listed
 
 if TYPE_CHECKING:
     from attnaudit.corpora.corpus import Corpus, ParallelCorpus
@@ -241,23 +240,22 @@ def is_parallel(source: str) -> bool:
     if source in CORPORA:
         return CORPORA[source].task == "translation"
     path = Path(source).expanduser()
-    if _may_be_name(source) and not path.exists():
+    if _may_be_name(path, source) and not path.exists():
         raise missing_corpus(source)
-    return has_train(path, "src")
+    return first_that_fits(path, ["train.src"]) is not None
 
 
 def missing_corpus(source: str, known: Iterable[str] = CORPORA) -> InputError:
     """Make the error for what is neither registered nor a file or folder."""
-    if _may_be_name(source):
-        expected, do = f"one of {', '.join(known)}, a file or a folder", did_you_mean(source, known)
-        return InputError("read corpus", source, "an unknown corpus", expected, do)
-    got, expected = "no such file or folder", "a file, a folder or the name of a corpus"
-    where = str(Path(source).expanduser())
-    return InputError("read corpus", where, got, expected, near_file(source))
+    path, got, do = Path(source).expanduser(), "no such file or folder", near_file(source)
+    expected = "a file, a folder or the name of a corpus"
+    if _may_be_name(path, source):
+        got, do = "an unknown corpus", did_you_mean(source, known)
+        expected = f"one of {', '.join(known)}, a file or a folder"
+    return InputError("read corpus", str(path), got, expected, do)
 
 
-def _may_be_name(source: str) -> bool:
-    path = Path(source).expanduser()
+def _may_be_name(path: Path, source: str) -> bool:
     return path.name == source and not path.suffix
 
 
@@ -266,11 +264,6 @@ def near_file(name: str) -> str:
     path = Path(name).expanduser()
     others = path.parent.iterdir() if path.parent.is_dir() else ()
     return did_you_mean(path.name, [other.name for other in others])
-
-
-def has_train(folder: Path, ending: str) -> bool:
-    """Return True if a folder holds the train file with that ending, plain or gzipped."""
-    return any((folder / f"train.{ending}{packed}").is_file() for packed in ("", ".gz"))
 
 
 def data_folder(data_dir: str | Path | None) -> tuple[Path, str]:
@@ -282,9 +275,12 @@ def data_folder(data_dir: str | Path | None) -> tuple[Path, str]:
     return user_cache() / "corpora", "the user's cache"
 
 
-def corpus_folder(entry: CorpusEntry, data_dir: str | Path | None) -> Path:
-    """Return the first folder of a corpus that has its files. Raises InputError."""
-    return corpus_sources(entry, data_dir)[0]
+def corpus_folder(entry: CorpusEntry, data_dir: str | Path | None) -> Path | None:
+    """Return the first folder of a corpus that has its files."""
+    try:
+        return corpus_sources(entry, data_dir)[0]
+    except InputError:
+        return None
 
 
 def corpus_sources(
@@ -293,48 +289,36 @@ def corpus_sources(
     """Find the folder of a corpus of texts and its splits.
 
     Returns:
-        The folder, the sources by split, and a remark for each folder that was skipped.
+        The folder, the sources by split, and a remark for each folder that lacks some.
 
     Raises:
         InputError: If no folder has its files.
     """
-    errors: list[MissingFiles] = []
-    first = 0
-    for folder in _folders(entry, data_dir):
-        first = len(errors)
-        for name, layout in product(("", *entry.within), entry.layouts):
-            place = folder / name
-            try:
-                found = layout(place) if place.is_dir() else {}
-            except MissingFiles as error:
-                errors.append(error)
-                continue
-            if found:
-                elsewhere = [error for error in errors if error.where != str(place)]
-                remarks = (f"{e.where}: {e.got}; read from {place} instead" for e in elsewhere)
-                return folder, found, tuple(remarks)
-        if len(errors) == first:
-            got = f"none of its files among {listed(folder)}"
-            errors.append(MissingFiles("read corpus", str(folder), got, entry.needs))
-    if not errors:
-        raise _no_folder(entry, data_dir)
-    where, got, expected = errors[first].where, errors[first].got, errors[first].expected
-    raise MissingFiles(f"read corpus {entry.name}", where, got, expected, entry.how_to_get)
-
-
-def _folders(entry: CorpusEntry, data_dir: str | Path | None) -> Iterator[Path]:
-    place, _ = data_folder(data_dir)
-    return (folder for name in entry.places if (folder := place / name).is_dir())
-
-
-def _no_folder(entry: CorpusEntry, data_dir: str | Path | None) -> InputError:
     place, chosen_by = data_folder(data_dir)
-    fetch = f"get them with attnaudit corpora fetch {entry.name}"
-    get = fetch if entry.downloads else entry.how_to_get
-    do = "; ".join(filter(None, [get, "or name their folder with --data-dir"]))
-    got = f"no folder {', '.join(entry.places)} ({chosen_by})"
-    operation, expected = f"read corpus {entry.name}", f"the files of {entry.title}"
-    return InputError(operation, str(place), got, expected, do)
+    folders = [folder for name in entry.places if (folder := place / name).is_dir()]
+    errors: list[MissingFiles] = []
+    for folder, name, layout in product(folders, ("", *entry.within), entry.layouts):
+        inside = folder / name
+        try:
+            found = layout(inside) if inside.is_dir() else {}
+        except MissingFiles as error:
+            errors.append(error)
+            continue
+        if found:
+            elsewhere = (error for error in errors if error.where != str(inside))
+            remarks = (f"{e.where}: {e.got}; read from {inside} instead" for e in elsewhere)
+            return folder, found, tuple(remarks)
+    where, expected, do = str(place), f"the files of {entry.title}", entry.how_to_get
+    if errors:
+        where, got, expected = errors[0].where, errors[0].got, errors[0].expected
+    elif folders:
+        where, got = str(folders[0]), f"none of its files among {listed(folders[0])}"
+        expected = entry.needs
+    else:
+        got = f"no folder {', '.join(entry.places)} ({chosen_by})"
+        fetch = f"get them with attnaudit corpora fetch {entry.name}" if entry.downloads else do
+        do = "; ".join(filter(None, [fetch, "or name their folder with --data-dir"]))
+    raise MissingFiles(f"read corpus {entry.name}", where, got, expected, do)
 
 
 def listed_corpora(data_dir: str | Path | None = None) -> list[dict[str, Any]]:
@@ -348,10 +332,8 @@ def listed_corpora(data_dir: str | Path | None = None) -> list[dict[str, Any]]:
 
 def _listed(entry: CorpusEntry, data_dir: str | Path | None) -> dict[str, Any]:
     sizes = [download.size for download in entry.downloads]
-    folder, get = "", entry.how_to_get or "your own copy"
-    get = f"attnaudit corpora fetch {entry.name}" if sizes else get
-    with contextlib.suppress(InputError):
-        folder = "" if entry.generate else str(corpus_folder(entry, data_dir))
+    get = f"attnaudit corpora fetch {entry.name}" if sizes else entry.how_to_get or "your own copy"
+    folder = None if entry.generate else corpus_folder(entry, data_dir)
     return {
         "name": entry.name,
         "title": entry.title,
@@ -359,7 +341,7 @@ def _listed(entry: CorpusEntry, data_dir: str | Path | None) -> dict[str, Any]:
         "classes": entry.class_names,
         "licence": entry.licence,
         "citation": entry.citation,
-        "folder": folder,
+        "folder": str(folder or ""),
         "get": "generated from a seed" if entry.generate else get,
         "bytes": sum(filter(None, sizes)) if sizes and None not in sizes else None,
     }

@@ -13,10 +13,11 @@ from attnaudit.corpora.registry import CORPORA, UnitName
 
 Preset = Literal["paper", "code2019", "flan", "han"]
 PlantedRule = Literal["decisive", "twice", "majority", "last", "many", "decoy", "random"]
-_file = partial(setting, only="files")
-_own = partial(setting, default=None, only="own")
+# What a setting is for (`require_used`): registered and own files, a part of them, words that are
+# not a tokenizer's, own files, their encoding and delimiter, and planted corpora.
+_share = partial(setting, default=None, above=0, most=1, only="files shares")
+_own = partial(setting, default=None, only="files own")
 _planted = partial(setting, default=None, only="planted")
-_share = partial(setting, default=None, above=0, most=1, only="files")
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class _Spec:
     data_dir: str | None = setting(
         "Folder with the registered corpora; default: $ATTNAUDIT_DATA, then the user's cache.", None
     )
-    on_bad_row: Literal["error", "skip"] = _file(
-        "error: stop at the first bad row; skip: exclude and list it.", "error"
+    on_bad_row: Literal["error", "skip"] = setting(
+        "error: stop at the first bad row; skip: exclude and list it.", "error", only="files"
     )
     train_kept: float | None = _share(
         "Share of the train rows to use; default: the corpus's own, else 1."
@@ -37,7 +38,8 @@ class _Spec:
         "Share of the test rows to use; default: the corpus's own, else 1."
     )
     encoding: str | None = _own(
-        "Encoding of your texts, such as latin-1, cp1252 or utf-16; default: utf-8."
+        "Encoding of your texts, such as latin-1, cp1252 or utf-16; default: utf-8.",
+        only="files own encoded",
     )
     seed: int | None = setting(
         "Seed that draws the splits, or the generated texts; default: the seed of the run.", None
@@ -66,35 +68,45 @@ class CorpusSpec(_Spec):
         "Column with the [start, stop] character ranges of the words known to matter "
         "(jsonl, parquet)."
     )
-    max_tokens: int | None = _file("Cut texts to this many tokens.", None, least=1)
-    min_df: int | None = _file(
+    max_tokens: int | None = setting(
+        "Cut texts to this many tokens.", None, least=1, only="files words"
+    )
+    min_df: int | None = setting(
         "Train texts that a word must occur in to enter the vocabulary; default: the corpus's own, "
         "else 1, 5 or 10 by size.",
         None,
         least=1,
+        only="files words",
     )
-    sentences: Literal["rule", "lines"] = _file(
+    sentences: Literal["rule", "lines"] = setting(
         "How texts are split into sentences, for hierarchical models: by a rule, or at line ends.",
         "rule",
+        only="files words",
     )
     digits: Literal["keep", "mask"] | None = _own(
         "Words with a digit in your own texts: keep them, or mask (read each as qqq, as in Jain & "
-        "Wallace 2019); default: keep."
+        "Wallace 2019); default: keep.",
+        only="files own words",
     )
-    lowercase: bool | None = _own("Lower-case all words, or none; default: all.")
+    lowercase: bool | None = _own(
+        "Lower-case all words, or none; default: all.", only="files own words"
+    )
     tokenizer: str | None = _own(
         "Tokenizer: the code of a spaCy language (en, de, fr, …; xx for any), or whitespace; "
-        "default: en."
+        "default: en.",
+        only="files own words",
     )
     delimiter: str | None = _own(
-        "Separator of a csv or tsv file: one character, or tab; default: by the file's ending."
+        "Separator of a csv or tsv file: one character, or tab; default: by the file's ending.",
+        only="files own delimited",
     )
     removed: Literal["rationale"] | tuple[str, ...] | None = setting(
-        "What to remove from every text: its rationale, or these words.", None
+        "What to remove from every text: its rationale, or these words.", None, only="words"
     )
     planted: PlantedRule | None = setting(
         "Rule that plants words into shortened texts with random labels (docs/calibration.md).",
         None,
+        only="words",
     )
 
 
@@ -106,7 +118,9 @@ class ParallelSpec(_Spec):
     target_ending: str = _own("Ending of the target files of a folder, before .gz.", default="trg")
     dev: str = _own("Name of the dev files of a folder.", default="dev")
     test: str = _own("Name of the test files of a folder.", default="test")
-    max_words: int = _file("A pair with more words on a side is a bad row.", 100, least=1)
+    max_words: int = setting(
+        "A pair with more words on a side is a bad row.", 100, least=1, only="files"
+    )
     units: UnitName | None = setting(
         "Units of the texts: learned pieces, or words; default: the corpus's own, else pieces.",
         None,
@@ -146,24 +160,14 @@ def spec_of(kind: type[Spec], source: object, options: Mapping[str, Any]) -> Spe
     return from_plain(kind, {"source": str(source), **plain}, "corpus")
 
 
-_refuse = partial(refuse_unused, name="corpus")
+def require_used(spec: _Spec, *kinds: str) -> None:
+    """Raise InputError for a setting without effect on a corpus of these kinds."""
+    got, expected = f"a setting without effect on {spec.source}", "no such setting"
+    refuse_unused(spec, "corpus", kinds, got, expected)
 
 
 def generated(spec: _Spec) -> dict[str, Any]:
     """Return what is set of how a planted corpus is made. Raises InputError for other settings."""
-    got, expected = f"corpus {spec.source}", "a corpus that is read from files"
-    _refuse(spec, kinds=["planted"], got=got, expected=expected)
+    require_used(spec, "planted", "words")
     names = ("size", "length", "symbols")
     return {name: value for name in names if (value := getattr(spec, name, None)) is not None}
-
-
-def refuse_generated(spec: _Spec) -> None:
-    """Raise InputError for a setting of planted corpora on one that is read from files."""
-    got = f"corpus {spec.source}"
-    _refuse(spec, kinds=["files", "own"], got=got, expected="a corpus planted-<kind>")
-
-
-def refuse_own(spec: _Spec) -> None:
-    """Raise InputError for a setting of a user's own files on a registered corpus."""
-    got, expected = f"registered corpus {spec.source}", "a file or a folder of your own"
-    _refuse(spec, kinds=["files", "planted"], got=got, expected=expected)

@@ -14,7 +14,6 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.formats.frames import keep_table
 from attnaudit.corpora.formats.rows import Columns
-from attnaudit.corpora.read import dialect_of
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers.comparison import compare_runs as compare_with_paper
 from attnaudit.plans.spec import RunSpec, TranslationSpec
@@ -186,7 +185,7 @@ def _kept(source: Any, folder: Path, name: str, options: Mapping[str, Any]) -> P
     given = {key: value for key, value in options.items() if key in known}
     spec = from_plain(CorpusSpec, {"source": name, **given}, "corpus")
     columns = Columns(spec.text, spec.label, spec.question, spec.rationale)
-    return keep_table(source, folder, columns, dialect_of(spec), name and f"{name}-texts")
+    return keep_table(source, folder, columns, name and f"{name}-texts")
 
 
 def _folders(runs: str | Path | Iterable[str | Path]) -> list[Path]:

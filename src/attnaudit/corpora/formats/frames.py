@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.files import write_text
-from attnaudit.corpora.formats.lines import Dialect, bad_file
+from attnaudit.corpora.formats.lines import bad_file
 from attnaudit.corpora.formats.rows import (
     SPLIT_NAMES,
     Columns,
@@ -93,14 +93,13 @@ def frame_name(source: object) -> str:
     return str(getattr(getattr(first, "info", None), "dataset_name", None) or "frame")
 
 
-def frame_sources(source: Any, columns: Columns, dialect: Dialect) -> dict[str, SplitSource]:
+def frame_sources(source: Any, columns: Columns) -> dict[str, SplitSource]:
     """Return the rows of a table as split ``all``, or of a mapping of splits to tables.
 
     Raises:
-        InputError: For any other object, a mapping without train or test, and an option of files.
+        InputError: For any other object, and a mapping without train or test.
     """
     name = _name(source)
-    dialect.refuse(name, "a table in memory", "delimiter", "encoding")
     if not isinstance(source, Mapping):
         return {"all": frame_source(source, columns)}
     found = {SPLIT_NAMES[key.lower()]: key for key in source if str(key).lower() in SPLIT_NAMES}
@@ -127,23 +126,21 @@ def _rows(table: Any, path: Path, columns: Columns) -> Iterator[Row]:
         names = [name for _, name in columns if name in table.column_names]
         classes = {name: getattr(table.features[name], "names", None) for name in names}
         batches = table.with_format("arrow").iter(batch_size=BATCH)
-    for row, _, cells, _ in frame_records(batches, path, columns):
+    for record in frame_records(batches, path, columns):
+        cells = record.cells
         for name, known in classes.items():
             if known and cells[name] is not None:  # a label that is not known is −1
                 cells[name] = known[cells[name]] if cells[name] >= 0 else None
-        yield Row(row, None, **columns.fields(cells))
+        yield columns.row(record)
 
 
-def keep_table(
-    source: Any, folder: Path, columns: Columns, dialect: Dialect, name: str = ""
-) -> Path:
+def keep_table(source: Any, folder: Path, columns: Columns, name: str = "") -> Path:
     """Write a table, or a mapping of splits to tables, so that training on it can be resumed.
 
     Args:
         source: The table.
         folder: Place of the file.
         columns: Columns that are written.
-        dialect: Options of files, which a table has no use for.
         name: Name of the file; by default the table's own.
 
     Returns:
@@ -153,13 +150,12 @@ def keep_table(
     Raises:
         InputError: For an object that is no table.
     """
-    fields = {option: "evidence" if option == "rationale" else option for option, _ in columns}
     parts = {
         split: "".join(
-            json.dumps({column: getattr(row, fields[option]) for option, column in columns}) + "\n"
+            json.dumps({column: getattr(row, option) for option, column in columns}) + "\n"
             for row in part.rows()
         )
-        for split, part in frame_sources(source, columns, dialect).items()
+        for split, part in frame_sources(source, columns).items()
     }
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
     place = folder / f"{name or frame_name(source)}-{digest}"

@@ -14,7 +14,13 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.formats.lines import filled_lines
 from attnaudit.corpora.formats.readers import READERS
 from attnaudit.corpora.formats.rows import BadCell, Row, Span, SplitSource, word_spans
-from attnaudit.corpora.formats.tables import TABLES, listed, split_tables, stem_and_format
+from attnaudit.corpora.formats.tables import (
+    TABLES,
+    first_that_fits,
+    listed,
+    split_tables,
+    stem_and_format,
+)
 
 Sources = dict[str, SplitSource]
 
@@ -108,19 +114,13 @@ class Layout:
         return replace(row, problem=f"label '{label[:40]}' where {expected}")
 
 
-def first_that_fits(folder: Path, patterns: Sequence[str]) -> Path | None:
-    """Find the first file or folder that fits a pattern, plain or gzipped, tried in order."""
-    both = (end for pattern in patterns for end in (pattern, f"{pattern}.gz"))
-    return next((path for pattern in both for path in sorted(folder.glob(pattern))), None)
-
-
 def _masked(rows: Iterator[Row], path: Path) -> Iterator[Row]:
     """Mark the words of each row by the same line of a file of masks."""
     masks = (line.split() for _, _, line in filled_lines(path))
     for row, mask in zip_longest(rows, masks):
         if row is not None:
             try:
-                yield row if row.problem else replace(row, evidence=_marked(row, mask, path.name))
+                yield row if row.problem else replace(row, rationale=_marked(row, mask, path.name))
             except BadCell as error:
                 yield replace(row, problem=str(error))
 

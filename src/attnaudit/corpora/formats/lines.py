@@ -43,44 +43,38 @@ class Dialect:
     delimiter: str = ""
 
     def __post_init__(self) -> None:
-        operation, setting = "read settings", "setting corpus"
         if len(self.delimiter) > 1 or self.delimiter in ('"', "\r", "\n"):
-            where, expected = f"{setting}.delimiter", "one character, or tab"
-            raise InputError(operation, where, repr(self.delimiter), expected)
+            raise _bad_setting("delimiter", self.delimiter, "one character, or tab")
         try:
             "\n".encode(self.encoding)
         except (LookupError, ValueError) as error:
-            where, expected = f"{setting}.encoding", "a name such as utf-8, latin-1 or cp1252"
-            raise InputError(operation, where, repr(self.encoding), expected) from error
+            expected = "a name such as utf-8, latin-1 or cp1252"
+            raise _bad_setting("encoding", self.encoding, expected) from error
 
-    def refuse(self, where: object, kind: str, *options: str) -> None:
-        """Raise InputError for an option that a kind of table states itself."""
-        for option in options:
-            if getattr(self, option) != getattr(Dialect, option):
-                got = f"setting corpus.{option} for {kind}, which states it"
-                raise bad_file(where, got, "a csv or tsv file", "leave it out")
+
+def _bad_setting(name: str, value: str, expected: str) -> InputError:
+    return InputError("read settings", f"setting corpus.{name}", repr(value), expected)
 
 
 @contextlib.contextmanager
-def opened(path: Path, operation: str = "read corpus") -> Iterator[io.BufferedReader]:
+def opened(path: Path) -> Iterator[io.BufferedReader]:
     """Open a file for reading bytes, unpacked if they are gzip, whatever the file's name.
 
     Raises:
         InputError: For a file that is missing, damaged or cut off, a pipe or a device.
     """
     if may_never_end(path):
-        got, do = "a pipe or a device, which cannot be read twice", "write its output into a file"
-        raise InputError(operation, str(path), got, "a file", do)
+        got = "a pipe or a device, which cannot be read twice"
+        raise bad_file(path, got, "a file", "write its output into a file")
     try:
         with path.open("rb") as raw:
             unpacked: Any = gzip.GzipFile(fileobj=raw)  # reads nothing yet
             yield io.BufferedReader(unpacked) if raw.peek(2)[:2] == GZIP_MAGIC else raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         got, do = f"damaged gzip ({error})", "copy or download it again"
-        raise InputError(operation, str(path), got, "a whole file", do) from error
+        raise bad_file(path, got, "a whole file", do) from error
     except OSError as error:
-        got = error.strerror or str(error)
-        raise InputError(operation, str(path), got, "a file that can be read") from error
+        raise bad_file(path, error.strerror or str(error), "a file that can be read") from error
 
 
 def whole_bytes(path: Path) -> bytes:
@@ -89,13 +83,14 @@ def whole_bytes(path: Path) -> bytes:
         most = most_inflated(path.stat().st_size)
         content = file.read(most + 1)
     if len(content) > most:
-        raise _too_large("read corpus", path, most)
+        raise too_large(path, most)
     return content
 
 
-def _too_large(operation: str, where: object, most: int) -> InputError:
+def too_large(where: object, most: int) -> InputError:
+    """Make the error for a file that holds too much for its size."""
     got, do = f"more than {most} bytes once unpacked", "do not trust it; if you do, unpack it"
-    return InputError(operation, str(where), got, f"at most {RATIO} times its size", do)
+    return bad_file(where, got, f"at most {RATIO} times its size", do)
 
 
 def whole_text(path: Path, encoding: str = "utf-8") -> str:
@@ -103,9 +98,7 @@ def whole_text(path: Path, encoding: str = "utf-8") -> str:
     return whole_bytes(path).decode(encoding, "surrogateescape").removeprefix("\ufeff")
 
 
-def numbered_lines(
-    path: Path, operation: str = "read corpus", encoding: str = "utf-8"
-) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Read lines with their ends, numbered from 1.
 
     A byte order mark is removed. Bytes that are not of ``encoding`` become surrogates, which
@@ -116,12 +109,12 @@ def numbered_lines(
             and for an endless line.
     """
     number, total, expected = 0, 0, f"a text in {encoding}"
-    with opened(path, operation) as file:
+    with opened(path) as file:
         most = most_inflated(path.stat().st_size)
         # UTF-16, archives and parquet have such bytes, texts have none.
         if b"\0" in file.peek(512)[:512] and "\n".encode(encoding) == b"\n":
-            got, do = "NUL bytes, as in UTF-16 or an archive", "set corpus.encoding, or unpack it"
-            raise InputError(operation, str(path), got, expected, do)
+            do = "set corpus.encoding, or unpack it"
+            raise bad_file(path, "NUL bytes, as in UTF-16 or an archive", expected, do)
         # Decoded before it is cut into lines, since a line end in UTF-16 is not one byte.
         text = io.TextIOWrapper(file, encoding, "surrogateescape", newline="\n")
         try:
@@ -129,21 +122,21 @@ def numbered_lines(
                 number, total = number + 1, total + len(line)
                 where = f"{path}: line {number}"
                 if total > most:
-                    raise _too_large(operation, where, most)
+                    raise too_large(where, most)
                 if len(line) > LONGEST_LINE:
                     got = f"more than {LONGEST_LINE} characters"
-                    raise InputError(operation, where, got, "shorter lines", "is it a text?")
+                    raise bad_file(where, got, "shorter lines", "is it a text?")
                 yield number, line.removeprefix("\ufeff") if number == 1 else line
         except UnicodeError as error:
             where, do = f"{path}: line {number + 1}", "set corpus.encoding"
-            raise InputError(operation, where, str(error), expected, do) from error
+            raise bad_file(where, str(error), expected, do) from error
     if number == 0:
-        raise InputError(operation, str(path), "an empty file", "a file with rows")
+        raise bad_file(path, "an empty file", "a file with rows")
 
 
 def filled_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, int, str]]:
     """Read the row from 0, number from 1 and text of each line that is not empty."""
-    lines = numbered_lines(path, encoding=encoding)
+    lines = numbered_lines(path, encoding)
     filled = ((number, line) for number, line in lines if line.strip())
     return ((row, number, line) for row, (number, line) in enumerate(filled))
 

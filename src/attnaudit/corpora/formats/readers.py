@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from attnaudit.core.numbers import count
-from attnaudit.corpora.formats.archives import unpack
 from attnaudit.corpora.formats.lines import (
     bad_file,
     filled_lines,
@@ -19,7 +18,7 @@ from attnaudit.corpora.formats.lines import (
     whole_text,
 )
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, word_spans
-from attnaudit.corpora.formats.tables import csv_fields, listed, records
+from attnaudit.corpora.formats.tables import csv_fields, first_that_fits, listed, records
 
 Rows = Iterator[Row]
 Fields = Mapping[str, Any]
@@ -35,42 +34,36 @@ def _row(
         return Row(number, line, problem=str(error))
 
 
-def table(
-    path: Path, part: str = "", kind: str = "", sets: Sequence[str] = (), **names: Any
-) -> Rows:
+def table(path: Path, part: str = "", part_column: str = "", kind: str = "", **names: Any) -> Rows:
     """Read a csv, tsv, jsonl or parquet file with a header.
 
     Args:
         path: The file. Sentences that support an answer are marked if it has columns for them.
-        part: The set to read, if the file has all ``sets``.
+        part: The rows to read, by their cell in ``part_column``.
+        part_column: Column of the split, if the file has all of them.
         kind: Format, if the ending of the file does not tell it.
-        sets: Values of the column ``SemEval_set``; a row of another is bad.
         **names: Columns by option (`Columns`).
     """
-    columns, of_part = Columns(**names), 0
-    for row, line, cells, problem in records(path, columns, kind=kind):
-        if sets:
-            named = str(cells.get("SemEval_set")).strip()
-            if not problem and named not in sets:
-                problem = f"SemEval_set '{named}' where {', '.join(sets)} was expected"
-            # A row of no set is reported once, with the first.
-            if part != (sets[0] if problem else named):
-                continue
-            row, of_part = of_part, of_part + 1
-        yield _row(row, line, problem, _supported, columns.fields(cells), cells)
+    columns = Columns(**names)
+    every = records(path, columns, kind=kind)
+    if part_column:
+        every = (one for one in every if one.problem or one.cells[part_column] == part)
+    for row, record in enumerate(every):
+        yield _supported(columns.row(record._replace(row=row)), record.cells)
 
 
-def _supported(fields: dict[str, Any], cells: Fields) -> Fields:
+def _supported(row: Row, cells: Fields) -> Row:
     sentences, numbers, support = map(cells.get, ("sentences", "sentence_ids", "supporting_ids"))
     if sentences is None or numbers is None or support is None:
-        return fields
+        return row
     try:
         facts = dict(zip(numbers, sentences, strict=True))
-        if " ".join(sentences) != fields["text"]:
+        if " ".join(sentences) != row.text:
             raise ValueError
-        return {**fields, "evidence": _fact_spans(facts, support)}
+        return replace(row, rationale=_fact_spans(facts, support))
     except (TypeError, ValueError) as error:
-        raise BadCell(str(error) or "sentences that do not make the document") from error
+        got = str(error) if isinstance(error, BadCell) else ""
+        return replace(row, problem=got or "sentences that do not make the document")
 
 
 def _fact_spans(facts: Mapping[int, str], chosen: Iterable[int]) -> list[Span] | None:
@@ -134,9 +127,7 @@ def _number(file: Path) -> tuple[int, str]:
 
 def beside(path: Path, ending: str) -> Path | None:
     """Find the file of the same split with another ending, plain or gzipped."""
-    name = f"{path.name.partition('.')[0]}.{ending}"
-    both = (path.with_name(name), path.with_name(f"{name}.gz"))
-    return next((other for other in both if other.is_file()), None)
+    return first_that_fits(path.parent, [f"{path.name.partition('.')[0]}.{ending}"])
 
 
 def pairs(path: Path, target: str, encoding: str = "utf-8", max_words: int = 100) -> Rows:
@@ -145,7 +136,7 @@ def pairs(path: Path, target: str, encoding: str = "utf-8", max_words: int = 100
     if other is None:
         got = f"no file .{target} of the same name among {listed(path.parent)}"
         raise bad_file(path, got, "a file of targets, perhaps with .gz")
-    sides = [[text for _, text in numbered_lines(one, encoding=encoding)] for one in (path, other)]
+    sides = [[text for _, text in numbered_lines(one, encoding)] for one in (path, other)]
     if len(sides[0]) != len(sides[1]):
         got = f"{len(sides[0])} and {len(sides[1])} lines"
         raise bad_file(f"{path} and {other.name}", got, "as many of one as of the other")
@@ -193,30 +184,26 @@ def stories(path: Path, cloze: bool = False) -> Rows:
         path: The file. A line that cannot be used makes the rest of its story useless.
         cloze: Facts may have question marks, and questions are sentences with a gap.
     """
-    row, line, expected = 0, 0, 1
+    row, line, expected, text, problem = 0, 0, 1, "\t", ""
     facts: dict[int, str] = {}
-    is_broken, is_asked = False, True  # whether the last line is a question
     for _, line, text in filled_lines(path):
         number, _, rest = text.strip().partition(" ")
         if number == "1":
-            facts, expected, is_broken = {}, 1, False
-        is_question, problem = "\t" in rest, ""
-        if is_broken and not is_question:
-            continue
+            facts, expected, problem = {}, 1, ""
+        is_question, is_broken = "\t" in rest, bool(problem)
         if is_broken:
             problem = "a question of a story with a bad line before it"
         elif number != str(expected) or not rest.strip():
             problem = f"line '{text.strip()[:20]}' where fact {expected} was expected"
         elif "?" in rest and not is_question and not cloze:
             problem = "a question without a tab before its answer"
-        is_broken, is_asked = is_broken or bool(problem), is_question or bool(problem)
-        expected += 1
-        if is_asked:
+        if is_question or (problem and not is_broken):
             yield _row(row, line, problem, _question, facts, rest, cloze)
             row += 1
         else:
-            facts[int(number)] = rest.strip()
-    if not is_asked:
+            facts[expected] = rest.strip()
+        expected += 1
+    if not problem and "\t" not in text:
         yield Row(row, line, problem="a story that ends without a question")
 
 
@@ -230,7 +217,7 @@ def _question(facts: Mapping[int, str], line: str, cloze: bool) -> Fields:
         "text": " ".join(facts.values()),
         "label": answer,
         "question": question.removesuffix("?").strip() if cloze else question,
-        "evidence": _fact_spans(facts, support),
+        "rationale": _fact_spans(facts, support),
     }
 
 
@@ -247,21 +234,8 @@ def question_files(path: Path) -> Rows:
         yield Row(row, None, passage, answer, problem, question=question, file=file.name)
 
 
-def documents(path: Path, part: str = "") -> Rows:
-    """Read annotated documents as ERASER publishes them.
-
-    Args:
-        path: A jsonl file next to the folder ``docs``, or with the documents in it; or an archive.
-        part: Name of the jsonl file in the archive.
-    """
-    if part:
-        with tempfile.TemporaryDirectory() as folder:
-            unpack(path, Path(folder))
-            inside = next(Path(folder).rglob(part), None)
-            if inside is None:
-                raise bad_file(path, f"an archive without {part}", "the file that ERASER publishes")
-            yield from documents(inside)
-        return
+def documents(path: Path) -> Rows:
+    """Read annotated documents as ERASER publishes them: in the file, or in the folder ``docs``."""
     for row, line, cells, problem in records(path):
         yield _row(row, line, problem, _annotated, cells, path.parent / "docs")
 
@@ -278,7 +252,7 @@ def _annotated(cells: Fields, docs: Path) -> Fields:
         ends = [(int(one["start_token"]), int(one["end_token"])) for one in marked]
     except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise BadCell("evidences without start_token and end_token") from error
-    return {"text": text, "label": label, "evidence": word_spans(str(text), ends) or None}
+    return {"text": text, "label": label, "rationale": word_spans(str(text), ends) or None}
 
 
 READERS: dict[str, Callable[..., Rows]] = {

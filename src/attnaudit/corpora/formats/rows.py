@@ -6,7 +6,7 @@ import difflib
 import math
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from pathlib import Path
@@ -34,7 +34,7 @@ class Row:
         problem: Description of a row that could not be split into its columns.
         left_out: Reason why the corpus by its own definition does not use the row.
         question: Question or hypothesis, if the task has one.
-        evidence: Characters that are known to decide the label; None if not known.
+        rationale: Characters that are known to decide the label; None if not known.
         file: File of the row within the folder of the source, if the source is none.
     """
 
@@ -45,7 +45,7 @@ class Row:
     problem: str = ""
     left_out: str = ""
     question: object = None
-    evidence: object = None
+    rationale: object = None
     file: str = ""
 
     def where(self, source: Path) -> str:
@@ -103,10 +103,12 @@ class Columns:
             if (name := getattr(self, option)) is not None:
                 yield option, name
 
-    def fields(self, cells: Mapping[str, Any]) -> dict[str, Any]:
-        """Choose the fields of a row from the cells of a record, by column name."""
-        options = {"rationale": "evidence"}
-        return {options.get(option, option): cells.get(name) for option, name in self}
+    def row(self, record: Record) -> Row:
+        """Choose the fields of a row from the cells of a record."""
+        named: dict[str, Any] = {}
+        if not record.problem:
+            named = {option: record.cells.get(name) for option, name in self}
+        return Row(record.row, record.line, problem=record.problem, **named)
 
 
 def column_option(name: str) -> str:

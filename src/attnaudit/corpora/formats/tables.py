@@ -6,12 +6,11 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import did_you_mean
 from attnaudit.core.numbers import count
 from attnaudit.corpora.formats.frames import BATCH, frame_records
 from attnaudit.corpora.formats.lines import (
@@ -23,25 +22,23 @@ from attnaudit.corpora.formats.lines import (
     most_inflated,
     numbered_lines,
     opened,
+    too_large,
     whole_bytes,
 )
 from attnaudit.corpora.formats.rows import (
     SPLIT_NAMES,
     Columns,
     Record,
-    Row,
     SplitSource,
     require_columns,
 )
-
-_FREE_ROWS = 1_000_000  # a parquet file with more has no more rows than bytes
 
 
 def csv_fields(path: Path, dialect: Dialect = Dialect()) -> Iterator[tuple[int, list[str]]]:
     """Read the first line and the fields of each record of a csv file; empty lines are none."""
     # The module's own limit, 128 KiB, is shorter than a long document.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    lines = (line for _, line in numbered_lines(path, encoding=dialect.encoding))
+    lines = (line for _, line in numbered_lines(path, dialect.encoding))
     reader = csv.reader(lines, delimiter=dialect.delimiter or ",", strict=True)
     begins = 1
     try:
@@ -81,10 +78,10 @@ def _csv(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Reco
     names = [name.strip() for name in header]
     if wrong := next(filter(None, (invalid_utf8(name, dialect.encoding) for name in names)), ""):
         raise bad_file(f"{path}: header", wrong, "readable names", "set corpus.encoding")
-    if columns and columns.rationale is not None:
-        raise bad_file(path, "a table without lists", "jsonl or parquet for rationales")
     if columns:
         require_columns(path, names, columns)
+        if columns.rationale is not None:
+            raise bad_file(path, "a table without lists", "jsonl or parquet for rationales")
     for row, (line, cells) in enumerate(fields):
         problem = f"{count(len(cells), 'field')} where the header has {len(names)}"
         is_whole = len(cells) == len(names)
@@ -92,7 +89,6 @@ def _csv(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Reco
 
 
 def _jsonl(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Record]:
-    dialect.refuse(path, "a jsonl file", "delimiter")
     for row, number, line in filled_lines(path, dialect.encoding):
         found, problem = {}, invalid_utf8(line, dialect.encoding)
         try:
@@ -108,7 +104,6 @@ def _jsonl(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Re
 
 
 def _lines(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[Record]:
-    dialect.refuse(path, "a file with a text on each line", "delimiter")
     if columns:
         require_columns(path, ["text"], columns)
     for row, number, line in filled_lines(path, dialect.encoding):
@@ -120,48 +115,32 @@ def _parquet(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[
 
     Raises:
         InputError: For a missing column, one without texts, numbers or lists, a damaged file, and
-            one with more rows or characters than a file of its size may hold.
+            one that holds more than a file of its size may hold.
     """
     import polars as pl
 
-    dialect.refuse(path, "a parquet file", "delimiter", "encoding")
     with opened(path):
-        packed = path.stat().st_size
+        most = most_inflated(path.stat().st_size)
+
+    def bounded(batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        held = 0
+        for batch in batches:
+            held += batch.estimated_size()
+            if held > most:
+                raise too_large(path, most)
+            yield batch
+
     try:
         table = pl.scan_parquet(io.BytesIO(whole_bytes(path)) if path.suffix == ".gz" else path)
         names = table.collect_schema().names()
         if columns:
             require_columns(path, names, columns)
-            names = list(dict.fromkeys(name for _, name in columns if name in names))
-        rows = table.select(pl.len()).collect().item()
-        if rows > max(_FREE_ROWS, packed):
-            raise _too_large(path, f"{rows} rows", packed)
-        batches = table.select(names).collect_batches(chunk_size=BATCH, maintain_order=True)
-        yield from frame_records(_bounded(path, batches, packed), path, columns)
+            table = table.select({name for _, name in columns if name in names})
+        batches = table.collect_batches(chunk_size=BATCH, maintain_order=True)
+        yield from frame_records(bounded(batches), path, columns)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         got = f"no readable parquet ({' '.join(str(error).split())})"
         raise bad_file(path, got, "a whole parquet file") from error
-
-
-def _bounded(path: Path, batches: Iterable[Any], packed: int) -> Iterator[Any]:
-    """Raise InputError for more characters and numbers than a file of this size may hold."""
-    import polars as pl
-
-    held, most = 0, most_inflated(packed)
-    for batch in batches:
-        for column in batch:
-            if column.dtype in (pl.String, pl.Categorical, pl.Enum):
-                held += column.cast(pl.String).str.len_bytes().sum()
-            elif column.dtype == pl.List:
-                held += column.list.len().sum()
-        if held > most:
-            raise _too_large(path, f"more than {most} characters", packed)
-        yield batch
-
-
-def _too_large(path: Path, got: str, packed: int) -> InputError:
-    do = "do not trust it; if you do, write it again as csv"
-    return bad_file(path, f"{got} in {packed} bytes", "a smaller table", do)
 
 
 READERS: dict[str, Callable[[Path, Columns | None, Dialect], Iterator[Record]]] = {
@@ -206,12 +185,7 @@ def records(
 def file_source(path: Path, columns: Columns, dialect: Dialect) -> SplitSource:
     """Return the rows of a table as a source. Raises InputError for an unknown format."""
     records(path, columns, dialect)  # reads nothing yet, but knows the format
-
-    def rows() -> Iterator[Row]:
-        for row, line, cells, problem in records(path, columns, dialect):
-            yield Row(row, line, problem=problem, **({} if problem else columns.fields(cells)))
-
-    return SplitSource(path, rows)
+    return SplitSource(path, lambda: map(columns.row, records(path, columns, dialect)))
 
 
 def split_tables(folder: Path, formats: Collection[str] = TABLES) -> dict[str, Path]:
@@ -232,3 +206,9 @@ def listed(folder: Path) -> str:
     """Name the first files of a folder."""
     names = sorted(path.name for path in folder.iterdir())
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") or "no files"
+
+
+def first_that_fits(folder: Path, patterns: Sequence[str]) -> Path | None:
+    """Find the first file or folder that fits a pattern, plain or gzipped, tried in order."""
+    both = (end for pattern in patterns for end in (pattern, f"{pattern}.gz"))
+    return next((path for pattern in both for path in sorted(folder.glob(pattern))), None)

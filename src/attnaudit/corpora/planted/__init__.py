@@ -30,36 +30,39 @@ def _words(text: str) -> Choice:
 
 
 _WORDS = {
-    "article": _words("the this that each another one"),
-    "person": _words(
-        "baker gardener teacher ferryman neighbour clerk painter farmer nurse tailor cousin "
-        "student postman carpenter librarian visitor"
-    ),
-    "thing": _words(
-        "basket lantern letter ladder kettle bicycle blanket notebook umbrella bench bucket ticket "
-        "map coat parcel window table clock rope cup"
-    ),
-    "place": _words(
-        "market harbour station orchard bridge square mill garden library field workshop river "
-        "tower school barn street"
-    ),
-    "adjective": _words(
-        "small round wooden narrow old quiet heavy tall local distant folded empty striped wide"
-    ),
-    "did": _words(
-        "carried found moved left kept opened borrowed measured painted showed counted lifted "
-        "noticed brought"
-    ),
-    "went": _words("walked waited stayed arrived turned worked stood slept"),
-    "where": _words("near behind beside towards inside across from past"),
-    "when": _words("yesterday later again early often today twice soon then once"),
-    "joined": _words("and while because before after so"),
-    "stop": (".",),
-    "comma": (",",),
+    kind: _words(text)
+    for kind, text in {
+        "article": "the this that each another one",
+        "person": (
+            "baker gardener teacher ferryman neighbour clerk painter farmer nurse tailor cousin "
+            "student postman carpenter librarian visitor"
+        ),
+        "thing": (
+            "basket lantern letter ladder kettle bicycle blanket notebook umbrella bench bucket "
+            "ticket map coat parcel window table clock rope cup"
+        ),
+        "place": (
+            "market harbour station orchard bridge square mill garden library field workshop "
+            "river tower school barn street"
+        ),
+        "adjective": (
+            "small round wooden narrow old quiet heavy tall local distant folded empty striped wide"
+        ),
+        "did": (
+            "carried found moved left kept opened borrowed measured painted showed counted lifted "
+            "noticed brought"
+        ),
+        "went": "walked waited stayed arrived turned worked stood slept",
+        "where": "near behind beside towards inside across from past",
+        "when": "yesterday later again early often today twice soon then once",
+        "joined": "and while because before after so",
+        "stop": ".",
+        "comma": ",",
+    }.items()
 }
 _SENTENCES = tuple(
     map(
-        _words,
+        str.split,
         (
             "article person did article thing where article place stop",
             "article adjective person went where article place stop",
@@ -84,6 +87,7 @@ _SHORTEST = 10  # tokens, with room for the facts
 # A row of each class, or one pair, for dev and one for test.
 _SMALLEST, _FEWEST_PAIRS = 40, 10
 _MOST_SYMBOLS = 1_000_000
+_PRIOR = 0.7  # share of the common class
 _SHARES = {"train": 0.8, "dev": 0.1, "test": 0.1}
 
 
@@ -107,22 +111,18 @@ Rng = np.random.Generator
 Text = tuple[list[str], list[bool], list[str]]  # words, which of them decide, and a question
 
 
-def _one(length: int, rng: Rng) -> tuple[int, ...]:
+def _one(length: int, rng: Rng) -> Sequence[int]:
     return (int(rng.integers(length)),)
 
 
-def _neighbours(length: int, rng: Rng) -> tuple[int, ...]:
+def _neighbours(length: int, rng: Rng) -> Sequence[int]:
     first = int(rng.integers(length - 1))
     return first, first + 1
 
 
-def _ends(length: int, rng: Rng) -> tuple[int, ...]:
+def _ends(length: int, rng: Rng) -> Sequence[int]:
     third = length // 3
     return int(rng.integers(third)), int(rng.integers(length - third, length))
-
-
-def _none(length: int, rng: Rng) -> tuple[int, ...]:
-    return ()
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Kind:
 
 def _planted(
     cases: Sequence[Sequence[Choice]],
-    positions: Callable[[int, Rng], tuple[int, ...]],
+    positions: Callable[[int, Rng], Sequence[int]],
     case: int,
     length: int,
     rng: Rng,
@@ -176,10 +176,14 @@ _COLOURS = (
     (COLD_FIRST, COLD_SECOND),
 )
 KINDS = {
-    "decisive": Kind(_FEELING, (0, 1), partial(_planted, ((BAD,), (GOOD,)), _one)),
+    "decisive": Kind(
+        _FEELING,
+        (0, 1),
+        partial(_planted, ((BAD,), (GOOD,)), _one),
+    ),
     "negation": Kind(_FEELING, (0, 0, 1, 1), partial(_planted, _NEGATIONS, _neighbours)),
     "conjunction": Kind(("different", "alike"), (0, 0, 1, 1), partial(_planted, _COLOURS, _ends)),
-    "prior": Kind(("rare", "common"), (0, 1), partial(_planted, ((), ()), _none)),
+    "prior": Kind(("rare", "common"), (0, 1), partial(_planted, ((), ()), lambda *_: ())),
     "question": Kind(ROOMS, range(len(ROOMS)), _facts),
 }
 
@@ -190,7 +194,6 @@ def planted_corpus(
     size: int = 2000,
     length: tuple[int, int] = (10, 40),
     seed: int = 0,
-    prior: float = 0.7,
 ) -> Corpus:
     """Make a corpus whose deciding words are known and marked in each split's ``rationale``.
 
@@ -201,12 +204,11 @@ def planted_corpus(
             feeling and the word before it (``not`` or an affirming one) decide together; neither
             alone is informative. ``conjunction``: a colour in the first third and one in the last
             third of the text decide by being of the same kind; neither alone is informative.
-            ``prior``: no word decides. ``question``: the text states the rooms of three people, and
-            a question asks for one of them.
+            ``prior``: no word decides, and 70 % of rows are of class 1. ``question``: the text
+            states the rooms of three people, and a question asks for one of them.
         size: Rows in all, 80/10/10.
         length: Fewest and most tokens of a text.
         seed: Seed of the texts.
-        prior: Share of class 1 of the kind ``prior``.
 
     Raises:
         InputError: For an unknown kind or a size out of range.
@@ -216,14 +218,12 @@ def planted_corpus(
     if not _SHORTEST <= fewest <= most:
         expected = f"at least {_SHORTEST}, the shorter first"
         raise InputError(operation, "length", f"{fewest} to {most}", expected)
-    if not 0 < prior < 1:
-        raise InputError(operation, "prior", str(prior), "a share between 0 and 1")
     made, splits = KINDS[kind], {}
     for name, share in _SHARES.items():
         rng, rows = keyed(seed, "planted", kind, name), round(share * size)
         cases = np.arange(rows) % len(made.labels)
         if kind == "prior":
-            cases = (np.arange(rows) < round(prior * rows)).astype(np.int64)
+            cases = (np.arange(rows) < round(_PRIOR * rows)).astype(np.int64)
         cases = rng.permutation(cases).tolist()
         lengths = rng.integers(fewest, most + 1, size=rows).tolist()
         texts = [made.text(case, size, rng) for case, size in zip(cases, lengths, strict=True)]

@@ -103,9 +103,11 @@ class Gathering:
         label = usable_label(label, encoding, self.labels == "all")
         if self.classes is not None and label not in self.classes:
             raise BadCell(f"label '{label}' where {first_names(self.classes)} was expected")
-        tokens, marks, spans = self.tokenise(text) if row.evidence is None else [], None, None
-        if row.evidence is not None:
-            spans = usable_spans(row.evidence, len(text))
+        marks = spans = None
+        if row.rationale is None:
+            tokens = self.tokenise(text)
+        else:
+            spans = usable_spans(row.rationale, len(text))
             tokens, marks = marked_words(text, spans, self.tokenise)
             marks = marks[: self.max_tokens]
         if self.has_question:
@@ -147,16 +149,14 @@ def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
         else:
             out.examples.append(example)
     if not out.examples:
-        raise no_rows(out, how)
+        raise no_rows(out)
     return out
 
 
-def no_rows(out: Gathered, how: Gathering) -> Exception:
+def no_rows(out: Gathered) -> Exception:
     """Make the error for a file without an example."""
     got = f"no usable row among {out.rows}" if out.rows else "no row"
-    return bad_file(
-        out.path, got, "at least one row" + (" of each class" if how.labels == "all" else "")
-    )
+    return bad_file(out.path, got, "at least one row")
 
 
 def usable_examples(
@@ -187,10 +187,7 @@ def _bad_row(out: Gathered, row: Row, how: Gathering, got: str) -> Exception:
     do = "correct the row, or skip such rows: --set corpus.on_bad_row=skip"
     if how.encoding and "(byte" in got:  # or every row with an accent would be skipped
         do = "name the encoding in which it was saved, such as --set corpus.encoding=cp1252"
-    parts = {"a text": True, "a question": how.has_question, "a label": how.labels == "all"}
-    *first, last = (part for part, is_needed in parts.items() if is_needed)
-    expected = " and ".join(filter(None, (", ".join(first), last)))
-    return bad_file(row.where(out.path), got, expected, do)
+    return bad_file(row.where(out.path), got, "a complete row", do)
 
 
 def examples_of(source: SplitSource, rows: Collection[int], how: Gathering) -> Iterator[Example]:
@@ -281,44 +278,43 @@ def divided(
     called, found = "one file", dict(gathered)
     if "all" not in found and (parting.pooled or "train" not in found):
         called = f"{' and '.join(found)} taken together"
-        found = {"all": _pooled([found[split] for split in SPLITS if split in found])}
+        found = {"all": _pooled([*found.values()])}
     train = found.get("all") or found["train"]
     labels = [example.label for example in train.examples]
-    _check_classes(train.path, labels, how.classes, registered)
     known = how.classes or learnt_classes(train.examples)
+    _check_classes(train.path, labels, how.classes, registered)
     for split in SPLITS[1:]:
         if split in found:
             _drop_unknown(found[split], known, registered, how.skip_bad)
     # Answers that are no label come after the labels, whose draws do not depend on them.
     names = dict.fromkeys([*(how.classes or ordered_classes(labels)), *known])
     number = {name: index for index, name in enumerate(names)}
+    drawn = {split: rows.examples for split, rows in found.items()}
+    remarks = [rows.note for rows in found.values() if rows.note]
+    got = f"{len(labels)} rows, too few of each class"
 
-    def draw(examples: list[Example], shares: Mapping[str, float], rest: str = "train") -> Examples:
+    def draw(split: str, shares: Mapping[str, float], rest: str, told: str) -> Examples:
+        examples = drawn.pop(split)
         classes = np.array([number[example.label] for example in examples])
         rows = stratified_split(classes, shares, seed, rest)
-        return {name: [examples[row] for row in chosen] for name, chosen in rows.items()}
+        made = {name: [examples[row] for row in rows[name]] for name in SPLITS if name in rows}
+        sizes = ", ".join(f"{name} {len(part)}" for name, part in made.items())
+        remarks.append(f"{told} by class with seed {seed}: {sizes} of {len(examples)}")
+        return made
 
-    remarks = [rows.note for rows in found.values() if rows.note]
-    drawn = {split: rows.examples for split, rows in found.items()}
-    by_class, got = f"by class with seed {seed}", f"{len(labels)} rows, too few of each class"
     if "all" in found:
         dev, test = parting.pool_shares
-        drawn = draw(train.examples, {"dev": dev, "test": test})
         shares = "/".join(f"{100 * share:.0f}" for share in (1 - dev - test, dev, test))
-        remarks.append(f"{called}, split {shares} {by_class}: {_sizes(drawn)}")
+        told = f"{called}, split {shares}"
+        drawn = draw("all", {"dev": dev, "test": test}, "train", told)
     elif "dev" not in found:
-        parts = draw(train.examples, {"dev": parting.dev_share})
-        drawn |= parts
-        share = f"{100 * parting.dev_share:.0f} % of train, drawn {by_class}"
-        remarks.append(f"no dev file: {share}: {_sizes(parts)}")
+        told = f"no dev file: {100 * parting.dev_share:.0f} % of train, drawn"
+        drawn |= draw("train", {"dev": parting.dev_share}, "train", told)
         got = f"no dev file, and {got}"
     for split, share in (("train", parting.train_kept), ("test", parting.test_kept)):
-        before = len(drawn[split])
         if share < 1:
-            drawn[split] = draw(drawn[split], {split: share}, "")[split]
-            told = f"{100 * share:.3g} % of {split}, drawn {by_class}"
-            remarks.append(f"{told}: {len(drawn[split])} of {before}")
-            got = f"{split}_kept={share} of {count(before, 'row')}, too few of each class"
+            got = f"{split}_kept={share} of {count(len(drawn[split]), 'row')}, too few of a class"
+            drawn |= draw(split, {split: share}, "", f"{100 * share:.3g} % of {split}, drawn")
     if empty := [split for split in SPLITS if not drawn[split]]:
         raise bad_file(train.path, got, f"more rows, for {empty[0]} too")
     return {split: drawn[split] for split in SPLITS}, remarks
@@ -334,10 +330,6 @@ def _pooled(parts: Sequence[Gathered]) -> Gathered:
     return whole
 
 
-def _sizes(drawn: Examples) -> str:
-    return ", ".join(f"{name} {len(drawn[name])}" for name in SPLITS if name in drawn)
-
-
 def learnt_classes(train: Sequence[Example]) -> tuple[str, ...]:
     """Return the labels of train and the answers that its rows allow, in order."""
     return ordered_classes(name for one in train for name in (one.label, *(one.answers or ())))
@@ -347,26 +339,27 @@ def _check_classes(
     path: Path, labels: list[str], classes: tuple[str, ...] | None, registered: bool
 ) -> None:
     """Raise InputError if train lacks classes, or nearly every row has a label of its own."""
-    present = sorted(set(labels))
+    present = set(labels)
     if not registered and len(present) > max(20, len(labels) // 2):
         got = f"{len(present)} different labels in {len(labels)} rows"
         do = f"name the right column with {column_option('label')}"
         raise bad_file(path, got, "classes that many rows share", do)
-    if len(present) == 1 or (classes and set(present) != set(classes)):
-        got, number = f"only rows of class {', '.join(present)}", len(classes or ())
+    if len(present) == 1 or present < set(classes or ()):
+        got, number = f"only rows of class {', '.join(sorted(present))}", len(classes or ())
         raise bad_file(path, got, f"{number or 'at least two'} classes to train on")
 
 
 def _drop_unknown(rows: Gathered, known: Sequence[str], registered: bool, skip_bad: bool) -> None:
     classes = set(known)
-    for one in (example for example in rows.examples if example.label not in classes):
-        got = f"label '{one.label}' is not in train"
+    for one in rows.examples:
+        got, where = f"label '{one.label}' is not in train", f"{rows.path}: row {one.instance}"
+        if one.label in classes:
+            continue
         if registered:
             rows.left_out["with an answer that train does not have"] += 1
         elif skip_bad:
             rows.skipped.append(SkippedRow(str(rows.path), one.instance, got))
         else:
-            where, expected = f"{rows.path}: row {one.instance}", f"one of {first_names(known)}"
             do = "add rows of that class to train, or skip such rows: --set corpus.on_bad_row=skip"
-            raise bad_file(where, got, expected, do)
+            raise bad_file(where, got, f"one of {first_names(known)}", do)
     rows.examples = [example for example in rows.examples if example.label in classes]

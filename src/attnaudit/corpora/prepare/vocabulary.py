@@ -207,7 +207,7 @@ def _from_file(path: Path, vocabulary: Vocabulary) -> dict[int, np.ndarray]:
     words = {word: number for number, word in enumerate(vocabulary.words)}
     found: dict[int, np.ndarray] = {}
     dimension = 0
-    for line_number, line in numbered_lines(path, operation):
+    for line_number, line in numbered_lines(path):
         line = line.rstrip()
         if line_number == 1 and len(line.split()) == 2 and all(map(str.isdecimal, line.split())):
             continue  # a header
