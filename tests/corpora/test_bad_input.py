@@ -214,14 +214,6 @@ def test_empty_file(tmp_path: Path, name: str):
         assert (refused(path).where, refused(path).got) == (str(path), "an empty file")
 
 
-def test_no_rows(tmp_path: Path):
-    assert refused(write(tmp_path / "a.csv", [])).got == "no row"
-    path = write(tmp_path / "b.csv", [("", 0), ("", 1)])
-    assert refused(path, on_bad_row="skip").got == "no usable row among 2"
-    (path := tmp_path / "c.parquet").write_bytes(b"PAR1")
-    assert "no readable parquet" in refused(path).got
-
-
 def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = write(tmp_path / "a.csv")
 

@@ -88,14 +88,6 @@ def test_class_names(tmp_path: Path, names: list[str], expected: tuple[str, ...]
     assert read_corpus(write(tmp_path / "a.csv", rows)).class_names == expected
 
 
-def test_labels_of_any_type_are_the_same_classes(tmp_path: Path) -> None:
-    whole = read_corpus(write(tmp_path / "a.jsonl", ROWS))
-    floats = read_corpus(
-        write(tmp_path / "b.parquet", [(text, float(label)) for text, label in ROWS])
-    )
-    assert whole.fingerprint == floats.fingerprint
-
-
 def test_one_file_is_split_by_class(tmp_path: Path) -> None:
     rows = [(f"text number {'x' * row}", int(row % 4 == 0)) for row in range(400)]
     corpus = read_corpus(write(tmp_path / "a.csv", rows), seed=3)

@@ -10,7 +10,6 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError
-from attnaudit.core.files import write_json
 from attnaudit.corpora import read_corpus
 from attnaudit.plans.spec import RunSpec
 
@@ -132,12 +131,6 @@ def test_a_registered_corpus_refuses_them(name: str, option: str) -> None:
     key, value = option.split("=")
     with pytest.raises(InputError, match=rf"setting corpus.{key}: .* {name};"):
         read_corpus(RunSpec.of(name, settings={f"corpus.{key}": value}).corpus)
-
-
-def test_a_spec_comes_back_from_its_file(tmp_path: Path) -> None:
-    spec = RunSpec.of("mine.csv", digits="mask", lowercase=False, encoding="cp1252")
-    write_json(tmp_path / "spec.json", spec.to_json())
-    assert RunSpec.read(tmp_path) == spec
 
 
 def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,21 +81,6 @@ def test_rationales(tmp_path: Path, kind: str) -> None:
     assert plain.fingerprint != corpus.fingerprint
 
 
-def test_rationales_of_plain_classification(tmp_path: Path) -> None:
-    corpus = read_corpus(
-        write(tmp_path / "a.jsonl", ROWS),
-        text="passage",
-        label="answer",
-        rationale="why",
-        max_tokens=2,
-    )
-    split = corpus.splits["dev"]
-    assert corpus.task == "classification"
-    assert split.question is None
-    assert split.rationale is not None
-    assert all(marks in ([True] * 2, []) for marks in split.rationale)
-
-
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
 def test_a_table_has_no_rationales(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"a.{kind}", ROWS)
@@ -103,17 +88,13 @@ def test_a_table_has_no_rationales(tmp_path: Path, kind: str) -> None:
     assert (error.where, error.got) == (str(path), "a table without lists")
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
-def test_a_missing_column_and_one_with_two_uses(tmp_path: Path, kind: str) -> None:
-    path = write(tmp_path / f"a.{kind}", ROWS)
-    error = refused(path, text="passage", label="answer", question="asks")
-    assert (error.where, error.expected) == (str(path), "one column 'asks'")
-    assert "did you mean ask?" in error.do
-    assert "--column question=" in error.do
+def test_one_column_has_one_use(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", ROWS)
     for name in ("passage", "answer"):
         error = refused(path, text="passage", label="answer", question=name)
         assert error.expected == "a column of its own for each"
         assert name in error.got
+    assert "--column question=" in refused(path, **COLUMNS | {"question": "asks"}).do
 
 
 @pytest.mark.parametrize(

@@ -142,15 +142,6 @@ def test_vectors_trained_on_the_corpus() -> None:
     ).any()
 
 
-def test_rare_words_train_the_unknown_word() -> None:
-    train = planted_corpus("decisive", size=400, seed=1).splits["train"].tokens
-    train[0].append("hapax")
-    vocabulary = Vocabulary.build(train, 2)
-    vectors = word_vectors("corpus", vocabulary, train, dimension=20, seed=0)
-    assert "hapax" not in vocabulary
-    assert vectors.matrix[1].any()
-
-
 def test_glove_on_sst(sst: Corpus, real_data: Path) -> None:
     train = sst.splits["train"].tokens
     vectors = word_vectors(
