@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html.entities import html5
 from itertools import chain
 from pathlib import Path
@@ -126,25 +125,30 @@ def check_corpus(
         differs: Ways in which it is known to be another one.
     """
     splits = {name: corpus.splits[name] for name in SPLITS if name in corpus.splits}
-
-    def each(table: Callable[[Split], Iterable[Row]]) -> list[Row]:
-        return [{"split": name, **row} for name, split in splits.items() for row in table(split)]
-
-    texts = ([*text, *(asked or ())] for text, asked in _both(splits["train"]))
-    vocabulary = Vocabulary.build(texts, corpus.min_df)
-    compared = counts_compared(expected or {}, splits)
-    tables = {
-        "classes": each(partial(_classes, corpus.class_names)),
-        "published": [
-            dict(zip(("split", "published", "here", "same"), row, strict=True)) for row in compared
-        ],
-        "lengths": each(partial(_lengths, corpus.task)),
-        "words": each(partial(_words, vocabulary)),
+    # Texts are looked at with their questions.
+    words = {name: split.tokens for name, split in splits.items()}
+    for name, split in splits.items():
+        if split.question:
+            both = zip(split.tokens, split.question, strict=True)
+            words[name] = [[*text, *asked] for text, asked in both]
+    vocabulary = Vocabulary.build(words["train"], corpus.min_df)
+    tables: dict[str, list[Row]] = {
         "repeated": repeated_rows(splits),
-        "damage": each(_damage),
-        "rationale": each(_rationale),
         "skipped": _skipped(corpus.skipped),
     }
+    tables["published"] = [
+        dict(zip(("split", "published", "here", "same"), row, strict=True))
+        for row in counts_compared(expected or {}, splits)
+    ]
+    for name, split in splits.items():
+        for table, rows in {
+            "classes": _classes(corpus.class_names, split),
+            "lengths": _lengths(corpus.task, split),
+            "words": _words(vocabulary, words[name]),
+            "damage": _damage(split, words[name]),
+            "rationale": _rationale(split),
+        }.items():
+            tables.setdefault(table, []).extend({"split": name, **row} for row in rows)
     return CorpusCheck(
         corpus.name,
         corpus.task,
@@ -169,10 +173,6 @@ def _classes(names: Sequence[str], split: Split) -> Iterator[Row]:
         yield {"class": name, "rows": int(rows)}
 
 
-def _both(split: Split) -> Iterator[tuple[list[str], list[str] | None]]:
-    return zip(split.tokens, split.question or [None] * len(split), strict=True)
-
-
 def _lengths(task: str, split: Split) -> Iterator[Row]:
     parts = ("source", "target") if task == "translation" else ("text", "question")
     for part, texts in zip(parts, (split.tokens, split.question), strict=True):
@@ -183,8 +183,8 @@ def _lengths(task: str, split: Split) -> Iterator[Row]:
             yield {"part": part, **ends}
 
 
-def _words(vocabulary: Vocabulary, split: Split) -> Iterator[Row]:
-    counts = Counter(word for both in _both(split) for words in both for word in words or ())
+def _words(vocabulary: Vocabulary, texts: Iterable[list[str]]) -> Iterator[Row]:
+    counts = Counter(chain.from_iterable(texts))
     unknown = [number for word, number in counts.items() if word not in vocabulary]
     yield {
         "words": counts.total(),
@@ -194,17 +194,15 @@ def _words(vocabulary: Vocabulary, split: Split) -> Iterator[Row]:
     }
 
 
-def _damage(split: Split) -> Iterator[Row]:
-    counts: Counter[str] = Counter()
-    first: dict[str, tuple[int, str]] = {}
-    for instance, (text, question) in zip(split.instance.tolist(), _both(split), strict=True):
-        for kind, example in damage_in([*text, *(question or ())]).items():
-            counts[kind] += 1
-            first.setdefault(kind, (instance, example))
-    for kind in _DAMAGE:
-        if kind in first:
-            instance, example = first[kind]
-            yield {"kind": kind, "rows": counts[kind], "instance": instance, "example": example}
+def _damage(split: Split, texts: Iterable[list[str]]) -> Iterator[Row]:
+    found: dict[str, list[tuple[int, str]]] = {kind: [] for kind in _DAMAGE}
+    for instance, words in zip(split.instance.tolist(), texts, strict=True):
+        for kind, example in damage_in(words).items():
+            found[kind].append((instance, example))
+    for kind, places in found.items():
+        if places:
+            instance, example = places[0]
+            yield {"kind": kind, "rows": len(places), "instance": instance, "example": example}
 
 
 def damage_in(words: Sequence[str]) -> dict[str, str]:

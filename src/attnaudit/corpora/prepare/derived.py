@@ -90,9 +90,24 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
     if column not in known:
         do = did_you_mean(column, known)
         raise _wrong(origin, f"no column {column!r}", f"one of {', '.join(known)}", do)
-    splits, notes = {}, list(corpus.notes)
+    splits, notes, again = {}, list(corpus.notes), "collect the trace from this corpus, all of it"
+    of = trace.table["split"].to_list() if trace.has("split") else [""] * len(trace)
+    keys = zip(of, trace.instance.tolist(), strict=True)
+    place = {key: row for row, key in enumerate(keys)}
+    if len(place) < len(trace):
+        got, do = "several rows of one instance", "choose a layer and a head"
+        raise _wrong(origin, got, "one attention a text", do)
     for name, split in corpus.splits.items():
-        found = trace.take(_rows(trace, name, split, origin))
+        rows = [place.get((name, instance), -1) for instance in split.instance.tolist()]
+        if missing := rows.count(-1):
+            more = f" and {missing - 1} more" if missing > 1 else ""
+            got = f"no instance {split.instance[rows.index(-1)]} of {name}{more}"
+            raise _wrong(origin, got, "a row for every row of the corpus", again)
+        found = trace.take(np.array(rows))
+        for row, tokens in enumerate(split.tokens):
+            if found.tokens(row) != tokens:
+                got = f"instance {found.instance[row]} of {name} has other tokens"
+                raise _wrong(origin, got, "a trace of the same corpus", again)
         weights = found.table[column].to_list()
         if None in weights:
             got = f"instance {found.instance[weights.index(None)]} of {name} has none"
@@ -110,28 +125,6 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
             told = f"{count(int(even.sum()), 'row')} of {name} without any weight by {column}"
             notes.append(f"{told}: uniform weights there")
     return replace(corpus, splits=splits, notes=tuple(notes))
-
-
-def _rows(trace: Trace, name: str, split: Split, origin: str) -> np.ndarray:
-    """Find the row of the trace for each row of the split. Raises InputError."""
-    of = trace.table["split"].to_list() if trace.has("split") else []
-    there = [row for row, other in enumerate(of) if other == name]
-    place = dict(zip(trace.instance[there].tolist(), there, strict=True))
-    if len(place) < len(there):
-        got = f"several rows of one instance of {name}"
-        raise _wrong(origin, got, "one attention a text", "choose a layer and a head")
-    again = "collect the trace from this corpus, all of train, dev and test"
-    missing = [instance for instance in split.instance.tolist() if instance not in place]
-    if missing:
-        more = f" and {len(missing) - 1} more" if missing[1:] else ""
-        got = f"no instance {missing[0]} of {name}{more}"
-        raise _wrong(origin, got, "a row for every row of the corpus", again)
-    rows = [place[instance] for instance in split.instance.tolist()]
-    for row, tokens in zip(rows, split.tokens, strict=True):
-        if trace.tokens(row) != tokens:
-            got = f"instance {trace.instance[row]} of {name} has other tokens"
-            raise _wrong(origin, got, "a trace of the same corpus", again)
-    return np.array(rows, dtype=np.int64)
 
 
 def _wrong(where: str, got: str, expected: str, do: str) -> InputError:
