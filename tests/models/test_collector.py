@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +15,11 @@ import attnaudit
 from attnaudit.corpora import Split, planted_corpus
 from attnaudit.models.batch import Inputs
 from attnaudit.stats.measures import predicted_class
-from attnaudit.trace import Trace, concatenate, write_shards
+from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.tails import TanhTail
 from attnaudit.tracing.texts import collect, collect_shards
 from attnaudit.training.texts import predict
-from tests.models.tiny import of_sentences, tiny_model, tiny_split
+from tests.models.tiny import of_sentences, tiny_model, tiny_split, trace_of
 from tests.oracles.importance import probabilities, rows_of, without
 
 LENGTHS = [5, 1, 17, 3, 9, 30, 2, 8]
@@ -41,9 +43,9 @@ def test_batch_size_padding_and_shards_do_not_matter(encoder: str, has_question:
         tiny_model(encoder, "additive", classes=3, has_question=has_question),
         tiny_split(LENGTHS, classes=3, has_question=has_question),
     )
-    together = concatenate(list(collect_shards(model, split)))
-    alone = concatenate(list(collect_shards(model, split, budget=1)))
-    sharded = concatenate(list(collect_shards(model, split, shard_rows=3)))
+    together = trace_of(model, split)
+    alone = trace_of(model, split, budget=1)
+    sharded = trace_of(model, split, shard_rows=3)
     assert_same(together, alone)
     assert_same(together, sharded)
 
@@ -74,29 +76,16 @@ def test_batches_and_shards_of_texts_of_sentences(
         tiny_model(encoder, "additive", classes=3, hierarchical=True),
         of_sentences(SENTENCES, classes=3),
     )
-    together = concatenate(list(collect_shards(model, split)))
-    assert_same(together, concatenate(list(collect_shards(model, split, budget=1))))
-    assert_same(together, concatenate(list(collect_shards(model, split, shard_rows=2))))
+    together = trace_of(model, split)
+    assert_same(together, trace_of(model, split, budget=1))
+    assert_same(together, trace_of(model, split, shard_rows=2))
     order = np.array([3, 0, 4, 1, 2])
-    assert_same(together.take(order), concatenate(list(collect_shards(model, split.take(order)))))
+    assert_same(together.take(order), trace_of(model, split.take(order)))
     monkeypatch.setattr("attnaudit.models.batch.SENTENCE_BUDGET", 10)
-    assert_same(together, concatenate(list(collect_shards(model, split))))
+    assert_same(together, trace_of(model, split))
     assert together.alpha.lengths.tolist() == [len(row) for row in SENTENCES]
     assert together.tokens(1) == [" ".join(split.tokens[1][:3]), split.tokens[1][3]]
     np.testing.assert_allclose(together.prediction, predict(model, model.inputs(split)), atol=1e-6)
-
-
-def test_a_sentence_of_a_thousand_words_beside_short_ones() -> None:
-    model, split = (
-        tiny_model("bigru", "additive", hierarchical=True),
-        of_sentences([[1000], [1, 1], [2, 1000, 1]]),
-    )
-    trace = concatenate(list(collect_shards(model, split)))
-    assert trace.alpha.lengths.tolist() == [1, 2, 3]
-    alone = [
-        concatenate(list(collect_shards(model, split.take(np.array([row]))))) for row in range(3)
-    ]
-    assert_same(trace, concatenate(alone))
 
 
 @pytest.mark.parametrize("encoder", ["bigru", "none"])
@@ -106,8 +95,8 @@ def test_the_word_level_of_a_hierarchical_model(encoder: str) -> None:
         tiny_model(encoder, "additive", classes=3, hierarchical=True),
         of_sentences(SENTENCES, classes=3),
     )
-    sentences = concatenate(list(collect_shards(model, split)))
-    words = concatenate(list(collect_shards(model, split, level="words", shard_rows=2)))
+    sentences = trace_of(model, split)
+    words = trace_of(model, split, level="words", shard_rows=2)
     assert words.metadata["residual"] < 1e-6
     assert [words.tokens(row) for row in range(len(words))] == split.tokens
     assert not words.has("gradient")
@@ -119,9 +108,7 @@ def test_the_word_level_of_a_hierarchical_model(encoder: str) -> None:
         np.testing.assert_allclose(
             first, np.tile(sentences.ragged("readout")[row][0], (lengths[0], 1)), atol=1e-6
         )
-    alone = concatenate(
-        list(collect_shards(model, of_sentences([[6]], classes=3, seed=4), level="words"))
-    )
+    alone = trace_of(model, of_sentences([[6]], classes=3, seed=4), level="words")
     assert alone.alpha[0].max() - alone.alpha[0].min() > 1e-3  # within a sentence weights differ
 
 
@@ -138,37 +125,32 @@ def test_a_flat_model_has_no_word_level_below_its_positions() -> None:
 def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool) -> None:
     """Against texts shortened one by one, as the measures are defined."""
     model = tiny_model("bigru", "additive", classes, hierarchical=hierarchical)
-    split = (
-        of_sentences(SENTENCES, classes) if hierarchical else tiny_split([1, 2, 5, 23, 12], classes)
-    )
-    trace = concatenate(list(collect_shards(model, split, erase_input=True, shard_rows=2)))
-    inputs = model.inputs(split)
-    for row, one in enumerate(rows_of(inputs)):
-        before = probabilities(model, one)
-        chosen = int(predicted_class(before[None])[0])
-        size = len(one.positions[0])
-        for name, column in (("attention", "alpha"), ("gradient", "gradient"), ("loo", "loo")):
+    flat = tiny_split([1, 2, 5, 23, 12], classes)
+    split = of_sentences(SENTENCES, classes) if hierarchical else flat
+    trace = trace_of(model, split, erase_input=True, shard_rows=2)
+
+    def probability(one: Inputs, chosen: int) -> float:
+        """Of the class that is predicted of the whole text."""
+        found = probabilities(model, one)
+        return found[chosen] if len(found) > 1 else abs(1 - chosen - found[0])
+
+    columns = {"attention": "alpha", "gradient": "gradient", "loo": "loo"}
+    for row, one in enumerate(rows_of(model.inputs(split))):
+        chosen = int(predicted_class(probabilities(model, one)[None])[0])
+        before, size = probability(one, chosen), len(one.positions[0])
+        for (name, column), (k, share) in product(
+            columns.items(), enumerate((0.01, 0.05, 0.1, 0.2, 0.5))
+        ):
             order = np.argsort(-trace.ragged(column)[row], kind="stable").tolist()
-            for k, share in enumerate((0.01, 0.05, 0.1, 0.2, 0.5)):
-                count = max(math.ceil(share * size), 1)
-                for way, gone in (
-                    ("comprehensiveness", order[:count]),
-                    ("sufficiency", order[count:]),
-                ):
-                    found = trace.array(f"input_{way}_{name}")[row, k]
-                    if size == 1:
-                        assert np.isnan(found)
-                        continue
-                    shorter = one
-                    for t in sorted(gone, reverse=True):
-                        shorter = without(shorter, t)
-                    after = probabilities(model, shorter)
-                    fall = (
-                        (before[0] - after[0]) * (1 if chosen else -1)
-                        if len(before) == 1
-                        else before[chosen] - after[chosen]
-                    )
-                    assert found == pytest.approx(fall, abs=2e-6), (row, name, way, share)
+            count = max(math.ceil(share * size), 1)
+            for way, gone in (("comprehensiveness", order[:count]), ("sufficiency", order[count:])):
+                found = trace.array(f"input_{way}_{name}")[row, k]
+                if size == 1:
+                    assert np.isnan(found)
+                    continue
+                shorter = reduce(without, sorted(gone, reverse=True), one)
+                fall = before - probability(shorter, chosen)
+                assert found == pytest.approx(fall, abs=2e-6), (row, name, way, share)
     table = attnaudit.audit(trace, ["comprehensiveness"])["comprehensiveness"].table
     expected = trace.array("input_sufficiency_loo").mean(axis=1)
     np.testing.assert_allclose(table["input_sufficiency_loo"].to_numpy(), expected, equal_nan=True)
@@ -183,9 +165,7 @@ def test_sentences_are_found_by_rule_where_none_are_given() -> None:
         np.zeros(2, np.int32),
         [[word == "good" for word in words], []],
     )
-    trace = concatenate(
-        list(collect_shards(tiny_model("none", "additive", hierarchical=True), split))
-    )
+    trace = trace_of(tiny_model("none", "additive", hierarchical=True), split)
     assert trace.tokens(0) == ["it is good .", "is it ?", "yes !", "and more"]
     assert trace.tokens(1) == ["one"]
     assert trace.table["rationale"].to_list() == [[True, False, False, False], None]
@@ -200,8 +180,8 @@ def test_order_does_not_matter(has_question: bool) -> None:
     order = np.array([3, 0, 7, 5, 1, 2, 6, 4])
     turned = split.take(order)
     assert_same(
-        concatenate(list(collect_shards(model, split))).take(order),
-        concatenate(list(collect_shards(model, turned))),
+        trace_of(model, split).take(order),
+        trace_of(model, turned),
     )
 
 
@@ -218,7 +198,7 @@ def test_the_number_of_threads_does_not_matter_and_is_given_back(
         torch.set_num_threads(threads)
         monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
         try:
-            tables.append(concatenate(list(collect_shards(model, split, budget=20))).table)
+            tables.append(trace_of(model, split, budget=20).table)
             assert torch.get_num_threads() == threads
             with monkeypatch.context() as broken:
                 broken.setattr("attnaudit.tracing.texts.leave_one_out", lambda *_: 1 / 0)
@@ -230,19 +210,9 @@ def test_the_number_of_threads_does_not_matter_and_is_given_back(
     assert tables[0].equals(tables[1])
 
 
-def test_a_model_in_training_is_left_as_it_was() -> None:
-    model = tiny_model("bilstm", "additive").train()
-    model.embedding.requires_grad_(False)
-    expected = {name: weight.requires_grad for name, weight in model.named_parameters()}
-    list(collect_shards(model, tiny_split(LENGTHS)))
-    assert model.training
-    assert {name: weight.requires_grad for name, weight in model.named_parameters()} == expected
-    assert len(set(expected.values())) == 2
-
-
 def test_trace_covers_exactly_the_tokens() -> None:
     model, split = tiny_model("cnn", "dot"), tiny_split(LENGTHS)
-    trace = concatenate(list(collect_shards(model, split)))
+    trace = trace_of(model, split)
     assert trace.ragged("alpha").lengths.tolist() == LENGTHS
     assert trace.tokens(2) == split.tokens[2]
     assert trace.metadata["residual"] < 1e-6
@@ -273,22 +243,12 @@ def test_gradient_of_the_predicted_answer_or_of_all() -> None:
         tiny_split(LENGTHS, classes=4, has_question=True),
     )
     default, predicted, every = (
-        concatenate(list(collect_shards(model, split, gradient_of=of))).ragged("gradient").values
+        trace_of(model, split, gradient_of=of).ragged("gradient").values
         for of in (None, "predicted", "all")
     )
     np.testing.assert_array_equal(default, predicted)
     assert (every >= predicted - 1e-6).all()
     assert not np.allclose(every, predicted)
-
-
-def test_rationale_of_a_planted_corpus_lands_in_the_trace() -> None:
-    corpus = planted_corpus("decisive", size=60, seed=3)
-    vocabulary_model = tiny_model("average", "additive")
-    test = corpus.splits["test"]
-    trace = concatenate(list(collect_shards(vocabulary_model, test)))
-    assert [row.tolist() for row in trace.ragged("rationale")] == [
-        list(row) for row in test.rationale or []
-    ]
 
 
 def test_collect_refuses_a_corpus_of_other_classes() -> None:
@@ -299,13 +259,7 @@ def test_collect_refuses_a_corpus_of_other_classes() -> None:
     model.class_names = corpus.class_names
     with pytest.raises(attnaudit.InputError, match="split 'nowhere'"):
         collect(model, corpus, "nowhere")
-
-
-def test_collect_refuses_a_corpus_without_the_questions_that_the_model_was_trained_on() -> None:
-    corpus, model = (
-        planted_corpus("decisive", size=60, seed=3),
-        tiny_model("average", "additive", has_question=True),
-    )
+    model = tiny_model("average", "additive", has_question=True)
     model.class_names = corpus.class_names
     with pytest.raises(attnaudit.InputError, match="a corpus without questions; expected one with"):
         collect(model, corpus)

@@ -168,26 +168,6 @@ def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder: str) -> None:
         )
 
 
-def test_a_cnn_that_sees_one_word_at_a_time() -> None:
-    vocabulary = tiny_vocabulary()
-    vectors = np.random.default_rng(0).normal(size=(len(vocabulary), 12)).astype(np.float32)
-    model = build_model(
-        replace(model_preset("cnn", "additive"), hidden=8, kernels=(1,)),
-        vocabulary,
-        vectors,
-        ["no", "yes"],
-        0,
-    ).eval()
-    split = tiny_split(LENGTHS)
-    trace, inputs = next(collect_shards(model, split)), Inputs.from_split(split, model.vocabulary)
-    for row in range(len(LENGTHS)):
-        np.testing.assert_allclose(
-            trace.ragged("loo")[row],
-            naive_leave_one_out(model, inputs.take(np.array([row]))),
-            atol=1e-6,
-        )
-
-
 def test_imposed_attention_is_what_the_model_uses() -> None:
     split, vocabulary = taught(2), tiny_vocabulary()
     vectors = np.random.default_rng(0).normal(size=(len(vocabulary), 12)).astype(np.float32)

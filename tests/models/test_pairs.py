@@ -22,8 +22,8 @@ from attnaudit.trace import Trace, concatenate
 from attnaudit.tracing.pairs import change_of_output, collect_pairs
 from attnaudit.tracing.settings import PairCollectSettings
 from attnaudit.training.loop import TrainingSplit, minimise
-from attnaudit.training.pairs import deception_penalty, decode, gold_logits, teacher_forced
-from attnaudit.training.settings import DeceivePairs, TrainingSettings
+from attnaudit.training.pairs import deception_penalty, decode, teacher_forced
+from attnaudit.training.settings import TrainingSettings
 from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
 from tests.pairs import reversed_pairs, small_translator
 
@@ -35,11 +35,12 @@ KINDS = [
 ]
 
 
-def traced(translator: Translator, rows: int = 9, **settings: Any) -> Trace:
-    pairs = reversed_pairs(rows, seed=3)
-    return concatenate(
-        list(collect_pairs(translator, pairs, "test", PairCollectSettings(**settings)))
-    )
+def traced(
+    translator: Translator, rows: int = 9, pairs: Pairs | None = None, **settings: Any
+) -> Trace:
+    pairs = pairs or reversed_pairs(rows, seed=3)
+    how = PairCollectSettings(**settings)
+    return concatenate(list(collect_pairs(translator, pairs, "test", how)))
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
@@ -74,9 +75,7 @@ def test_every_row_is_in_one_batch():
 def test_trace_against_the_naive_way(translator: Translator):
     """Attention, relevance, gradient and leave-one-out of every gold token, and a readout that tells any other attention's output."""
     pairs = reversed_pairs(4, seed=5)
-    trace = concatenate(
-        list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=6)))
-    )
+    trace = traced(translator, pairs=pairs, words=6)
     heads = translator.model.settings.heads
     random = np.random.default_rng(0)
     for row in range(len(trace)):
@@ -155,13 +154,6 @@ def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pyt
         )
 
 
-def test_uniform_attention_is_even():
-    trace = traced(small_translator(reversed_pairs(60), attention="uniform"))
-    np.testing.assert_allclose(
-        trace.alpha.values, trace.alpha.spread(1.0 / trace.alpha.lengths), rtol=1e-6
-    )
-
-
 def test_without_attention_nothing_is_traced():
     with pytest.raises(InputError, match="a model with attention"):
         traced(small_translator(reversed_pairs(60), attention="none"))
@@ -173,22 +165,16 @@ def test_without_attention_nothing_is_traced():
 def test_a_prediction_is_right_where_the_model_is(translator: Translator, words: int):
     """However few words a row keeps; a gold token that the vocabulary lacks is never right."""
     pairs = reversed_pairs(12, words=16, seed=3)  # four more than train has
-    trace = concatenate(
-        list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words)))
-    )
+    trace = traced(translator, pairs=pairs, words=words)
     one = trace.take(np.flatnonzero(trace.array("head") == 0)) if trace.has("head") else trace
     with torch.no_grad():
         translator.model.output.bias[UNK] = 1e3  # the model would write nothing else
         assert teacher_forced(translator.model, translator.inputs(pairs))[1] == 0.0
         assert UNKNOWN in trace.table["gold"].to_list()
-        always = concatenate(
-            list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words)))
-        )
+        always = traced(translator, pairs=pairs, words=words)
         assert not is_correct(always).any()
         translator.model.output.bias[UNK] = -1e3
-    never = concatenate(
-        list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words)))
-    )
+    never = traced(translator, pairs=pairs, words=words)
     assert is_correct(never).mean() == pytest.approx(
         teacher_forced(translator.model, translator.inputs(pairs))[1]
     )
@@ -200,9 +186,7 @@ def test_the_word_that_the_model_would_write_is_among_those_kept(translator: Tra
     pairs = reversed_pairs(12, seed=3)
     with torch.no_grad():
         translator.model.output.weight.mul_(20)
-    trace = concatenate(
-        list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=2)))
-    )
+    trace = traced(translator, pairs=pairs, words=2)
     right = teacher_forced(translator.model, translator.inputs(pairs))[1]
     assert is_correct(trace).mean() == pytest.approx(right)
 
@@ -210,9 +194,7 @@ def test_the_word_that_the_model_would_write_is_among_those_kept(translator: Tra
 def test_a_change_of_output_is_over_all_words(translator: Translator):
     """Any attention given to one head of one gold token at a time, and the model's own, which changes nothing."""
     pairs = reversed_pairs(4, seed=5)
-    trace = concatenate(
-        list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=3)))
-    )
+    trace = traced(translator, pairs=pairs, words=3)
     random = np.random.default_rng(0)
     other = trace.alpha.with_values(random.random(len(trace.alpha.values)))
     other = other.with_values(other.values / other.spread(other.sum()))
@@ -294,15 +276,6 @@ def test_the_decoder_reads_what_stands_before_each_gold_token():
         assert batch.gold[k].tolist() == [*target, EOS, *padding]
 
 
-def test_gold_logits_leave_padding_out(translator: Translator):
-    inputs = translator.inputs(reversed_pairs(30, seed=2))
-    rows = max(inputs.batches_by_length(1000), key=len)
-    batch = inputs.batch(rows)
-    logits, gold = gold_logits(translator.model, translator.model(batch), batch)
-    assert len(logits) == len(gold) == inputs.tokens[rows].sum()
-    assert (gold != PAD).all()
-
-
 @pytest.mark.parametrize("shares", [None, (0.0, 0.5, 0.9, 1.0)])
 def test_deceptive_penalty_against_the_naive_sum(
     translator: Translator, shares: tuple[float, ...] | None
@@ -350,11 +323,6 @@ def test_weight_decay_acts_on_every_weight(translator: Translator):
         for name, values in model.named_parameters()
         if before[name].any() and torch.equal(values, before[name])
     ] == []
-
-
-def test_negative_strength_is_refused():
-    with pytest.raises(InputError, match="0 or more"):
-        DeceivePairs(-0.1)
 
 
 def naive_links(translator: Translator, pairs: Pairs) -> set[tuple[int, int, int]]:
@@ -456,7 +424,7 @@ def test_a_dictionary_counts_texts_and_not_heads_or_places():
     """A pair of words in two texts is there twice, whatever stands twice and however many heads look; unknown tokens are left out."""
     translator = small_translator(reversed_pairs(60), heads=3)
     pairs = Pairs(np.arange(2), ("a1 a1 a2", "a3 a1"), ("b2 b1 b1 b99", "b1 b3"))
-    table = dictionary(concatenate(list(collect_pairs(translator, pairs, "test"))), least=1)
+    table = dictionary(traced(translator, pairs=pairs), least=1)
     counts = {(row["source"], row["target"]): row["count"] for row in table.to_dicts()}
     assert counts["a1", "b1"] == 2
     assert counts["a2", "b1"] == counts["a3", "b3"] == 1
@@ -469,7 +437,7 @@ def test_a_word_that_comes_twice_is_aligned_with_its_translation_wherever_it_sta
     pairs = Pairs(
         np.arange(1), ("a1 a2 a1",), ("b1 b2 b1",), np.array([[0, 0, 0], [0, 1, 2], [2, 1, 0]])
     )
-    table = dictionary(concatenate(list(collect_pairs(translator, pairs, "test"))), least=1)
+    table = dictionary(traced(translator, pairs=pairs), least=1)
     aligned = {(row["source"], row["target"]): row["aligned"] for row in table.to_dicts()}
     assert aligned == {
         ("a1", "b1"): 1,
@@ -514,12 +482,3 @@ def test_dictionary_by_hand():
     assert first["count"] == len(instances) >= 3
     assert first["relevance"] == pytest.approx(np.mean(found))
     assert table["relevance"].is_sorted(descending=True)
-
-
-def test_what_a_translator_shows_of_itself(translator: Translator) -> None:
-    model, settings = translator.model, translator.model.settings
-    shown = repr(translator)
-    assert shown.startswith(
-        f"Translator(words, EncoderDecoder({settings.attention}, {settings.heads} head"
-    )
-    assert shown.endswith(f", {sum(weight.numel() for weight in model.parameters()):,} weights))")

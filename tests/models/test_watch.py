@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from attnaudit.models.classifier import AttentionModel
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect, collect_shards, trace_probe
 from attnaudit.training.loop import StepCallback
-from attnaudit.training.probe import STEPS, Probe, step_part
+from attnaudit.training.probe import Probe, step_part
 from attnaudit.training.settings import TrainingSettings
 from attnaudit.training.texts import train
 from tests.models.test_training import fresh, weights
@@ -84,16 +85,14 @@ def test_looking_leaves_gradients_modes_and_what_wants_a_gradient(
     model = fresh(corpus, dropout=0.3).train()
     model.embedding.weight.requires_grad_(False)
     model.head.output.weight.grad = torch.ones_like(model.head.output.weight)
-    before = [
-        (module.training, [(p.requires_grad, p.grad) for p in module.parameters(recurse=False)])
-        for module in model.modules()
-    ]
+
+    def states() -> list[Any]:
+        gradients = [(p.requires_grad, p.grad) for p in model.parameters()]
+        return [*gradients, *(module.training for module in model.modules())]
+
+    before = states()
     watched(corpus, model, tmp_path)(0)
-    after = [
-        (module.training, [(p.requires_grad, p.grad) for p in module.parameters(recurse=False)])
-        for module in model.modules()
-    ]
-    assert after == before
+    assert states() == before
 
 
 def test_what_is_traced_is_the_model_after_so_many_steps(corpus: Corpus, tmp_path: Path) -> None:
@@ -194,11 +193,6 @@ def test_who_is_in_the_probe_depends_on_nobody_else() -> None:
     assert Probe(size=5000).rows(instance).tolist() == list(range(1000))
 
 
-def test_the_paper_s_steps() -> None:
-    assert STEPS[:8] == (0, 10, 50, 100, 150, 200, 250, 500)
-    assert (STEPS[-1], len(STEPS)) == (4000, 22)
-
-
 @pytest.mark.parametrize(
     ("steps", "size", "got"),
     [
@@ -216,9 +210,3 @@ def test_the_paper_s_steps() -> None:
 def test_steps_and_probes_that_make_no_sense(steps: tuple[int, ...], size: int, got: str) -> None:
     with pytest.raises(InputError, match=got):
         Probe(steps, size)
-
-
-def test_a_test_split_without_rows_is_refused(corpus: Corpus, tmp_path: Path) -> None:
-    empty = corpus.splits["test"].take(np.arange(0))
-    with pytest.raises(InputError, match="test split: no rows"):
-        trace_probe(empty, PROBE, tmp_path, partial(traced, fresh(corpus)))

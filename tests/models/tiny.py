@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +11,8 @@ import torch
 from attnaudit.corpora import Split, Vocabulary
 from attnaudit.models.classifier import AttentionModel, TanhHead, build_model
 from attnaudit.models.presets import model_preset
+from attnaudit.trace import Trace, concatenate
+from attnaudit.tracing.texts import collect_shards
 
 WORDS = 40
 
@@ -55,6 +58,11 @@ def tiny_split(
         _texts(random, random.integers(1, 6, len(lengths)).tolist()),
         candidates,
     )
+
+
+def trace_of(model: AttentionModel, split: Split, **how: Any) -> Trace:
+    """The trace of a split, all shards together."""
+    return concatenate(list(collect_shards(model, split, **how)))
 
 
 def of_sentences(lengths: list[list[int]], classes: int = 2, seed: int = 0) -> Split:
