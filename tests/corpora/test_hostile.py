@@ -63,7 +63,7 @@ def constant(value: str, rows: int) -> pa.Array:
     "table",
     [
         {"text": constant("long " * 1000, 900), "label": constant("x", 900)},
-        {"text": constant("a", 9000), "label": constant("x", 9000)},
+        {"text": constant("a", 90_000), "label": constant("x", 90_000)},
         {"text": ["a" * 2**24], "label": ["x"]},
         {"text": ["a"], "label": [[0] * 2**20]},
     ],

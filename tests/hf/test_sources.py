@@ -76,7 +76,7 @@ def test_a_text_on_every_line_is_read_for_every_model(tmp_path: Path) -> None:
         read_texts(path, label="label")
     with pytest.raises(InputError, match="columns text; expected one column 'body'"):
         read_texts(path, "causal-lm", text="body")
-    with pytest.raises(InputError, match=r"corpus\.delimiter for a file with a text on each line"):
+    with pytest.raises(InputError, match=r"corpus\.delimiter"):
         read_texts(path, delimiter=";")
 
 

@@ -125,7 +125,7 @@ def _parquet(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[
     def bounded(batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         held = 0
         for batch in batches:
-            held += batch.estimated_size()
+            held += batch.estimated_size() + 8 * batch.height  # a row without texts is one, too
             if held > most:
                 raise too_large(path, most)
             yield batch
@@ -136,6 +136,8 @@ def _parquet(path: Path, columns: Columns | None, dialect: Dialect) -> Iterator[
         if columns:
             require_columns(path, names, columns)
             table = table.select({name for _, name in columns if name in names})
+        # Texts of categories are written once; here each row has its own.
+        table = table.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
         batches = table.collect_batches(chunk_size=BATCH, maintain_order=True)
         yield from frame_records(bounded(batches), path, columns)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:

@@ -187,7 +187,8 @@ def _bad_row(out: Gathered, row: Row, how: Gathering, got: str) -> Exception:
     do = "correct the row, or skip such rows: --set corpus.on_bad_row=skip"
     if how.encoding and "(byte" in got:  # or every row with an accent would be skipped
         do = "name the encoding in which it was saved, such as --set corpus.encoding=cp1252"
-    return bad_file(row.where(out.path), got, "a complete row", do)
+    parts = ("a text", how.has_question and "a question", how.labels == "all" and "a label")
+    return bad_file(row.where(out.path), got, " and ".join(filter(None, parts)), do)
 
 
 def examples_of(source: SplitSource, rows: Collection[int], how: Gathering) -> Iterator[Example]:
