@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from .writing import ROWS, write
 
 SCRIPT = """
@@ -35,6 +37,7 @@ def output(path: Path, hash_seed: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_two_hash_seeds(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", ROWS)
     assert output(path, "1") == output(path, "2") != ""

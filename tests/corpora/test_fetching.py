@@ -290,6 +290,7 @@ sys.exit(main(["corpora", "fetch", "tiny", "--data-dir", sys.argv[2]]))
 """
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_fetch_once(offer: Callable[..., Site], tmp_path: Path) -> None:
     site = offer(known=False, tiny_zip=ZIP)
     command = [sys.executable, "-c", PROGRAM, site.url("/tiny.zip"), str(tmp_path)]

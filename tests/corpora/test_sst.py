@@ -131,6 +131,7 @@ def test_instances_are_the_lines_of_the_files(sst: Corpus, real_data: Path) -> N
         )
 
 
+@pytest.mark.slow
 def test_every_row_is_the_authors_row(real_data: Path) -> None:
     """Of 9613 rows one differs: today's spaCy keeps ``28k`` whole."""
     with (real_data / "raw" / "sst" / "jain_wallace_sst_dataset.csv").open(

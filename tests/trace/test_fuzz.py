@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from attnaudit.core.errors import InputError
 from attnaudit.results.about import About
 from attnaudit.trace import Trace
-from tests.test_trace_faults import COLUMNS, METADATA, PLAIN, put
+from tests.trace.test_faults import COLUMNS, METADATA, PLAIN, put
 
 FURTHER = {
     "question": [["a", "b"]] * 3,

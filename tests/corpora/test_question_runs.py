@@ -103,6 +103,7 @@ def test_a_model_read_from_disk_asks_too(finished: Path) -> None:
     assert trace.prediction == pytest.approx(Trace.read(finished).prediction, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_users_own_questions(tmp_path: Path) -> None:
     """One jsonl file with a text, a question, an answer and the characters that matter."""
     rows = []

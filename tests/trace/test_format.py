@@ -24,7 +24,7 @@ from attnaudit.trace.tails import TanhTail
 from tests.oracles.readout import naive_prediction
 from tests.traces import make_trace
 
-DOCS = Path(__file__).parents[1] / "docs" / "trace.md"
+DOCS = Path(__file__).parents[2] / "docs" / "trace.md"
 ALL = {"importance": ("ig", "lime"), "candidates": True}
 
 
@@ -424,18 +424,6 @@ def test_the_residual_is_the_largest_and_is_kept(tmp_path: Path):
     claimed = json.dumps({**trace.metadata, "residual": "small"})
     pq.write_table(pq.read_table(written).replace_schema_metadata({METADATA_KEY: claimed}), written)
     assert Trace.read(tmp_path).metadata["residual"] == pytest.approx(5e-5, rel=0.02)
-
-
-def test_what_a_trace_shows_of_itself() -> None:
-    trace = make_trace(3, (2, 4), 3, seed=1, hidden=5)
-    positions = int(trace.alpha.lengths.sum())
-    assert repr(trace).startswith("Trace")
-    assert f": 3 rows, {positions} positions; classes " in repr(trace)
-    assert (
-        repr(trace.readout)
-        == f"Readout(3 rows, {positions} positions, P = 5, softmax, TanhTail(P = 5, C = 3))"
-    )
-    assert ": 1 rows, " in repr(make_trace(2).take(np.array([0])))
 
 
 def _arrays() -> dict[str, Any]:
