@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attnaudit.core.papers import Paper
 from attnaudit.corpora.formats.layouts import MissingFiles, Sources
-from attnaudit.corpora.formats.lines import bad_file
+from attnaudit.corpora.formats.lines import bad_file, first_names
 from attnaudit.corpora.formats.rows import SPLITS, Record, Row, SplitSource
 from attnaudit.corpora.formats.tables import first_that_fits, listed, records
 from attnaudit.corpora.registry import Bounds, CorpusEntry, register_corpus
@@ -95,7 +95,7 @@ def _table(path: Path, *names: str) -> Iterator[Record]:
         cells = {name.upper(): cell for name, cell in record.cells.items()}
         for name in names if not record.problem else ():
             if name not in cells:
-                got = f"columns {', '.join(list(record.cells)[:12]) or '(none)'}"
+                got = f"columns {first_names(record.cells)}"
                 raise bad_file(path, got, f"one column {name} in its header")
         yield record._replace(cells={name: cells.get(name, "") for name in names})
 

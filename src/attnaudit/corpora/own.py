@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from array import array
 from collections import Counter
 from collections.abc import Mapping
@@ -115,26 +114,16 @@ def draw_own(
     """
     name, source = _source(spec, split, labelled, label_needed)
     how, out = _gathering(spec, labelled, progress), Gathered(source.path, note=source.note)
-    # The digest is that of the JSON of all texts, then all instances, then all labels.
-    digest, instances, labels = hashlib.sha256(b"[["), array("q"), array("l")
-    counts, numbers = Counter[str](), dict[str, int]()
-    has_spans, before = False, ""
+    digest, instances = hashlib.sha256(), array("q")
+    counts, has_spans = Counter[str](), False
     for example in usable_examples(source, name, how, out):
-        raw = example.raw
-        assert raw
-        digest.update((before + json.dumps([raw.text, raw.question, raw.spans])).encode())
-        before, has_spans = ", ", has_spans or raw.spans is not None
+        assert example.raw
+        digest.update(example.content)
+        has_spans = has_spans or example.raw.spans is not None
         counts[example.label] += 1
         instances.append(example.instance)
-        labels.append(numbers.setdefault(example.label, len(numbers)))
     if not instances:
         raise no_rows(out)
-    names = [json.dumps(label) for label in numbers]
-    for parts in (map(str, instances), (names[number] for number in labels)):
-        digest.update(f"], [{next(parts)}".encode())
-        for part in parts:
-            digest.update(f", {part}".encode())
-    digest.update(b"]]")
     rows = np.frombuffer(instances, np.int64)
     out.examples.extend(examples_of(source, set(rows[draw.of(len(rows))].tolist()), how))
     return name, out, Read(len(rows), counts, has_spans, digest.hexdigest())

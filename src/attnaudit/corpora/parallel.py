@@ -15,14 +15,18 @@ from attnaudit.core.numbers import count
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, SkippedRow, keyed
 from attnaudit.corpora.formats.layouts import Layout
-from attnaudit.corpora.formats.lines import Dialect, bad_file, numbered_lines, require_utf8
+from attnaudit.corpora.formats.lines import (
+    Dialect,
+    bad_file,
+    first_names,
+    numbered_lines,
+    require_utf8,
+)
 from attnaudit.corpora.formats.readers import beside
 from attnaudit.corpora.formats.tables import first_that_fits, listed
 from attnaudit.corpora.prepare.gathering import Gathered, Gathering, gather
 from attnaudit.corpora.registry import CORPORA, corpus_sources
 from attnaudit.corpora.spec import ParallelSpec, generated, require_used
-
-_NAMED = 8  # lines that a note names
 
 
 def read_parallel(
@@ -164,6 +168,6 @@ def _pairs(found: Gathered, encoding: str) -> tuple[Pairs, str]:
 
 def excluded_links(where: str, rows: Sequence[int], words: str) -> str:
     """Write the note that rows, from 0, have links to such words."""
-    named = ", ".join(str(row + 1) for row in rows[:_NAMED]) + (", …" if rows[_NAMED:] else "")
+    named = first_names(str(row + 1) for row in rows)
     lines = count(len(rows), "line")
     return f"{where}: {lines} with links to {words}, which are excluded: line {named}"

@@ -338,8 +338,8 @@ def _texts_of_rows(
     instance = [example.instance for example in rows.examples]
     spans = [text.spans for text in raw]
     if read is None:
-        content = [[text.text, text.question, text.spans] for text in raw], instance, labels
-        digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+        content = b"".join(example.content for example in rows.examples)
+        digest = hashlib.sha256(content).hexdigest()
         read = Read(0, Counter(labels), any(row is not None for row in spans), digest)
     classes = ordered_classes(filter(None, read.labels))
     number = {"": -1, **{label: k for k, label in enumerate(classes)}}

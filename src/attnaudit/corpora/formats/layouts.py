@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.formats.lines import filled_lines
+from attnaudit.corpora.formats.lines import filled_lines, first_names
 from attnaudit.corpora.formats.readers import READERS
-from attnaudit.corpora.formats.rows import BadCell, Row, Span, SplitSource, word_spans
+from attnaudit.corpora.formats.rows import Row, SplitSource, word_spans
 from attnaudit.corpora.formats.tables import (
     TABLES,
     first_that_fits,
@@ -110,24 +110,21 @@ class Layout:
             return replace(row, left_out=self.left_out[label])
         if label in self.labels:
             return replace(row, label=str(self.labels[label]))
-        expected = f"one of {', '.join(list(self.labels)[:10])} was expected"
-        return replace(row, problem=f"label '{label[:40]}' where {expected}")
+        expected = first_names(self.labels, 10)
+        return replace(row, problem=f"label '{label[:40]}' where one of {expected} was expected")
 
 
 def _masked(rows: Iterator[Row], path: Path) -> Iterator[Row]:
     """Mark the words of each row by the same line of a file of masks."""
     masks = (line.split() for _, _, line in filled_lines(path))
-    for row, mask in zip_longest(rows, masks):
-        if row is not None:
-            try:
-                yield row if row.problem else replace(row, rationale=_marked(row, mask, path.name))
-            except BadCell as error:
-                yield replace(row, problem=str(error))
-
-
-def _marked(row: Row, mask: list[str] | None, name: str) -> list[Span]:
-    words = len(str(row.text).split())
-    if mask is None or len(mask) != words or set(mask) - {"0", "1"}:
-        got = f"a mask of {len(mask or ())} entries in {name} for {words} words"
-        raise BadCell(f"{got}, where a 0 or 1 for each was expected")
-    return word_spans(str(row.text), [(k, k + 1) for k, bit in enumerate(mask) if bit == "1"])
+    for row, mask in zip_longest(rows, masks, fillvalue=()):
+        if not isinstance(row, Row):
+            return
+        text, words = str(row.text), len(str(row.text).split())
+        problem, rationale = row.problem, None
+        if not problem and (len(mask) != words or set(mask) - {"0", "1"}):
+            problem = f"a mask of {len(mask)} entries in {path.name} for {words} words, where a "
+            problem += "0 or 1 for each was expected"
+        if not problem:
+            rationale = word_spans(text, [(k, k + 1) for k, bit in enumerate(mask) if bit == "1"])
+        yield replace(row, problem=problem, rationale=rationale)

@@ -6,7 +6,7 @@ import contextlib
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,12 @@ GZIP_MAGIC = b"\x1f\x8b"
 def bad_file(where: object, got: str, expected: str, do: str = "") -> InputError:
     """Make the error for something wrong in a file or folder of a corpus."""
     return InputError("read corpus", str(where), got, expected, do)
+
+
+def first_names(names: Iterable[str], most: int = 8) -> str:
+    """List the first names, for an error."""
+    names = list(names)
+    return ", ".join(names[:most]) + (", …" if names[most:] else "") or "none"
 
 
 def most_inflated(packed: int) -> int:

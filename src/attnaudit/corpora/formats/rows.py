@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from attnaudit.corpora.formats.lines import bad_file, invalid_utf8
+from attnaudit.corpora.formats.lines import bad_file, first_names, invalid_utf8
 
 SPLITS = ("train", "dev", "test")
 SPLIT_NAMES = {name: name for name in SPLITS} | dict.fromkeys(("valid", "val", "validation"), "dev")
@@ -122,15 +122,14 @@ def require_columns(path: Path, present: list[str], columns: Columns) -> None:
         is_optional = option == "label" and not columns.label_needed and name not in present
         if present.count(name) == 1 or is_optional:
             continue
-        listed = ", ".join(known[:40] for known in present[:12]) or "(none)"
+        listed = first_names((known[:40] for known in present), 12)
         lower = {known.lower(): known for known in present}
         near = difflib.get_close_matches(name.lower(), lower)
         do = f"did you mean {' or '.join(lower[one] for one in near)}? " if near else ""
         # A header of one field with such a mark has another delimiter.
         do += "set corpus.delimiter, or " if re.fullmatch(r".*[;\t|].*", listed) else ""
         do += f"name it with {column_option(option)}"
-        got = f"columns {listed}{', …' if present[12:] else ''}"
-        raise bad_file(path, got, f"one column '{name}'", do)
+        raise bad_file(path, f"columns {listed}", f"one column '{name}'", do)
 
 
 def require_splits(found: Collection[str], where: object, names: str, do: str) -> None:

@@ -18,6 +18,7 @@ from attnaudit.corpora.formats.lines import (
     Dialect,
     bad_file,
     filled_lines,
+    first_names,
     invalid_utf8,
     most_inflated,
     numbered_lines,
@@ -206,8 +207,7 @@ def split_tables(folder: Path, formats: Collection[str] = TABLES) -> dict[str, P
 
 def listed(folder: Path) -> str:
     """Name the first files of a folder."""
-    names = sorted(path.name for path in folder.iterdir())
-    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") or "no files"
+    return first_names(sorted(path.name for path in folder.iterdir()))
 
 
 def first_that_fits(folder: Path, patterns: Sequence[str]) -> Path | None:

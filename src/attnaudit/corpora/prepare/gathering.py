@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, RawText, SkippedRow, Split, keyed
-from attnaudit.corpora.formats.lines import bad_file
+from attnaudit.corpora.formats.lines import bad_file, first_names
 from attnaudit.corpora.formats.rows import (
     BadCell,
     Row,
@@ -47,6 +48,12 @@ class Example:
     answers: tuple[str, ...] | None = None
     sentences: list[int] | None = None
     raw: RawText | None = None
+
+    @property
+    def content(self) -> bytes:
+        """All of the raw row that a model could learn from, for a digest."""
+        parts = [self.instance, self.label, self.raw and list(astuple(self.raw))]
+        return json.dumps(parts).encode()
 
 
 @dataclass
@@ -199,11 +206,6 @@ def examples_of(source: SplitSource, rows: Collection[int], how: Gathering) -> I
             yield how.example(row)
         if row.row >= last:
             return
-
-
-def first_names(names: Sequence[str]) -> str:
-    """List the first eight names."""
-    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
 
 
 def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
