@@ -101,28 +101,17 @@ def sample(rows: int) -> list[tuple[str, str, str]]:
     ]
 
 
-def test_one_file_of_stories_or_of_objects(tmp_path: Path) -> None:
+def test_one_file_of_objects(tmp_path: Path) -> None:
     found = [
-        {
-            "document": f"{one} met {other} in town ? yes . {one} said so .",
-            "question": question,
-            "answer": one,
-        }
+        {"document": f"{one} met {other} in town .", "question": question, "answer": one}
         for one, other, question in sample(30)
     ]
-    jsonl(tmp_path / "pack" / "cnn_qa_sample" / "all.jsonl", found)
-    lines = [
-        f"1 {one} met {other} in town ? yes .\n2 {one} said so .\n3 {question}? \t{one}\t0\n"
-        for one, other, question in sample(30)
-    ]
-    put(tmp_path / "raw" / "cnn_qa_sample" / "sample.txt", "".join(lines))
-    pack, raw = (read_corpus("cnn", data_dir=tmp_path / name) for name in ("pack", "raw"))
-    assert pack.fingerprint == raw.fingerprint
-    assert raw.splits["train"].rationale is None  # supporting fact 0 is none
-    assert sizes(raw) == [20, 5, 5]
-    known = {word for tokens in raw.splits["train"].tokens for word in tokens if "@" in word}
-    assert known == set(raw.class_names)
-    for split in raw.splits.values():
+    jsonl(tmp_path / "cnn_qa_sample" / "all.jsonl", found)
+    corpus = read_corpus("cnn", data_dir=tmp_path)
+    assert sizes(corpus) == [20, 5, 5]
+    known = {word for tokens in corpus.splits["train"].tokens for word in tokens if "@" in word}
+    assert known == set(corpus.class_names)
+    for split in corpus.splits.values():
         assert split.candidates is not None
         assert split.candidates[np.arange(len(split)), split.label].all()
 

@@ -144,14 +144,10 @@ def test_part_of_the_third_task(real_data: Path) -> None:
 
 
 def test_entities(real_data: Path) -> None:
-    raw, pack = (read_corpus("cnn", data_dir=place) for place in (real_data / "raw", real_data))
-    assert raw.fingerprint == pack.fingerprint
-    answers = {raw.class_names[label] for split in raw.splits.values() for label in split.label}
-    assert len(answers) == 61
-    assert sum(map(len, raw.splits.values())) == 200
-    for split in raw.splits.values():
-        assert split.candidates is not None
-        assert split.candidates[np.arange(len(split)), split.label].all()
+    corpus = read_corpus("cnn", data_dir=real_data)
+    splits = corpus.splits.values()
+    assert len({label for split in splits for label in split.label}) == 61
+    assert sum(map(len, splits)) == 200
 
 
 def test_reviews_with_rationales(real_data: Path, tmp_path: Path) -> None:

@@ -177,12 +177,10 @@ def read_tree(line: str) -> Fields:
     return {"label": root[1], "text": " ".join(filter(None, re.split(r"[ \t]+", root[2])))}
 
 
-def stories(path: Path, cloze: bool = False) -> Rows:
+def stories(path: Path) -> Rows:
     """Read the questions of stories in bAbI's format, each with the facts of its story before it.
 
-    Args:
-        path: The file. A line that cannot be used makes the rest of its story useless.
-        cloze: Facts may have question marks, and questions are sentences with a gap.
+    A line that cannot be used makes the rest of its story useless.
     """
     row, line, expected, text, problem = 0, 0, 1, "\t", ""
     facts: dict[int, str] = {}
@@ -195,10 +193,10 @@ def stories(path: Path, cloze: bool = False) -> Rows:
             problem = "a question of a story with a bad line before it"
         elif number != str(expected) or not rest.strip():
             problem = f"line '{text.strip()[:20]}' where fact {expected} was expected"
-        elif "?" in rest and not is_question and not cloze:
+        elif "?" in rest and not is_question:
             problem = "a question without a tab before its answer"
         if is_question or (problem and not is_broken):
-            yield _row(row, line, problem, _question, facts, rest, cloze)
+            yield _row(row, line, problem, _question, facts, rest)
             row += 1
         else:
             facts[expected] = rest.strip()
@@ -207,7 +205,7 @@ def stories(path: Path, cloze: bool = False) -> Rows:
         yield Row(row, line, problem="a story that ends without a question")
 
 
-def _question(facts: Mapping[int, str], line: str, cloze: bool) -> Fields:
+def _question(facts: Mapping[int, str], line: str) -> Fields:
     found = re.fullmatch(r"([^\t]+)\t([^\t]*)\t([0-9]{1,9}(?: [0-9]{1,9})*)\s*", line)
     if not found or not facts:
         raise BadCell("no facts, question, answer and numbers of supporting facts")
@@ -216,7 +214,7 @@ def _question(facts: Mapping[int, str], line: str, cloze: bool) -> Fields:
     return {
         "text": " ".join(facts.values()),
         "label": answer,
-        "question": question.removesuffix("?").strip() if cloze else question,
+        "question": question,
         "rationale": _fact_spans(facts, support),
     }
 
