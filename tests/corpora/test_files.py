@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -171,3 +172,12 @@ def test_a_share_of_test(tmp_path: Path) -> None:
     assert half.fingerprint != whole.fingerprint
     small = write_folder(tmp_path / "b", {"train": ROWS, "test": [("one film", 0), ("another", 1)]})
     assert "test_kept=0.5 of 2 rows" in refused(small, test_kept=0.5).got
+
+
+def test_gzip_is_known_by_its_bytes(tmp_path: Path) -> None:
+    for name, content in (
+        ("a.csv", gzip.compress(encoded("csv", ROWS))),
+        ("b.csv.gz", encoded("csv", ROWS)),
+    ):
+        (tmp_path / name).write_bytes(content)
+        assert sum(sizes(read_corpus(tmp_path / name))) == len(ROWS)
