@@ -63,7 +63,8 @@ def test_recurrent_layers_are_left_in_the_mode_that_they_were_in(
     if ends:
         list(shards)
     else:
-        shards.close()  # as by an error of what reads the shards
+        # As by an error of what reads the shards.
+        shards.close()  # pyright: ignore[reportAttributeAccessIssue]
     assert {module.training for module in model.modules()} == {training}
     assert [weight.requires_grad for weight in model.parameters()] == wanted
 

@@ -194,8 +194,9 @@ def _bad_row(out: Gathered, row: Row, how: Gathering, got: str) -> Exception:
     do = "correct the row, or skip such rows: --set corpus.on_bad_row=skip"
     if how.encoding and "(byte" in got:  # or every row with an accent would be skipped
         do = "name the encoding in which it was saved, such as --set corpus.encoding=cp1252"
-    parts = ("a text", how.has_question and "a question", how.labels == "all" and "a label")
-    return bad_file(row.where(out.path), got, " and ".join(filter(None, parts)), do)
+    parts = {"a text": True, "a question": how.has_question, "a label": how.labels == "all"}
+    expected = " and ".join(part for part, is_needed in parts.items() if is_needed)
+    return bad_file(row.where(out.path), got, expected, do)
 
 
 def examples_of(source: SplitSource, rows: Collection[int], how: Gathering) -> Iterator[Example]:
