@@ -150,7 +150,7 @@ def test_what_wants_one_attention_a_text_says_so() -> None:
     with pytest.raises(InputError, match="seeds of a model: 4 heads; expected one attention"):
         Seeds().check_model(headed("transformer").settings)
     corpus = Corpus("tiny", ("class 0", "class 1"), {"test": tiny_split(LENGTHS)}, 1, "")
-    with pytest.raises(InputError, match="several rows of one instance of test"):
+    with pytest.raises(InputError, match="several rows of one instance"):
         taught_by(corpus, trace, "alpha", "here")
 
 
