@@ -81,6 +81,8 @@ def test_tanh_lies_between_its_planes():
     rest = np.tanh(x) - slope * x
     assert (rest >= low).all()
     assert (rest <= high).all()
+    assert (rest.min(axis=0) <= low + 1e-2).all()
+    assert (rest.max(axis=0) >= high - 1e-2).all()
 
 
 @pytest.mark.parametrize("row", range(8))

@@ -87,7 +87,7 @@ def test_the_bound_is_the_change_where_one_class_gains_what_each_other_loses(cla
     assert bound(3.0 * lowered, IdentityTail()) == pytest.approx(gained, abs=1e-9)
     assert (
         gained - 1e-9
-        <= bound(20.0 * lowered, TanhTail(3.0 * np.eye(classes), np.zeros(classes)))
+        <= bound(20.0 * lowered, TanhTail(3.0 * np.eye(classes), np.full(classes, -3.0)))
         < 1.0
     )
 
